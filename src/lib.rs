@@ -1,1 +1,31 @@
-//! winimg.
+//! winimg builds Windows Kubernetes node images.
+//!
+//! The floors, lowest first; a module imports only what stands below it (`tests/floors.rs` keeps that):
+//! words, bytes, meaning, world, stages, face.
+
+// words
+pub mod diag;
+pub mod digest;
+pub mod error;
+pub mod event;
+pub mod text;
+// bytes
+pub mod disk;
+pub mod iso;
+pub mod store;
+// meaning
+pub mod plan;
+pub mod recipe;
+// world
+pub mod answer;
+pub mod fetch;
+pub mod guest;
+pub mod vm;
+// stages
+pub mod build;
+pub mod export;
+pub mod record;
+pub mod verify;
+// face
+pub mod cmd;
+pub mod report;

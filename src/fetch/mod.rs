@@ -1,0 +1,1 @@
+//! Fetches what a recipe names, on the host, several at once, into the store.
