@@ -4,6 +4,7 @@
 //! words, bytes, meaning, world, stages, face.
 
 // words
+pub mod argv;
 pub mod diag;
 pub mod digest;
 pub mod error;

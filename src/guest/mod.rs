@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+/// The quoting rules stand on the lowest floor, because the plan applies them too.
+pub use crate::argv as quote;
 use crate::error::Result;
 
 /// A program to run in the guest.

@@ -1,16 +1,36 @@
 //! What would happen, decided whole before anything is started.
 //!
 //! A plan is made from a recipe alone, purely: guest ops, command lines, scripts and payload entries are values
-//! that `winimg plan` shows and the build carries out unchanged. Nothing here reads a network, a guest or a clock.
+//! that `winimg plan` shows and the build carries out unchanged. Nothing here reads a network, a guest or a clock;
+//! of the host only the files beside the recipe are looked at (file or folder, and the text of an own `answer_file`).
+
+mod batch;
+mod expect;
+mod json;
+mod make;
+mod path;
+mod reg;
+mod seal;
+mod site;
+mod step;
+mod text;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::diag::Diagnostics;
 use crate::recipe::Encoding;
 use crate::text::Place;
 
-/// Where the bootstrap puts winimg's files in the guest. Removed before sealing.
+pub use json::json;
+pub use make::make;
+pub use text::text;
+
+/// Where the bootstrap puts winimg's files in the guest. Removed before the image is finished.
 pub const GUEST_DIR: &str = r"C:\winimg";
+
+/// How long a restart may take unless the step says otherwise.
+pub const REBOOT_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
 /// The whole plan.
 #[derive(Clone, Debug)]
@@ -18,6 +38,8 @@ pub struct Plan {
     pub steps: Vec<PlannedStep>,
     /// What goes onto the payload disc; an entry's number is its index, its folder `p\NNNN`.
     pub payload: Vec<Entry>,
+    /// What the user should know although the plan could be made. Never an error.
+    pub warnings: Diagnostics,
 }
 
 /// A step as the engine carries it out.
@@ -28,6 +50,13 @@ pub struct PlannedStep {
     pub place: Place,
     pub skipped: Option<String>,
     pub ops: Vec<Op>,
+    /// Indices of the payload entries that the ops use, ascending.
+    pub entries: Vec<u32>,
+    /// For `Op::Reboot` and for restarts that an exit code asks for.
+    pub reboot_timeout: Duration,
+    /// A log that the step's program writes in the guest; worth reading when the step fails.
+    pub guest_log: Option<String>,
+    /// What holds after the whole plan: expectations that a later step overrides are not listed.
     pub expects: Vec<Expectation>,
 }
 
@@ -38,6 +67,8 @@ pub enum Op {
     Put(Put),
     Run(Run),
     Reboot,
+    /// All discs out of the drives, the payload's too: none may lie in one when sysprep runs.
+    Eject,
     Wait(Until),
 }
 
@@ -47,6 +78,23 @@ pub struct Put {
     pub script: u32,
     pub text: String,
     pub timeout: Duration,
+}
+
+impl Put {
+    /// What carries it out: `payload.cmd` finds the disc's drive and calls its `s\NNN.cmd`.
+    /// Good only when it ends with 0.
+    pub fn command(&self) -> (String, Vec<String>) {
+        let arguments = ["/d", "/c", r"C:\winimg\payload.cmd", &self.number()];
+        (
+            r"C:\Windows\System32\cmd.exe".to_owned(),
+            arguments.map(str::to_owned).into(),
+        )
+    }
+
+    /// `007`: the script's name on the disc without `.cmd`.
+    pub fn number(&self) -> String {
+        format!("{:03}", self.script)
+    }
 }
 
 /// A program and its arguments, raw: the guest agent quotes, we never do.
@@ -70,6 +118,8 @@ pub enum ExitRule {
     Zero,
     /// 0 good; 3010 reboot needed; 1641 reboot started; 1618 another installation runs, try again.
     Msi,
+    /// Any code: the evidence is looked at afterwards (sysprep ends with 0 even when it could not parse its arguments).
+    Any,
     /// Below 8 is success.
     Robocopy,
     /// 0 and 259 good; 3010 reboot needed; 1641 reboot started.
@@ -106,6 +156,7 @@ impl ExitRule {
                 1618 => Verdict::Busy,
                 _ => Verdict::Failed,
             },
+            Self::Any => Verdict::Success,
             Self::Robocopy => match code {
                 0..=7 => Verdict::Success,
                 _ => Verdict::Failed,
@@ -141,7 +192,7 @@ pub enum Entry {
     },
     /// A local file (as `p\NNNN\<its name>`) or folder (its content below `p\NNNN\`).
     Local { path: PathBuf },
-    /// Text that the recipe holds, as `p\NNNN\<file>`.
+    /// Text, as `p\NNNN\<file>`: these characters exactly (line ends too), in this encoding.
     Text {
         file: String,
         text: String,
@@ -177,5 +228,9 @@ pub enum Expectation {
         name: String,
         command_line: Option<String>,
         start: Option<crate::recipe::Start>,
+    },
+    /// The machine's `Path` lists the folder.
+    PathFolder {
+        folder: String,
     },
 }

@@ -1,0 +1,112 @@
+//! `generalize`: sysprep, and winimg's own traces taken out of the image.
+//!
+//! sysprep's exit code proves nothing, so the evidence is looked at afterwards. Only files that are winimg's are removed
+//! from `Setup\Scripts`: a component may have put its own `SetupComplete.cmd` there for the clone.
+
+use std::path::PathBuf;
+
+use super::super::batch::{self, Script};
+use super::super::site::{MINUTE, QUICK, Site};
+use super::super::{ExitRule, Expectation, GUEST_DIR, Op, Until, seal};
+use super::{CMD, args};
+use crate::recipe::{Encoding, RegistryData};
+use crate::text::Located;
+
+const SYSPREP: &str = r"C:\Windows\System32\Sysprep\sysprep.exe";
+const TAG: &str = r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag";
+
+/// Answer files that the clone would find before the one given to sysprep (Microsoft: Windows Setup automation
+/// overview, implicit answer file search order), and the evidence of an earlier run.
+const STALE: [&str; 4] = [
+    r"C:\Windows\System32\Sysprep\unattend.xml",
+    TAG,
+    r"C:\Autounattend.xml",
+    r"C:\unattend.xml",
+];
+
+pub(super) fn generalize(
+    site: &mut Site<'_>,
+    answer_file: Option<&Located<PathBuf>>,
+    mode_vm: bool,
+) -> Option<()> {
+    let text = answer(site, answer_file)?;
+    let from = site.text_entry("seal.xml", batch::crlf(&text), Encoding::Utf8);
+    let mut script = Script::new();
+    for file in STALE {
+        script.line(format!("if exist \"{file}\" del /f /q \"{file}\""));
+        script.line(format!("if exist \"{file}\" exit /b 1"));
+    }
+    script
+        .line(r#"if exist "C:\Windows\Panther\Unattend\" rd /s /q "C:\Windows\Panther\Unattend""#);
+    script.line(r#"if exist "C:\Windows\Panther\Unattend\" exit /b 1"#);
+    own_setup_scripts(&mut script);
+    script.copy(&from, r#""C:\winimg\seal.xml""#);
+    site.put(script);
+    site.ops.push(Op::Eject);
+    let mut arguments = args([
+        "/generalize",
+        "/oobe",
+        "/quit",
+        "/quiet",
+        r"/unattend:C:\winimg\seal.xml",
+    ]);
+    if mode_vm {
+        arguments.push("/mode:vm".to_owned());
+    }
+    site.run(SYSPREP, arguments, ExitRule::Any, 45 * MINUTE);
+    let timeout = site.timeout(45 * MINUTE);
+    site.ops.push(Op::Wait(Until::Generalized { timeout }));
+    remove_own_folder(site);
+    site.expect(Expectation::Exists {
+        path: TAG.to_owned(),
+    });
+    site.expect(Expectation::RegistryValue {
+        key: r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State".to_owned(),
+        value: Some("ImageState".to_owned()),
+        data: RegistryData::Sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".to_owned()),
+    });
+    Some(())
+}
+
+fn answer(site: &mut Site<'_>, own: Option<&Located<PathBuf>>) -> Option<String> {
+    let Some(own) = own else {
+        let place = &site.step.place;
+        return site.judged(seal::render(seal::TEMPLATE, site.recipe), place);
+    };
+    let shown = own.value.display();
+    let read = std::fs::read_to_string(&own.value)
+        .map_err(|e| format!("the answer file `{shown}` cannot be read: {e}"))
+        .and_then(|template| {
+            seal::render(&template, site.recipe)
+                .map_err(|e| format!("the answer file `{shown}` is not usable: {e}"))
+        });
+    site.judged(read, &own.place)
+}
+
+/// The bootstrap's files in `Setup\Scripts`, known by their naming its folder.
+fn own_setup_scripts(script: &mut Script) {
+    for name in ["SetupComplete.cmd", "ErrorHandler.cmd"] {
+        let file = format!(r#""C:\Windows\Setup\Scripts\{name}""#);
+        script.line(format!(
+            r#"C:\Windows\System32\find.exe /i "C:\winimg" {file} >nul 2>&1 && del /f /q {file}"#
+        ));
+    }
+}
+
+fn remove_own_folder(site: &mut Site<'_>) {
+    site.run(
+        CMD,
+        args(["/d", "/c", "rd", "/s", "/q", GUEST_DIR]),
+        ExitRule::Any,
+        QUICK,
+    );
+    site.run(
+        CMD,
+        args(["/d", "/c", "if", "exist", GUEST_DIR, "exit", "1"]),
+        ExitRule::Zero,
+        QUICK,
+    );
+    site.expect(Expectation::Missing {
+        path: GUEST_DIR.to_owned(),
+    });
+}
