@@ -11,7 +11,9 @@ pub mod error;
 pub mod event;
 pub mod text;
 // bytes
+pub mod archive;
 pub mod disk;
+pub mod io;
 pub mod iso;
 pub mod store;
 // meaning

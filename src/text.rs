@@ -6,6 +6,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use url::Url;
+
 /// A piece of input as the user knows it: a recipe file, a var file, or the text given to a flag.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
@@ -94,5 +96,65 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[secret]")
+    }
+}
+
+/// A URL as it may be shown and recorded: without user name, password, query string and fragment.
+///
+/// A query that was there is shown as `?…`: signed URLs carry their signature in it. Plain paths come back unchanged.
+pub fn redact(url: &str) -> String {
+    let Some((scheme, _)) = url.split_once(':') else {
+        return url.to_string();
+    };
+    // `C:\…` is a path, not a scheme.
+    let scheme_like = scheme.len() > 1
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    if !scheme_like || scheme.eq_ignore_ascii_case("file") {
+        return url.to_string();
+    }
+    let queried = url.contains('?');
+    let shown = match Url::parse(url) {
+        Ok(mut parsed) if parsed.has_host() => {
+            parsed.set_query(None);
+            parsed.set_fragment(None);
+            // Both fail only for URLs without a host.
+            let _ = parsed.set_username("");
+            let _ = parsed.set_password(None);
+            parsed.to_string()
+        }
+        // Not a URL that can be taken apart: keep what certainly holds no secret.
+        _ => {
+            let head = url.split(['?', '#']).next().unwrap_or_default();
+            let rest = &head[scheme.len() + 1..];
+            format!("{scheme}:{}", rest.rsplit('@').next().unwrap_or_default())
+        }
+    };
+    if queried { format!("{shown}?…") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redact;
+
+    #[test]
+    fn what_a_url_hides_is_not_shown() {
+        for (url, shown) in [
+            ("https://h.example/a.zip", "https://h.example/a.zip"),
+            (
+                "https://u:p@h.example:8443/a.zip?sig=S#f",
+                "https://h.example:8443/a.zip?…",
+            ),
+            ("https:/u:p@h.example/a", "https://h.example/a"),
+            ("https:\\\\u:p@h.example\\a", "https://h.example/a"),
+            ("https://u:p@[bad/a?sig=S", "https:[bad/a?…"),
+            ("https://u:p@ss@h.example/a", "https://h.example/a"),
+            ("./files/a?b.zip", "./files/a?b.zip"),
+            ("C:\\files\\a.zip", "C:\\files\\a.zip"),
+            ("file:///srv/a.zip", "file:///srv/a.zip"),
+        ] {
+            assert_eq!(redact(url), shown, "{url}");
+        }
     }
 }

@@ -1,0 +1,193 @@
+//! tar: ustar, pax and GNU long names (POSIX.1-2024 pax; GNU tar manual, Basic Tar Format), plain or compressed.
+//!
+//! Read twice: once to judge, once to write.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+use ::tar::{Archive, Entry, EntryType};
+
+use crate::error::{Error, Result};
+
+use super::filter::Selection;
+use super::survey::{Survey, What};
+use super::{Format, Limits, Writer, broken, size_of_file};
+
+/// Bytes of a long name or pax header. Readers hold these in memory.
+const EXTENSION_LIMIT: u64 = 1 << 20;
+
+pub(super) fn survey(archive: &Path, format: Format, limits: &Limits) -> Result<Survey> {
+    let size = size_of_file(archive)?;
+    let mut survey = Survey::new(limits, size);
+    // First the headers as they are, since long names are read whole into memory by the second reading.
+    if headers_fit(archive, format, limits, &mut survey)? {
+        members(archive, format, limits, &mut survey)?;
+    }
+    Ok(survey)
+}
+
+/// Whether the second reading is harmless.
+fn headers_fit(
+    archive: &Path,
+    format: Format,
+    limits: &Limits,
+    survey: &mut Survey,
+) -> Result<bool> {
+    let (reader, too_much) = open(archive, format, Some(limits))?;
+    let mut tar = Archive::new(reader);
+    let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
+    for (number, entry) in entries.raw(true).enumerate() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(_) if too_much.get() => {
+                return Ok(survey.stop(format!("it {}", limits.allowed(size_of_file(archive)?).1)));
+            }
+            Err(e) => return Err(unreadable(archive, e)),
+        };
+        let kind = entry.header().entry_type();
+        let extension = kind.is_gnu_longname()
+            || kind.is_gnu_longlink()
+            || kind.is_pax_local_extensions()
+            || kind.is_pax_global_extensions();
+        if extension && entry.size() > EXTENSION_LIMIT {
+            return Ok(survey.stop(format!("it has a header of {} bytes", entry.size())));
+        }
+        // Each entry has at most a few extension headers of its own.
+        if number >= limits.entries.saturating_mul(4) {
+            return Ok(survey.stop(format!("it has more than {} entries", limits.entries)));
+        }
+    }
+    Ok(true)
+}
+
+fn members(archive: &Path, format: Format, limits: &Limits, survey: &mut Survey) -> Result<()> {
+    let (reader, too_much) = open(archive, format, Some(limits))?;
+    let mut tar = Archive::new(reader);
+    let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
+    for (number, entry) in entries.enumerate() {
+        let mut entry = match entry {
+            Ok(entry) => entry,
+            Err(_) if too_much.get() => {
+                survey.stop(format!("it {}", limits.allowed(size_of_file(archive)?).1));
+                return Ok(());
+            }
+            Err(e) => return Err(unreadable(archive, e)),
+        };
+        let what = judge(archive, &mut entry)?;
+        let Some(what) = what else { continue };
+        if !survey.add(number, &entry.path_bytes(), what) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// `None`: not an entry of its own.
+fn judge(archive: &Path, entry: &mut Entry<'_, impl Read>) -> Result<Option<What>> {
+    let refused = |problem: &str| Ok(Some(What::Refused(problem.into())));
+    let is_sparse = match entry.pax_extensions() {
+        Ok(Some(mut extensions)) => {
+            extensions.any(|e| e.is_ok_and(|e| e.key_bytes().starts_with(b"GNU.sparse.")))
+        }
+        Ok(None) => false,
+        Err(e) => return Err(unreadable(archive, e)),
+    };
+    let kind = entry.header().entry_type();
+    if is_sparse || kind.is_gnu_sparse() {
+        return refused("is a sparse file");
+    }
+    match kind {
+        EntryType::XGlobalHeader => Ok(None),
+        EntryType::Directory => Ok(Some(What::Folder)),
+        // Before POSIX a folder was a file whose name ends so.
+        EntryType::Regular if entry.path_bytes().ends_with(b"/") => Ok(Some(What::Folder)),
+        EntryType::Regular | EntryType::Continuous => Ok(Some(What::File(entry.size()))),
+        EntryType::Symlink => refused("is a symbolic link"),
+        EntryType::Link => refused("is a hard link"),
+        EntryType::Char | EntryType::Block | EntryType::Fifo => {
+            refused("is a device, pipe or socket")
+        }
+        other => refused(&format!(
+            "is an entry of the unknown type {:?}",
+            char::from(other.as_byte())
+        )),
+    }
+}
+
+pub(super) fn extract(
+    archive: &Path,
+    format: Format,
+    selection: &Selection,
+    writer: &mut Writer,
+) -> Result<()> {
+    let (reader, _) = open(archive, format, None)?;
+    let mut tar = Archive::new(reader);
+    let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
+    for (number, entry) in entries.enumerate() {
+        let entry = entry.map_err(|e| unreadable(archive, e))?;
+        match selection.get(number) {
+            None => {}
+            Some(member) if member.is_folder => writer.folder(&member.path)?,
+            Some(member) => writer.file(archive, &member.path, member.size, entry)?,
+        }
+    }
+    Ok(())
+}
+
+/// The tar's own bytes, and a flag that tells whether their limit was met.
+fn open(
+    archive: &Path,
+    format: Format,
+    limits: Option<&Limits>,
+) -> Result<(Capped<Box<dyn Read>>, Rc<Cell<bool>>)> {
+    let io = |e| Error::io("read", archive, e);
+    let file = BufReader::with_capacity(256 << 10, File::open(archive).map_err(io)?);
+    let inner: Box<dyn Read> = match format {
+        Format::TarGz => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+        Format::TarZst => Box::new(zstd::stream::read::Decoder::with_buffer(file).map_err(io)?),
+        Format::Tar | Format::Zip => Box::new(file),
+    };
+    // Headers and padding come on top of the files' bytes: a KiB for each entry and its name.
+    let allowed = match limits {
+        Some(limits) => {
+            let padding = (limits.entries as u64).saturating_mul(2048);
+            let files = limits.allowed(size_of_file(archive)?).0;
+            files.saturating_add(padding)
+        }
+        // Judged before; what is written is limited by the writer.
+        None => u64::MAX,
+    };
+    let met = Rc::new(Cell::new(false));
+    let capped = Capped {
+        inner,
+        left: allowed,
+        met: Rc::clone(&met),
+    };
+    Ok((capped, met))
+}
+
+/// Ends with an error once more than `left` bytes were read.
+struct Capped<R> {
+    inner: R,
+    left: u64,
+    met: Rc<Cell<bool>>,
+}
+
+impl<R: Read> Read for Capped<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        if n as u64 > self.left {
+            self.met.set(true);
+            return Err(io::Error::other("the limit is met"));
+        }
+        self.left -= n as u64;
+        Ok(n)
+    }
+}
+
+fn unreadable(archive: &Path, e: io::Error) -> Error {
+    broken(archive, e)
+}
