@@ -67,7 +67,9 @@ impl Script {
             text.push_str(&line);
             text.push('\n');
         }
-        text.push_str("exit /b 0\n");
+        if !text.ends_with("\nexit /b 1\n") {
+            text.push_str("exit /b 0\n");
+        }
         text
     }
 }

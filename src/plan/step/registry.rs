@@ -98,9 +98,12 @@ fn set(site: &mut Site<'_>, key: &Key, value: Option<&str>, data: &RegistryData)
     });
 }
 
-/// The arguments of `reg.exe add`, if all of them arrive as they are.
+/// The arguments of `reg.exe add`, if all of them arrive as they are and none can be taken for an option.
 fn add(key: &Key, value: Option<&str>, data: &RegistryData) -> Option<Vec<String>> {
     let (kind, text) = reg::arguments(data)?;
+    if text.starts_with('/') || value.is_some_and(|v| v.starts_with('/')) {
+        return None;
+    }
     let key = key.short();
     let mut arguments = args(["add", &key]);
     match value {
