@@ -15,6 +15,14 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
         .iter()
         .map(|v| json!({ "name": v.name, "value": v.value, "origin": v.origin }))
         .collect();
+    let effective: Vec<Value> = recipe
+        .effective
+        .iter()
+        .map(|e| {
+            let value: Value = serde_json::from_str(&e.value).unwrap_or_else(|_| json!(e.value));
+            json!({ "path": e.path, "value": value, "origin": e.origin })
+        })
+        .collect();
     let components: Vec<Value> = recipe
         .components
         .iter()
@@ -51,7 +59,7 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
         "schema": 1,
         "recipe": { "name": recipe.name.value, "digest": recipe.digest.to_string() },
         "variables": variables,
-        "values": recipe.effective,
+        "values": effective,
         "components": components,
         "payload": payload,
         "steps": steps,
