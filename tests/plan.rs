@@ -490,6 +490,14 @@ fn every_mistake_is_told_at_its_step() {
             s.depends = vec!["a/b".into()];
             Verb::Service(s)
         })
+        .step("percent", |m| {
+            let mut s = m.service("100%");
+            s.state = Some(ServiceState::Running);
+            Verb::Service(s)
+        })
+        .step("percent", |m| {
+            Verb::Assert(Assertion::ServiceRunning(m.at("100%")))
+        })
         .step("password", |m| Verb::Generalize {
             answer_file: Some(m.at("").map(|_| local("seal/password.xml"))),
             mode_vm: false,

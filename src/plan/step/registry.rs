@@ -20,6 +20,7 @@ pub(super) fn registry(
     value: Option<&str>,
     data: &RegistryData,
 ) -> Option<()> {
+    let value = value.filter(|name| !name.is_empty());
     let parsed = parse_key(site, key)?;
     site.judged(reg::check(data), &key.place)?;
     if let Some(c) = value.and_then(|v| v.chars().find(|c| c.is_control())) {
@@ -107,7 +108,7 @@ fn add(key: &Key, value: Option<&str>, data: &RegistryData) -> Option<Vec<String
     let key = key.short();
     let mut arguments = args(["add", &key]);
     match value {
-        None | Some("") => arguments.push("/ve".to_owned()),
+        None => arguments.push("/ve".to_owned()),
         Some(name) => arguments.extend(args(["/v", name])),
     }
     arguments.extend(args(["/t", kind, "/d", &text, "/f"]));

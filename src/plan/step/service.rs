@@ -4,7 +4,7 @@
 //! `create` may end with 1073 because the service is there already; `config` then says the same, so a step can be
 //! repeated. Starting and stopping only begin when `sc.exe` ends, so those are a script that waits.
 
-use super::super::batch::Script;
+use super::super::batch::{self, Script};
 use super::super::expect::service_key;
 use super::super::site::{QUICK, Site};
 use super::super::{ExitRule, Expectation};
@@ -190,7 +190,10 @@ fn reach(
     state: &str,
     already: u32,
 ) -> Option<Script> {
-    let name = site.quoted(&service.name.value, &service.name.place)?;
+    let name = site.judged(
+        batch::quoted_twice(&service.name.value),
+        &service.name.place,
+    )?;
     let mut script = Script::new();
     script.line(format!("{SC} {verb} {name}"));
     script.line(format!(
