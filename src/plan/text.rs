@@ -219,21 +219,27 @@ fn folded(text: &str) -> String {
     }
 }
 
-/// One line where it fits, otherwise broken between arguments.
+/// One line where it fits, otherwise broken between arguments; an option stays with its value.
 fn command(out: &mut String, kind: &str, program: &str, arguments: &[String]) {
     let mut line = format!("     {kind:6}  {}", argv::quoted(program));
     let mut width = line.chars().count();
-    for argument in arguments {
-        let argument = argv::quoted(argument);
-        let more = argument.chars().count() + 1;
+    for words in arguments.chunk_by(|option, _| takes_value(option)) {
+        let words: Vec<String> = words.iter().map(|word| argv::quoted(word)).collect();
+        let words = words.join(" ");
+        let more = words.chars().count() + 1;
         if width + more > WIDTH {
             line.push_str("\n               ");
-            width = 15;
+            width = 14;
         } else {
             line.push(' ');
         }
-        line.push_str(&argument);
+        line.push_str(&words);
         width += more;
     }
     let _ = writeln!(out, "{line}");
+}
+
+/// `binPath=` of sc.exe, `/d` of reg.exe.
+fn takes_value(argument: &str) -> bool {
+    argument.ends_with('=') || matches!(argument, "/v" | "/t" | "/d" | "/i")
 }
