@@ -15,7 +15,8 @@ use crate::recipe::{RegistryData, Service, ServiceState, Start};
 pub(super) const SC: &str = r"C:\Windows\System32\sc.exe";
 /// A local `ping` takes a second a time and needs neither a network nor a console, unlike `timeout.exe`.
 const PAUSE: &str = r"C:\Windows\System32\ping.exe -n 2 127.0.0.1 >nul";
-const SECONDS: u32 = 60;
+/// Not stretched for a slow accelerator, so generous.
+const SECONDS: u32 = 120;
 
 pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
     sound(site, service)?;
