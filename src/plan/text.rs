@@ -4,9 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::words::{
-    count, duration, encoding_name, entry_origin, entry_path, exit_words, expected, proof,
-};
+use super::words::{count, duration, encoding_name, entry_origin, entry_path, expected, proof};
 use super::{Entry, Op, Plan, PlannedStep, Run, Until};
 use crate::argv;
 use crate::recipe::Recipe;
@@ -165,7 +163,7 @@ fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {
             let _ = writeln!(
                 out,
                 "             {}, within {}",
-                exit_words(exit),
+                exit.expectation(),
                 duration(*timeout)
             );
         }

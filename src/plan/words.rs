@@ -72,31 +72,34 @@ pub(super) fn encoding_name(encoding: Encoding) -> &'static str {
     }
 }
 
-pub(super) fn exit_words(rule: &ExitRule) -> String {
-    match rule {
-        ExitRule::Zero => "exit 0".to_owned(),
-        ExitRule::Msi => "exit 0; 3010 and 1641 restart; 1618 is tried again".to_owned(),
-        ExitRule::Any => "any exit code".to_owned(),
-        ExitRule::Robocopy => "exit below 8".to_owned(),
-        ExitRule::Pnputil => "exit 0 or 259; 3010 and 1641 restart".to_owned(),
-        ExitRule::Listed { ok, reboot } => {
-            let list = |codes: &[i64], word: &str| {
-                codes
-                    .iter()
-                    .map(i64::to_string)
-                    .collect::<Vec<_>>()
-                    .join(&format!(" {word} "))
-            };
-            let mut text = match ok.is_empty() {
-                true => "no exit code is good".to_owned(),
-                false => format!("exit {}", list(ok, "or")),
-            };
-            match reboot.as_slice() {
-                [] => {}
-                [one] => text.push_str(&format!("; {one} restarts")),
-                many => text.push_str(&format!("; {} restart", list(many, "and"))),
+impl ExitRule {
+    /// Which codes are good and what else they mean, in words: `exit 0; 3010 and 1641 restart`.
+    pub fn expectation(&self) -> String {
+        match self {
+            ExitRule::Zero => "exit 0".to_owned(),
+            ExitRule::Msi => "exit 0; 3010 and 1641 restart; 1618 is tried again".to_owned(),
+            ExitRule::Any => "any exit code".to_owned(),
+            ExitRule::Robocopy => "exit below 8".to_owned(),
+            ExitRule::Pnputil => "exit 0 or 259; 3010 and 1641 restart".to_owned(),
+            ExitRule::Listed { ok, reboot } => {
+                let list = |codes: &[i64], word: &str| {
+                    codes
+                        .iter()
+                        .map(i64::to_string)
+                        .collect::<Vec<_>>()
+                        .join(&format!(" {word} "))
+                };
+                let mut text = match ok.is_empty() {
+                    true => "no exit code is good".to_owned(),
+                    false => format!("exit {}", list(ok, "or")),
+                };
+                match reboot.as_slice() {
+                    [] => {}
+                    [one] => text.push_str(&format!("; {one} restarts")),
+                    many => text.push_str(&format!("; {} restart", list(many, "and"))),
+                }
+                text
             }
-            text
         }
     }
 }
