@@ -9,6 +9,17 @@ pub(super) fn quoted(text: &str) -> Result<String, String> {
     literal(text).map(|text| format!("\"{text}\""))
 }
 
+/// A value in double quotes in a command that a second cmd reads again: in a pipe, or in `for /f`. There is no spelling
+/// of a percent sign that both leave alone.
+pub(super) fn quoted_twice(text: &str) -> Result<String, String> {
+    if text.contains('%') {
+        return Err(format!(
+            "`{text}` holds a percent sign, and cmd reads this command twice"
+        ));
+    }
+    quoted(text)
+}
+
 /// The value itself, for a place that is inside double quotes already.
 pub(super) fn literal(text: &str) -> Result<String, String> {
     for c in text.chars() {
@@ -56,7 +67,7 @@ impl Script {
 
     /// Copies a file of the disc; both are quoted for batch. Files of a CD are read-only, so are their copies.
     pub(super) fn copy(&mut self, from: &str, to: &str) {
-        self.line(format!("copy /b /y {from} {to} >nul || exit /b 1"));
+        self.line(format!("copy /b /y {from} {to} || exit /b 1"));
         self.line(format!(r"C:\Windows\System32\attrib.exe -r {to}"));
     }
 
@@ -67,7 +78,9 @@ impl Script {
             text.push_str(&line);
             text.push('\n');
         }
-        text.push_str("exit /b 0\n");
+        if !text.ends_with("\nexit /b 1\n") {
+            text.push_str("exit /b 0\n");
+        }
         text
     }
 }

@@ -4,16 +4,24 @@
 
 use serde_json::{Value, json};
 
-use super::text::{encoding_name, entry_path, expected, proof};
+use super::words::{encoding_name, entry_path, expected, proof};
 use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until};
 use crate::recipe::Recipe;
 
-/// One object: `schema`, `recipe`, `values`, `components`, `payload`, `steps`, `warnings`. Times are in seconds.
+/// One object: `schema`, `recipe`, `variables`, `values`, `components`, `payload`, `steps`, `warnings`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
-    let values: Vec<Value> = recipe
+    let variables: Vec<Value> = recipe
         .vars
         .iter()
         .map(|v| json!({ "name": v.name, "value": v.value, "origin": v.origin }))
+        .collect();
+    let effective: Vec<Value> = recipe
+        .effective
+        .iter()
+        .map(|e| {
+            let value: Value = serde_json::from_str(&e.value).unwrap_or_else(|_| json!(e.value));
+            json!({ "path": e.path, "value": value, "origin": e.origin })
+        })
         .collect();
     let components: Vec<Value> = recipe
         .components
@@ -50,7 +58,8 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
     json!({
         "schema": 1,
         "recipe": { "name": recipe.name.value, "digest": recipe.digest.to_string() },
-        "values": values,
+        "variables": variables,
+        "values": effective,
         "components": components,
         "payload": payload,
         "steps": steps,

@@ -3,15 +3,16 @@
 use super::site::Site;
 use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, expect, step};
 use crate::argv;
-use crate::diag::{Diagnostic, Diagnostics, Severity};
+use crate::diag::{Diagnostic, Diagnostics};
 use crate::recipe::{Recipe, Step, Verb};
+use crate::text::Place;
 
 /// Compiles every step. All complaints come at once; with an error among them there is no plan.
 pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
     let mut complaints = Diagnostics::default();
     let mut payload = Vec::new();
     let mut steps = Vec::new();
-    order(recipe, &mut complaints);
+    let mut sealed: Option<&Step> = None;
     for (index, written) in recipe.steps.iter().enumerate() {
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let mut site = Site {
@@ -26,10 +27,18 @@ pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
             guest_log: None,
         };
         if written.skipped.is_none() {
+            after_seal(&mut site, sealed);
             step::compile(&mut site);
             arguments(&mut site);
+            sealed = sealed.or(seals(written).then_some(written));
         }
         steps.push(planned(site));
+    }
+    if sealed.is_none() {
+        let number = u32::try_from(steps.len() + 1).unwrap_or(u32::MAX);
+        let place = recipe.steps.last().map_or(&recipe.name.place, |s| &s.place);
+        complaints.push(unsealed(place));
+        steps.push(step::clean_up(number, place));
     }
     if complaints.has_errors() {
         return Err(complaints);
@@ -79,42 +88,29 @@ fn arguments(site: &mut Site<'_>) {
     }
 }
 
-/// `generalize` seals the image, so nothing may run after it; without it clones share one identity.
-fn order(recipe: &Recipe, complaints: &mut Diagnostics) {
-    let active: Vec<&Step> = recipe
-        .steps
-        .iter()
-        .filter(|s| s.skipped.is_none())
-        .collect();
-    let seals = |step: &&Step| matches!(step.verb, Verb::Generalize { .. });
-    let Some(first) = active.iter().position(seals) else {
-        let place = active.last().map_or(&recipe.name.place, |step| &step.place);
-        complaints.push(
-            Diagnostic::warning(
-                "no `generalize` step: every machine made from the image has the same identity",
-            )
-            .at(place, "the last step")
-            .help("end the recipe with a step `generalize = {}`"),
-        );
-        return;
+/// `generalize` seals the image: nothing may run after it.
+fn after_seal(site: &mut Site<'_>, sealed: Option<&Step>) {
+    let Some(sealed) = sealed else { return };
+    let message = match site.step.verb {
+        Verb::Generalize { .. } => "the image is sealed already",
+        _ => "the image is sealed before this step",
     };
-    let sealed = active[first];
-    for step in &active[first + 1..] {
-        let message = match step.verb {
-            Verb::Generalize { .. } => {
-                format!("step `{}` seals the image a second time", step.name)
-            }
-            _ => format!("step `{}` comes after the image is sealed", step.name),
-        };
-        complaints.push(Diagnostic {
-            severity: Severity::Error,
-            message,
-            place: Some(step.place.clone()),
-            label: "cannot run any more".to_owned(),
-            help: vec![format!(
-                "`generalize` at {} must be the last step that runs",
-                sealed.place
-            )],
-        });
-    }
+    let help = format!(
+        "`generalize` at {} must be the last step that runs",
+        sealed.place
+    );
+    let place = &site.step.place;
+    site.error_with_help(place, message, "cannot run any more", help);
+}
+
+fn unsealed(place: &Place) -> Diagnostic {
+    Diagnostic::warning(
+        "no `generalize` step: every machine made from the image has the same identity",
+    )
+    .at(place, "the last step")
+    .help("end the recipe with a step `generalize = {}`")
+}
+
+fn seals(step: &Step) -> bool {
+    matches!(step.verb, Verb::Generalize { .. })
 }

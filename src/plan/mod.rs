@@ -14,6 +14,7 @@ mod seal;
 mod site;
 mod step;
 mod text;
+mod words;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -129,7 +129,7 @@ pub(super) fn file(key: &Key, name: Option<&str>, data: &RegistryData) -> String
         return format!("{head}[-{long}]\r\n\r\n");
     }
     let name = match name {
-        None | Some("") => "@".to_owned(),
+        None => "@".to_owned(),
         Some(name) => string(name),
     };
     let data = written(data, name.chars().count() + 1);

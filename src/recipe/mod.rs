@@ -25,6 +25,19 @@ pub struct Recipe {
     pub steps: Vec<Step>,
     pub outputs: Outputs,
     pub vars: Vec<Var>,
+    /// Every value that was written, after variables, then the defaults that were taken.
+    pub effective: Vec<Effective>,
+}
+
+/// One value and who said it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Effective {
+    /// Dotted, as `--set` takes it: `components.kubelet.url`, `steps."site settings".registry.key`.
+    pub path: String,
+    /// As JSON.
+    pub value: String,
+    /// Words for people: `packs/kubernetes.toml:9:7`, `--set`, `default`, and the variables in it.
+    pub origin: String,
 }
 
 /// A variable with the value that won and who said it.

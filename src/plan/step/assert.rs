@@ -52,7 +52,7 @@ fn missing(site: &mut Site<'_>, at: &Located<String>) -> Option<()> {
 }
 
 fn running(site: &mut Site<'_>, name: &Located<String>) -> Option<()> {
-    let quoted = site.quoted(&name.value, &name.place)?;
+    let quoted = site.judged(batch::quoted_twice(&name.value), &name.place)?;
     let mut script = Script::new();
     script.line(format!(
         r#"{SC} query {quoted} | C:\Windows\System32\find.exe "RUNNING" >nul && exit /b 0"#
@@ -90,8 +90,8 @@ fn look(
     data: &RegistryData,
     place: &Place,
 ) -> Option<Script> {
-    let key = site.quoted(&key.short(), place)?;
-    let name = site.quoted(value, place)?;
+    let key = site.judged(batch::quoted_twice(&key.short()), place)?;
+    let name = site.judged(batch::quoted_twice(value), place)?;
     let query = format!("{REG} query {key} /v {name}");
     let mut script = Script::new();
     let Some((kind, text)) = printed(data) else {

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 
 use super::super::batch::{self, Script};
 use super::super::site::{MINUTE, QUICK, Site};
-use super::super::{ExitRule, Expectation, GUEST_DIR, Op, Until, seal};
+use super::super::{
+    ExitRule, Expectation, GUEST_DIR, Op, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal,
+};
 use super::{CMD, args};
 use crate::recipe::{Encoding, RegistryData};
-use crate::text::Located;
+use crate::text::{Located, Place};
 
 const SYSPREP: &str = r"C:\Windows\System32\Sysprep\sysprep.exe";
 const TAG: &str = r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag";
@@ -56,7 +58,10 @@ pub(super) fn generalize(
     site.run(SYSPREP, arguments, ExitRule::Any, 45 * MINUTE);
     let timeout = site.timeout(45 * MINUTE);
     site.ops.push(Op::Wait(Until::Generalized { timeout }));
-    remove_own_folder(site);
+    site.ops.extend(remove_own_folder());
+    site.expect(Expectation::Missing {
+        path: GUEST_DIR.to_owned(),
+    });
     site.expect(Expectation::Exists {
         path: TAG.to_owned(),
     });
@@ -93,20 +98,52 @@ fn own_setup_scripts(script: &mut Script) {
     }
 }
 
-fn remove_own_folder(site: &mut Site<'_>) {
-    site.run(
-        CMD,
-        args(["/d", "/c", "rd", "/s", "/q", GUEST_DIR]),
-        ExitRule::Any,
-        QUICK,
-    );
-    site.run(
-        CMD,
-        args(["/d", "/c", "if", "exist", GUEST_DIR, "exit", "1"]),
-        ExitRule::Zero,
-        QUICK,
-    );
-    site.expect(Expectation::Missing {
-        path: GUEST_DIR.to_owned(),
-    });
+/// The whole of `C:\winimg`; `rd` is not believed, the second command looks.
+fn remove_own_folder() -> [Op; 2] {
+    let run = |arguments: Vec<String>, exit: ExitRule| {
+        Op::Run(Run {
+            program: CMD.to_owned(),
+            arguments,
+            exit,
+            timeout: QUICK,
+        })
+    };
+    [
+        run(
+            args(["/d", "/c", "rd", "/s", "/q", GUEST_DIR]),
+            ExitRule::Any,
+        ),
+        run(
+            args(["/d", "/c", "if", "exist", GUEST_DIR, "exit", "1"]),
+            ExitRule::Zero,
+        ),
+    ]
+}
+
+/// The last step of a plan that does not generalize: winimg's own files still have to go.
+pub(in super::super) fn clean_up(number: u32, place: &Place) -> PlannedStep {
+    let mut script = Script::new();
+    own_setup_scripts(&mut script);
+    let mut ops = vec![
+        Op::Put(Put {
+            script: number,
+            text: script.finish(),
+            timeout: QUICK,
+        }),
+        Op::Eject,
+    ];
+    ops.extend(remove_own_folder());
+    PlannedStep {
+        name: "winimg's own files".to_owned(),
+        verb: "cleanup",
+        place: place.clone(),
+        skipped: None,
+        ops,
+        entries: Vec::new(),
+        reboot_timeout: REBOOT_TIMEOUT,
+        guest_log: None,
+        expects: vec![Expectation::Missing {
+            path: GUEST_DIR.to_owned(),
+        }],
+    }
 }

@@ -16,6 +16,7 @@ use super::Op;
 use super::site::Site;
 use crate::recipe::Verb;
 
+pub(super) use generalize::clean_up;
 pub(super) use service::start_name;
 
 pub(super) const CMD: &str = r"C:\Windows\System32\cmd.exe";

@@ -28,9 +28,10 @@ pub(super) fn msi(
         Content::Component(name) => name.place.clone(),
         Content::Local(path) => path.place.clone(),
     };
-    let sound = properties
-        .iter()
-        .all(|(name, value)| property(site, name, value, &place));
+    let mut sound = true;
+    for (name, value) in properties {
+        sound &= property(site, name, value, &place);
+    }
     let (entry, file) = single_file(site, from)?;
     // Checked as if it lay elsewhere: nothing of a recipe may lie below winimg's own folder.
     let fit = GuestPath::parse(r"C:\steps").and_then(|folder| folder.join(&file));

@@ -20,6 +20,7 @@ pub(super) fn registry(
     value: Option<&str>,
     data: &RegistryData,
 ) -> Option<()> {
+    let value = value.filter(|name| !name.is_empty());
     let parsed = parse_key(site, key)?;
     site.judged(reg::check(data), &key.place)?;
     if let Some(c) = value.and_then(|v| v.chars().find(|c| c.is_control())) {
@@ -98,13 +99,16 @@ fn set(site: &mut Site<'_>, key: &Key, value: Option<&str>, data: &RegistryData)
     });
 }
 
-/// The arguments of `reg.exe add`, if all of them arrive as they are.
+/// The arguments of `reg.exe add`, if all of them arrive as they are and none can be taken for an option.
 fn add(key: &Key, value: Option<&str>, data: &RegistryData) -> Option<Vec<String>> {
     let (kind, text) = reg::arguments(data)?;
+    if text.starts_with('/') || value.is_some_and(|v| v.starts_with('/')) {
+        return None;
+    }
     let key = key.short();
     let mut arguments = args(["add", &key]);
     match value {
-        None | Some("") => arguments.push("/ve".to_owned()),
+        None => arguments.push("/ve".to_owned()),
         Some(name) => arguments.extend(args(["/v", name])),
     }
     arguments.extend(args(["/t", kind, "/d", &text, "/f"]));

@@ -41,7 +41,7 @@ pub(super) fn path(site: &mut Site<'_>, add: &[Located<String>]) -> Option<()> {
     Some(())
 }
 
-fn reading() -> [String; 8] {
+fn reading() -> [String; 9] {
     [
         "setlocal disabledelayedexpansion".to_owned(),
         format!("set \"key={ENVIRONMENT}\""),
@@ -49,6 +49,7 @@ fn reading() -> [String; 8] {
         format!(
             r#"for /f "tokens=2,*" %%a in ('{REG} query "%key%" /v Path') do if not "%%b"=="" set "old=%%b""#
         ),
+        "if not defined old echo the machine's Path cannot be read".to_owned(),
         "if not defined old exit /b 1".to_owned(),
         "setlocal enabledelayedexpansion".to_owned(),
         r#"set "new=!old!""#.to_owned(),
@@ -62,10 +63,10 @@ fn folder(site: &mut Site<'_>, written: &Located<String>) -> Option<(String, Str
     let text = text.trim_end_matches('\\');
     let fault = if text.is_empty() {
         Some("a folder is needed")
-    } else if let Some(c) = text.chars().find(|c| r#";=!*?<>|""#.contains(*c)) {
+    } else if let Some(c) = text.chars().find(|c| r#";=!^*?<>|""#.contains(*c)) {
         Some(match c {
             ';' => "`;` parts the folders of `Path`",
-            '=' | '!' => "`=` and `!` cannot be compared in batch",
+            '=' | '!' | '^' => "`=`, `!` and `^` cannot be compared in batch",
             _ => "no folder has such a name",
         })
     } else if !text.starts_with('%') && !text.get(1..).is_some_and(|rest| rest.starts_with(":\\")) {

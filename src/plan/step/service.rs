@@ -4,7 +4,7 @@
 //! `create` may end with 1073 because the service is there already; `config` then says the same, so a step can be
 //! repeated. Starting and stopping only begin when `sc.exe` ends, so those are a script that waits.
 
-use super::super::batch::Script;
+use super::super::batch::{self, Script};
 use super::super::expect::service_key;
 use super::super::site::{QUICK, Site};
 use super::super::{ExitRule, Expectation};
@@ -15,7 +15,8 @@ use crate::recipe::{RegistryData, Service, ServiceState, Start};
 pub(super) const SC: &str = r"C:\Windows\System32\sc.exe";
 /// A local `ping` takes a second a time and needs neither a network nor a console, unlike `timeout.exe`.
 const PAUSE: &str = r"C:\Windows\System32\ping.exe -n 2 127.0.0.1 >nul";
-const SECONDS: u32 = 60;
+/// Not stretched for a slow accelerator, so generous.
+const SECONDS: u32 = 120;
 
 pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
     sound(site, service)?;
@@ -190,7 +191,10 @@ fn reach(
     state: &str,
     already: u32,
 ) -> Option<Script> {
-    let name = site.quoted(&service.name.value, &service.name.place)?;
+    let name = site.judged(
+        batch::quoted_twice(&service.name.value),
+        &service.name.place,
+    )?;
     let mut script = Script::new();
     script.line(format!("{SC} {verb} {name}"));
     script.line(format!(
