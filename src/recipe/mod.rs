@@ -3,9 +3,24 @@
 //! `raw` reads TOML, `value` keeps the tree with places and origins, `vars` fills in variables, `lower` makes
 //! what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
+mod effective;
+mod fields;
+mod guest_name;
+mod lower;
+mod merge;
+mod quantity;
+mod raw;
+mod read;
+mod template;
+mod value;
+mod vars;
+mod words;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use read::{Options, read};
 
 use crate::digest::Digest;
 use crate::text::{Located, Place};
@@ -25,6 +40,19 @@ pub struct Recipe {
     pub steps: Vec<Step>,
     pub outputs: Outputs,
     pub vars: Vec<Var>,
+    /// Every value that was written, after variables, then the defaults that were taken.
+    pub effective: Vec<Effective>,
+}
+
+/// One value and who said it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Effective {
+    /// Dotted, as `--set` takes it: `components.kubelet.url`, `steps."site settings".registry.key`.
+    pub path: String,
+    /// As JSON.
+    pub value: String,
+    /// Words for people: `packs/kubernetes.toml:9:7`, `--set`, `default`, and the variables in it.
+    pub origin: String,
 }
 
 /// A variable with the value that won and who said it.

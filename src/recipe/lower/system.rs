@@ -1,0 +1,408 @@
+//! Verbs about Windows itself: `service`, `registry`, `environment`, `path`, `msi`.
+
+use std::collections::BTreeMap;
+
+use super::execution::exit_codes;
+use super::files::content;
+use super::step::Known;
+use crate::recipe::fields::{Context, Fields};
+use crate::recipe::value::{Data, Value};
+use crate::recipe::{Assertion, RegistryData, Service, ServiceState, Start, Verb, guest_name};
+use crate::text::Located;
+
+pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`service`")?;
+    let name = service_name(&fields);
+    let program = fields.needed_if_given("program");
+    let program = program.and_then(|p| fields.guest_path_of("program", p));
+    let start = fields.choice(
+        "start",
+        &[
+            ("auto", Start::Auto),
+            ("delayed-auto", Start::DelayedAuto),
+            ("demand", Start::Demand),
+            ("disabled", Start::Disabled),
+        ],
+    );
+    let state = fields.choice(
+        "state",
+        &[
+            ("running", ServiceState::Running),
+            ("stopped", ServiceState::Stopped),
+            ("absent", ServiceState::Absent),
+        ],
+    );
+    let service = Service {
+        display_name: fields.text("display_name"),
+        description: fields.text("description"),
+        arguments: fields.texts("arguments"),
+        start: start.map(|s| s.value),
+        depends: fields.texts("depends"),
+        account: fields.text("account"),
+        restart_delays: restart_delays(&fields),
+        state: state.as_ref().map(|s| s.value),
+        name: name?,
+        program,
+    };
+    check_service(&fields, &service);
+    fields.finish();
+    Some(Verb::Service(service))
+}
+
+fn service_name(fields: &Fields<'_>) -> Option<Located<String>> {
+    let name = fields.needed_string("name", "name the service: `name = \"kubelet\"`")?;
+    if name.value.contains(['/', '\\', '"']) || name.value.chars().count() > 256 {
+        let fact = format!("a service cannot be called \"{}\"", name.value);
+        let help = "no slash, backslash or quote, and at most 256 characters";
+        fields.cx.error(fact, &name.place, "", help);
+        return None;
+    }
+    Some(name)
+}
+
+/// `["5s", "10s"]`, in milliseconds.
+fn restart_delays(fields: &Fields<'_>) -> Vec<u32> {
+    let mut delays = Vec::new();
+    for text in fields.strings("restart_delays") {
+        let Some(time) = fields.duration_of("restart_delays", text) else {
+            continue;
+        };
+        match u32::try_from(time.value.as_millis()) {
+            Ok(delay) => delays.push(delay),
+            Err(_) => fields
+                .cx
+                .error("the delay is too long", &time.place, "", "49 days at most"),
+        }
+    }
+    delays
+}
+
+fn check_service(fields: &Fields<'_>, service: &Service) {
+    let cx = fields.cx;
+    let place = |key: &str| fields.table.entry(key).map(|e| e.key_place.clone());
+    if service.state == Some(ServiceState::Absent) {
+        let other = ["program", "start", "arguments"]
+            .into_iter()
+            .find_map(place);
+        if let Some(place) = other {
+            let help = "keep `name` and `state` alone, or take `state` out";
+            cx.error(
+                "a service that is absent has nothing else",
+                &place,
+                "",
+                help,
+            );
+        }
+    }
+    if service.program.is_none()
+        && !fields.has("program")
+        && let Some(place) = place("arguments")
+    {
+        let help = "give the program too: `program = 'C:\\k\\kubelet.exe'`";
+        cx.missing("`arguments` without `program`", &place, help);
+    }
+    if service.state == Some(ServiceState::Running)
+        && service.start == Some(Start::Disabled)
+        && let Some(place) = place("state")
+    {
+        cx.error("a disabled service cannot be started", &place, "", "");
+    }
+}
+
+pub fn registry(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`registry`")?;
+    let key = registry_key(&fields);
+    let name = fields.string("name");
+    let named = name.is_some() || !fields.has("name");
+    let absent = fields.boolean("absent");
+    let data = match absent {
+        Some(flag) if flag.value => {
+            fields.get("type");
+            fields.get("data");
+            if let Some(entry) = fields.table.entry("data").or(fields.table.entry("type")) {
+                let fact = format!("`absent` and `{}` exclude each other", entry.key);
+                cx.error(fact, &entry.key_place, "", "keep one of them");
+            }
+            Some(RegistryData::Absent)
+        }
+        _ => registry_data(&fields),
+    };
+    fields.finish();
+    Some(Verb::Registry {
+        key: key?,
+        value: name.map(|n| n.value).filter(|n| !n.is_empty()),
+        data: data?,
+    })
+    .filter(|_| named)
+}
+
+/// `registry` inside `assert`: a value and what it must be.
+pub fn registry_assertion(fields: &Fields<'_>) -> Option<Assertion> {
+    let key = registry_key(fields);
+    let name = fields.needed_string("name", "name the value");
+    let data = registry_data(fields);
+    fields
+        .cx
+        .problem_unless_known(fields, &["key", "name", "type", "data"]);
+    Some(Assertion::RegistryValue {
+        key: key?,
+        value: name?.value,
+        data: data?,
+    })
+}
+
+impl Context<'_> {
+    /// `finish` for fields that are only borrowed.
+    fn problem_unless_known(&self, fields: &Fields<'_>, known: &[&'static str]) {
+        let again = Fields::of(self, fields.table, fields.what.clone(), &fields.place);
+        for key in known {
+            again.get(key);
+        }
+        again.finish();
+    }
+}
+
+fn registry_key(fields: &Fields<'_>) -> Option<Located<String>> {
+    let key = fields.needed_string("key", "name the key: `key = 'HKLM\\SOFTWARE\\Example'`")?;
+    match guest_name::registry_key(&key.value) {
+        Ok(short) => Some(Located::new(short, key.place)),
+        Err((why, help)) => {
+            fields.cx.error(
+                format!("`key` is no registry key: {why}"),
+                &key.place,
+                "",
+                &help,
+            );
+            None
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Sz,
+    ExpandSz,
+    MultiSz,
+    Dword,
+    Qword,
+    Binary,
+}
+
+/// `type` and `data`, which have to fit each other.
+fn registry_data(fields: &Fields<'_>) -> Option<RegistryData> {
+    let help = "say what the value is: `type = \"dword\", data = 1`; to remove it, `absent = true`";
+    fields.need("type", help);
+    let kind = fields.choice(
+        "type",
+        &[
+            ("sz", Kind::Sz),
+            ("expand_sz", Kind::ExpandSz),
+            ("multi_sz", Kind::MultiSz),
+            ("dword", Kind::Dword),
+            ("qword", Kind::Qword),
+            ("binary", Kind::Binary),
+        ],
+    );
+    if fields.has("type") {
+        fields.need("data", "give the data: `data = …`");
+    }
+    let value = fields.get("data")?;
+    let kind = kind?.value;
+    let (data, takes) = match kind {
+        Kind::Sz => (text(value).map(RegistryData::Sz), "a string"),
+        Kind::ExpandSz => (text(value).map(RegistryData::ExpandSz), "a string"),
+        Kind::MultiSz => (texts(value).map(RegistryData::MultiSz), "a list of strings"),
+        Kind::Dword => (
+            number(value)
+                .and_then(|n| u32::try_from(n).ok())
+                .map(RegistryData::Dword),
+            "a whole number from 0 to 4294967295",
+        ),
+        Kind::Qword => (
+            number(value).map(RegistryData::Qword),
+            "a whole number, 0 or more (above 9223372036854775807 as a string, \"0x…\")",
+        ),
+        Kind::Binary => (
+            bytes(value).map(RegistryData::Binary),
+            "hex bytes such as \"01 a0 ff\"",
+        ),
+    };
+    if data.is_none() && !matches!(value.data, Data::Unknown) {
+        let word = fields
+            .table
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let found = match &value.data {
+            Data::Integer(n) => n.to_string(),
+            Data::String(text) => format!("the string \"{text}\""),
+            _ => value.kind().to_string(),
+        };
+        let fact = format!("`data` of a {word} takes {takes}, not {found}");
+        fields.cx.error(fact, &value.place, value.kind(), "");
+    }
+    data
+}
+
+fn text(value: &Value) -> Option<String> {
+    match (&value.data, &value.loose) {
+        (Data::String(text), _) => Some(text.clone()),
+        (_, loose) => loose.clone(),
+    }
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    match &value.data {
+        Data::Array(items) => items
+            .iter()
+            .map(|i| i.as_str().map(str::to_string))
+            .collect(),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match &value.data {
+        Data::Integer(n) => u64::try_from(*n).ok(),
+        Data::String(text) => {
+            let text = text.trim();
+            let hex = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+            match hex {
+                Some(hex) => u64::from_str_radix(hex, 16).ok(),
+                None => text.parse().ok(),
+            }
+        }
+        _ => None,
+    }
+}
+
+fn bytes(value: &Value) -> Option<Vec<u8>> {
+    match &value.data {
+        Data::String(text) => {
+            let digits: String = text.chars().filter(|c| !" ,:".contains(*c)).collect();
+            hex::decode(digits).ok()
+        }
+        Data::Array(items) => items
+            .iter()
+            .map(|item| match item.data {
+                Data::Integer(n) => u8::try_from(n).ok(),
+                _ => None,
+            })
+            .collect(),
+        _ => None,
+    }
+}
+
+pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`environment`")?;
+    let name = fields.needed_string("name", "name the variable: `name = \"KUBE_NETWORK\"`");
+    let name = name.and_then(|name| {
+        let (fact, help) = match name.value.as_str() {
+            n if n.eq_ignore_ascii_case("path") => (
+                "`environment` would replace the whole Path",
+                "add folders with `path = { add = ['C:\\k'] }`",
+            ),
+            n if n.contains(['=', '"']) => ("the variable's name has `=` or `\"` in it", ""),
+            _ => return Some(name),
+        };
+        cx.error(fact, &name.place, "", help);
+        None
+    });
+    let absent = fields.boolean("absent").filter(|a| a.value);
+    if let (Some(_), Some(entry)) = (&absent, fields.table.entry("value")) {
+        let fact = "`absent` and `value` exclude each other";
+        cx.error(fact, &entry.key_place, "", "keep one of them");
+    }
+    if absent.is_none() {
+        fields.need(
+            "value",
+            "give its value: `value = \"…\"`; to remove it, `absent = true`",
+        );
+    }
+    let text = fields.string("value");
+    if let Some(empty) = text.as_ref().filter(|t| t.value.is_empty()) {
+        let fact = "Windows keeps no empty environment variable";
+        cx.error(
+            fact,
+            &empty.place,
+            "",
+            "to remove it, write `absent = true`",
+        );
+    }
+    fields.finish();
+    let value = match absent {
+        Some(_) => None,
+        None => Some(text?.value),
+    };
+    Some(Verb::Environment { name: name?, value })
+}
+
+pub fn path(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`path`")?;
+    let help = "list the folders: `add = ['C:\\k']`";
+    fields.need("add", help);
+    let given = fields.strings("add");
+    let all = given.len();
+    if all == 0 && fields.list("add").is_some_and(<[Value]>::is_empty) {
+        cx.error("`path` adds nothing", &fields.place, "", help);
+    }
+    let mut add = Vec::new();
+    for folder in given {
+        if folder.value.contains(';') {
+            let fact = "a folder on the Path cannot have `;` in its name";
+            cx.error(fact, &folder.place, "", "write one string for each folder");
+            continue;
+        }
+        add.extend(fields.guest_path_of("add", folder));
+    }
+    fields.finish();
+    (all > 0 && add.len() == all).then_some(Verb::Path { add })
+}
+
+pub fn msi(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`msi`")?;
+    let from = content(&fields, known);
+    let properties = properties(&fields);
+    let exit_codes = exit_codes(&fields);
+    fields.finish();
+    Some(Verb::Msi {
+        from: from?,
+        properties,
+        exit_codes: exit_codes?,
+    })
+}
+
+/// Public properties are upper case; others msiexec ignores in silence (Microsoft: Windows Installer, Public
+/// Properties).
+fn properties(fields: &Fields<'_>) -> BTreeMap<String, String> {
+    let mut properties = BTreeMap::new();
+    let Some(table) = fields.table("properties", "`properties`") else {
+        return properties;
+    };
+    for entry in &table.table.entries {
+        let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_' || c == '.';
+        if !entry.key.chars().all(plain) {
+            let fact = format!("`{}` is not a public property", entry.key);
+            let help = format!(
+                "public properties are upper case: `{}`",
+                entry.key.to_uppercase()
+            );
+            fields.cx.error(fact, &entry.key_place, "", &help);
+            continue;
+        }
+        let text = match &entry.value.data {
+            Data::String(text) => text.clone(),
+            Data::Integer(number) => number.to_string(),
+            Data::Unknown => continue,
+            _ => {
+                let fact = format!("a property takes a string, not {}", entry.value.kind());
+                fields
+                    .cx
+                    .error(fact, &entry.value.place, entry.value.kind(), "");
+                continue;
+            }
+        };
+        properties.insert(entry.key.clone(), text);
+    }
+    properties
+}
