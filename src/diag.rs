@@ -228,13 +228,17 @@ impl Diagnostics {
 }
 
 /// The candidate that `word` was probably meant to be, if any is near: the same but for case, `-` and `_`, or a
-/// slip or two away (Damerau-Levenshtein, about one slip in three letters).
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// slip or two away (Damerau-Levenshtein, about one slip in three letters), or the beginning of it.
+pub fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
+) -> Option<&'a str> {
+    let candidates = candidates.into_iter();
     let plain = |s: &str| s.to_lowercase().replace(['-', ' '], "_");
     let wanted = plain(word);
     let limit = (wanted.chars().count() / 3).clamp(1, 3);
     let mut best: Option<(usize, &str)> = None;
-    for candidate in candidates {
+    for candidate in candidates.clone() {
         let distance = strsim::damerau_levenshtein(&wanted, &plain(candidate));
         let shorter = wanted.len().min(candidate.len());
         // A word of two letters is near to every other word of two letters.
@@ -245,7 +249,9 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             best = Some((distance, candidate));
         }
     }
-    best.map(|(_, candidate)| candidate)
+    let longer = |candidate: &&str| wanted.len() >= 3 && plain(candidate).starts_with(&wanted);
+    let beginning = candidates.clone().find(longer);
+    best.map(|(_, candidate)| candidate).or(beginning)
 }
 
 /// `did you mean `x`?`, or what is there when nothing is near; `what` as in "variables".
@@ -319,6 +325,7 @@ error: unknown key `cpu` in [machine]
             ("Disk-Size", Some("disk_size")),
             ("memroy", Some("memory")),
             ("is", None),
+            ("mem", Some("memory")),
             ("firmware", None),
         ] {
             assert_eq!(nearest(word, words), want, "{word}");

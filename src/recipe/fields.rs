@@ -129,6 +129,12 @@ impl<'c> Fields<'c> {
                 Data::Integer(n) if takes.contains("string") => {
                     format!("put it in quotes: \"{n}\"")
                 }
+                Data::Integer(n) if takes.contains("size") => {
+                    format!("say the unit: \"{n} MiB\" or \"{n} GiB\"")
+                }
+                Data::Integer(n) if takes.contains("time") => {
+                    format!("say the unit: \"{n}s\" or \"{n}m\"")
+                }
                 _ => String::new(),
             };
             self.cx.error(fact, &value.place, value.kind(), &help);
@@ -335,8 +341,8 @@ impl<'c> Fields<'c> {
             let mut diagnostic = Diagnostic::error(fact).at(&entry.key_place, "");
             let near = nearest(&entry.key, known.iter().copied());
             diagnostic = match (near, words::foreign(&entry.key)) {
+                (_, Some(instead)) => diagnostic.help(instead),
                 (Some(near), _) => diagnostic.help(format!("did you mean `{near}`?")),
-                (None, Some(instead)) => diagnostic.help(instead),
                 (None, None) if known.is_empty() => diagnostic.help("it has no keys"),
                 (None, None) => diagnostic.help(format!("its keys: {}", known.join(", "))),
             };

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::raw::Sources;
+use super::raw::{Sources, mask, user_in_url};
 use super::value::{self, Data, Entry, Table, Value};
 use crate::diag::{Diagnostic, suggestion};
 use crate::text::{Place, Source};
@@ -99,11 +99,22 @@ pub fn apply_sets(
     problems: &mut Vec<Diagnostic>,
 ) {
     for set in sets {
-        let source = sources.add("--set", set.clone(), PathBuf::new());
+        let source = sources.add("--set", masked(set), PathBuf::new());
         if let Err(problem) = apply_set(tree, &source, incomplete, problems) {
             problems.push(problem);
         }
     }
+}
+
+/// A URL's user name and password must not be shown.
+fn masked(set: &str) -> String {
+    let path = set.split('=').next().unwrap_or_default();
+    let user = user_in_url(set).filter(|_| path.ends_with("url"));
+    let mut bytes = set.as_bytes().to_vec();
+    if let Some(user) = user {
+        mask(&mut bytes, user, b'*');
+    }
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 fn apply_set(

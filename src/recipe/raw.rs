@@ -286,8 +286,8 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     })
 }
 
-/// The text with the values of `[vars]` that would be secrets overwritten, byte for byte, so that no complaint about
-/// that file can show them.
+/// The text with the values of `[vars]` that would be secrets, and the user names in URLs, overwritten byte for byte,
+/// so that no complaint about that file can show them.
 fn mask_secrets(name: &str, text: String) -> String {
     let source = Arc::new(Source {
         name: name.into(),
@@ -301,7 +301,33 @@ fn mask_secrets(name: &str, text: String) -> String {
             mask_value(&entry.value, &mut bytes);
         }
     }
+    mask_urls(&table, &mut bytes);
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+fn mask_urls(table: &Table, bytes: &mut [u8]) {
+    for entry in &table.entries {
+        match &entry.value.data {
+            Data::Table(inner) => mask_urls(inner, bytes),
+            Data::String(_) if entry.key.ends_with("url") => {
+                let place = &entry.value.place;
+                let text = place.source.text.get(place.span.clone()).unwrap_or("");
+                if let Some(user) = user_in_url(text) {
+                    let start = place.span.start;
+                    mask(bytes, start + user.start..start + user.end, b'*');
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where the user name and password of a URL stand.
+pub fn user_in_url(text: &str) -> Option<std::ops::Range<usize>> {
+    let start = text.find("://")? + 3;
+    let host = text[start..].split(['/', '?', '#']).next()?;
+    let end = start + host.rfind('@')?;
+    Some(start..end)
 }
 
 fn mask_value(value: &Value, bytes: &mut [u8]) {

@@ -47,6 +47,11 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
     let (recipe, complaints, defaults) = lower::lower(&raw, &scope, decided);
     problems.extend(without_echoes(complaints, &problems));
     let mut diagnostics = Diagnostics(problems);
+    if recipe.is_none() && !diagnostics.has_errors() {
+        let fact = "the recipe could not be understood, and nothing says why";
+        let help = "this is a mistake in winimg: please report it with the recipe";
+        diagnostics.push(Diagnostic::error(fact).help(help));
+    }
     diagnostics.sort(&raw.sources.order());
     let recipe = recipe.filter(|_| !diagnostics.has_errors());
     let recipe = recipe.map(|recipe| Recipe {

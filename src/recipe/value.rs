@@ -232,8 +232,11 @@ fn syntax_error(message: &str, place: &Place) -> Diagnostic {
         Some("a Windows path goes into single quotes: 'C:\\k', where a backslash is a backslash")
     } else if fact == "duplicate key" {
         Some("the table or key was given above; a file says a thing once")
-    } else if fact.contains("string values must be quoted") {
-        Some("put the text in quotes")
+    } else if fact.contains("must be quoted")
+        || fact.starts_with("invalid float")
+        || fact.starts_with("invalid boolean")
+    {
+        Some("put a text in quotes; true and false go without")
     } else {
         None
     };

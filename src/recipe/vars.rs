@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::raw::{Sources, mask, read_text};
+use super::raw::{Sources, mask, read_text, user_in_url};
 use super::template::{self, Part};
 use super::value::{self, Data, Table, Value};
 use super::words;
@@ -224,6 +224,10 @@ impl Deciding<'_> {
             true => "***",
             false => value,
         };
+        let shown = match user_in_url(shown) {
+            Some(user) => format!("{}***{}", &shown[..user.start], &shown[user.end..]),
+            None => shown.to_string(),
+        };
         let text = format!("{name}={shown}");
         let source = sources.add("--var", text, PathBuf::new());
         let key = Place::new(&source, 0..name.len());
@@ -342,8 +346,10 @@ impl Deciding<'_> {
         let mut bytes = text.clone().into_bytes();
         for key in map.keys().filter(|k| words::is_secret(k)) {
             let from = json_key(&text, key).end;
-            let to = text[from..].find('\n').map_or(text.len(), |n| from + n);
-            mask(&mut bytes, from..to, b'*');
+            let rest = text[from..].trim_start_matches([':', ' ', '\t']);
+            let line = rest.lines().next().unwrap_or_default();
+            let from = text.len() - rest.len();
+            mask(&mut bytes, from..from + line.len(), b'*');
         }
         let masked = String::from_utf8(bytes).unwrap_or_default();
         let source = sources.add(name, masked, folder);
@@ -510,7 +516,8 @@ pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) 
                 && let Some(version) = component.get_mut("version")
             {
                 local.fill(version, problems);
-                let text = version.as_str().map(str::to_string);
+                let text = version.as_str().or(version.loose.as_deref());
+                let text = text.map(str::to_string);
                 let origin = version.place.to_string();
                 local.set("version", text.clone(), &origin);
                 scope.set(&format!("components.{name}.version"), text, &origin);

@@ -42,6 +42,10 @@ pub const LATER_VERBS: &[&str] = &[
 /// Packer's and image-builder's names (HashiCorp: Packer QEMU and Hyper-V builders, PowerShell and windows-restart
 /// provisioners; kubernetes-sigs/image-builder: Windows variables), with what to write instead.
 const FOREIGN: &[(&str, &str)] = &[
+    ("sha1", "a SHA-1 proves nothing: write `sha256`"),
+    ("md5", "an MD5 proves nothing: write `sha256`"),
+    ("checksum", "write `sha256`, `sha512` or `checksum_url`"),
+    ("digest", "write `sha256`, `sha512` or `checksum_url`"),
     ("iso_url", "write `url` under `[media.iso]`"),
     ("iso_urls", "write one `url` under `[media.iso]`"),
     ("os_iso_url", "write `url` under `[media.iso]`"),

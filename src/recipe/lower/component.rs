@@ -173,14 +173,9 @@ fn address(fields: &Fields<'_>, key: &str, url: Located<String>) -> Option<Locat
         return None;
     }
     if parsed.password().is_some() || !parsed.username().is_empty() {
-        // Without the line: it shows the password.
-        cx.problem(
-            Diagnostic::error(format!(
-                "the {key} at {} holds a user name or password",
-                url.place
-            ))
-            .help("a recipe holds no secrets; take them out of the URL"),
-        );
+        let fact = format!("`{key}` holds a user name or password");
+        let help = "a recipe holds no secrets; take it out of the URL";
+        cx.error(fact, &url.place, "", help);
         return None;
     }
     Some(url)

@@ -48,6 +48,14 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     );
     let outputs = outputs::outputs(&top, machine.as_ref());
     top.finish();
+    // What was complained about must not go missing silently.
+    let wanted = match raw.tree.get("steps").map(|v| &v.data) {
+        Some(Data::Array(items)) => items.len(),
+        _ => 0,
+    };
+    if components.len() != names.len() || steps.len() != wanted {
+        return None;
+    }
     Some(Recipe {
         name: name?,
         description,
@@ -108,7 +116,7 @@ fn steps(top: &Fields<'_>, known: step::Known<'_>) -> Vec<Step> {
     };
     let mut steps = Vec::new();
     let mut named: Vec<(String, Place)> = Vec::new();
-    let mut sealed: Option<Place> = None;
+    let mut sealed = Sealed::default();
     for item in items {
         let (name, step) = step::step(cx, item, known);
         if let Some(name) = name {
@@ -132,25 +140,30 @@ fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Plac
     named.push((name.value, name.place));
 }
 
+/// Where the image was generalized, and whether a step after it was complained about.
+#[derive(Default)]
+struct Sealed {
+    at: Option<Place>,
+    told: bool,
+}
+
 /// Nothing sensible follows `generalize`.
-fn order(cx: &Context<'_>, step: &Step, sealed: &mut Option<Place>) {
+fn order(cx: &Context<'_>, step: &Step, sealed: &mut Sealed) {
     let generalizes = matches!(step.verb, super::Verb::Generalize { .. });
-    match sealed {
+    match &sealed.at {
         Some(first) if generalizes => {
             let help = format!("the first is at {first}");
             cx.error("the image is generalized twice", &step.place, "", &help);
         }
-        Some(first) => {
-            let diagnostic = Diagnostic::warning(format!(
-                "the step `{}` comes after the image is generalized",
-                step.name
-            ));
+        Some(first) if !sealed.told => {
+            let fact = format!("step `{}` comes after the image is generalized", step.name);
             let help = format!(
                 "`generalize` at {first} should be the last step; includes' steps come before the recipe's own"
             );
-            cx.problem(diagnostic.at(&step.place, "").help(help));
+            cx.problem(Diagnostic::warning(fact).at(&step.place, "").help(help));
+            sealed.told = true;
         }
-        None if generalizes => *sealed = Some(step.place.clone()),
-        None => {}
+        None if generalizes => sealed.at = Some(step.place.clone()),
+        _ => {}
     }
 }

@@ -70,8 +70,12 @@ fn no_verb(fields: &Fields<'_>) {
             .missing(format!("{} has no verb", fields.what), &fields.place, &help);
     }
     for entry in unknown {
-        let candidates = words::VERBS.iter().copied().chain(own);
+        let candidates = own.into_iter().chain(words::VERBS.iter().copied());
+        let candidates = candidates.chain(words::LATER_VERBS.iter().copied());
         let help = match (nearest(&entry.key, candidates), words::foreign(&entry.key)) {
+            (Some(near), _) if words::LATER_VERBS.contains(&near) => {
+                format!("did you mean `{near}`? This version does not have it yet")
+            }
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(instead)) => instead.to_string(),
             (None, None) => format!("the verbs: {}", words::VERBS.join(", ")),
