@@ -324,13 +324,13 @@ impl<'c> Fields<'c> {
     }
 
     /// Refuses every key that nobody asked for.
-    pub fn finish(self) {
+    pub fn finish(&self) {
         self.finish_but(|_| false);
     }
 
     /// As `finish`, leaving alone the keys that `other` takes care of.
-    pub fn finish_but(self, other: impl Fn(&str) -> bool) {
-        let mut known = self.known.into_inner();
+    pub fn finish_but(&self, other: impl Fn(&str) -> bool) {
+        let mut known = self.known.borrow().clone();
         known.sort_unstable();
         known.dedup();
         for entry in &self.table.entries {

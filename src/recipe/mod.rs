@@ -1,8 +1,9 @@
 //! The recipe as it is meant: every value decided, every value knowing its place.
 //!
-//! `raw` reads TOML, `value` keeps the tree with places and origins, `vars` fills in variables, `lower` makes
-//! what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+//! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
+//! `decide` says whose word about a variable wins, `vars` fills it in, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
+mod decide;
 mod effective;
 mod fields;
 mod guest_name;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Recipe, effective, lower, merge, raw, vars};
+use super::{Recipe, decide, effective, lower, merge, raw, vars};
 use crate::diag::{Diagnostic, Diagnostics};
 
 /// What the command line and the environment add to the file.
@@ -36,7 +36,7 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
         incomplete,
         &mut problems,
     );
-    let (scope, decided) = vars::decide(
+    let (scope, decided) = decide::decide(
         &raw.tree,
         options,
         &mut raw.sources,

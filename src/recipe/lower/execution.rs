@@ -1,6 +1,6 @@
 //! Verbs that run something or stop: `cmd`, `powershell`, `reboot`, `assert`, `generalize`.
 
-use super::system;
+use super::registry;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::raw::read_text;
 use crate::recipe::value::{Data, Value};
@@ -198,7 +198,7 @@ pub fn assert(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let service = fields.needed_if_given("service_running");
     let service = service.map(Assertion::ServiceRunning);
     let registry = fields.table("registry", "`registry`");
-    let registry = registry.and_then(|f| system::registry_assertion(&f));
+    let registry = registry.and_then(|f| registry::registry_assertion(&f));
     let cmd = fields.needed_if_given("cmd").map(Assertion::Cmd);
     fields.finish();
     let assertion = exists.or(missing).or(service).or(registry).or(cmd)?;

@@ -5,8 +5,10 @@
 mod component;
 mod execution;
 mod files;
+mod machine;
 mod media;
 mod outputs;
+mod registry;
 mod step;
 mod system;
 
@@ -36,7 +38,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     let description = top.text("description");
     top.get("vars");
     let media = media::media(&top);
-    let machine = media::machine(&top, media.as_ref());
+    let machine = machine::machine(&top, media.as_ref());
     let setup = media::setup(&top);
     let (components, names) = components(&top);
     let steps = steps(

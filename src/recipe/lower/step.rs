@@ -1,6 +1,6 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
-use super::{execution, files, system};
+use super::{execution, files, registry, system};
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
@@ -134,7 +134,7 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "assert" => execution::assert(cx, value),
         "generalize" => execution::generalize(cx, value),
         "service" => system::service(cx, value),
-        "registry" => system::registry(cx, value),
+        "registry" => registry::registry(cx, value),
         "environment" => system::environment(cx, value),
         "path" => system::path(cx, value),
         "msi" => system::msi(cx, value, known),
