@@ -633,3 +633,72 @@ fn a_recipe_that_is_not_there() {
     );
     assert!(text.ends_with("\n1 error\n"), "{text}");
 }
+
+#[test]
+fn var_files_that_are_not_flat_objects_do_not_show_what_they_hold() {
+    for text in [
+        "\"hunter2\"",
+        "{ \"a\": hunter2 }",
+        "{ \"token\": \"hunter2\", ",
+        "[\"hunter2\"]",
+        "token = \"hunter2",
+    ] {
+        let own = small("");
+        let (dir, path) = folder(&[("recipe.toml", own.as_str()), ("vars.json", text)]);
+        let options = Options {
+            var_files: vec![dir.path().join("vars.json")],
+            ..Options::default()
+        };
+        let (recipe, text) = complaints(&path, &options);
+        assert!(recipe.is_none());
+        assert!(
+            text.starts_with("error: cannot read the var file vars.json: "),
+            "{text}"
+        );
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn line_ends_of_windows_and_a_byte_order_mark_are_read() {
+    let own = format!(
+        "\u{feff}{}",
+        small("[machine]\ncpu = 2\n").replace('\n', "\r\n")
+    );
+    let (_dir, path) = folder(&[("recipe.toml", &own)]);
+    let text = complaints(&path, &Options::default()).1;
+    assert_eq!(
+        text,
+        "\
+error: unknown key `cpu` in [machine]
+  --> recipe.toml:11:1
+   |
+11 | cpu = 2
+   | ^^^
+   |
+   = help: did you mean `cpus`?
+
+1 error in recipe.toml
+"
+    );
+}
+
+#[test]
+fn a_secret_on_a_broken_line_is_not_shown() {
+    let own = small("[vars]\nadmin_password = \"hunter2\nx = \n");
+    let (dir, path) = folder(&[
+        ("recipe.toml", own.as_str()),
+        ("vars.toml", "token = hunter2\n"),
+    ]);
+    let options = Options {
+        var_files: vec![dir.path().join("vars.toml")],
+        ..Options::default()
+    };
+    let (_, text) = complaints(&path, &options);
+    assert!(text.contains("admin_password = \"*******"), "{text}");
+    assert!(
+        text.contains("token = *******") || text.contains("token =********"),
+        "{text}"
+    );
+    assert!(!text.contains("hunter2"), "{text}");
+}

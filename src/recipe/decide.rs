@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::raw::{Sources, mask, read_text, user_in_url};
+use super::raw::{Sources, mask, mask_lines, read_text, user_in_url};
 use super::template::{self, Part};
 use super::value::{self, Data, Table, Value};
 use super::vars::{Scope, place_of_name};
@@ -206,8 +206,11 @@ impl Deciding<'_> {
             name: name.into(),
             text,
         });
-        let (table, _) = value::parse(&source);
+        let (table, broken) = value::parse(&source);
         let mut bytes = source.text.clone().into_bytes();
+        if !broken.is_empty() {
+            mask_lines(&source.text, &mut bytes);
+        }
         for entry in &table.entries {
             if words::is_secret(&entry.key) {
                 mask(&mut bytes, entry.value.place.span.clone(), b'1');
@@ -227,13 +230,18 @@ impl Deciding<'_> {
         let map = match parsed {
             Ok(map) => map,
             Err(error) => {
-                // The text may hold a secret that could not be found: only the place is told.
+                // Only the place is told: the text may hold a secret, and a wrong type is told with its value.
                 let (line, column) = (error.line(), error.column());
-                let fact = format!("the var file {name} is not a JSON object: {error}");
-                let fact = fact.replace(&format!(" at line {line} column {column}"), "");
-                let at = format!("line {line}, column {column}");
-                self.problems
-                    .push(Diagnostic::error(format!("{fact} ({at})")));
+                let why = match error.classify() {
+                    serde_json::error::Category::Data => "an object is expected".to_string(),
+                    _ => error
+                        .to_string()
+                        .replace(&format!(" at line {line} column {column}"), ""),
+                };
+                self.problems.push(
+                    Diagnostic::error(format!("cannot read the var file {name}: {why}"))
+                        .help(format!("line {line}, column {column}")),
+                );
                 return Table::default();
             }
         };

@@ -40,6 +40,10 @@ pub fn path(text: &str) -> Result<(), Refusal> {
     if !drive || bytes.get(2) != Some(&b'\\') {
         return refusal("it is not absolute", "write it with its drive: 'C:\\k'");
     }
+    if !text.starts_with(['C', 'c']) {
+        let why = "the image has one volume, C:";
+        return refusal(why, format!("write 'C:\\{}'", &text[3..]));
+    }
     let rest = text[3..].strip_suffix('\\').unwrap_or(&text[3..]);
     if rest.is_empty() {
         return Ok(());
@@ -84,12 +88,8 @@ fn control_characters(text: &str) -> Result<(), Refusal> {
     }
 }
 
-const ROOTS: &[(&str, &str)] = &[
-    ("HKLM", "HKEY_LOCAL_MACHINE"),
-    ("HKCR", "HKEY_CLASSES_ROOT"),
-    ("HKU", "HKEY_USERS"),
-    ("HKCC", "HKEY_CURRENT_CONFIG"),
-];
+/// The roots whose hives an image holds.
+const ROOTS: &[(&str, &str)] = &[("HKLM", "HKEY_LOCAL_MACHINE"), ("HKU", "HKEY_USERS")];
 
 /// A registry key with its root in the short form, `HKLM\SOFTWARE\…`.
 pub fn registry_key(text: &str) -> Result<String, Refusal> {
@@ -115,13 +115,19 @@ pub fn registry_key(text: &str) -> Result<String, Refusal> {
             "write to HKLM, or to HKU\\.DEFAULT",
         );
     }
+    if upper == "HKCR" || upper == "HKEY_CLASSES_ROOT" {
+        return refusal(
+            "HKCR is a view of two other keys",
+            format!("write 'HKLM\\SOFTWARE\\Classes\\{rest}'"),
+        );
+    }
     let known = ROOTS
         .iter()
         .find(|(short, long)| upper == *short || upper == *long);
     let Some((short, _)) = known else {
         let roots: Vec<&str> = ROOTS.iter().map(|(short, _)| *short).collect();
         return refusal(
-            format!("it does not start with {}", roots.join(", ")),
+            format!("it does not start with {}", roots.join(" or ")),
             "write 'HKLM\\SOFTWARE\\…', in single quotes",
         );
     };
@@ -179,12 +185,13 @@ mod tests {
 
     #[test]
     fn paths() {
-        for good in ["C:\\k", "C:\\", "c:\\Program Files\\x y\\", "D:\\a.b\\.c"] {
+        for good in ["C:\\k", "C:\\", "c:\\Program Files\\x y\\", "C:\\a.b\\.c"] {
             assert_eq!(path(good), Ok(()), "{good}");
         }
         for (bad, why) in [
             ("k\\x", "it is not absolute"),
             ("C:k", "it is not absolute"),
+            ("D:\\k", "the image has one volume, C:"),
             ("C:/k", "it has forward slashes"),
             ("\\\\server\\x", "it is a network or device path"),
             (
@@ -218,7 +225,14 @@ mod tests {
                 "write 'HKLM\\SOFTWARE\\X'".into()
             ))
         );
-        for bad in ["HKLM", "HKLM\\", "SOFTWARE\\X", "HKCU\\X", "HKLM\\a\\\\b"] {
+        for bad in [
+            "HKLM",
+            "HKLM\\",
+            "SOFTWARE\\X",
+            "HKCU\\X",
+            "HKCR\\.txt",
+            "HKLM\\a\\\\b",
+        ] {
             assert!(registry_key(bad).is_err(), "{bad}");
         }
     }

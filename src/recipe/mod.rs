@@ -23,6 +23,9 @@ use std::time::Duration;
 
 pub use read::{Options, read};
 
+/// The JSON Schema of a recipe and of a pack, for editors (`winimg schema`).
+pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
+
 use crate::digest::Digest;
 use crate::text::{Located, Place};
 

@@ -293,8 +293,11 @@ fn mask_secrets(name: &str, text: String) -> String {
         name: name.into(),
         text,
     });
-    let (table, _) = value::parse(&source);
+    let (table, broken) = value::parse(&source);
     let mut bytes = source.text.clone().into_bytes();
+    if !broken.is_empty() {
+        mask_lines(&source.text, &mut bytes);
+    }
     let vars = table.get("vars").and_then(Value::as_table);
     for entry in vars.iter().flat_map(|t| &t.entries) {
         if words::is_secret(&entry.key) {
@@ -303,6 +306,19 @@ fn mask_secrets(name: &str, text: String) -> String {
     }
     mask_urls(&table, &mut bytes);
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Where the syntax is broken, the lines that look as if they gave a secret a value.
+pub fn mask_lines(text: &str, bytes: &mut [u8]) {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some((key, _)) = line.split_once('=')
+            && words::is_secret(key.trim().trim_matches(['"', '\'']))
+        {
+            mask(bytes, start + key.len() + 1..start + line.len(), b'*');
+        }
+        start += line.len();
+    }
 }
 
 fn mask_urls(table: &Table, bytes: &mut [u8]) {

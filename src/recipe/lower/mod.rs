@@ -160,9 +160,9 @@ fn order(cx: &Context<'_>, step: &Step, sealed: &mut Sealed) {
         Some(first) if !sealed.told => {
             let fact = format!("step `{}` comes after the image is generalized", step.name);
             let help = format!(
-                "`generalize` at {first} should be the last step; includes' steps come before the recipe's own"
+                "`generalize` at {first} has to be the last step; includes' steps come before the recipe's own"
             );
-            cx.problem(Diagnostic::warning(fact).at(&step.place, "").help(help));
+            cx.error(fact, &step.place, "", &help);
             sealed.told = true;
         }
         None if generalizes => sealed.at = Some(step.place.clone()),

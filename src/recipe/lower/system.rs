@@ -32,20 +32,26 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             ("absent", ServiceState::Absent),
         ],
     );
+    let display_name = fields.text("display_name");
+    let description = fields.text("description");
+    let arguments = fields.texts("arguments");
+    let depends = fields.texts("depends");
+    let account = fields.text("account");
+    let restart_delays = restart_delays(&fields);
+    fields.finish();
     let service = Service {
-        display_name: fields.text("display_name"),
-        description: fields.text("description"),
-        arguments: fields.texts("arguments"),
-        start: start.map(|s| s.value),
-        depends: fields.texts("depends"),
-        account: fields.text("account"),
-        restart_delays: restart_delays(&fields),
-        state: state.as_ref().map(|s| s.value),
         name: name?,
+        display_name,
+        description,
         program,
+        arguments,
+        start: start.map(|s| s.value),
+        depends,
+        account,
+        restart_delays,
+        state: state.map(|s| s.value),
     };
     check_service(&fields, &service);
-    fields.finish();
     Some(Verb::Service(service))
 }
 
