@@ -695,10 +695,7 @@ fn a_secret_on_a_broken_line_is_not_shown() {
         ..Options::default()
     };
     let (_, text) = complaints(&path, &options);
-    assert!(text.contains("admin_password = \"*******"), "{text}");
-    assert!(
-        text.contains("token = *******") || text.contains("token =********"),
-        "{text}"
-    );
+    assert!(text.contains("11 | admin_password = \"*******\n"), "{text}");
+    assert!(text.contains("1 | token = "), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
 }

@@ -216,8 +216,8 @@ impl Deciding<'_> {
                 mask(&mut bytes, entry.value.place.span.clone(), b'1');
             }
         }
-        let text = String::from_utf8(bytes).unwrap_or_default();
-        let source = sources.add(name, text, folder);
+        let masked = String::from_utf8(bytes).unwrap_or_default();
+        let source = sources.add(name, masked, folder);
         let (table, problems) = value::parse(&source);
         self.problems.extend(problems);
         table

@@ -312,10 +312,11 @@ fn mask_secrets(name: &str, text: String) -> String {
 pub fn mask_lines(text: &str, bytes: &mut [u8]) {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        if let Some((key, _)) = line.split_once('=')
+        if let Some((key, value)) = line.split_once('=')
             && words::is_secret(key.trim().trim_matches(['"', '\'']))
         {
-            mask(bytes, start + key.len() + 1..start + line.len(), b'*');
+            let value = start + line.len() - value.trim_start().len();
+            mask(bytes, value..start + line.len(), b'*');
         }
         start += line.len();
     }
