@@ -1,11 +1,30 @@
 //! The recipe as it is meant: every value decided, every value knowing its place.
 //!
-//! `raw` reads TOML, `value` keeps the tree with places and origins, `vars` fills in variables, `lower` makes
-//! what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+//! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
+//! `decide` says whose word about a variable wins, `vars` fills it in, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+
+mod decide;
+mod effective;
+mod fields;
+mod guest_name;
+mod lower;
+mod merge;
+mod quantity;
+mod raw;
+mod read;
+mod template;
+mod value;
+mod vars;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use read::{Options, read};
+
+/// The JSON Schema of a recipe and of a pack, for editors (`winimg schema`).
+pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
 
 use crate::digest::Digest;
 use crate::text::{Located, Place};
