@@ -37,7 +37,10 @@ impl Selection {
         let mut patterns = Vec::new();
         for text in &filter.only {
             let pattern = Pattern::new(&text.replace('\\', "/")).map_err(|e| {
-                Error::new(Kind::Recipe, format!("the pattern {text} is malformed: {}", e.msg))
+                Error::new(
+                    Kind::Recipe,
+                    format!("the pattern {text} is malformed: {}", e.msg),
+                )
             })?;
             patterns.push((text, pattern, false));
         }
@@ -100,13 +103,18 @@ fn none_missing(
     } else if wanted.is_empty() {
         match filter.strip {
             0 => format!("{} is empty", shown(archive)),
-            n => format!("{} holds nothing below its first {n} folders", shown(archive)),
+            n => format!(
+                "{} holds nothing below its first {n} folders",
+                shown(archive)
+            ),
         }
     } else {
         return Ok(());
     };
     let files = survey.members().filter(|m| !m.is_folder);
-    let files: Vec<&str> = files.filter_map(|m| stripped(&m.path, filter.strip)).collect();
+    let files: Vec<&str> = files
+        .filter_map(|m| stripped(&m.path, filter.strip))
+        .collect();
     let more = files.len().saturating_sub(20);
     let more = (more > 0).then(|| format!("and {more} more"));
     Err(Error::new(Kind::Recipe, fact).lines(

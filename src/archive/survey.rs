@@ -95,7 +95,8 @@ impl Survey {
     }
 
     fn problem(&mut self, raw: &[u8], problem: &str) {
-        self.problems.push(format!("{} {problem}", name::shown(raw)));
+        self.problems
+            .push(format!("{} {problem}", name::shown(raw)));
     }
 
     /// A problem of the whole archive.

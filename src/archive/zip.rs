@@ -24,7 +24,9 @@ pub(super) fn survey(archive: &Path, limits: &Limits) -> Result<Survey> {
     let mut survey = Survey::new(limits, size_of_file(archive)?);
     let mut zip = open(archive)?;
     for number in 0..zip.len() {
-        let entry = zip.by_index_data(number).map_err(|e| unreadable(archive, e))?;
+        let entry = zip
+            .by_index_data(number)
+            .map_err(|e| unreadable(archive, e))?;
         if !survey.add(number, entry.name_raw(), judge(&entry)) {
             return Ok(survey);
         }

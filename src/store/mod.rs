@@ -85,10 +85,7 @@ impl Store {
     /// Where a SHA-256's blob stands, whether it is there or not.
     fn blob_path(&self, sha256: &Digest) -> PathBuf {
         let hex = sha256.hex();
-        self.folder
-            .join("blobs/sha256")
-            .join(&hex[..2])
-            .join(&hex)
+        self.folder.join("blobs/sha256").join(&hex[..2]).join(&hex)
     }
 
     fn stamp_path(&self, sha256: &Digest) -> PathBuf {
@@ -147,8 +144,9 @@ fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(record)
-        .map_err(|e| Error::new(Kind::Failed, "a record of the store cannot be written").because(e))?;
+    let text = serde_json::to_vec_pretty(record).map_err(|e| {
+        Error::new(Kind::Failed, "a record of the store cannot be written").because(e)
+    })?;
     io::write_atomically(path, &text)
 }
 
@@ -178,7 +176,10 @@ mod tests {
         for (set, folder) in [
             (&[home, xdg, own][..], "rel/cache"),
             (&[home, xdg], "/x/winimg"),
-            (&[home, ("XDG_CACHE_HOME", "not/absolute")], "/home/u/.cache/winimg"),
+            (
+                &[home, ("XDG_CACHE_HOME", "not/absolute")],
+                "/home/u/.cache/winimg",
+            ),
             (&[home, ("WINIMG_CACHE_DIR", "")], "/home/u/.cache/winimg"),
         ] {
             assert_eq!(folder_with(set).unwrap(), Path::new(folder));

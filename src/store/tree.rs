@@ -56,7 +56,11 @@ impl Store {
             watch.note(format!("{}: {holder} is unpacking it", watch.what));
         })?;
         if let Some(record) = read_record::<Record>(&record_path) {
-            if record.files.iter().all(|(f, s)| stamp(&path, f) == Some(s.clone())) {
+            if record
+                .files
+                .iter()
+                .all(|(f, s)| stamp(&path, f) == Some(s.clone()))
+            {
                 let files = record.files.into_iter().map(|(f, _)| f).collect();
                 return Ok(Tree { path, files });
             }
