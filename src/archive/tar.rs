@@ -142,7 +142,7 @@ fn open(
     archive: &Path,
     format: Format,
     limits: Option<&Limits>,
-) -> Result<(Capped<Box<dyn Read>>, Rc<Cell<bool>>)> {
+) -> Result<(Capped, Rc<Cell<bool>>)> {
     let io = |e| Error::io("read", archive, e);
     let file = BufReader::with_capacity(256 << 10, File::open(archive).map_err(io)?);
     let inner: Box<dyn Read> = match format {
@@ -170,13 +170,13 @@ fn open(
 }
 
 /// Ends with an error once more than `left` bytes were read.
-struct Capped<R> {
-    inner: R,
+struct Capped {
+    inner: Box<dyn Read>,
     left: u64,
     met: Rc<Cell<bool>>,
 }
 
-impl<R: Read> Read for Capped<R> {
+impl Read for Capped {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buffer)?;
         if n as u64 > self.left {

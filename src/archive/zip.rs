@@ -36,10 +36,10 @@ pub(super) fn survey(archive: &Path, limits: &Limits) -> Result<Survey> {
         survey.whole("it has entries of the same name");
     }
     // Only when nothing else is wrong: these checks name no entry, and would hide the ones that do.
-    if survey.is_clean() {
-        if let Err(problem) = consistent(&mut zip) {
-            survey.whole(problem);
-        }
+    if survey.is_clean()
+        && let Err(problem) = consistent(&mut zip)
+    {
+        survey.whole(problem);
     }
     Ok(survey)
 }
