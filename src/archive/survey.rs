@@ -78,8 +78,7 @@ impl Survey {
         }
         self.total = self.total.saturating_add(size);
         if self.total > self.allowed.0 {
-            let why = self.allowed.1.clone();
-            return self.stop(format!("it {why}"));
+            return self.too_much();
         }
         if let Err(problem) = self.names.add(&path, is_folder) {
             self.problem(raw, &problem);
@@ -111,6 +110,12 @@ impl Survey {
         }
         self.stopped = true;
         false
+    }
+
+    /// It unpacks to more than is allowed.
+    pub fn too_much(&mut self) -> bool {
+        let why = format!("it {}", self.allowed.1);
+        self.stop(why)
     }
 
     pub fn entries(&self) -> &[Entry] {

@@ -42,10 +42,7 @@ fn headers_fit(
     for (number, entry) in entries.raw(true).enumerate() {
         let entry = match entry {
             Ok(entry) => entry,
-            Err(_) if too_much.get() => {
-                return Ok(survey.stop(format!("it {}", limits.allowed(size_of_file(archive)?).1)));
-            }
-            Err(e) => return Err(unreadable(archive, e)),
+            Err(e) => return ended(archive, e, &too_much, survey),
         };
         let kind = entry.header().entry_type();
         let extension = kind.is_gnu_longname()
@@ -60,7 +57,19 @@ fn headers_fit(
             return Ok(survey.stop(format!("it has more than {} entries", limits.entries)));
         }
     }
-    Ok(true)
+    // A tar ends before its file does: only the last bytes prove a gzip or zstd frame whole.
+    match io::copy(&mut tar.into_inner(), &mut io::sink()) {
+        Ok(_) => Ok(true),
+        Err(e) => ended(archive, e, &too_much, survey),
+    }
+}
+
+/// Why the reading ended early: a limit, which is a problem of the archive, or damage.
+fn ended(archive: &Path, e: io::Error, too_much: &Cell<bool>, survey: &mut Survey) -> Result<bool> {
+    match too_much.get() {
+        true => Ok(survey.too_much()),
+        false => Err(unreadable(archive, e)),
+    }
 }
 
 fn members(archive: &Path, format: Format, limits: &Limits, survey: &mut Survey) -> Result<()> {
@@ -70,11 +79,10 @@ fn members(archive: &Path, format: Format, limits: &Limits, survey: &mut Survey)
     for (number, entry) in entries.enumerate() {
         let mut entry = match entry {
             Ok(entry) => entry,
-            Err(_) if too_much.get() => {
-                survey.stop(format!("it {}", limits.allowed(size_of_file(archive)?).1));
+            Err(e) => {
+                ended(archive, e, &too_much, survey)?;
                 return Ok(());
             }
-            Err(e) => return Err(unreadable(archive, e)),
         };
         let what = judge(archive, &mut entry)?;
         let Some(what) = what else { continue };
