@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use winimg::archive::{Filter, Format, Limits, Unpacked, list, unpack};
+use winimg::archive::{Filter, Format, Limits, Packed, Unpacked, list, unpack};
 use winimg::digest::Digest;
 use winimg::error::Error;
 use winimg::event::{Cancel, Event, Sink};
@@ -133,6 +133,14 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 // ---- a folder to unpack in ----
 
+fn packed(file: &Path, format: Format) -> Packed<'_> {
+    Packed {
+        file,
+        format,
+        name: "containerd",
+    }
+}
+
 struct Bench {
     folder: TempDir,
     limits: Limits,
@@ -151,11 +159,10 @@ impl Bench {
     fn unpack(&self, bytes: &[u8], format: Format) -> Result<Vec<Unpacked>, Error> {
         let inner = self.folder.path().join("inner");
         fs::create_dir(&inner).unwrap();
-        let archive = self.folder.path().join("a.archive");
+        let archive = self.folder.path().join("containerd");
         fs::write(&archive, bytes).unwrap();
         let result = unpack(
-            &archive,
-            format,
+            &packed(&archive, format),
             &inner.join("out"),
             &self.limits,
             &self.filter,
@@ -182,7 +189,7 @@ impl Bench {
     /// The lines of a refusal.
     fn problems(bytes: &[u8], format: Format) -> Vec<String> {
         let text = Self::refusal(bytes, format);
-        assert!(text.starts_with("a.archive is not unpacked\n"), "{text}");
+        assert!(text.starts_with("containerd is not unpacked\n"), "{text}");
         text.lines()
             .filter_map(|l| l.strip_prefix("  | "))
             .map(String::from)
@@ -315,17 +322,17 @@ fn a_pattern_that_matches_nothing_shows_what_is_there() {
     };
     assert_eq!(
         bench.refused(&tar, Format::Tar),
-        "a.archive holds nothing that matches *.sys\n  | it holds a.exe\n  | it holds b.dll"
+        "containerd holds nothing that matches *.sys\n  | it holds a.exe\n  | it holds b.dll"
     );
     let mut bench = Bench::new();
     bench.filter.strip = 2;
     assert_eq!(
         bench.refused(&tar, Format::Tar),
-        "a.archive holds nothing below its first 2 folders"
+        "containerd holds nothing below its first 2 folders"
     );
     assert_eq!(
         Bench::refusal(&tar_of(&[]), Format::Tar),
-        "a.archive is empty"
+        "containerd is empty"
     );
     let mut bench = Bench::new();
     bench.filter.only = vec!["a[".into()];
@@ -376,7 +383,7 @@ fn every_problem_of_a_tar_is_listed_at_once() {
         tar_entry(b"esc\x1b[2J", b'0', b"", ""),
     ]);
     let expected = "\
-a.archive is not unpacked
+containerd is not unpacked
   | ../escaped.txt climbs out with ..
   | /absolute.txt is an absolute path
   | ..\\escaped.txt climbs out with ..
@@ -520,7 +527,7 @@ fn a_zip_that_holds_more_than_it_says_is_stopped() {
     liar.claims = Some(10);
     let text = Bench::refusal(&zip_of(&[liar]), Format::Zip);
     assert!(
-        text.starts_with("a.archive cannot be unpacked: a"),
+        text.starts_with("containerd cannot be unpacked: a"),
         "{text}"
     );
 }
@@ -567,7 +574,7 @@ fn damaged_archives_are_named_as_such() {
     ] {
         let text = Bench::refusal(bytes, format);
         assert!(
-            text.starts_with("a.archive cannot be unpacked: "),
+            text.starts_with("containerd cannot be unpacked: "),
             "{format:?}: {text}"
         );
     }
@@ -581,7 +588,13 @@ fn an_existing_folder_is_not_touched() {
     let dest = bench.folder.path().join("out");
     fs::create_dir(&dest).unwrap();
     fs::write(dest.join("mine"), "kept").unwrap();
-    unpack(&archive, Format::Tar, &dest, &bench.limits, &bench.filter).unwrap_err();
+    unpack(
+        &packed(&archive, Format::Tar),
+        &dest,
+        &bench.limits,
+        &bench.filter,
+    )
+    .unwrap_err();
     assert_eq!(files(&dest), pairs(&[("mine", "kept")]));
 }
 
@@ -594,14 +607,14 @@ fn a_listing_makes_the_same_checks() {
         tar_of(&[tar_file("b/a", "xy"), tar_entry(b"c/", b'5', b"", "")]),
     )
     .unwrap();
-    let members = list(&path, Format::Tar, &Limits::default()).unwrap();
+    let members = list(&packed(&path, Format::Tar), &Limits::default()).unwrap();
     let shown: Vec<_> = members
         .iter()
         .map(|m| (m.path.as_str(), m.size, m.is_folder))
         .collect();
     assert_eq!(shown, [("b/a", 2, false), ("c", 0, true)]);
     fs::write(&path, tar_of(&[tar_file("../a", "x")])).unwrap();
-    list(&path, Format::Tar, &Limits::default()).unwrap_err();
+    list(&packed(&path, Format::Tar), &Limits::default()).unwrap_err();
 }
 
 // ---- trees of the store ----

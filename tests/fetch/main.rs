@@ -3,5 +3,6 @@
 mod desk;
 mod messages;
 mod processes;
+mod secure;
 mod server;
 mod transfers;

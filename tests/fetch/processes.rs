@@ -5,22 +5,28 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use winimg::digest::Digest;
 use winimg::recipe::ProofWish;
 
 use crate::desk::Desk;
 use crate::server::{Answer, Cut, Server};
 use crate::transfers::content;
 
-/// Not a test of its own: the others start this binary again for it. Fetches what the environment says.
+/// Not a test of its own: the others start this binary again for it. Fetches what the environment says, and prints
+/// every warning, then the blob or the error.
 #[test]
-#[ignore = "started by the other tests of this file"]
+#[ignore = "started by the other tests"]
 fn child() {
     let mut desk = Desk::new();
     desk.options.tries = 1;
-    let url = env::var("TEST_URL").unwrap();
-    let wish: ProofWish = desk.pin_digest(&env::var("TEST_DIGEST").unwrap());
-    let store = winimg::store::Store::open(env::var("TEST_STORE").unwrap().as_ref()).unwrap();
-    let request = desk.request("kubelet", &url, wish);
+    let said = |name: &str| env::var(name).ok();
+    let wish: ProofWish = match (said("TEST_DIGEST"), said("TEST_CHECKSUM")) {
+        (Some(digest), _) => desk.pin_digest(&digest),
+        (None, Some(url)) => desk.checksum(&url),
+        (None, None) => desk.unverified("for a test"),
+    };
+    let store = winimg::store::Store::open(said("TEST_STORE").unwrap().as_ref()).unwrap();
+    let request = desk.request("kubelet", &said("TEST_URL").unwrap(), wish);
     let result = winimg::fetch::fetch(
         vec![request],
         &store,
@@ -28,18 +34,25 @@ fn child() {
         &desk.cancel,
         &desk.options,
     );
-    match result {
-        Ok(blobs) => println!("blob {}", blobs[0].path().display()),
-        Err(errors) => println!("error {}", errors[0]),
+    println!("CHILD");
+    for warning in desk.warnings() {
+        println!("warning {warning}");
     }
+    match result {
+        Ok(blobs) => println!(
+            "blob {}",
+            fs::read_to_string(blobs[0].path()).unwrap_or_default()
+        ),
+        Err(errors) => println!("error {}", desk.text(&errors[0])),
+    }
+    println!("END");
 }
 
-fn start(desk: &Desk, url: &str, bytes: &[u8], environment: &[(&str, &str)]) -> Child {
-    let digest = winimg::digest::Digest::sha256_of(bytes);
+/// Starts another winimg, as far as fetching goes.
+pub fn start(desk: &Desk, url: &str, environment: &[(&str, &str)]) -> Child {
     Command::new(env::current_exe().unwrap())
         .args(["processes::child", "--exact", "--ignored", "--nocapture"])
         .env("TEST_URL", url)
-        .env("TEST_DIGEST", digest.to_string())
         .env("TEST_STORE", desk.store().folder())
         .envs(environment.iter().copied())
         .stdout(Stdio::piped())
@@ -47,13 +60,14 @@ fn start(desk: &Desk, url: &str, bytes: &[u8], environment: &[(&str, &str)]) -> 
         .unwrap()
 }
 
-fn said(child: Child) -> String {
+/// What it printed.
+pub fn said(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let line = text
-        .lines()
-        .find(|l| l.starts_with("blob ") || l.starts_with("error "));
-    line.unwrap_or(&text).to_string()
+    let inner = text
+        .split_once("CHILD\n")
+        .and_then(|(_, t)| t.split_once("\nEND\n"));
+    inner.map_or(text.clone(), |(inner, _)| inner.to_string())
 }
 
 #[test]
@@ -66,15 +80,16 @@ fn two_processes_transfer_a_file_once() {
         Answer::file(asked, &served, "\"v1\"")
     });
     let url = server.url("/a");
-    let children: Vec<_> = (0..3).map(|_| start(&desk, &url, &bytes, &[])).collect();
+    let digest = Digest::sha256_of(&bytes);
+    let pinned = [("TEST_DIGEST", digest.to_string())];
+    let pinned = pinned.each_ref().map(|(n, v)| (*n, v.as_str()));
+    let children: Vec<_> = (0..3).map(|_| start(&desk, &url, &pinned)).collect();
     for child in children {
-        let line = said(child);
-        let path = line
-            .strip_prefix("blob ")
-            .unwrap_or_else(|| panic!("{line}"));
-        assert_eq!(fs::read(path).unwrap(), bytes);
+        let text = said(child);
+        assert!(text.starts_with("blob "), "{text}");
     }
     assert_eq!(server.log(), ["GET /a"]);
+    assert_eq!(desk.stored("blobs").len(), 1);
 }
 
 #[test]
@@ -89,7 +104,8 @@ fn a_killed_transfer_leaves_no_blob_and_no_lock_and_is_resumed() {
             answer
         }
     });
-    let mut child = start(&desk, &server.url("/a"), &bytes, &[]);
+    let digest = Digest::sha256_of(&bytes).to_string();
+    let mut child = start(&desk, &server.url("/a"), &[("TEST_DIGEST", &digest)]);
     let part = || {
         let parts = desk.stored("partial");
         let data = parts.iter().find(|name| name.ends_with(".data"))?;
@@ -115,33 +131,24 @@ fn a_killed_transfer_leaves_no_blob_and_no_lock_and_is_resumed() {
 
 #[test]
 fn proxies_come_from_the_environment() {
-    let desk = Desk::new();
     let proxy = Server::of(b"by proxy");
     let direct = Server::of(b"directly");
     let through = proxy.url("/");
-    for (name, url, others, bytes) in [
-        (
-            "http_proxy",
-            "http://files.example/a",
-            vec![],
-            &b"by proxy"[..],
-        ),
-        ("HTTP_PROXY", "http://files.example/b", vec![], b"by proxy"),
-        ("all_proxy", "http://files.example/c", vec![], b"by proxy"),
-        (
-            "http_proxy",
-            &direct.url("/d"),
-            vec![("no_proxy", "127.0.0.1")],
-            b"directly",
-        ),
+    for (name, url, no_proxy, content) in [
+        ("http_proxy", "http://files.example/a", "", "by proxy"),
+        ("HTTP_PROXY", "http://files.example/b", "", "by proxy"),
+        ("all_proxy", "http://files.example/c", "", "by proxy"),
+        ("http_proxy", &direct.url("/d"), "127.0.0.1", "directly"),
     ] {
-        let folder = Desk::new();
-        let mut environment = vec![(name, through.as_str())];
-        environment.extend(others);
-        let line = said(start(&folder, url, bytes, &environment));
-        assert!(line.starts_with("blob "), "{name}: {line}");
+        let digest = Digest::sha256_of(content.as_bytes()).to_string();
+        let environment = [
+            (name, through.as_str()),
+            ("no_proxy", no_proxy),
+            ("TEST_DIGEST", &digest),
+        ];
+        let text = said(start(&Desk::new(), url, &environment));
+        assert_eq!(text, format!("blob {content}"), "{name} {url}");
     }
-    drop(desk);
     assert_eq!(
         proxy.log(),
         [

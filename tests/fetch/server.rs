@@ -1,7 +1,8 @@
 //! An HTTP server that misbehaves on cue and keeps a log of what it was asked.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -96,6 +97,7 @@ impl Answer {
 }
 
 pub struct Server {
+    scheme: &'static str,
     address: SocketAddr,
     log: Arc<Mutex<Vec<String>>>,
     /// Bytes of bodies sent so far.
@@ -104,19 +106,60 @@ pub struct Server {
 
 impl Server {
     pub fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::listen("http", |stream| Some(Box::new(stream)), answer)
+    }
+
+    /// With TLS, and a certificate of its own for 127.0.0.1. The second value is that certificate as PEM.
+    pub fn start_tls(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (Self, String) {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::SeqCst);
+        let mut wish = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
+        // Two of one name would be taken for one authority.
+        let name = format!("winimg test {number}");
+        wish.distinguished_name
+            .push(rcgen::DnType::CommonName, name);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = wish.self_signed(&key).unwrap();
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(
+            rustls::crypto::aws_lc_rs::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key.into())
+        .unwrap();
+        let config = Arc::new(config);
+        let wrap = move |stream| -> Option<Box<dyn Stream>> {
+            let session = rustls::ServerConnection::new(Arc::clone(&config)).ok()?;
+            Some(Box::new(rustls::StreamOwned::new(session, stream)))
+        };
+        (Self::listen("https", wrap, answer), cert.pem())
+    }
+
+    fn listen(
+        scheme: &'static str,
+        wrap: impl Fn(TcpStream) -> Option<Box<dyn Stream>> + Send + Sync + 'static,
+        answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self {
+            scheme,
             address: listener.local_addr().unwrap(),
             log: Arc::default(),
             sent: Arc::default(),
         };
         let (log, sent) = (Arc::clone(&server.log), Arc::clone(&server.sent));
-        let answer = Arc::new(answer);
+        let (wrap, answer) = (Arc::new(wrap), Arc::new(answer));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (log, sent, answer) =
-                    (Arc::clone(&log), Arc::clone(&sent), Arc::clone(&answer));
-                thread::spawn(move || serve(stream, &log, &sent, &*answer));
+                let (log, sent) = (Arc::clone(&log), Arc::clone(&sent));
+                let (wrap, answer) = (Arc::clone(&wrap), Arc::clone(&answer));
+                thread::spawn(move || {
+                    if let Some(stream) = wrap(stream) {
+                        serve(stream, &log, &sent, &*answer);
+                    }
+                });
             }
         });
         server
@@ -128,7 +171,7 @@ impl Server {
     }
 
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("{}://{}{path}", self.scheme, self.address)
     }
 
     pub fn host(&self) -> String {
@@ -147,8 +190,12 @@ impl Server {
     }
 }
 
-fn serve<S: Read + Write>(
-    mut stream: S,
+trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+fn serve(
+    mut stream: Box<dyn Stream>,
     log: &Mutex<Vec<String>>,
     sent: &Mutex<usize>,
     answer: &dyn Fn(&Asked) -> Answer,
