@@ -131,7 +131,11 @@ pub fn redact(url: &str) -> String {
             format!("{scheme}:{}", rest.rsplit('@').next().unwrap_or_default())
         }
     };
-    if queried { format!("{shown}?…") } else { shown }
+    if queried {
+        format!("{shown}?…")
+    } else {
+        shown
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Which files of an archive are wanted, and under which paths.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use glob::{MatchOptions, Pattern};
 
 use crate::error::{Error, Kind, Result};
 
 use super::survey::{Names, Survey, verdict};
-use super::{Member, shown};
+use super::{Member, Packed};
 
 /// What to take of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,11 +32,14 @@ pub(super) struct Selection {
 
 impl Selection {
     /// Refuses patterns that are malformed or match nothing, and paths that become one by stripping.
-    pub fn new(filter: &Filter, survey: &Survey, archive: &Path) -> Result<Self> {
+    pub fn new(filter: &Filter, survey: &Survey, archive: &Packed) -> Result<Self> {
         let mut patterns = Vec::new();
         for text in &filter.only {
             let pattern = Pattern::new(&text.replace('\\', "/")).map_err(|e| {
-                Error::new(Kind::Recipe, format!("the pattern {text} is malformed: {}", e.msg))
+                Error::new(
+                    Kind::Recipe,
+                    format!("the pattern {text} is malformed: {}", e.msg),
+                )
             })?;
             patterns.push((text, pattern, false));
         }
@@ -89,24 +91,26 @@ fn none_missing(
     wanted: &HashMap<usize, Member>,
     filter: &Filter,
     survey: &Survey,
-    archive: &Path,
+    archive: &Packed,
 ) -> Result<()> {
     let fact = if !unmatched.is_empty() {
         format!(
             "{} holds nothing that matches {}",
-            shown(archive),
+            archive.name,
             unmatched.join(", ")
         )
     } else if wanted.is_empty() {
         match filter.strip {
-            0 => format!("{} is empty", shown(archive)),
-            n => format!("{} holds nothing below its first {n} folders", shown(archive)),
+            0 => format!("{} is empty", archive.name),
+            n => format!("{} holds nothing below its first {n} folders", archive.name),
         }
     } else {
         return Ok(());
     };
     let files = survey.members().filter(|m| !m.is_folder);
-    let files: Vec<&str> = files.filter_map(|m| stripped(&m.path, filter.strip)).collect();
+    let files: Vec<&str> = files
+        .filter_map(|m| stripped(&m.path, filter.strip))
+        .collect();
     let more = files.len().saturating_sub(20);
     let more = (more > 0).then(|| format!("and {more} more"));
     Err(Error::new(Kind::Recipe, fact).lines(

@@ -34,6 +34,15 @@ pub enum Format {
     TarZst,
 }
 
+/// An archive on disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Packed<'a> {
+    pub file: &'a Path,
+    pub format: Format,
+    /// For messages: the component's name. A blob's file is named by its digest only.
+    pub name: &'a str,
+}
+
 /// How much an archive may unpack to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -96,8 +105,8 @@ pub struct Unpacked {
 }
 
 /// The archive's content, after the same checks that unpacking makes. In the archive's order.
-pub fn list(archive: &Path, format: Format, limits: &Limits) -> Result<Vec<Member>> {
-    let survey = survey(archive, format, limits)?;
+pub fn list(archive: &Packed, limits: &Limits) -> Result<Vec<Member>> {
+    let survey = survey(archive, limits)?;
     let members = survey.members().cloned().collect();
     survey.verdict(archive)?;
     Ok(members)
@@ -105,8 +114,7 @@ pub fn list(archive: &Path, format: Format, limits: &Limits) -> Result<Vec<Membe
 
 /// Unpacks what `filter` selects into `dest`, which must not exist. The result is sorted by path.
 pub fn unpack(
-    archive: &Path,
-    format: Format,
+    archive: &Packed,
     dest: &Path,
     limits: &Limits,
     filter: &Filter,
@@ -117,7 +125,7 @@ pub fn unpack(
             format!("{} exists already", dest.display()),
         ));
     }
-    let survey = survey(archive, format, limits)?;
+    let survey = survey(archive, limits)?;
     let selection = Selection::new(filter, &survey, archive)?;
     survey.verdict(archive)?;
     let beside = tempfile::Builder::new()
@@ -132,9 +140,9 @@ pub fn unpack(
         left: limits.allowed(size_of_file(archive)?).0,
         done: Vec::new(),
     };
-    match format {
+    match archive.format {
         Format::Zip => zip::extract(archive, &selection, &mut writer)?,
-        _ => tar::extract(archive, format, &selection, &mut writer)?,
+        _ => tar::extract(archive, &selection, &mut writer)?,
     }
     let mut done = writer.done;
     done.sort_by(|a, b| a.path.cmp(&b.path));
@@ -142,34 +150,25 @@ pub fn unpack(
     Ok(done)
 }
 
-fn survey(archive: &Path, format: Format, limits: &Limits) -> Result<Survey> {
-    match format {
+fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
+    match archive.format {
         Format::Zip => zip::survey(archive, limits),
-        _ => tar::survey(archive, format, limits),
+        _ => tar::survey(archive, limits),
     }
 }
 
-fn size_of_file(archive: &Path) -> Result<u64> {
-    fs::metadata(archive)
+fn size_of_file(archive: &Packed) -> Result<u64> {
+    fs::metadata(archive.file)
         .map(|m| m.len())
-        .map_err(|e| Error::io("read", archive, e))
+        .map_err(|e| Error::io("read", archive.file, e))
 }
 
 /// An archive that is not what its format says.
-fn broken(archive: &Path, why: impl std::fmt::Display) -> Error {
+fn broken(archive: &Packed, why: impl std::fmt::Display) -> Error {
     Error::new(
         Kind::Unproved,
-        format!("{} cannot be unpacked: {why}", shown(archive)),
+        format!("{} cannot be unpacked: {why}", archive.name),
     )
-}
-
-/// The name for messages. Blobs are named by their digest: the caller's error names the component.
-fn shown(archive: &Path) -> String {
-    archive
-        .file_name()
-        .unwrap_or(archive.as_os_str())
-        .to_string_lossy()
-        .into_owned()
 }
 
 /// Writes selected files below the temporary tree.
@@ -182,7 +181,7 @@ struct Writer {
 
 impl Writer {
     /// `path` was checked by the survey. `size` is what the archive says.
-    fn file(&mut self, archive: &Path, path: &str, size: u64, from: impl Read) -> Result<()> {
+    fn file(&mut self, archive: &Packed, path: &str, size: u64, from: impl Read) -> Result<()> {
         let to = self.root.join(path);
         io::create_folders(io::folder_of(&to))?;
         let mut file = File::create_new(&to).map_err(|e| Error::io("write", &to, e))?;

@@ -115,7 +115,10 @@ mod tests {
             ("./bin//a", "bin/a"),
             ("bin\\a.dll", "bin/a.dll"),
             ("./", ""),
-            ("CONTAINERD/COM10/console.txt", "CONTAINERD/COM10/console.txt"),
+            (
+                "CONTAINERD/COM10/console.txt",
+                "CONTAINERD/COM10/console.txt",
+            ),
             (".hidden/a..b", ".hidden/a..b"),
             ("Ünïcode/名.txt", "Ünïcode/名.txt"),
         ] {
@@ -137,7 +140,10 @@ mod tests {
             (b"..", "climbs out with .."),
             (b"a\0.exe", "holds a NUL"),
             (b"a\x1b[2J", "holds a control character"),
-            (b"a.exe:Zone.Identifier", "names an alternate data stream (:)"),
+            (
+                b"a.exe:Zone.Identifier",
+                "names an alternate data stream (:)",
+            ),
             (b"a?.exe", "holds ?, which Windows does not allow in names"),
             (b"a|b", "holds |, which Windows does not allow in names"),
             (b"a\"b", "holds \", which Windows does not allow in names"),

@@ -1,11 +1,10 @@
 //! What an archive holds and everything that is wrong with it, before a byte is written.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use crate::error::{Error, Kind, Result};
 
-use super::{Limits, Member, name, shown};
+use super::{Limits, Member, Packed, name};
 
 /// Problems listed before the rest is only counted.
 const LISTED: usize = 50;
@@ -78,8 +77,7 @@ impl Survey {
         }
         self.total = self.total.saturating_add(size);
         if self.total > self.allowed.0 {
-            let why = self.allowed.1.clone();
-            return self.stop(format!("it {why}"));
+            return self.too_much();
         }
         if let Err(problem) = self.names.add(&path, is_folder) {
             self.problem(raw, &problem);
@@ -95,7 +93,8 @@ impl Survey {
     }
 
     fn problem(&mut self, raw: &[u8], problem: &str) {
-        self.problems.push(format!("{} {problem}", name::shown(raw)));
+        self.problems
+            .push(format!("{} {problem}", name::shown(raw)));
     }
 
     /// A problem of the whole archive.
@@ -112,6 +111,12 @@ impl Survey {
         false
     }
 
+    /// It unpacks to more than is allowed.
+    pub fn too_much(&mut self) -> bool {
+        let why = format!("it {}", self.allowed.1);
+        self.stop(why)
+    }
+
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -125,12 +130,12 @@ impl Survey {
     }
 
     /// All problems as one error.
-    pub fn verdict(&self, archive: &Path) -> Result<()> {
+    pub fn verdict(&self, archive: &Packed) -> Result<()> {
         verdict(archive, &self.problems)
     }
 }
 
-pub(super) fn verdict(archive: &Path, problems: &[String]) -> Result<()> {
+pub(super) fn verdict(archive: &Packed, problems: &[String]) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
@@ -138,7 +143,7 @@ pub(super) fn verdict(archive: &Path, problems: &[String]) -> Result<()> {
     let more = (more > 0).then(|| format!("and {more} more"));
     Err(Error::new(
         Kind::Unproved,
-        format!("{} is not unpacked", shown(archive)),
+        format!("{} is not unpacked", archive.name),
     )
     .lines(problems.iter().take(LISTED).cloned().chain(more))
     .cure("ask the publisher for an archive of plain files and folders, or make one and host it"))

@@ -5,7 +5,6 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::Path;
 use std::rc::Rc;
 
 use ::tar::{Archive, Entry, EntryType};
@@ -14,38 +13,30 @@ use crate::error::{Error, Result};
 
 use super::filter::Selection;
 use super::survey::{Survey, What};
-use super::{Format, Limits, Writer, broken, size_of_file};
+use super::{Format, Limits, Packed, Writer, broken, size_of_file};
 
 /// Bytes of a long name or pax header. Readers hold these in memory.
 const EXTENSION_LIMIT: u64 = 1 << 20;
 
-pub(super) fn survey(archive: &Path, format: Format, limits: &Limits) -> Result<Survey> {
+pub(super) fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
     let size = size_of_file(archive)?;
     let mut survey = Survey::new(limits, size);
     // First the headers as they are, since long names are read whole into memory by the second reading.
-    if headers_fit(archive, format, limits, &mut survey)? {
-        members(archive, format, limits, &mut survey)?;
+    if headers_fit(archive, limits, &mut survey)? {
+        members(archive, limits, &mut survey)?;
     }
     Ok(survey)
 }
 
 /// Whether the second reading is harmless.
-fn headers_fit(
-    archive: &Path,
-    format: Format,
-    limits: &Limits,
-    survey: &mut Survey,
-) -> Result<bool> {
-    let (reader, too_much) = open(archive, format, Some(limits))?;
+fn headers_fit(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result<bool> {
+    let (reader, too_much) = open(archive, Some(limits))?;
     let mut tar = Archive::new(reader);
     let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
     for (number, entry) in entries.raw(true).enumerate() {
         let entry = match entry {
             Ok(entry) => entry,
-            Err(_) if too_much.get() => {
-                return Ok(survey.stop(format!("it {}", limits.allowed(size_of_file(archive)?).1)));
-            }
-            Err(e) => return Err(unreadable(archive, e)),
+            Err(e) => return ended(archive, e, &too_much, survey),
         };
         let kind = entry.header().entry_type();
         let extension = kind.is_gnu_longname()
@@ -60,21 +51,37 @@ fn headers_fit(
             return Ok(survey.stop(format!("it has more than {} entries", limits.entries)));
         }
     }
-    Ok(true)
+    // A tar ends before its file does: only the last bytes prove a gzip or zstd frame whole.
+    match io::copy(&mut tar.into_inner(), &mut io::sink()) {
+        Ok(_) => Ok(true),
+        Err(e) => ended(archive, e, &too_much, survey),
+    }
 }
 
-fn members(archive: &Path, format: Format, limits: &Limits, survey: &mut Survey) -> Result<()> {
-    let (reader, too_much) = open(archive, format, Some(limits))?;
+/// Why the reading ended early: a limit, which is a problem of the archive, or damage.
+fn ended(
+    archive: &Packed,
+    e: io::Error,
+    too_much: &Cell<bool>,
+    survey: &mut Survey,
+) -> Result<bool> {
+    match too_much.get() {
+        true => Ok(survey.too_much()),
+        false => Err(unreadable(archive, e)),
+    }
+}
+
+fn members(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result<()> {
+    let (reader, too_much) = open(archive, Some(limits))?;
     let mut tar = Archive::new(reader);
     let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
     for (number, entry) in entries.enumerate() {
         let mut entry = match entry {
             Ok(entry) => entry,
-            Err(_) if too_much.get() => {
-                survey.stop(format!("it {}", limits.allowed(size_of_file(archive)?).1));
+            Err(e) => {
+                ended(archive, e, &too_much, survey)?;
                 return Ok(());
             }
-            Err(e) => return Err(unreadable(archive, e)),
         };
         let what = judge(archive, &mut entry)?;
         let Some(what) = what else { continue };
@@ -86,7 +93,7 @@ fn members(archive: &Path, format: Format, limits: &Limits, survey: &mut Survey)
 }
 
 /// `None`: not an entry of its own.
-fn judge(archive: &Path, entry: &mut Entry<'_, impl Read>) -> Result<Option<What>> {
+fn judge(archive: &Packed, entry: &mut Entry<'_, impl Read>) -> Result<Option<What>> {
     let refused = |problem: &str| Ok(Some(What::Refused(problem.into())));
     let is_sparse = match entry.pax_extensions() {
         Ok(Some(mut extensions)) => {
@@ -117,13 +124,8 @@ fn judge(archive: &Path, entry: &mut Entry<'_, impl Read>) -> Result<Option<What
     }
 }
 
-pub(super) fn extract(
-    archive: &Path,
-    format: Format,
-    selection: &Selection,
-    writer: &mut Writer,
-) -> Result<()> {
-    let (reader, _) = open(archive, format, None)?;
+pub(super) fn extract(archive: &Packed, selection: &Selection, writer: &mut Writer) -> Result<()> {
+    let (reader, _) = open(archive, None)?;
     let mut tar = Archive::new(reader);
     let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
     for (number, entry) in entries.enumerate() {
@@ -138,14 +140,10 @@ pub(super) fn extract(
 }
 
 /// The tar's own bytes, and a flag that tells whether their limit was met.
-fn open(
-    archive: &Path,
-    format: Format,
-    limits: Option<&Limits>,
-) -> Result<(Capped<Box<dyn Read>>, Rc<Cell<bool>>)> {
-    let io = |e| Error::io("read", archive, e);
-    let file = BufReader::with_capacity(256 << 10, File::open(archive).map_err(io)?);
-    let inner: Box<dyn Read> = match format {
+fn open(archive: &Packed, limits: Option<&Limits>) -> Result<(Capped, Rc<Cell<bool>>)> {
+    let io = |e| Error::io("read", archive.file, e);
+    let file = BufReader::with_capacity(256 << 10, File::open(archive.file).map_err(io)?);
+    let inner: Box<dyn Read> = match archive.format {
         Format::TarGz => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
         Format::TarZst => Box::new(zstd::stream::read::Decoder::with_buffer(file).map_err(io)?),
         Format::Tar | Format::Zip => Box::new(file),
@@ -170,13 +168,13 @@ fn open(
 }
 
 /// Ends with an error once more than `left` bytes were read.
-struct Capped<R> {
-    inner: R,
+struct Capped {
+    inner: Box<dyn Read>,
     left: u64,
     met: Rc<Cell<bool>>,
 }
 
-impl<R: Read> Read for Capped<R> {
+impl Read for Capped {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buffer)?;
         if n as u64 > self.left {
@@ -188,6 +186,6 @@ impl<R: Read> Read for Capped<R> {
     }
 }
 
-fn unreadable(archive: &Path, e: io::Error) -> Error {
+fn unreadable(archive: &Packed, e: io::Error) -> Error {
     broken(archive, e)
 }

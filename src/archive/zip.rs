@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
 
 use ::zip::read::ZipFileEntry;
 use ::zip::result::ZipError;
@@ -12,7 +11,7 @@ use crate::error::{Error, Result};
 
 use super::filter::Selection;
 use super::survey::{Survey, What};
-use super::{Limits, Writer, broken, size_of_file};
+use super::{Limits, Packed, Writer, broken, size_of_file};
 
 /// The file type bits of a Unix mode.
 const TYPE: u32 = 0o170_000;
@@ -20,11 +19,13 @@ const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 const SYMLINK: u32 = 0o120_000;
 
-pub(super) fn survey(archive: &Path, limits: &Limits) -> Result<Survey> {
+pub(super) fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
     let mut survey = Survey::new(limits, size_of_file(archive)?);
     let mut zip = open(archive)?;
     for number in 0..zip.len() {
-        let entry = zip.by_index_data(number).map_err(|e| unreadable(archive, e))?;
+        let entry = zip
+            .by_index_data(number)
+            .map_err(|e| unreadable(archive, e))?;
         if !survey.add(number, entry.name_raw(), judge(&entry)) {
             return Ok(survey);
         }
@@ -34,10 +35,10 @@ pub(super) fn survey(archive: &Path, limits: &Limits) -> Result<Survey> {
         survey.whole("it has entries of the same name");
     }
     // Only when nothing else is wrong: these checks name no entry, and would hide the ones that do.
-    if survey.is_clean() {
-        if let Err(problem) = consistent(&mut zip) {
-            survey.whole(problem);
-        }
+    if survey.is_clean()
+        && let Err(problem) = consistent(&mut zip)
+    {
+        survey.whole(problem);
     }
     Ok(survey)
 }
@@ -74,7 +75,7 @@ fn consistent(zip: &mut Zip) -> std::result::Result<(), String> {
     zip.validate_header_consistency().map_err(|e| e.to_string())
 }
 
-pub(super) fn extract(archive: &Path, selection: &Selection, writer: &mut Writer) -> Result<()> {
+pub(super) fn extract(archive: &Packed, selection: &Selection, writer: &mut Writer) -> Result<()> {
     let mut zip = open(archive)?;
     for number in 0..zip.len() {
         match selection.get(number) {
@@ -93,11 +94,11 @@ pub(super) fn extract(archive: &Path, selection: &Selection, writer: &mut Writer
 
 type Zip = ZipArchive<BufReader<File>>;
 
-fn open(archive: &Path) -> Result<Zip> {
-    let file = File::open(archive).map_err(|e| Error::io("read", archive, e))?;
+fn open(archive: &Packed) -> Result<Zip> {
+    let file = File::open(archive.file).map_err(|e| Error::io("read", archive.file, e))?;
     ZipArchive::new(BufReader::new(file)).map_err(|e| unreadable(archive, e))
 }
 
-fn unreadable(archive: &Path, e: ZipError) -> Error {
+fn unreadable(archive: &Packed, e: ZipError) -> Error {
     broken(archive, e)
 }

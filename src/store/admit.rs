@@ -54,12 +54,7 @@ struct LocalRecord {
 impl Store {
     /// Hashes the candidate and, if it is what is expected, makes it a blob. Otherwise a download goes to quarantine,
     /// a local file stays as it is, and the error says both digests.
-    pub fn admit(
-        &self,
-        candidate: Candidate,
-        expected: &Expected,
-        watch: &Watch,
-    ) -> Result<Blob> {
+    pub fn admit(&self, candidate: Candidate, expected: &Expected, watch: &Watch) -> Result<Blob> {
         match candidate {
             Candidate::Downloaded(path) => self.admit_downloaded(&path, expected, watch),
             Candidate::Local(path) => {
@@ -179,9 +174,7 @@ impl Store {
             .digest()
             .is_some_and(|d| d.algorithm == Algorithm::Sha512);
         let known = read_record::<LocalRecord>(&record_path).filter(|r| {
-            r.path == path
-                && r.stamp == Stamp::of(&metadata)
-                && (r.sha512.is_some() || !wants_512)
+            r.path == path && r.stamp == Stamp::of(&metadata) && (r.sha512.is_some() || !wants_512)
         });
         let hashed = match known {
             Some(record) => Hashed {
@@ -205,7 +198,12 @@ impl Store {
                 },
             )?;
         }
-        Ok(blob(path.to_path_buf(), hashed.sha256, hashed.stamp, expected))
+        Ok(blob(
+            path.to_path_buf(),
+            hashed.sha256,
+            hashed.stamp,
+            expected,
+        ))
     }
 
     /// Renames a hashed file of the store to its name, unless a good one is there.
@@ -216,7 +214,11 @@ impl Store {
         expected: &Expected,
         watch: &Watch,
     ) -> Result<Blob> {
-        let _lock = self.lock(&format!("blob-{}", hashed.sha256.hex()), &watch.cancel, |_| {})?;
+        let _lock = self.lock(
+            &format!("blob-{}", hashed.sha256.hex()),
+            &watch.cancel,
+            |_| {},
+        )?;
         if let Some(sha512) = &hashed.sha512 {
             write_record(&self.sha512_path(sha512), &hashed.sha256)?;
         }

@@ -102,14 +102,13 @@ impl Blob {
         if found == self.sha256 {
             return Ok(());
         }
-        Err(Error::new(
-            Kind::Unproved,
-            "a file changed after it was proved",
+        Err(
+            Error::new(Kind::Unproved, "a file changed after it was proved")
+                .at(self.path.display())
+                .expected(&self.sha256)
+                .found(found)
+                .cure("run winimg again while nothing else writes to that file"),
         )
-        .at(self.path.display())
-        .expected(&self.sha256)
-        .found(found)
-        .cure("run winimg again while nothing else writes to that file"))
     }
 }
 

@@ -26,6 +26,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -69,6 +70,8 @@ impl Store {
         for name in FOLDERS {
             io::create_folders(&folder.join(name))?;
         }
+        sweep(&folder.join("partial"), "copy-");
+        sweep(&folder.join("trees"), ".unpack-");
         Ok(Self { folder })
     }
 
@@ -82,13 +85,16 @@ impl Store {
         &self.folder
     }
 
+    /// Whether a blob with this digest is there; its bytes are not looked at. For `plan`.
+    pub fn holds(&self, digest: &Digest) -> bool {
+        self.sha256_of(digest)
+            .is_some_and(|sha256| self.blob_path(&sha256).is_file())
+    }
+
     /// Where a SHA-256's blob stands, whether it is there or not.
     fn blob_path(&self, sha256: &Digest) -> PathBuf {
         let hex = sha256.hex();
-        self.folder
-            .join("blobs/sha256")
-            .join(&hex[..2])
-            .join(&hex)
+        self.folder.join("blobs/sha256").join(&hex[..2]).join(&hex)
     }
 
     fn stamp_path(&self, sha256: &Digest) -> PathBuf {
@@ -113,6 +119,25 @@ impl Store {
         match digest.algorithm {
             Algorithm::Sha256 => Some(digest.clone()),
             Algorithm::Sha512 => read_record(&self.sha512_path(digest)),
+        }
+    }
+}
+
+/// Removes what killed builds left. Nothing is at work on a copy for a whole day; failing is no reason to stop.
+fn sweep(folder: &Path, prefix: &str) {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(prefix);
+        let modified = entry.metadata().and_then(|m| m.modified()).ok();
+        let is_old = modified
+            .and_then(|t| t.elapsed().ok())
+            .is_some_and(|age| age > DAY);
+        if is_ours && is_old {
+            let path = entry.path();
+            let _ = match path.is_dir() {
+                true => fs::remove_dir_all(path),
+                false => fs::remove_file(path),
+            };
         }
     }
 }
@@ -147,8 +172,9 @@ fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(record)
-        .map_err(|e| Error::new(Kind::Failed, "a record of the store cannot be written").because(e))?;
+    let text = serde_json::to_vec_pretty(record).map_err(|e| {
+        Error::new(Kind::Failed, "a record of the store cannot be written").because(e)
+    })?;
     io::write_atomically(path, &text)
 }
 
@@ -170,6 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_build_left_is_swept_after_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let partial = store.folder().join("partial");
+        for name in ["copy-old", "copy-new", "old.data"] {
+            let file = fs::File::create(partial.join(name)).unwrap();
+            if name != "copy-new" {
+                file.set_modified(std::time::UNIX_EPOCH).unwrap();
+            }
+        }
+        Store::open(folder.path()).unwrap();
+        let left = |name| partial.join(name).exists();
+        assert_eq!(
+            (left("copy-old"), left("copy-new"), left("old.data")),
+            (false, true, true)
+        );
+    }
+
+    #[test]
     #[cfg(target_os = "linux")]
     fn the_folder_follows_the_environment() {
         let home = ("HOME", "/home/u");
@@ -178,7 +223,10 @@ mod tests {
         for (set, folder) in [
             (&[home, xdg, own][..], "rel/cache"),
             (&[home, xdg], "/x/winimg"),
-            (&[home, ("XDG_CACHE_HOME", "not/absolute")], "/home/u/.cache/winimg"),
+            (
+                &[home, ("XDG_CACHE_HOME", "not/absolute")],
+                "/home/u/.cache/winimg",
+            ),
             (&[home, ("WINIMG_CACHE_DIR", "")], "/home/u/.cache/winimg"),
         ] {
             assert_eq!(folder_with(set).unwrap(), Path::new(folder));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::archive::{self, Filter, Format, Limits, Unpacked};
+use crate::archive::{self, Filter, Format, Limits, Packed, Unpacked};
 use crate::digest::Digest;
 use crate::error::Result;
 
@@ -56,7 +56,11 @@ impl Store {
             watch.note(format!("{}: {holder} is unpacking it", watch.what));
         })?;
         if let Some(record) = read_record::<Record>(&record_path) {
-            if record.files.iter().all(|(f, s)| stamp(&path, f) == Some(s.clone())) {
+            if record
+                .files
+                .iter()
+                .all(|(f, s)| stamp(&path, f) == Some(s.clone()))
+            {
                 let files = record.files.into_iter().map(|(f, _)| f).collect();
                 return Ok(Tree { path, files });
             }
@@ -67,7 +71,12 @@ impl Store {
         }
         blob.check()?;
         remove_tree(&path)?;
-        let files = archive::unpack(blob.path(), format, &path, limits, filter)?;
+        let packed = Packed {
+            file: blob.path(),
+            format,
+            name: &watch.what,
+        };
+        let files = archive::unpack(&packed, &path, limits, filter)?;
         let record = Record {
             files: files
                 .iter()
