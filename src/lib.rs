@@ -13,6 +13,8 @@ pub mod text;
 pub mod disk;
 pub mod iso;
 pub mod store;
+pub mod udf;
+pub mod wim;
 // meaning
 pub mod plan;
 pub mod recipe;
