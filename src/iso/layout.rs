@@ -235,7 +235,8 @@ impl Layout {
         let file = &self.files[file];
         match view {
             View::Primary => format!("{};1", file.short).into_bytes(),
-            View::Joliet => record::ucs2(&format!("{};1", file.name)),
+            // Without a version number, as genisoimage and xorriso write it: Windows Setup reads those discs.
+            View::Joliet => record::ucs2(&file.name),
         }
     }
 
