@@ -16,6 +16,8 @@ pub mod disk;
 pub mod io;
 pub mod iso;
 pub mod store;
+pub mod udf;
+pub mod wim;
 // meaning
 pub mod plan;
 pub mod recipe;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::event::{Cancel, Sink};
 use crate::guest::Guest;
+pub use crate::iso::Disc;
 use crate::recipe::{DiskBus, Firmware};
 
 /// What the user asked for with `--accel`.
@@ -47,16 +48,6 @@ pub struct MachinePlan {
     pub install_timeout: Duration,
     /// How long Setup may stand entirely still.
     pub still_limit: Duration,
-}
-
-/// A CD medium.
-#[derive(Clone, Debug)]
-pub struct Disc {
-    pub file: PathBuf,
-    /// `raw` for an ISO, `qcow2` for an overlay.
-    pub format: &'static str,
-    /// Whether the firmware's "Press any key" prompt has to be answered.
-    pub prompts: bool,
 }
 
 /// What the host can do, as `doctor` and the manifest tell it.
