@@ -124,6 +124,8 @@ impl Keys {
 mod tests {
     use super::*;
 
+    const NONE: [u64; 0] = [];
+
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
     }
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn no_key_before_the_disc_starts_and_none_after_it_is_read() {
         let mut keys = Keys::new(true);
-        assert_eq!(presses(&mut keys, 0, 3000, 0), []);
+        assert_eq!(presses(&mut keys, 0, 3000, 0), NONE);
         keys.saw(&Line::DiscStarts, ms(3000), 1000);
         assert_eq!(
             presses(&mut keys, 3000, 4000, 2000),
@@ -147,9 +149,9 @@ mod tests {
         );
         keys.saw(&Line::KeyPrompt, ms(4000), 2000);
         assert_eq!(presses(&mut keys, 4000, 4500, 2000), [4000, 4250]);
-        assert_eq!(presses(&mut keys, 4500, 9000, 8 << 20), []);
+        assert_eq!(presses(&mut keys, 4500, 9000, 8 << 20), NONE);
         keys.saw(&Line::DiscStarts, ms(9000), 8 << 20);
-        assert_eq!(presses(&mut keys, 9000, 12000, 8 << 20), []);
+        assert_eq!(presses(&mut keys, 9000, 12000, 8 << 20), NONE);
     }
 
     #[test]
@@ -160,7 +162,7 @@ mod tests {
         let mut keys = Keys::new(true);
         keys.guest_restarted();
         keys.saw(&Line::KeyPrompt, ms(0), 0);
-        assert_eq!(presses(&mut keys, 0, 9000, 0), []);
+        assert_eq!(presses(&mut keys, 0, 9000, 0), NONE);
         keys.saw(&Line::NothingBoots, ms(9000), 0);
         assert_eq!(keys.tick(ms(9000), 0), Act::GiveUp);
     }
@@ -178,7 +180,7 @@ mod tests {
             );
             assert_eq!(
                 presses(&mut keys, round * 10_000 + 5000, round * 10_000 + 9000, 0),
-                []
+                NONE
             );
             keys.saw(&Line::NothingBoots, ms(round * 10_000 + 9000), 0);
             acts.push(keys.tick(ms(round * 10_000 + 9000), 0));
@@ -192,7 +194,7 @@ mod tests {
         let mut keys = Keys::new(false);
         keys.saw(&Line::DiscStarts, ms(0), 0);
         keys.saw(&Line::KeyPrompt, ms(0), 0);
-        assert_eq!(presses(&mut keys, 0, 9000, 0), []);
+        assert_eq!(presses(&mut keys, 0, 9000, 0), NONE);
         keys.saw(&Line::NothingBoots, ms(9000), 0);
         assert_eq!(keys.tick(ms(9000), 0), Act::GiveUp);
     }

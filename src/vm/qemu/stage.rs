@@ -194,8 +194,8 @@ mod tests {
             reader.feed(b"Press any key to boot from CD"),
             [Line::KeyPrompt]
         );
-        assert_eq!(reader.feed(b" or DVD.."), []);
-        assert_eq!(reader.feed(b"\r\n"), []);
+        assert_eq!(reader.feed(b" or DVD.."), Vec::<Line>::new());
+        assert_eq!(reader.feed(b"\r\n"), Vec::<Line>::new());
         assert_eq!(
             reader.feed(b"Press any key to boot from CD or DVD."),
             [Line::KeyPrompt]
