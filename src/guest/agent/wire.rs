@@ -2,7 +2,7 @@
 //!
 //! Honoured traps: nothing is sent before the guest has opened its port (the bytes would lie in a buffer and be answered much later); a reply
 //! that came too late belongs to an older request, so after every missed deadline the two sides are brought in step again with a number that
-//! was never used before; `0xFF` clears the agent's parser only when half a request may lie in it, since it makes the agent complain once more
+//! was never used before; `0xFF` clears the agent's parser only when half a request may lie in it (ours or another client's), since it makes the agent complain once more
 //! *after* it has answered. Every wait has a deadline and sees the machine die, pause or being interrupted.
 
 use std::io::{ErrorKind, Read, Write};
@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 /// The longest reply: 16 MiB each of stdout and stderr in base64, and room.
 const LONGEST_REPLY: usize = 64 << 20;
 /// How long one number may wait for its echo before another is sent.
-const SYNC_PATIENCE: Duration = Duration::from_secs(5);
+const SYNC_PATIENCE: Duration = Duration::from_secs(2);
 /// How often a blocked read or write looks at the machine.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -173,7 +173,8 @@ impl Wire {
                     self.in_step = true;
                     return Ok(());
                 }
-                Err(Trouble::Late) if Instant::now() < deadline => {}
+                // It may have been glued to half a request that somebody left behind.
+                Err(Trouble::Late) if Instant::now() < deadline => self.half_sent = true,
                 Err(other) => return Err(other),
             }
         }
