@@ -2,6 +2,9 @@
 //!
 //! Four verbs and no shell. Quoting is the channel's business (`quote`), the meaning of exit codes the plan's.
 
+#[cfg(unix)]
+pub mod agent;
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -2,6 +2,10 @@
 //!
 //! `qemu` is the real one here, `fake` plays scripted faults. This module decides nothing about the guest's content.
 
+pub mod fake;
+#[cfg(unix)]
+pub mod qemu;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
