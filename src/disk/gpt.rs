@@ -107,8 +107,11 @@ fn gpt_table(disk: &dyn Disk) -> Result<Table> {
         .writable(false)
         .open_from_device(DiskReader::new(disk))
         .map_err(|e| {
-            Error::new(Kind::Failed, "neither of the disk's partition tables can be read")
-                .because(e)
+            Error::new(
+                Kind::Failed,
+                "neither of the disk's partition tables can be read",
+            )
+            .because(e)
         })?;
     let partitions = table
         .partitions()

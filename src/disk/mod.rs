@@ -41,7 +41,8 @@ pub trait Disk: Send + Sync {
 
     /// The ranges that may hold something, ascending and apart; all else is known to be zeros without reading it.
     fn data(&self) -> Result<Vec<Range<u64>>> {
-        Ok(vec![0..self.len()])
+        let whole = 0..self.len();
+        Ok(Vec::from([whole]))
     }
 }
 
@@ -89,10 +90,7 @@ impl Format {
 fn refused(path: &Path, what: &str) -> Error {
     Error::new(
         Kind::Failed,
-        format!(
-            "{} is {what}, which winimg does not read",
-            path.display()
-        ),
+        format!("{} is {what}, which winimg does not read", path.display()),
     )
     .cure(format!(
         "convert it first: qemu-img convert -O raw {} disk.raw",

@@ -74,9 +74,7 @@ impl<'d> Volume<'d> {
             return Ok(None);
         };
         refuse_reparse(&file, &mut fs, path)?;
-        let index = file
-            .directory_index(&mut fs)
-            .map_err(|e| broken(path, e))?;
+        let index = file.directory_index(&mut fs).map_err(|e| broken(path, e))?;
         let mut names = index.entries();
         let mut entries = Vec::new();
         while let Some(entry) = names.next(&mut fs) {
@@ -133,15 +131,8 @@ impl<'d> Volume<'d> {
         copy_value(value, initialized, &mut fs, path, to).map(Some)
     }
 
-    fn find<'n>(
-        &'n self,
-        fs: &mut DiskReader<'_>,
-        path: &str,
-    ) -> Result<Option<NtfsFile<'n>>> {
-        let mut file = self
-            .ntfs
-            .root_directory(fs)
-            .map_err(|e| broken(path, e))?;
+    fn find<'n>(&'n self, fs: &mut DiskReader<'_>, path: &str) -> Result<Option<NtfsFile<'n>>> {
+        let mut file = self.ntfs.root_directory(fs).map_err(|e| broken(path, e))?;
         for name in names(path) {
             if !file.is_directory() {
                 return Ok(None);
@@ -172,7 +163,11 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn broken(path: &str, e: NtfsError) -> Error {
-    Error::new(Kind::Failed, format!("{path} on the NTFS volume can't be read")).because(e)
+    Error::new(
+        Kind::Failed,
+        format!("{path} on the NTFS volume can't be read"),
+    )
+    .because(e)
 }
 
 fn refused(path: &str, why: &str) -> Error {
@@ -201,10 +196,7 @@ fn refuse_reparse(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>, path: &str) -> R
     })
 }
 
-fn reparse_tag(
-    file: &NtfsFile<'_>,
-    fs: &mut DiskReader<'_>,
-) -> Result<Option<u32>, NtfsError> {
+fn reparse_tag(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>) -> Result<Option<u32>, NtfsError> {
     let mut attributes = file.attributes();
     while let Some(item) = attributes.next(fs) {
         let item = item?;
@@ -236,10 +228,7 @@ fn refuse_transformed(data: &NtfsAttribute<'_, '_>, path: &str) -> Result<()> {
 ///
 /// The `ntfs` crate does not look at this field, so it is read here: 8 bytes at 56 of a non-resident attribute's header.
 /// Only the low 6 are read: the other two may be those that the record's fix-up replaces, and are zero in any real file.
-fn initialized(
-    data: &NtfsAttribute<'_, '_>,
-    fs: &mut DiskReader<'_>,
-) -> Result<u64, NtfsError> {
+fn initialized(data: &NtfsAttribute<'_, '_>, fs: &mut DiskReader<'_>) -> Result<u64, NtfsError> {
     let Some(position) = data.position().value().filter(|_| !data.is_resident()) else {
         return Ok(u64::MAX);
     };
@@ -262,14 +251,15 @@ fn copy_value(
     while done < len {
         let n = (len - done).min(buffer.len() as u64) as usize;
         let part = &mut buffer[..n];
-        value
-            .read_exact(fs, part)
-            .map_err(|e| broken(path, e))?;
+        value.read_exact(fs, part).map_err(|e| broken(path, e))?;
         let written = initialized.saturating_sub(done).min(n as u64) as usize;
         part[written..].fill(0);
         to.write_all(part).map_err(|e| {
-            Error::new(Kind::Failed, format!("{path} could not be copied from the image"))
-                .because(e)
+            Error::new(
+                Kind::Failed,
+                format!("{path} could not be copied from the image"),
+            )
+            .because(e)
         })?;
         done += n as u64;
     }

@@ -93,11 +93,10 @@ impl Qcow2 {
     pub fn look(path: &Path, cancel: &Cancel) -> Result<Result<Self, String>> {
         let info: Info = ask("info", path, cancel)?;
         if info.format != "qcow2" {
-            return Err(Error::new(
-                Kind::Failed,
-                format!("{} is not a qcow2", path.display()),
-            )
-            .found(info.format));
+            return Err(
+                Error::new(Kind::Failed, format!("{} is not a qcow2", path.display()))
+                    .found(info.format),
+            );
         }
         let specific = info.specific.map(|s| s.data);
         if specific.as_ref().is_some_and(|s| s.corrupt) {
@@ -137,10 +136,13 @@ fn ask<T: for<'de> Deserialize<'de>>(what: &str, path: &Path, cancel: &Cancel) -
     let arguments = [what, "-f", "qcow2", "--output=json"].map(OsStr::new);
     let output = qemu_img::run(&[&arguments[..], &[&name]].concat(), cancel)?;
     serde_json::from_slice(&output).map_err(|e| {
-        Error::new(Kind::Host, format!("qemu-img {what} answered in a form unknown to winimg"))
-            .at(path.display())
-            .because(e)
-            .cure("use QEMU 7.2 or later")
+        Error::new(
+            Kind::Host,
+            format!("qemu-img {what} answered in a form unknown to winimg"),
+        )
+        .at(path.display())
+        .because(e)
+        .cure("use QEMU 7.2 or later")
     })
 }
 
@@ -241,11 +243,18 @@ mod tests {
 
     #[test]
     fn data_that_is_not_in_the_file_as_it_is_on_the_disk_is_refused() {
-        let old = r#"[{"start":0,"length":65536,"depth":0,"present":true,"zero":false,"data":true}]"#;
+        let old =
+            r#"[{"start":0,"length":65536,"depth":0,"present":true,"zero":false,"data":true}]"#;
         let new = r#"[{"start":0,"length":65536,"depth":0,"present":true,"zero":false,"data":true,"compressed":true,"offset":9}]"#;
         let deep = r#"[{"start":0,"length":65536,"depth":1,"present":true,"zero":false,"data":true,"offset":65536}]"#;
-        assert_eq!(extents(&mapped(old)).unwrap_err(), "has compressed clusters");
-        assert_eq!(extents(&mapped(new)).unwrap_err(), "has compressed clusters");
+        assert_eq!(
+            extents(&mapped(old)).unwrap_err(),
+            "has compressed clusters"
+        );
+        assert_eq!(
+            extents(&mapped(new)).unwrap_err(),
+            "has compressed clusters"
+        );
         assert_eq!(
             extents(&mapped(deep)).unwrap_err(),
             "has its data in a backing file"

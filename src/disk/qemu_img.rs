@@ -39,10 +39,7 @@ pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
     Err(error)
 }
 
-fn run_any(
-    arguments: &[&OsStr],
-    cancel: &Cancel,
-) -> Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+fn run_any(arguments: &[&OsStr], cancel: &Cancel) -> Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
     let mut command = Command::new("qemu-img");
     command
         .args(arguments)

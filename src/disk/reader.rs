@@ -50,8 +50,7 @@ impl Seek for DiskReader<'_> {
             SeekFrom::End(n) => self.len.checked_add_signed(n),
             SeekFrom::Current(n) => self.position.checked_add_signed(n),
         };
-        self.position =
-            position.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.position = position.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         Ok(self.position)
     }
 }

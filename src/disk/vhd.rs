@@ -138,11 +138,12 @@ pub fn open(path: &Path) -> Result<(RawDisk, Footer)> {
     file.read_at(len - FOOTER, &mut bytes)?;
     let footer = Footer::decode(&bytes).map_err(wrong)?;
     if footer.size.checked_add(FOOTER) != Some(len) {
-        return Err(
-            Error::new(Kind::Failed, format!("{} has the wrong size", path.display()))
-                .expected(format!("{} bytes of disk and a footer of 512", footer.size))
-                .found(format!("{len} bytes in all")),
-        );
+        return Err(Error::new(
+            Kind::Failed,
+            format!("{} has the wrong size", path.display()),
+        )
+        .expected(format!("{} bytes of disk and a footer of 512", footer.size))
+        .found(format!("{len} bytes in all")));
     }
     Ok((file.window(0, footer.size)?, footer))
 }
@@ -202,7 +203,7 @@ mod tests {
                 "00000002",
                 "00010000",
                 "ffffffffffffffff",
-                "2ce87b80",
+                "2ce6ad80",
                 "77696e20",
                 "000a0000",
                 "5769326b",

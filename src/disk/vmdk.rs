@@ -119,7 +119,11 @@ impl StreamVmdk {
         record.resize(u32_at(&head, 8) as usize, 0);
         self.file.read_at(at + 12, record)?;
         let wrong = |why: String| {
-            wrong(&self.file, at, format!("grain {index} does not inflate: {why}"))
+            wrong(
+                &self.file,
+                at,
+                format!("grain {index} does not inflate: {why}"),
+            )
         };
         match inflater.zlib_decompress(record, buffer) {
             Ok(n) if n == buffer.len() => Ok(true),
@@ -164,9 +168,17 @@ impl<'f> Walk<'f> {
         let fields = [
             ("magic", u64::from(u32_at(&header, 0)), 0x564d_444b),
             ("version", u64::from(u32_at(&header, 4)), 3),
-            ("flags", u64::from(u32_at(&header, 8)) & 0x0003_0001, 0x0003_0001),
+            (
+                "flags",
+                u64::from(u32_at(&header, 8)) & 0x0003_0001,
+                0x0003_0001,
+            ),
             ("grain size", u64_at(&header, 20), GRAIN / SECTOR),
-            ("table entries", u64::from(u32_at(&header, 44)), TABLE_GRAINS),
+            (
+                "table entries",
+                u64::from(u32_at(&header, 44)),
+                TABLE_GRAINS,
+            ),
             ("compression", u64::from(header[77]), 1),
         ];
         for (name, found, expected) in fields {
@@ -288,9 +300,7 @@ impl<'f> Walk<'f> {
     fn end(&self) -> Result<()> {
         let tail = self.file.len() - self.sector * SECTOR;
         if tail > 0 {
-            return Err(self.wrong(format!(
-                "{tail} bytes after the end-of-stream marker"
-            )));
+            return Err(self.wrong(format!("{tail} bytes after the end-of-stream marker")));
         }
         if u64_at(&self.header, 56) == GD_AT_END && !self.footer {
             return Err(self.wrong("no footer, and no grain directory in the header"));

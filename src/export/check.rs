@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::pass::{CHUNK, is_zero, touches};
 use super::Totals;
+use super::pass::{CHUNK, is_zero, touches};
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
@@ -114,4 +114,53 @@ pub fn digest(path: &Path, start: u64, len: u64, cancel: &Cancel) -> Result<Dige
         left -= n as u64;
     }
     Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Memory(Vec<u8>);
+
+    impl Disk for Memory {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            let at = offset as usize;
+            buffer.copy_from_slice(&self.0[at..at + buffer.len()]);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn one_changed_byte_is_found_at_its_mib() {
+        let mut disk = Memory(vec![0; 4 * CHUNK as usize]);
+        disk.0[CHUNK as usize + 5] = 9;
+        let crc = libdeflater::crc32(&disk.0[CHUNK as usize..2 * CHUNK as usize]);
+        let totals = Totals {
+            len: disk.len(),
+            flat: None,
+            chunks: vec![None, Some(crc), None, None],
+        };
+        let check = |disk: &Memory| content("demo.raw", disk, &totals, 2, &Cancel::default());
+        check(&disk).unwrap();
+        for (at, value) in [(CHUNK + 5, 8), (CHUNK + 5, 0), (3 * CHUNK - 1, 1)] {
+            let mut bad = Memory(disk.0.clone());
+            bad.0[at as usize] = value;
+            let text = check(&bad).unwrap_err().to_string();
+            let offset = at / CHUNK * CHUNK;
+            assert_eq!(
+                text,
+                format!(
+                    "demo.raw was read back and its content is not what was written\n  at: offset {offset}\n  \
+                     cure: look for a failing disk or memory (dmesg), then export again"
+                )
+            );
+        }
+        let short = Memory(vec![0; 3 * CHUNK as usize]);
+        let text = check(&short).unwrap_err().to_string();
+        assert!(text.contains("its size is not what was written"), "{text}");
+    }
 }

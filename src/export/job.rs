@@ -93,12 +93,16 @@ impl Job<'_> {
                 Kind::Recipe,
                 format!("{:?} can't be the beginning of a file name", self.name),
             )
-            .expected("1 to 80 letters, digits, dots, dashes, underscores, a letter or digit first"));
+            .expected(
+                "1 to 80 letters, digits, dots, dashes, underscores, a letter or digit first",
+            ));
         }
         if !(1..=12).contains(&self.level) {
-            return Err(Error::new(Kind::Recipe, "there is no such compression level")
-                .expected("1 (fast) to 12 (small)")
-                .found(self.level));
+            return Err(
+                Error::new(Kind::Recipe, "there is no such compression level")
+                    .expected("1 (fast) to 12 (small)")
+                    .found(self.level),
+            );
         }
         if let Some(ami) = &self.outputs.ami {
             let expected = match self.firmware {
@@ -130,9 +134,11 @@ impl Job<'_> {
         // Microsoft: Azure, "Prepare a Windows VHD"; the VMDK's sector numbers have 32 bits.
         let limit = 2u64 << 40;
         if (self.outputs.vhd || self.outputs.ova.is_some()) && len >= limit {
-            return Err(Error::new(Kind::Export, "the disk is too large for a VHD or an OVA")
-                .expected(format!("less than {limit} bytes"))
-                .found(format!("{len} bytes")));
+            return Err(
+                Error::new(Kind::Export, "the disk is too large for a VHD or an OVA")
+                    .expected(format!("less than {limit} bytes"))
+                    .found(format!("{len} bytes")),
+            );
         }
         Ok(())
     }

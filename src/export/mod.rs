@@ -119,7 +119,9 @@ fn exporters<'a>(
     }
     if let Some(wish) = &outputs.ova {
         let hardware = ovf::Hardware::choose(job, wish, sink)?;
-        all.push(Box::new(ova::Ova::new(job, hardware, len, &identity, staging)?));
+        all.push(Box::new(ova::Ova::new(
+            job, hardware, len, &identity, staging,
+        )?));
     }
     if outputs.qcow2 {
         all.push(Box::new(qcow2::Qcow2::new(job, source, staging)?));

@@ -39,7 +39,7 @@ struct Front {
 }
 
 enum State {
-    Writing(vmdk::Writer, Stream),
+    Writing(Box<(vmdk::Writer, Stream)>),
     Written(Disc),
     Gone,
 }
@@ -137,7 +137,8 @@ impl<'j> Ova<'j> {
             temporary: temporary.clone(),
         };
         let ovf_size = ova.ovf(&longest)?.len() as u64;
-        let mf_size = manifest(&[(&ova.member("ovf"), identity), (&ova.disc(), identity)]).len() as u64;
+        let mf_size =
+            manifest(&[(&ova.member("ovf"), identity), (&ova.disc(), identity)]).len() as u64;
         let padded = |n: u64| n.div_ceil(SECTOR) * SECTOR;
         let mf = SECTOR + padded(ovf_size) + SECTOR;
         ova.front = Front {
@@ -157,7 +158,7 @@ impl<'j> Ova<'j> {
         };
         let descriptor = vmdk::descriptor(&ova.disc(), len / SECTOR, identity);
         let writer = vmdk::Writer::begin(len, &descriptor, &mut stream)?;
-        ova.state = Mutex::new(State::Writing(writer, stream));
+        ova.state = Mutex::new(State::Writing(Box::new((writer, stream))));
         Ok(ova)
     }
 
@@ -170,12 +171,16 @@ impl<'j> Ova<'j> {
     }
 
     fn ovf(&self, disc: &Disc) -> Result<String> {
-        ovf::render(self.job, &self.hardware, &ovf::Disc {
-            file: self.disc(),
-            file_bytes: disc.bytes,
-            capacity: self.len,
-            populated: disc.populated,
-        })
+        ovf::render(
+            self.job,
+            &self.hardware,
+            &ovf::Disc {
+                file: self.disc(),
+                file_bytes: disc.bytes,
+                capacity: self.len,
+                populated: disc.populated,
+            },
+        )
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -208,9 +213,15 @@ impl<'j> Ova<'j> {
         for (at, bytes) in [
             (0, &tar_header(&names.0, self.front.ovf_size, time)?[..]),
             (self.front.ovf, &ovf),
-            (self.front.mf - SECTOR, &tar_header(&names.1, self.front.mf_size, time)?),
+            (
+                self.front.mf - SECTOR,
+                &tar_header(&names.1, self.front.mf_size, time)?,
+            ),
             (self.front.mf, mf.as_bytes()),
-            (self.front.vmdk - SECTOR, &tar_header(&names.2, disc.bytes, time)?),
+            (
+                self.front.vmdk - SECTOR,
+                &tar_header(&names.2, disc.bytes, time)?,
+            ),
         ] {
             stream
                 .file
@@ -262,7 +273,7 @@ impl Exporter for Ova<'_> {
 
     fn append(&self, index: u64, packed: &[u8]) -> Result<()> {
         match &mut *self.state() {
-            State::Writing(writer, stream) => writer.append(index, packed, stream),
+            State::Writing(open) => open.0.append(index, packed, &mut open.1),
             _ => Err(Self::out_of_order()),
         }
     }
@@ -270,7 +281,8 @@ impl Exporter for Ova<'_> {
     fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Gone) {
-            State::Writing(writer, stream) => {
+            State::Writing(open) => {
+                let (writer, stream) = *open;
                 *state = State::Written(self.close(writer, stream)?);
                 Ok(())
             }
@@ -290,11 +302,16 @@ impl Exporter for Ova<'_> {
             let whole = scope.spawn(|| check::digest(&self.temporary, 0, bytes, cancel));
             let ova = self.check_members(disc, cancel)?;
             let vmdk = ova.disk()?;
-            check::same(&self.name, "number of grains", disc.populated / GRAIN, vmdk.stored_grains())?;
+            check::same(
+                &self.name,
+                "number of grains",
+                disc.populated / GRAIN,
+                vmdk.stored_grains(),
+            )?;
             check::content(&self.name, &vmdk, totals, self.job.threads(), cancel)?;
-            whole
-                .join()
-                .unwrap_or_else(|_| Err(Error::new(Kind::Failed, "a thread of the export panicked")))
+            whole.join().unwrap_or_else(|_| {
+                Err(Error::new(Kind::Failed, "a thread of the export panicked"))
+            })
         })?;
         Ok(Artifact {
             kind: "ova",

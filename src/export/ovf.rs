@@ -54,9 +54,11 @@ impl Hardware {
     pub fn choose(job: &Job<'_>, wish: &OvaWish, sink: &dyn Sink) -> Result<Self> {
         // VMware KB 1003746: 13 is vSphere 6.5, the first with NVMe and SHA-256 manifests.
         if !(13..=99).contains(&wish.hardware_version) {
-            return Err(Error::new(Kind::Recipe, "no such virtual hardware version for an OVA")
-                .expected("13 (vSphere 6.5) or later")
-                .found(wish.hardware_version));
+            return Err(
+                Error::new(Kind::Recipe, "no such virtual hardware version for an OVA")
+                    .expected("13 (vSphere 6.5) or later")
+                    .found(wish.hardware_version),
+            );
         }
         let controller = match (job.disk_bus, job.firmware) {
             (DiskBus::Nvme, Firmware::Uefi) => Controller::Nvme,

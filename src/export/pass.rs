@@ -123,7 +123,11 @@ pub fn run(
     cancel: &Cancel,
 ) -> Result<Totals> {
     let any = |f: fn(super::Needs) -> bool| exporters.iter().any(|e| f(e.needs()));
-    let total = if any(|n| n.chunks) { source.len() / CHUNK } else { 0 };
+    let total = if any(|n| n.chunks) {
+        source.len() / CHUNK
+    } else {
+        0
+    };
     let (hashes, appends) = (any(|n| n.flat_digest), any(|n| n.stream));
     let pass = Pass {
         source,

@@ -41,9 +41,11 @@ impl Exporter for Qcow2<'_> {
     fn finish(&self, _: &Totals, cancel: &Cancel) -> Result<()> {
         let (source, driver) = self.source.for_qemu()?;
         let (from, to) = (file_name(source), file_name(&self.temporary));
-        let mut arguments = ["convert", "-f", driver, "-O", "qcow2", "-c", "-m", "16", "-o"]
-            .map(OsStr::new)
-            .to_vec();
+        let mut arguments = [
+            "convert", "-f", driver, "-O", "qcow2", "-c", "-m", "16", "-o",
+        ]
+        .map(OsStr::new)
+        .to_vec();
         arguments.extend([OsStr::new("compression_type=zstd"), &from, &to]);
         qemu_img::run(&arguments, cancel)?;
         File::open(&self.temporary)
@@ -54,7 +56,9 @@ impl Exporter for Qcow2<'_> {
     fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
         let (source, driver) = self.source.for_qemu()?;
         let (from, to) = (file_name(source), file_name(&self.temporary));
-        let mut compare = ["compare", "-f", driver, "-F", "qcow2"].map(OsStr::new).to_vec();
+        let mut compare = ["compare", "-f", driver, "-F", "qcow2"]
+            .map(OsStr::new)
+            .to_vec();
         compare.extend([&*from, &*to]);
         qemu_img::run(&compare, cancel)?;
         let bytes = std::fs::metadata(&self.temporary)

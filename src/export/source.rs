@@ -37,12 +37,7 @@ impl Source {
         })
     }
 
-    fn qcow2(
-        job: &Job<'_>,
-        staging: &Staging,
-        sink: &dyn Sink,
-        cancel: &Cancel,
-    ) -> Result<Self> {
+    fn qcow2(job: &Job<'_>, staging: &Staging, sink: &dyn Sink, cancel: &Cancel) -> Result<Self> {
         let path = job.source;
         let (disk, file) = match qcow2::Qcow2::look(path, cancel)? {
             Ok(disk) => (disk, path.to_owned()),

@@ -45,7 +45,10 @@ pub fn require(
     if free < estimate.least {
         return Err(Error::new(
             Kind::Host,
-            format!("{} has not enough room for the outputs", directory.display()),
+            format!(
+                "{} has not enough room for the outputs",
+                directory.display()
+            ),
         )
         .expected(format!("at least {} free", mib(estimate.least)))
         .found(format!("{} free", mib(free)))

@@ -80,12 +80,13 @@ impl Staging {
         let staged = std::mem::take(&mut *self.files());
         let mut rest = staged.into_iter();
         while let Some(s) = rest.next() {
-            let done = match &s.target {
-                Some(target) => fs::rename(&s.temporary, target)
-                    .map_err(|e| Error::io("rename to", target, e)),
-                None => fs::remove_file(&s.temporary)
-                    .map_err(|e| Error::io("remove", &s.temporary, e)),
-            };
+            let done =
+                match &s.target {
+                    Some(target) => fs::rename(&s.temporary, target)
+                        .map_err(|e| Error::io("rename to", target, e)),
+                    None => fs::remove_file(&s.temporary)
+                        .map_err(|e| Error::io("remove", &s.temporary, e)),
+                };
             if let Err(e) = done {
                 self.files().push(s);
                 self.files().extend(rest);
@@ -114,9 +115,11 @@ fn lock(path: &Path) -> Result<File> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::new(Kind::Export, "another export writes the same file")
-                    .at(path.display())
-                    .cure("wait for it to end, or choose another output directory"));
+                return Err(
+                    Error::new(Kind::Export, "another export writes the same file")
+                        .at(path.display())
+                        .cure("wait for it to end, or choose another output directory"),
+                );
             }
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
         }

@@ -137,7 +137,10 @@ impl Writer {
         let mut head = header(capacity_sectors, GD_AT_END).to_vec();
         head.extend_from_slice(descriptor.as_bytes());
         if head.len() as u64 > (1 + DESCRIPTOR_SECTORS) * SECTOR {
-            return Err(Error::new(Kind::Failed, "the VMDK's descriptor is too long"));
+            return Err(Error::new(
+                Kind::Failed,
+                "the VMDK's descriptor is too long",
+            ));
         }
         head.resize((OVERHEAD * SECTOR) as usize, 0);
         out.emit(&head)?;
@@ -190,7 +193,10 @@ impl Writer {
 
     fn sector32(&self) -> Result<u32> {
         u32::try_from(self.sector).map_err(|_| {
-            Error::new(Kind::Export, "the VMDK would be over 2 TiB, which its format can't hold")
+            Error::new(
+                Kind::Export,
+                "the VMDK would be over 2 TiB, which its format can't hold",
+            )
         })
     }
 
@@ -223,7 +229,12 @@ mod tests {
     #[test]
     fn random_bytes_are_stored_and_text_is_not() {
         assert!(is_dense(&random(GRAIN as usize)));
-        let text: Vec<u8> = include_bytes!("vmdk.rs").iter().copied().cycle().take(GRAIN as usize).collect();
+        let text: Vec<u8> = include_bytes!("vmdk.rs")
+            .iter()
+            .copied()
+            .cycle()
+            .take(GRAIN as usize)
+            .collect();
         assert!(!is_dense(&text));
         assert!(!is_dense(&vec![0xff; GRAIN as usize]));
     }
@@ -236,7 +247,9 @@ mod tests {
         store(&grain, &mut stored);
         assert_eq!(stored.len(), 65_552);
         let mut back = Vec::new();
-        flate2::read::ZlibDecoder::new(&stored[..]).read_to_end(&mut back).unwrap();
+        flate2::read::ZlibDecoder::new(&stored[..])
+            .read_to_end(&mut back)
+            .unwrap();
         assert!(back == grain);
     }
 
