@@ -1,13 +1,14 @@
 //! What arrives, how often the server is asked, and what is left in the store.
 
 use std::fs;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use winimg::digest::{Algorithm, Digest, Hasher};
 use winimg::error::Kind;
 use winimg::event::Event;
-use winimg::store::Store;
+use winimg::store::{Resumable, Store};
 
 use crate::desk::Desk;
 use crate::server::{Answer, Asked, Cut, Server};
@@ -132,6 +133,32 @@ fn a_later_run_goes_on_where_an_earlier_one_stopped() {
             "GET /a?sig=two bytes=70000- if-range \"v1\""
         ]
     );
+    assert!(desk.stored("partial").is_empty());
+}
+
+#[test]
+fn a_run_killed_before_the_proof_need_not_transfer_again() {
+    let desk = Desk::new();
+    let server = Server::of(b"content");
+    let url = server.url("/a");
+    // As it is between the last byte and the proof.
+    let digest = Digest::sha256_of(b"content").to_string();
+    let partial = desk.store().partial(&digest, &desk.cancel, |_| {}).unwrap();
+    let record = Resumable {
+        url: url.clone(),
+        etag: Some("\"v1\"".into()),
+        last_modified: None,
+        total: Some(7),
+    };
+    partial
+        .begin(&record)
+        .unwrap()
+        .write_all(b"content")
+        .unwrap();
+    drop(partial);
+    let blob = desk.fetch(&url, desk.pin(b"content")).unwrap();
+    assert_eq!(fs::read(blob.path()).unwrap(), b"content");
+    assert!(server.log().is_empty());
     assert!(desk.stored("partial").is_empty());
 }
 
@@ -349,7 +376,6 @@ fn large_local_files_are_used_where_they_stand() {
     );
     assert!(desk.stored("blobs").is_empty());
 
-    use std::io::Write;
     (&file).write_all(b"changed").unwrap();
     blob.check().unwrap_err();
     let error = desk.fetch("media.iso", proof).unwrap_err();
