@@ -580,6 +580,66 @@ fn damaged_archives_are_named_as_such() {
     }
 }
 
+/// A small generator (Marsaglia's xorshift64), so that a failure comes again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}
+
+#[test]
+fn damage_of_any_kind_ends_in_an_error_or_in_files_of_the_destination() {
+    let tar = tar_of(&[
+        tar_entry(b"pax", b'x', b"15 path=d/e.txt\n", ""),
+        tar_file("a.txt", "content"),
+        tar_entry(b"d/", b'5', b"", ""),
+        tar_file("d/b.txt", "content"),
+    ]);
+    let zip = zip_of(&[zipped("a.txt", "content"), zipped("d/b.txt", "content")]);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let (file, out) = (inner.join("a"), inner.join("out"));
+    let (mut good, mut bad) = (0, 0);
+    for round in 0..2000 {
+        let format = [Format::Zip, Format::Tar][round % 2];
+        let mut bytes = [&zip, &tar][round % 2].clone();
+        for _ in 0..1 + random.below(4) {
+            let at = random.below(bytes.len());
+            // Often a byte that means something in names.
+            bytes[at] = match random.below(3) {
+                0 => b"./\\:\0"[random.below(5)],
+                _ => random.below(256) as u8,
+            };
+        }
+        fs::write(&file, &bytes).unwrap();
+        match unpack(
+            &packed(&file, format),
+            &out,
+            &Limits::default(),
+            &Filter::default(),
+        ) {
+            Ok(unpacked) => {
+                let there: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
+                let told: Vec<&str> = unpacked.iter().map(|f| f.path.as_str()).collect();
+                assert_eq!(there, told, "round {round}");
+                fs::remove_dir_all(&out).unwrap();
+                good += 1;
+            }
+            Err(_) => bad += 1,
+        }
+        fs::remove_file(&file).unwrap();
+        assert!(files(folder.path()).is_empty(), "round {round}");
+    }
+    assert!(good > 100 && bad > 100, "{good} good, {bad} bad");
+}
+
 #[test]
 fn an_existing_folder_is_not_touched() {
     let bench = Bench::new();

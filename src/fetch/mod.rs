@@ -38,6 +38,17 @@ pub struct Request {
 }
 
 impl Request {
+    /// Something that is not a component, such as `media.iso`; the file name is the URL's last segment.
+    pub fn named(name: &str, origin: &Origin) -> Self {
+        // A malformed address is an error of its own when it is fetched.
+        let file = Address::read(&origin.url).map_or_else(|_| String::new(), |a| a.file_name());
+        Self {
+            name: name.to_string(),
+            origin: origin.clone(),
+            file,
+        }
+    }
+
     pub fn component(component: &Component) -> Self {
         Self {
             name: component.name.value.clone(),

@@ -202,12 +202,14 @@ impl Remote<'_> {
                     return Err(Error::new(Kind::Fetch, "the server answered out of turn"));
                 }
             };
-            let candidate = partial.candidate()?;
+            let candidate = partial.candidate();
             let admitted = self
-                .at_store(move |store, expected, watch| {
-                    store.admit(candidate.clone(), expected, watch)
-                })
+                .at_store(move |store, expected, watch| store.admit(candidate, expected, watch))
                 .await;
+            // Either moved into place or to quarantine; a check that was interrupted leaves it for the next run.
+            if !matches!(&admitted, Err(e) if e.kind() != Kind::Unproved) {
+                partial.discard()?;
+            }
             match admitted {
                 // The server may have joined two versions under one tag.
                 Err(e) if e.kind() == Kind::Unproved && resumed && first => {

@@ -169,8 +169,9 @@ impl Transfer<'_> {
         if !expects_page && (says_page || page::is_page(&head)) {
             return Err(page::error(&self.watch.what, &from.url, &head).into());
         }
-        let mut file = partial.begin(&from)?;
+        partial.discard()?;
         self.check_room(from.total)?;
+        let mut file = partial.begin(&from)?;
         write(&mut file, &head)?;
         self.body(response, file, head.len() as u64, from.total)
             .await?;

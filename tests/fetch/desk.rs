@@ -69,14 +69,8 @@ impl Desk {
 
     /// The URL stands on line 3 of the recipe, its proof on line 4.
     pub fn request(&self, name: &str, url: &str, proof: ProofWish) -> Request {
-        Request {
-            name: name.into(),
-            origin: Origin {
-                url: self.located(3, url.to_string()),
-                proof,
-            },
-            file: url.rsplit('/').next().unwrap().to_string(),
-        }
+        let url = self.located(3, url.to_string());
+        Request::named(name, &Origin { url, proof })
     }
 
     pub fn pin(&self, bytes: &[u8]) -> ProofWish {

@@ -67,6 +67,26 @@ fn half_a_body_is_a_broken_transfer() {
 }
 
 #[test]
+fn a_file_that_has_no_room_is_not_begun() {
+    let desk = Desk::new();
+    let server = Server::start(|_| Answer::new("200 OK", &[], "x".repeat(1000)).claims(1 << 60));
+    let (kind, text) = failed(&desk, &server, "/media.iso", desk.pin(b"x"));
+    assert_eq!(kind, Kind::Host);
+    let (before, rest) = text.split_once("found: ").unwrap();
+    let (_, after) = rest.split_once(" bytes free").unwrap();
+    assert_eq!(
+        format!("{before}found: N bytes free{after}"),
+        "kubelet: there is no room for it in the store\n  \
+         at: DESK/store\n  \
+         recipe: DESK/recipe.toml:3:1\n  \
+         expected: 1152921504606846976 bytes, and 67108864 to spare\n  \
+         found: N bytes free\n  \
+         cure: make room (winimg cache prune), or set WINIMG_CACHE_DIR to a larger disk"
+    );
+    assert!(desk.stored("partial").is_empty());
+}
+
+#[test]
 fn nobody_there_is_said_plainly() {
     let desk = Desk::new();
     let port = {

@@ -10,7 +10,7 @@ use winimg::recipe::ProofWish;
 
 use crate::desk::Desk;
 use crate::server::{Answer, Cut, Server};
-use crate::transfers::content;
+use crate::transfers::{content, part_of};
 
 /// Not a test of its own: the others start this binary again for it. Fetches what the environment says, and prints
 /// every warning, then the blob or the error.
@@ -106,14 +106,7 @@ fn a_killed_transfer_leaves_no_blob_and_no_lock_and_is_resumed() {
     });
     let digest = Digest::sha256_of(&bytes).to_string();
     let mut child = start(&desk, &server.url("/a"), &[("TEST_DIGEST", &digest)]);
-    let part = || {
-        let parts = desk.stored("partial");
-        let data = parts.iter().find(|name| name.ends_with(".data"))?;
-        fs::metadata(desk.store().folder().join("partial").join(data))
-            .ok()
-            .map(|m| m.len())
-    };
-    while part() != Some(70_000) {
+    while part_of(&desk.store()) != Some(70_000) {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 /// One request, with lower-case header names.
 pub struct Asked {
@@ -90,6 +89,15 @@ impl Answer {
         Self::new("302 Found", &[("location", to)], "")
     }
 
+    /// A `Content-Length` that the body does not have.
+    pub fn claims(mut self, length: u64) -> Self {
+        let own = format!("content-length: {}\r\n", self.body.len());
+        self.head = self
+            .head
+            .replace(&own, &format!("content-length: {length}\r\n"));
+        self
+    }
+
     pub fn cut(mut self, after: usize, cut: Cut) -> Self {
         self.cut = Some((after, cut));
         self
@@ -100,8 +108,6 @@ pub struct Server {
     scheme: &'static str,
     address: SocketAddr,
     log: Arc<Mutex<Vec<String>>>,
-    /// Bytes of bodies sent so far.
-    sent: Arc<Mutex<usize>>,
 }
 
 impl Server {
@@ -147,17 +153,16 @@ impl Server {
             scheme,
             address: listener.local_addr().unwrap(),
             log: Arc::default(),
-            sent: Arc::default(),
         };
-        let (log, sent) = (Arc::clone(&server.log), Arc::clone(&server.sent));
+        let log = Arc::clone(&server.log);
         let (wrap, answer) = (Arc::new(wrap), Arc::new(answer));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (log, sent) = (Arc::clone(&log), Arc::clone(&sent));
+                let log = Arc::clone(&log);
                 let (wrap, answer) = (Arc::clone(&wrap), Arc::clone(&answer));
                 thread::spawn(move || {
                     if let Some(stream) = wrap(stream) {
-                        serve(stream, &log, &sent, &*answer);
+                        serve(stream, &log, &*answer);
                     }
                 });
             }
@@ -181,25 +186,13 @@ impl Server {
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
-
-    /// Waits until so many bytes of bodies left.
-    pub fn wait_sent(&self, bytes: usize) {
-        while *self.sent.lock().unwrap() < bytes {
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
 }
 
 trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-fn serve(
-    mut stream: Box<dyn Stream>,
-    log: &Mutex<Vec<String>>,
-    sent: &Mutex<usize>,
-    answer: &dyn Fn(&Asked) -> Answer,
-) {
+fn serve(mut stream: Box<dyn Stream>, log: &Mutex<Vec<String>>, answer: &dyn Fn(&Asked) -> Answer) {
     let Some(asked) = read(&mut stream, log) else {
         return;
     };
@@ -208,7 +201,6 @@ fn serve(
     let _ = stream.write_all(answer.head.as_bytes());
     let _ = stream.write_all(&answer.body[..upto]);
     let _ = stream.flush();
-    *sent.lock().unwrap() += upto;
     if let Cut::Hang = cut {
         // Until the client goes.
         let _ = stream.read(&mut [0]);

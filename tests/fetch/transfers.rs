@@ -1,12 +1,14 @@
 //! What arrives, how often the server is asked, and what is left in the store.
 
 use std::fs;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use winimg::digest::{Algorithm, Digest, Hasher};
 use winimg::error::Kind;
 use winimg::event::Event;
+use winimg::store::{Resumable, Store};
 
 use crate::desk::Desk;
 use crate::server::{Answer, Asked, Cut, Server};
@@ -16,6 +18,16 @@ pub fn content(seed: u8) -> Vec<u8> {
     (0..200_000u32)
         .map(|i| (i / 251) as u8 ^ i as u8 ^ seed)
         .collect()
+}
+
+/// Bytes of the one transfer under way.
+pub fn part_of(store: &Store) -> Option<u64> {
+    let folder = store.folder().join("partial");
+    let parts = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let data = parts
+        .filter(|p| p.extension().is_some_and(|e| e == "data"))
+        .last()?;
+    fs::metadata(data).ok().map(|m| m.len())
 }
 
 /// The first request is answered with a part, all others well.
@@ -125,9 +137,35 @@ fn a_later_run_goes_on_where_an_earlier_one_stopped() {
 }
 
 #[test]
+fn a_run_killed_before_the_proof_need_not_transfer_again() {
+    let desk = Desk::new();
+    let server = Server::of(b"content");
+    let url = server.url("/a");
+    // As it is between the last byte and the proof.
+    let digest = Digest::sha256_of(b"content").to_string();
+    let partial = desk.store().partial(&digest, &desk.cancel, |_| {}).unwrap();
+    let record = Resumable {
+        url: url.clone(),
+        etag: Some("\"v1\"".into()),
+        last_modified: None,
+        total: Some(7),
+    };
+    partial
+        .begin(&record)
+        .unwrap()
+        .write_all(b"content")
+        .unwrap();
+    drop(partial);
+    let blob = desk.fetch(&url, desk.pin(b"content")).unwrap();
+    assert_eq!(fs::read(blob.path()).unwrap(), b"content");
+    assert!(server.log().is_empty());
+    assert!(desk.stored("partial").is_empty());
+}
+
+#[test]
 fn a_server_that_falls_silent_is_left_and_asked_again() {
     let (mut desk, bytes) = (Desk::new(), content(3));
-    desk.options.stall_timeout = Duration::from_millis(300);
+    desk.options.stall_timeout = Duration::from_secs(1);
     let server = breaks_once(bytes.clone(), 70_000, Cut::Hang);
     let blob = desk.fetch(&server.url("/a"), desk.pin(&bytes)).unwrap();
     assert_eq!(fs::read(blob.path()).unwrap(), bytes);
@@ -338,7 +376,6 @@ fn large_local_files_are_used_where_they_stand() {
     );
     assert!(desk.stored("blobs").is_empty());
 
-    use std::io::Write;
     (&file).write_all(b"changed").unwrap();
     blob.check().unwrap_err();
     let error = desk.fetch("media.iso", proof).unwrap_err();
@@ -401,12 +438,12 @@ fn one_run_transfers_a_file_once_for_two_components() {
 #[test]
 fn a_cancelled_fetch_ends_and_leaves_a_part_to_resume() {
     let (desk, bytes) = (Desk::new(), content(11));
-    let server = Arc::new(breaks_once(bytes.clone(), 70_000, Cut::Hang));
-    let (cancel, watched) = (desk.cancel.clone(), Arc::clone(&server));
+    let server = breaks_once(bytes.clone(), 70_000, Cut::Hang);
+    let (cancel, store) = (desk.cancel.clone(), desk.store());
     let presser = std::thread::spawn(move || {
-        watched.wait_sent(70_000);
-        // The bytes have left; give them the time to be written.
-        std::thread::sleep(Duration::from_millis(300));
+        while part_of(&store) != Some(70_000) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         cancel.cancel();
     });
     let error = desk.fetch(&server.url("/a"), desk.pin(&bytes)).unwrap_err();
