@@ -187,7 +187,7 @@ cmd = "ver"
             "machine.network = false",
             r#"setup.computer_name = "winimg-build""#,
             r#"setup.timeout = "60m""#,
-            r#"setup.still_limit = "10m""#,
+            r#"setup.still_limit = "45s""#,
         ]
     );
 }

@@ -9,7 +9,7 @@ use crate::event::{Cancel, Sink};
 use crate::fetch::{self, FetchOptions};
 use crate::plan::{Entry, Plan};
 use crate::recipe::{Component, Origin, Recipe};
-use crate::store::{Blob, Store, Tree, Watch};
+use crate::store::{Blob, Proof, Store, Tree, Watch};
 
 /// The proved inputs of one build.
 pub struct Inputs {
@@ -25,6 +25,22 @@ impl Inputs {
     pub fn component(&self, name: &str) -> Option<&Blob> {
         let found = self.components.iter().find(|(c, _)| c.name.value == name);
         found.map(|(_, blob)| blob)
+    }
+}
+
+impl Inputs {
+    /// One sentence for each input that nothing proves.
+    pub fn unproved(&self) -> Vec<String> {
+        let media = [("media.iso", Some(&self.iso)), ("media.virtio", self.virtio.as_ref())];
+        let components = self.components.iter().map(|(c, blob)| (c.name.value.as_str(), Some(blob)));
+        media
+            .into_iter()
+            .chain(components)
+            .filter_map(|(name, blob)| match blob?.proof() {
+                Proof::Unverified { reason } => Some(format!("nothing proves {name}: {reason}")),
+                _ => None,
+            })
+            .collect()
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Media {
     pub language: String,
     pub install_disc: Disc,
     pub answer_disc: PathBuf,
+    /// What was odd but did not stop the build.
+    pub warnings: Vec<String>,
 }
 
 impl Media {
@@ -53,7 +55,8 @@ pub fn prepare(
     let image = found.images.pick(&recipe.media.image)?.clone();
     sink.emit(&Event::Progress { phase: "media", text: describe(&image, &facts) });
 
-    let xml = answer_file(recipe, &found, &facts, sink.as_ref())?;
+    let mut warnings = Vec::new();
+    let xml = answer_file(recipe, &found, &facts, &mut warnings)?;
     let answer_disc = work.join("answer.iso");
     write_answer_disc(inputs, &facts, &xml, &answer_disc, epoch)?;
     let install_disc = match recipe.machine.firmware {
@@ -61,11 +64,14 @@ pub fn prepare(
         Firmware::Uefi => {
             let made = iso::without_prompt(iso, &work.join("install.qcow2"))?;
             if let Some(remark) = made.remark {
-                sink.warn(format!("the medium's key prompt stays: {remark}"));
+                warnings.push(format!("the medium's key prompt stays: {remark}"));
             }
             made.disc
         }
     };
+    for warning in &warnings {
+        sink.warn(warning.clone());
+    }
     Ok(Media {
         release: facts.release,
         image,
@@ -73,6 +79,7 @@ pub fn prepare(
         language: facts.language,
         install_disc,
         answer_disc,
+        warnings,
     })
 }
 
@@ -86,7 +93,7 @@ fn describe(image: &Image, facts: &Facts) -> String {
     format!("{}, {}, {}, {licence}", image.name, image.version, facts.language)
 }
 
-fn answer_file(recipe: &Recipe, found: &MediaFacts, facts: &Facts, sink: &dyn Sink) -> Result<Secret> {
+fn answer_file(recipe: &Recipe, found: &MediaFacts, facts: &Facts, warnings: &mut Vec<String>) -> Result<Secret> {
     let own = recipe.setup.answer_file.as_ref();
     let template = own.map_or_else(|| Ok(answer::built_in()), read)?;
     let xml = answer::render(&template, facts)?;
@@ -106,7 +113,7 @@ fn answer_file(recipe: &Recipe, found: &MediaFacts, facts: &Facts, sink: &dyn Si
     }
     let shown = complaints.render(false);
     if !complaints.has_errors() || recipe.setup.lint_is_advice {
-        sink.warn(format!("the answer file:\n{shown}"));
+        warnings.push(format!("the answer file:\n{shown}"));
         return Ok(xml);
     }
     let error = Error::new(Kind::Recipe, "Windows Setup would stop at this answer file")

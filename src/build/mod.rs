@@ -49,6 +49,8 @@ pub struct Built {
     pub probe: Probe,
     pub steps: Vec<StepRecord>,
     pub artifacts: Vec<Artifact>,
+    /// What was odd but did not stop the build.
+    pub warnings: Vec<String>,
 }
 
 /// Builds the image. On failure the evidence is in `<output>/failure` and the error says so.
@@ -120,7 +122,20 @@ fn chapters(
     let exporting = phase("export");
     let artifacts = export::export(&export_job(request, &media.guest_facts(), &disk), sink.as_ref(), cancel)?;
     exporting.done();
-    Ok(Built { inputs, media, probe, steps, artifacts })
+    let warnings = warnings(request.plan, &inputs, &media);
+    Ok(Built {
+        inputs,
+        media,
+        probe,
+        steps,
+        artifacts,
+        warnings,
+    })
+}
+
+fn warnings(plan: &Plan, inputs: &Inputs, media: &Media) -> Vec<String> {
+    let planned = plan.warnings.0.iter().map(|d| d.message.clone());
+    planned.chain(inputs.unproved()).chain(media.warnings.iter().cloned()).collect()
 }
 
 fn machine_plan(request: &Request, probe: &Probe, media: &Media, disk: &Path, run_dir: &Path) -> MachinePlan {

@@ -3,12 +3,14 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::answer;
 use crate::build::{self, Request};
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
+use crate::record;
 use crate::report::{Everywhere, JsonLines};
 use crate::store::Store;
 use crate::text::Secret;
@@ -17,6 +19,7 @@ use crate::vm::{self, Hypervisor};
 use super::{Context, print, recipe};
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
+    let started = SystemTime::now();
     let (recipe, plan) = recipe::read(&args.recipe)?;
     let output = args
         .output
@@ -39,7 +42,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         store: &store,
     };
     let built = build::run(&request, hypervisor.as_ref(), &sink, &context.cancel)?;
-    let records = build::record(&request, &args.recipe.recipe, &built)?;
+    let records = record::built::write(&request, &args.recipe.recipe, &built, started)?;
     summary(&request.output, &built, &records)
 }
 
@@ -52,7 +55,7 @@ fn everywhere(output: &Path, context: &Context) -> Result<Arc<dyn Sink>> {
 
 fn hypervisor(name: &str) -> Result<Box<dyn Hypervisor>> {
     match name.split_once(':') {
-        None if name == "qemu" => Ok(Box::new(vm::qemu::Qemu)),
+        None if name == "qemu" => Ok(Box::new(vm::qemu::Qemu::find()?)),
         Some(("fake", file)) => vm::fake::open(Path::new(file)),
         _ => Err(Error::new(Kind::Recipe, "no such hypervisor").expected("qemu").found(name)),
     }
@@ -66,12 +69,12 @@ fn password(file: Option<&Path>) -> Result<Secret> {
     }
     match std::env::var("WINIMG_ADMIN_PASSWORD") {
         Ok(text) if !text.is_empty() => Ok(Secret::new(text)),
-        _ => answer::random_password(),
+        _ => answer::generate_password(),
     }
 }
 
 /// SOURCE_DATE_EPOCH, or now (reproducible-builds.org: SOURCE_DATE_EPOCH specification).
-fn epoch() -> Result<i64> {
+pub(super) fn epoch() -> Result<i64> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) => text.parse().map_err(|_| {
             Error::new(Kind::Recipe, "SOURCE_DATE_EPOCH is not a number of seconds").found(text)
@@ -83,13 +86,13 @@ fn epoch() -> Result<i64> {
 /// The artifacts' names and sizes: what a user copies from the end of a log.
 fn summary(output: &Path, built: &build::Built, records: &[PathBuf]) -> Result<()> {
     let mut text = format!("\n{}\n", output.display());
-    let shown = |path: &Path| path.strip_prefix(output).unwrap_or(path).display().to_string();
     for artifact in &built.artifacts {
         let size = indicatif::HumanBytes(artifact.bytes).to_string();
-        text += &format!("  {:<24} {:>12}  {}\n", shown(&artifact.file), size, artifact.sha256);
+        text += &format!("  {:<24} {:>12}  {}\n", artifact.file, size, artifact.sha256);
     }
     for record in records {
-        text += &format!("  {}\n", shown(record));
+        let record = record.strip_prefix(output).unwrap_or(record);
+        text += &format!("  {}\n", record.display());
     }
     print(&text)
 }

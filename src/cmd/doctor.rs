@@ -8,10 +8,11 @@ use crate::vm::{Hypervisor as _, qemu::Qemu};
 use super::print;
 
 pub fn run(args: &cli::Doctor) -> Result<()> {
+    let qemu = Qemu::find()?;
     let mut lacking = 0;
     let mut text = String::new();
     for (name, firmware) in [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)] {
-        match Qemu.probe(args.accel.into(), firmware) {
+        match qemu.probe(args.accel.into(), firmware) {
             Ok(probe) => {
                 text += &format!("{name}: {} with {}\n", probe.version, probe.accel);
                 for remark in probe.remarks {

@@ -55,7 +55,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Export(args) => export::run(&args, context),
         Command::Inspect(args) => inspect::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Schema => print(record::SCHEMA),
+        Command::Schema => print(&record::manifest::schema()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "winimg", &mut script);

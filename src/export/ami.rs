@@ -65,7 +65,7 @@ impl<'j> Ami<'j> {
         json!({
             "Architecture": "x86_64",
             "BootMode": self.wish.boot_mode,
-            "Description": format!("{} ({} {}, build {})", self.job.name, guest.release.words(), guest.edition, guest.build),
+            "Description": format!("{} ({} {}, build {})", self.job.name, guest.release, guest.edition, guest.build),
             "DiskContainers": [{
                 "Description": format!("{} system disk", self.job.name),
                 "Format": self.disk.1,

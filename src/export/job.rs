@@ -8,6 +8,7 @@ use super::CHUNK;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::recipe::{DiskBus, Firmware, Outputs};
+use crate::wim::Release;
 
 /// Deflate level unless the user asks otherwise: level 1 is 1.8 times as fast as 6 and its files 2 % larger.
 pub const DEFAULT_LEVEL: u32 = 1;
@@ -48,23 +49,6 @@ pub struct GuestFacts {
     pub edition: String,
     /// `20348.2113`
     pub build: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    Server2019,
-    Server2022,
-    Server2025,
-}
-
-impl Release {
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Server2019 => "Windows Server 2019",
-            Self::Server2022 => "Windows Server 2022",
-            Self::Server2025 => "Windows Server 2025",
-        }
-    }
 }
 
 /// A finished file.

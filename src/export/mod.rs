@@ -17,7 +17,7 @@ mod space;
 mod staging;
 mod vmdk;
 
-pub use job::{Artifact, DEFAULT_LEVEL, GuestFacts, Job, Release};
+pub use job::{Artifact, DEFAULT_LEVEL, GuestFacts, Job};
 pub use pass::{CHUNK, Chunk, Deflater, Totals};
 
 use std::path::Path;

@@ -6,7 +6,8 @@
 use handlebars::Handlebars;
 use serde::Serialize;
 
-use super::{Job, Release};
+use super::Job;
+use crate::wim::Release;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
 use crate::recipe::{DiskBus, Firmware, OvaWish};
@@ -125,7 +126,7 @@ pub fn render(job: &Job<'_>, hardware: &Hardware, disc: &Disc) -> Result<String>
     let view = View {
         name: job.name,
         disc,
-        os: format!("{} {}", job.guest.release.words(), job.guest.edition),
+        os: format!("{} {}", job.guest.release, job.guest.edition),
         os_type: os_type(job.guest.release),
         build: &job.guest.build,
         hardware_version: hardware.version,

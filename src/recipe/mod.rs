@@ -140,6 +140,8 @@ pub struct MachineWish {
 pub struct SetupWish {
     /// The template, when the team brings its own; otherwise the built-in one.
     pub answer_file: Option<Located<PathBuf>>,
+    /// `lint = "warn"`: complaints about the answer file do not stop the build.
+    pub lint_is_advice: bool,
     pub computer_name: String,
     /// From power-on to a ready guest, before scaling for a slow accelerator.
     pub timeout: Duration,

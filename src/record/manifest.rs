@@ -71,6 +71,8 @@ impl Tool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recipe {
     pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// As it was given on the command line.
     pub path: String,
     /// Over the effective recipe: after includes, variables and overrides.
@@ -127,12 +129,12 @@ pub struct Windows {
     pub edition: String,
     /// The WIM image's name.
     pub image: String,
-    /// `20348.2113`
+    /// What Setup shows for it.
+    pub display_name: String,
+    /// `10.0.20348.2113`
     pub build: String,
     /// BCP 47.
     pub language: String,
-    /// True when the medium was winimg's own test installer: then there is no Windows in this image.
-    pub stand_in: bool,
 }
 
 /// A step of the recipe.

@@ -4,6 +4,7 @@
 //! credentials. A record is written whole or not at all.
 
 mod beside;
+pub mod built;
 pub mod manifest;
 pub mod packer;
 

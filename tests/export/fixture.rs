@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use winimg::event::{Cancel, Event, Sink};
-use winimg::export::{Artifact, DEFAULT_LEVEL, GuestFacts, Job, Release, export};
+use winimg::export::{Artifact, DEFAULT_LEVEL, GuestFacts, Job, export};
+use winimg::wim::Release;
 use winimg::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
 
 pub const MIB: u64 = 1 << 20;

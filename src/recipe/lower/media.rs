@@ -133,7 +133,7 @@ fn time_zone(fields: &Fields<'_>) -> Option<Located<String>> {
 /// Setup's defaults: an hour from power-on to a ready guest (eight to twenty-five minutes are usual), ten minutes of
 /// standing still.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
-const STILL: Duration = Duration::from_secs(10 * 60);
+const STILL: Duration = Duration::from_secs(45);
 const DRIVERS: &[&str] = &["viostor", "vioscsi", "NetKVM", "vioserial"];
 const COMPUTER: &str = "winimg-build";
 
@@ -153,9 +153,16 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupWish> {
             None
         }
     };
+    let lint = match fields.has("lint") {
+        true => fields.choice("lint", &[("refuse", false), ("warn", true)]),
+        false => {
+            fields.get("lint");
+            None
+        }
+    };
     let computer_name = computer_name(&fields);
     let timeout = time(&fields, "timeout", TIMEOUT, "\"60m\"");
-    let still_limit = time(&fields, "still_limit", STILL, "\"10m\"");
+    let still_limit = time(&fields, "still_limit", STILL, "\"45s\"");
     let drivers = drivers(&fields, top);
     fields.finish();
     Some(SetupWish {
@@ -163,6 +170,7 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupWish> {
             Some(given) => Some(given?),
             None => None,
         },
+        lint_is_advice: lint.is_some_and(|l| l.value),
         computer_name: computer_name?,
         timeout: timeout?,
         still_limit: still_limit?,
