@@ -47,9 +47,7 @@ pub enum Command {
     /// Print the JSON Schema of the manifest
     Schema,
     /// Print a completion script
-    Completions {
-        shell: clap_complete::Shell,
-    },
+    Completions { shell: clap_complete::Shell },
 }
 
 #[derive(Debug, Args)]

@@ -37,6 +37,7 @@ fn manifest() -> Manifest {
         },
         recipe: Recipe {
             name: "demo".into(),
+            description: Some("two artifacts".into()),
             path: "recipes/demo.toml".into(),
             digest: Digest::sha256_of(b"recipe").to_string(),
         },
@@ -77,7 +78,7 @@ fn manifest() -> Manifest {
             image: "Windows Server 2022 SERVERDATACENTERCORE".into(),
             build: "20348.2113".into(),
             language: "en-US".into(),
-            stand_in: true,
+            display_name: "Windows Server 2022 Datacenter Evaluation".into(),
         },
         steps: vec![
             Step {
@@ -135,7 +136,7 @@ fn the_schema_takes_the_manifest_and_refuses_a_wrong_one() {
         ("/inputs/0/proof/kind", "hope".into()),
         ("/inputs/0/size", (-1).into()),
         ("/steps/0/exit_codes/0", "0".into()),
-        ("/windows/stand_in", "no".into()),
+        ("/windows/release", 2022.into()),
     ];
     for (pointer, value) in spoiled {
         let mut bad = good.clone();

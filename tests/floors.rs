@@ -5,8 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const FLOORS: &[(&str, &[&str])] = &[
-    ("words", &["argv", "text", "digest", "diag", "error", "event"]),
-    ("bytes", &["io", "disk", "hive", "iso", "udf", "wim", "trust", "archive", "store"]),
+    (
+        "words",
+        &["argv", "text", "digest", "diag", "error", "event"],
+    ),
+    (
+        "bytes",
+        &[
+            "io", "disk", "hive", "iso", "udf", "wim", "trust", "archive", "store",
+        ],
+    ),
     ("meaning", &["recipe", "lock", "plan"]),
     ("world", &["fetch", "answer", "guest", "vm"]),
     ("stages", &["verify", "export", "build", "record"]),
@@ -28,7 +36,10 @@ fn rank() -> BTreeMap<&'static str, (usize, usize)> {
 }
 
 fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
-    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut entries: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
@@ -69,7 +80,11 @@ fn imports(text: &str) -> Vec<String> {
                 }
             }
         } else {
-            names.push(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
+            names.push(
+                rest.chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect(),
+            );
         }
     }
     names
@@ -86,26 +101,45 @@ fn no_import_points_up() {
     let ranks = rank();
     let mut files = Vec::new();
     rust_files(&src, &mut files);
-    assert!(files.len() > 20, "found only {} files under src/", files.len());
+    assert!(
+        files.len() > 20,
+        "found only {} files under src/",
+        files.len()
+    );
     let mut upward = Vec::new();
     for file in files {
         let inside = file.strip_prefix(&src).unwrap();
-        let module = inside.components().next().unwrap().as_os_str().to_str().unwrap();
+        let module = inside
+            .components()
+            .next()
+            .unwrap()
+            .as_os_str()
+            .to_str()
+            .unwrap();
         let module = module.trim_end_matches(".rs");
         let Some(own) = ranks.get(module) else {
-            upward.push(format!("{}: the module {module} stands on no floor", inside.display()));
+            upward.push(format!(
+                "{}: the module {module} stands on no floor",
+                inside.display()
+            ));
             continue;
         };
         let text = fs::read_to_string(&file).unwrap();
         for name in imports(without_tests(&text)) {
-            let Some(other) = ranks.get(name.as_str()) else { continue };
+            let Some(other) = ranks.get(name.as_str()) else {
+                continue;
+            };
             let allowed = SIDEWAYS.contains(&(module, name.as_str()));
             if name != module && other.0 > own.0 && !allowed {
                 upward.push(format!("{}: {module} imports {name}", inside.display()));
             }
         }
     }
-    assert!(upward.is_empty(), "imports that point up:\n{}", upward.join("\n"));
+    assert!(
+        upward.is_empty(),
+        "imports that point up:\n{}",
+        upward.join("\n")
+    );
 }
 
 #[test]

@@ -69,7 +69,9 @@ impl Progress {
         let Some(marker) = &self.marker else {
             return Readiness::NotYet;
         };
-        let result = marker.lines().find_map(|line| line.trim().strip_prefix("result="));
+        let result = marker
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("result="));
         match result.map(str::trim) {
             Some("ok") if self.state == COMPLETE => Readiness::Ready,
             Some("ok") | None => Readiness::NotYet,
@@ -84,8 +86,11 @@ impl Progress {
     }
 
     fn timed_out(&self) -> Error {
-        let error = Error::new(Kind::Setup, "the guest agent answers, but Windows Setup does not finish")
-            .expected(format!("{MARKER} with result=ok, and {COMPLETE}"));
+        let error = Error::new(
+            Kind::Setup,
+            "the guest agent answers, but Windows Setup does not finish",
+        )
+        .expected(format!("{MARKER} with result=ok, and {COMPLETE}"));
         let marker = match &self.marker {
             Some(_) => "the marker is there",
             None => "no marker",
@@ -99,7 +104,10 @@ mod tests {
     use super::*;
 
     fn judged(marker: Option<&str>, state: &str) -> String {
-        let progress = Progress { marker: marker.map(String::from), state: state.into() };
+        let progress = Progress {
+            marker: marker.map(String::from),
+            state: state.into(),
+        };
         match progress.judge() {
             Readiness::Ready => "ready".into(),
             Readiness::NotYet => "not yet".into(),
@@ -110,7 +118,10 @@ mod tests {
     #[test]
     fn ready_needs_the_marker_and_windows_own_word() {
         assert_eq!(judged(None, COMPLETE), "not yet");
-        assert_eq!(judged(Some("qga=0\r\nresult=ok\r\n"), "IMAGE_STATE_UNDEPLOYABLE"), "not yet");
+        assert_eq!(
+            judged(Some("qga=0\r\nresult=ok\r\n"), "IMAGE_STATE_UNDEPLOYABLE"),
+            "not yet"
+        );
         assert_eq!(judged(Some("qga=0\r\n"), COMPLETE), "not yet");
         assert_eq!(judged(Some("qga=0\r\nresult=ok \r\n"), COMPLETE), "ready");
         assert_eq!(

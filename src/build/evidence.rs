@@ -26,7 +26,10 @@ pub fn keep(error: Error, output: &Path, run_dir: &Path, sink: &dyn Sink) -> Err
     if kept == 0 || told.is_err() {
         return error;
     }
-    error.lines([format!("screens and logs of the machine: {}", failure.display())])
+    error.lines([format!(
+        "screens and logs of the machine: {}",
+        failure.display()
+    )])
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<usize> {
@@ -34,10 +37,16 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<usize> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let path = entry?.path();
-        let Some(name) = path.file_name() else { continue };
+        let Some(name) = path.file_name() else {
+            continue;
+        };
         if path.is_dir() {
             kept += copy(&path, &to.join(name))?;
-        } else if path.extension().is_some_and(|e| WORTH.iter().any(|w| e == *w)) && path.is_file() {
+        } else if path
+            .extension()
+            .is_some_and(|e| WORTH.iter().any(|w| e == *w))
+            && path.is_file()
+        {
             fs::copy(&path, to.join(name))?;
             kept += 1;
         }

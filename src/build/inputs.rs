@@ -31,8 +31,14 @@ impl Inputs {
 impl Inputs {
     /// One sentence for each input that nothing proves.
     pub fn unproved(&self) -> Vec<String> {
-        let media = [("media.iso", Some(&self.iso)), ("media.virtio", self.virtio.as_ref())];
-        let components = self.components.iter().map(|(c, blob)| (c.name.value.as_str(), Some(blob)));
+        let media = [
+            ("media.iso", Some(&self.iso)),
+            ("media.virtio", self.virtio.as_ref()),
+        ];
+        let components = self
+            .components
+            .iter()
+            .map(|(c, blob)| (c.name.value.as_str(), Some(blob)));
         media
             .into_iter()
             .chain(components)
@@ -52,25 +58,64 @@ pub fn fetch(
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
 ) -> Result<Inputs> {
-    let used: Vec<Component> = recipe.components.iter().filter(|c| uses(plan, &c.name.value)).cloned().collect();
+    let used: Vec<Component> = recipe
+        .components
+        .iter()
+        .filter(|c| uses(plan, &c.name.value))
+        .cloned()
+        .collect();
     let mut requests = vec![medium("media.iso", &recipe.media.iso)];
-    requests.extend(recipe.media.virtio.iter().map(|origin| medium("media.virtio", origin)));
+    requests.extend(
+        recipe
+            .media
+            .virtio
+            .iter()
+            .map(|origin| medium("media.virtio", origin)),
+    );
     requests.extend(used.iter().map(fetch::Request::component));
-    let blobs = fetch::fetch(requests, store, Arc::clone(sink), cancel, &FetchOptions::default()).map_err(together)?;
+    let blobs = fetch::fetch(
+        requests,
+        store,
+        Arc::clone(sink),
+        cancel,
+        &FetchOptions::default(),
+    )
+    .map_err(together)?;
     let mut blobs = blobs.into_iter();
-    let mut next = || blobs.next().ok_or_else(|| Error::new(Kind::Failed, "a fetched input is missing"));
+    let mut next = || {
+        blobs
+            .next()
+            .ok_or_else(|| Error::new(Kind::Failed, "a fetched input is missing"))
+    };
     let iso = next()?;
     let virtio = recipe.media.virtio.as_ref().map(|_| next()).transpose()?;
-    let components: Vec<_> = used.into_iter().map(|c| Ok((c, next()?))).collect::<Result<_>>()?;
-    let mut inputs = Inputs { iso, virtio, components, trees: BTreeMap::new() };
+    let components: Vec<_> = used
+        .into_iter()
+        .map(|c| Ok((c, next()?)))
+        .collect::<Result<_>>()?;
+    let mut inputs = Inputs {
+        iso,
+        virtio,
+        components,
+        trees: BTreeMap::new(),
+    };
     unpack(&mut inputs, plan, store, sink, cancel)?;
     Ok(inputs)
 }
 
 fn medium(name: &str, origin: &Origin) -> fetch::Request {
-    let path = origin.url.value.split(['?', '#']).next().unwrap_or_default();
+    let path = origin
+        .url
+        .value
+        .split(['?', '#'])
+        .next()
+        .unwrap_or_default();
     let file = path.rsplit('/').next().unwrap_or(path);
-    fetch::Request { name: name.into(), origin: origin.clone(), file: file.into() }
+    fetch::Request {
+        name: name.into(),
+        origin: origin.clone(),
+        file: file.into(),
+    }
 }
 
 fn uses(plan: &Plan, name: &str) -> bool {
@@ -80,16 +125,36 @@ fn uses(plan: &Plan, name: &str) -> bool {
     })
 }
 
-fn unpack(inputs: &mut Inputs, plan: &Plan, store: &Store, sink: &Arc<dyn Sink>, cancel: &Cancel) -> Result<()> {
+fn unpack(
+    inputs: &mut Inputs,
+    plan: &Plan,
+    store: &Store,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<()> {
     for (number, entry) in plan.payload.iter().enumerate() {
-        let Entry::Tree { component: name, strip, only } = entry else {
+        let Entry::Tree {
+            component: name,
+            strip,
+            only,
+        } = entry
+        else {
             continue;
         };
-        let Some((component, blob)) = inputs.components.iter().find(|(c, _)| &c.name.value == name) else {
+        let Some((component, blob)) = inputs
+            .components
+            .iter()
+            .find(|(c, _)| &c.name.value == name)
+        else {
             continue;
         };
-        let Some(format) = component.unpack else { continue };
-        let filter = Filter { strip: *strip, only: only.clone() };
+        let Some(format) = component.unpack else {
+            continue;
+        };
+        let filter = Filter {
+            strip: *strip,
+            only: only.clone(),
+        };
         let watch = Watch::new(name.clone(), Arc::clone(sink), cancel.clone());
         let tree = store
             .tree(blob, format.into(), &filter, &Limits::default(), &watch)
@@ -106,6 +171,8 @@ fn together(mut errors: Vec<Error>) -> Error {
     }
     let kind = errors.first().map_or(Kind::Failed, Error::kind);
     let fact = format!("{} inputs are not to be had", errors.len());
-    let lines = errors.iter().flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>());
+    let lines = errors
+        .iter()
+        .flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>());
     Error::new(kind, fact).lines(lines.collect::<Vec<_>>())
 }

@@ -51,9 +51,18 @@ pub fn prepare(
     let iso = inputs.iso.path();
     let medium = Medium::open(iso).map_err(|e| e.from_place(&recipe.media.iso.url.place))?;
     let found = MediaFacts::read(&medium).map_err(|e| e.from_place(&recipe.media.iso.url.place))?;
-    let facts = Facts::new(&found, &recipe.media, &recipe.machine, &recipe.setup, password.clone())?;
+    let facts = Facts::new(
+        &found,
+        &recipe.media,
+        &recipe.machine,
+        &recipe.setup,
+        password.clone(),
+    )?;
     let image = found.images.pick(&recipe.media.image)?.clone();
-    sink.emit(&Event::Progress { phase: "media", text: describe(&image, &facts) });
+    sink.emit(&Event::Progress {
+        phase: "media",
+        text: describe(&image, &facts),
+    });
 
     let mut warnings = Vec::new();
     let xml = answer_file(recipe, &found, &facts, &mut warnings)?;
@@ -90,10 +99,18 @@ fn describe(image: &Image, facts: &Facts) -> String {
         (false, Some(_)) => "with a product key",
         (false, None) => "without a product key",
     };
-    format!("{}, {}, {}, {licence}", image.name, image.version, facts.language)
+    format!(
+        "{}, {}, {}, {licence}",
+        image.name, image.version, facts.language
+    )
 }
 
-fn answer_file(recipe: &Recipe, found: &MediaFacts, facts: &Facts, warnings: &mut Vec<String>) -> Result<Secret> {
+fn answer_file(
+    recipe: &Recipe,
+    found: &MediaFacts,
+    facts: &Facts,
+    warnings: &mut Vec<String>,
+) -> Result<Secret> {
     let own = recipe.setup.answer_file.as_ref();
     let template = own.map_or_else(|| Ok(answer::built_in()), read)?;
     let xml = answer::render(&template, facts)?;
@@ -129,10 +146,19 @@ fn answer_file(recipe: &Recipe, found: &MediaFacts, facts: &Facts, warnings: &mu
 fn read(path: &Located<PathBuf>) -> Result<Source> {
     let text = std::fs::read_to_string(&path.value)
         .map_err(|e| Error::io("read", &path.value, e).from_place(&path.place))?;
-    Ok(Source { name: path.value.display().to_string(), text })
+    Ok(Source {
+        name: path.value.display().to_string(),
+        text,
+    })
 }
 
-fn write_answer_disc(inputs: &Inputs, facts: &Facts, xml: &Secret, file: &Path, epoch: i64) -> Result<()> {
+fn write_answer_disc(
+    inputs: &Inputs,
+    facts: &Facts,
+    xml: &Secret,
+    file: &Path,
+    epoch: i64,
+) -> Result<()> {
     let virtio = match &inputs.virtio {
         Some(blob) => {
             blob.check()?;

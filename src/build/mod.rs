@@ -54,7 +54,12 @@ pub struct Built {
 }
 
 /// Builds the image. On failure the evidence is in `<output>/failure` and the error says so.
-pub fn run(request: &Request, hypervisor: &dyn Hypervisor, sink: &Arc<dyn Sink>, cancel: &Cancel) -> Result<Built> {
+pub fn run(
+    request: &Request,
+    hypervisor: &dyn Hypervisor,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Built> {
     let mut scratch = scratch::Scratch::create(&request.output, sink.as_ref())?;
     let outcome = chapters(request, hypervisor, &scratch, sink, cancel);
     outcome.map_err(|error| {
@@ -86,7 +91,14 @@ fn chapters(
     fetching.done();
 
     let reading = phase("media");
-    let media = media::prepare(recipe, &inputs, &request.password, scratch.work(), request.epoch, sink)?;
+    let media = media::prepare(
+        recipe,
+        &inputs,
+        &request.password,
+        scratch.work(),
+        request.epoch,
+        sink,
+    )?;
     let payload = payload::write(request.plan, &inputs, scratch.work(), request.epoch, cancel)?;
     let disk = scratch.work().join("disk.qcow2");
     seal::create(&disk, recipe.machine.disk_size)?;
@@ -120,7 +132,11 @@ fn chapters(
     sealing.done();
 
     let exporting = phase("export");
-    let artifacts = export::export(&export_job(request, &media.guest_facts(), &disk), sink.as_ref(), cancel)?;
+    let artifacts = export::export(
+        &export_job(request, &media.guest_facts(), &disk),
+        sink.as_ref(),
+        cancel,
+    )?;
     exporting.done();
     let warnings = warnings(request.plan, &inputs, &media);
     Ok(Built {
@@ -135,10 +151,19 @@ fn chapters(
 
 fn warnings(plan: &Plan, inputs: &Inputs, media: &Media) -> Vec<String> {
     let planned = plan.warnings.0.iter().map(|d| d.message.clone());
-    planned.chain(inputs.unproved()).chain(media.warnings.iter().cloned()).collect()
+    planned
+        .chain(inputs.unproved())
+        .chain(media.warnings.iter().cloned())
+        .collect()
 }
 
-fn machine_plan(request: &Request, probe: &Probe, media: &Media, disk: &Path, run_dir: &Path) -> MachinePlan {
+fn machine_plan(
+    request: &Request,
+    probe: &Probe,
+    media: &Media,
+    disk: &Path,
+    run_dir: &Path,
+) -> MachinePlan {
     let wish = &request.recipe.machine;
     let setup = &request.recipe.setup;
     MachinePlan {
@@ -159,7 +184,11 @@ fn machine_plan(request: &Request, probe: &Probe, media: &Media, disk: &Path, ru
     }
 }
 
-fn export_job<'a>(request: &'a Request, guest: &'a export::GuestFacts, disk: &'a Path) -> export::Job<'a> {
+fn export_job<'a>(
+    request: &'a Request,
+    guest: &'a export::GuestFacts,
+    disk: &'a Path,
+) -> export::Job<'a> {
     let recipe = request.recipe;
     export::Job {
         source: disk,
@@ -189,7 +218,11 @@ struct Phase<'a> {
 impl<'a> Phase<'a> {
     fn start(name: &'static str, sink: &'a Arc<dyn Sink>) -> Self {
         sink.emit(&Event::PhaseStarted { phase: name });
-        Self { name, started: Instant::now(), sink }
+        Self {
+            name,
+            started: Instant::now(),
+            sink,
+        }
     }
 
     fn done(self) {

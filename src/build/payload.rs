@@ -26,7 +26,13 @@ pub fn ready() -> Put {
 }
 
 /// Writes the disc; its path.
-pub fn write(plan: &Plan, inputs: &Inputs, work: &Path, epoch: i64, cancel: &Cancel) -> Result<PathBuf> {
+pub fn write(
+    plan: &Plan,
+    inputs: &Inputs,
+    work: &Path,
+    epoch: i64,
+    cancel: &Cancel,
+) -> Result<PathBuf> {
     let mut tree = Tree::new("WINIMG_PAYLOAD").stamp(Stamp(epoch));
     tree.add(MARK, text("Files of a winimg build.\n"));
     for put in puts(plan) {
@@ -52,27 +58,43 @@ fn puts(plan: &Plan) -> Vec<Put> {
 
 /// Batch files have CRLF line ends: cmd.exe loses labels in files that have not.
 fn text(text: &str) -> Source {
-    Source::Bytes(text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes())
+    Source::Bytes(
+        text.replace("\r\n", "\n")
+            .replace('\n', "\r\n")
+            .into_bytes(),
+    )
 }
 
 fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs) -> Result<()> {
     let folder = format!("p/{number:04}");
     match entry {
         Entry::Component { component, file } => {
-            let blob = inputs.component(component).ok_or_else(|| missing(component))?;
+            let blob = inputs
+                .component(component)
+                .ok_or_else(|| missing(component))?;
             blob.check()?;
             tree.add(format!("{folder}/{file}"), Source::Path(blob.path().into()));
         }
         Entry::Tree { component, .. } => {
-            let unpacked = inputs.trees.get(&number).ok_or_else(|| missing(component))?;
+            let unpacked = inputs
+                .trees
+                .get(&number)
+                .ok_or_else(|| missing(component))?;
             for file in unpacked.files() {
                 let path = unpacked.path().join(&file.path);
                 tree.add(format!("{folder}/{}", file.path), Source::Path(path));
             }
         }
         Entry::Local { path } => add_local(tree, &folder, path)?,
-        Entry::Text { file, text, encoding } => {
-            tree.add(format!("{folder}/{file}"), Source::Bytes(encoded(text, *encoding)));
+        Entry::Text {
+            file,
+            text,
+            encoding,
+        } => {
+            tree.add(
+                format!("{folder}/{file}"),
+                Source::Bytes(encoded(text, *encoding)),
+            );
         }
     }
     Ok(())
@@ -80,7 +102,10 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs) -> Result
 
 /// The plan names only what was fetched; anything else is a fault of winimg.
 fn missing(component: &str) -> Error {
-    Error::new(Kind::Failed, format!("the component {component} was planned but not fetched"))
+    Error::new(
+        Kind::Failed,
+        format!("the component {component} was planned but not fetched"),
+    )
 }
 
 /// A file by its name, or a folder's content.
@@ -96,7 +121,11 @@ fn add_local(tree: &mut Tree, folder: &str, path: &Path) -> Result<()> {
         let inside = entry.path();
         if inside.is_dir() {
             let name = entry.file_name();
-            add_local(tree, &format!("{folder}/{}", name.to_string_lossy()), &inside)?;
+            add_local(
+                tree,
+                &format!("{folder}/{}", name.to_string_lossy()),
+                &inside,
+            )?;
         } else {
             add_local(tree, folder, &inside)?;
         }
@@ -123,12 +152,17 @@ mod tests {
     fn encodings_carry_their_marks() {
         assert_eq!(encoded("ż", Encoding::Utf8), "ż".as_bytes());
         assert_eq!(encoded("a", Encoding::Utf8Bom), b"\xef\xbb\xbfa");
-        assert_eq!(encoded("ża", Encoding::Utf16), [0xff, 0xfe, 0x7c, 0x01, b'a', 0]);
+        assert_eq!(
+            encoded("ża", Encoding::Utf16),
+            [0xff, 0xfe, 0x7c, 0x01, b'a', 0]
+        );
     }
 
     #[test]
     fn scripts_have_windows_line_ends_once() {
-        let Source::Bytes(bytes) = text("a\r\nb\nc") else { unreachable!() };
+        let Source::Bytes(bytes) = text("a\r\nb\nc") else {
+            unreachable!()
+        };
         assert_eq!(bytes, b"a\r\nb\r\nc");
     }
 }

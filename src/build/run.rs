@@ -59,7 +59,12 @@ impl Engine<'_> {
     /// Carries out every step. On the first failure the error names the step's line, the command, the code and the log.
     pub fn run(mut self) -> Result<Vec<StepRecord>> {
         let plan = self.plan;
-        if plan.payload.is_empty() && !plan.steps.iter().any(|s| s.ops.iter().any(|op| matches!(op, Op::Put(_)))) {
+        if plan.payload.is_empty()
+            && !plan
+                .steps
+                .iter()
+                .any(|s| s.ops.iter().any(|op| matches!(op, Op::Put(_))))
+        {
             self.guest.put(Put::NoDiscs)?;
         } else {
             self.insert_payload()?;
@@ -77,17 +82,27 @@ impl Engine<'_> {
     fn insert_payload(&mut self) -> Result<()> {
         self.guest.put(Put::Disc(self.payload))?;
         let (program, arguments) = payload::ready().command();
-        let command = Command { program, arguments, timeout: DISC_TIMEOUT * self.slowness };
+        let command = Command {
+            program,
+            arguments,
+            timeout: DISC_TIMEOUT * self.slowness,
+        };
         let deadline = Instant::now() + DISC_TIMEOUT * self.slowness;
         loop {
             let mut said = Vec::new();
-            match self.guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))? {
+            match self
+                .guest
+                .run(&command, &mut |bytes| said.extend_from_slice(bytes))?
+            {
                 Exit::Code(0) => return Ok(()),
                 exit if Instant::now() > deadline => {
-                    return Err(Error::new(Kind::Machine, "the guest does not see the payload disc")
-                        .at(self.payload.display())
-                        .found(format!("{exit:?}"))
-                        .lines(String::from_utf8_lossy(&said).lines()));
+                    return Err(Error::new(
+                        Kind::Machine,
+                        "the guest does not see the payload disc",
+                    )
+                    .at(self.payload.display())
+                    .found(format!("{exit:?}"))
+                    .lines(String::from_utf8_lossy(&said).lines()));
                 }
                 _ => self.cancel.sleep(Duration::from_millis(500))?,
             }
@@ -132,7 +147,11 @@ impl Engine<'_> {
 
     /// A log that the step's program wrote in the guest, kept beside the step's own.
     fn with_guest_log(&mut self, error: Error, step: &PlannedStep) -> Error {
-        let Some(path) = step.guest_log.as_deref().filter(|_| error.kind() == Kind::Step) else {
+        let Some(path) = step
+            .guest_log
+            .as_deref()
+            .filter(|_| error.kind() == Kind::Step)
+        else {
             return error;
         };
         let Ok(Some(bytes)) = self.guest.get(path, 4 << 20) else {
@@ -159,7 +178,12 @@ impl Engine<'_> {
             match op {
                 Op::Put(put) => {
                     let (program, arguments) = put.command();
-                    let run = plan::Run { program, arguments, exit: ExitRule::Zero, timeout: put.timeout };
+                    let run = plan::Run {
+                        program,
+                        arguments,
+                        exit: ExitRule::Zero,
+                        timeout: put.timeout,
+                    };
                     self.carry_out(number, &run, record, log)?;
                 }
                 Op::Run(run) => match self.carry_out(number, run, record, log)? {
@@ -176,11 +200,14 @@ impl Engine<'_> {
                     reboot_needed = false;
                 }
                 Op::Eject => self.guest.put(Put::NoDiscs)?,
-                Op::Wait(Until::Generalized { timeout }) => self.wait_generalized(*timeout * self.slowness)?,
+                Op::Wait(Until::Generalized { timeout }) => {
+                    self.wait_generalized(*timeout * self.slowness)?
+                }
             }
         }
         if reboot_needed {
-            self.sink.note("      a reboot is needed; restarting the guest");
+            self.sink
+                .note("      a reboot is needed; restarting the guest");
             self.guest.reboot(step.reboot_timeout * self.slowness)?;
             record.reboots += 1;
         }
@@ -196,7 +223,10 @@ impl Engine<'_> {
         log: &mut StepLog,
     ) -> Result<Verdict> {
         let line = quote::display(&run.program, &run.arguments);
-        self.sink.emit(&Event::Command { step: number, command: line.clone() });
+        self.sink.emit(&Event::Command {
+            step: number,
+            command: line.clone(),
+        });
         log.heading(&line)?;
         let deadline = Instant::now() + run.timeout * self.slowness;
         loop {
@@ -213,7 +243,10 @@ impl Engine<'_> {
                 if written.is_ok() {
                     written = log.output(&text);
                 }
-                sink.emit(&Event::Output { step: number, text: text.into_owned() });
+                sink.emit(&Event::Output {
+                    step: number,
+                    text: text.into_owned(),
+                });
             });
             written?;
             let exit = exit.map_err(|e| log.explain(e, &line))?;
@@ -228,11 +261,16 @@ impl Engine<'_> {
             });
             let Some(code) = code else {
                 return Err(log
-                    .explain(Error::new(Kind::Step, "the guest went down while the step ran"), &line)
+                    .explain(
+                        Error::new(Kind::Step, "the guest went down while the step ran"),
+                        &line,
+                    )
                     .cure("let the step end, and restart with a `reboot` step or exit code 3010"));
             };
             match run.exit.judge(code) {
-                Verdict::Busy if Instant::now() < deadline => self.cancel.sleep(Duration::from_secs(5))?,
+                Verdict::Busy if Instant::now() < deadline => {
+                    self.cancel.sleep(Duration::from_secs(5))?
+                }
                 Verdict::Busy | Verdict::Failed => {
                     return Err(log
                         .explain(Error::new(Kind::Step, "a step failed in the guest"), &line)
@@ -250,19 +288,28 @@ impl Engine<'_> {
         let deadline = Instant::now() + timeout;
         loop {
             let state = image_state(self.guest, self.slowness)?;
-            let tag = self.guest.get(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag", 4096)?.is_some();
+            let tag = self
+                .guest
+                .get(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag", 4096)?
+                .is_some();
             if tag && state == "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE" {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let log = self.guest.get(r"C:\Windows\System32\Sysprep\Panther\setuperr.log", 1 << 20)?;
+                let log = self
+                    .guest
+                    .get(r"C:\Windows\System32\Sysprep\Panther\setuperr.log", 1 << 20)?;
                 let log = String::from_utf8_lossy(&log.unwrap_or_default()).into_owned();
                 let lines: Vec<&str> = log.lines().collect();
-                return Err(Error::new(Kind::Step, "sysprep did not generalize the image")
-                    .expected("Sysprep_succeeded.tag and IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE")
-                    .found(format!("{} tag and {state}", if tag { "a" } else { "no" }))
-                    .lines(lines.iter().rev().take(LAST_LINES).rev().copied())
-                    .cure("the lines above are from Sysprep\\Panther\\setuperr.log in the guest"));
+                return Err(
+                    Error::new(Kind::Step, "sysprep did not generalize the image")
+                        .expected("Sysprep_succeeded.tag and IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE")
+                        .found(format!("{} tag and {state}", if tag { "a" } else { "no" }))
+                        .lines(lines.iter().rev().take(LAST_LINES).rev().copied())
+                        .cure(
+                            "the lines above are from Sysprep\\Panther\\setuperr.log in the guest",
+                        ),
+                );
             }
             self.cancel.sleep(Duration::from_secs(2))?;
         }
@@ -317,7 +364,12 @@ impl StepLog {
     fn create(dir: &Path, number: usize, name: &str) -> Result<Self> {
         let path = dir.join(format!("{number:02}-{}.log", slug(name)));
         let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
-        Ok(Self { path, to: BufWriter::new(file), last: VecDeque::new(), partial: String::new() })
+        Ok(Self {
+            path,
+            to: BufWriter::new(file),
+            last: VecDeque::new(),
+            partial: String::new(),
+        })
     }
 
     fn heading(&mut self, line: &str) -> Result<()> {
@@ -345,11 +397,15 @@ impl StepLog {
     }
 
     fn write(&mut self, text: &str) -> Result<()> {
-        self.to.write_all(text.as_bytes()).map_err(|e| Error::io("write", &self.path, e))
+        self.to
+            .write_all(text.as_bytes())
+            .map_err(|e| Error::io("write", &self.path, e))
     }
 
     fn close(&mut self) -> Result<()> {
-        self.to.flush().map_err(|e| Error::io("write", &self.path, e))
+        self.to
+            .flush()
+            .map_err(|e| Error::io("write", &self.path, e))
     }
 
     /// The command, its last lines and the path of the whole log.
@@ -367,7 +423,13 @@ impl StepLog {
 fn slug(name: &str) -> String {
     let mut slug: String = name
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
         .collect();
     slug.truncate(48);
     slug

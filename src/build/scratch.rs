@@ -30,9 +30,11 @@ impl Scratch {
     pub fn create(output: &Path, sink: &dyn Sink) -> Result<Self> {
         fs::create_dir_all(output).map_err(|e| Error::io("create", output, e))?;
         let Some(output_lock) = Lock::try_take(&output.join(".winimg-lock"))? else {
-            return Err(Error::new(Kind::Host, "another build writes to this directory")
-                .at(output.display())
-                .cure("wait for it, or give this one another --output"));
+            return Err(
+                Error::new(Kind::Host, "another build writes to this directory")
+                    .at(output.display())
+                    .cure("wait for it, or give this one another --output"),
+            );
         };
         let runtime = runtime_dir()?;
         sweep(output, sink)?;
@@ -80,10 +82,12 @@ fn runtime_dir() -> Result<PathBuf> {
     make_private(&dir)?;
     let found = fs::symlink_metadata(&dir).map_err(|e| Error::io("read", &dir, e))?;
     if !found.is_dir() || found.uid() != uid.as_raw() || found.mode() & 0o077 != 0 {
-        return Err(Error::new(Kind::Host, "the directory for sockets is not private")
-            .at(dir.display())
-            .expected(format!("a directory of user {uid}, mode 0700"))
-            .cure("remove it"));
+        return Err(
+            Error::new(Kind::Host, "the directory for sockets is not private")
+                .at(dir.display())
+                .expected(format!("a directory of user {uid}, mode 0700"))
+                .cure("remove it"),
+        );
     }
     Ok(dir)
 }
@@ -120,7 +124,10 @@ fn sweep(parent: &Path, sink: &dyn Sink) -> Result<()> {
         let Ok(Some(_lock)) = Lock::try_take(&path.join(LOCK)) else {
             continue;
         };
-        sink.note(format!("removing what an interrupted build left: {}", path.display()));
+        sink.note(format!(
+            "removing what an interrupted build left: {}",
+            path.display()
+        ));
         fs::remove_dir_all(&path).map_err(|e| Error::io("remove", &path, e))?;
     }
     Ok(())

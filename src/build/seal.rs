@@ -14,7 +14,11 @@ use crate::vm::Machine;
 const OFF_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Powers the guest off and waits until its disk is closed.
-pub fn power_off(machine: &mut dyn Machine, mut guest: Box<dyn Guest>, slowness: u32) -> Result<()> {
+pub fn power_off(
+    machine: &mut dyn Machine,
+    mut guest: Box<dyn Guest>,
+    slowness: u32,
+) -> Result<()> {
     guest.shut_down()?;
     drop(guest);
     machine.wait_off(OFF_TIMEOUT * slowness)
@@ -22,12 +26,22 @@ pub fn power_off(machine: &mut dyn Machine, mut guest: Box<dyn Guest>, slowness:
 
 /// An empty disk for the machine. `bytes` is a whole number of MiB.
 pub fn create(disk: &Path, bytes: u64) -> Result<()> {
-    qemu_img(&["create", "-q", "-f", "qcow2"], disk, &[&bytes.to_string()], "the machine's disk cannot be made")
+    qemu_img(
+        &["create", "-q", "-f", "qcow2"],
+        disk,
+        &[&bytes.to_string()],
+        "the machine's disk cannot be made",
+    )
 }
 
 /// `qemu-img check` on the closed disk.
 pub fn check(disk: &Path) -> Result<()> {
-    qemu_img(&["check", "-f", "qcow2"], disk, &[], "the machine's disk is damaged")
+    qemu_img(
+        &["check", "-f", "qcow2"],
+        disk,
+        &[],
+        "the machine's disk is damaged",
+    )
 }
 
 fn qemu_img(before: &[&str], disk: &Path, after: &[&str], fact: &str) -> Result<()> {

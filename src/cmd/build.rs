@@ -50,14 +50,19 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
 fn everywhere(output: &Path, context: &Context) -> Result<Arc<dyn Sink>> {
     let path = output.join("events.jsonl");
     let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
-    Ok(Arc::new(Everywhere(vec![Arc::clone(&context.sink), Arc::new(JsonLines::new(file))])))
+    Ok(Arc::new(Everywhere(vec![
+        Arc::clone(&context.sink),
+        Arc::new(JsonLines::new(file)),
+    ])))
 }
 
 fn hypervisor(name: &str) -> Result<Box<dyn Hypervisor>> {
     match name.split_once(':') {
         None if name == "qemu" => Ok(Box::new(vm::qemu::Qemu::find()?)),
         Some(("fake", file)) => vm::fake::open(Path::new(file)),
-        _ => Err(Error::new(Kind::Recipe, "no such hypervisor").expected("qemu").found(name)),
+        _ => Err(Error::new(Kind::Recipe, "no such hypervisor")
+            .expected("qemu")
+            .found(name)),
     }
 }
 
@@ -88,7 +93,10 @@ fn summary(output: &Path, built: &build::Built, records: &[PathBuf]) -> Result<(
     let mut text = format!("\n{}\n", output.display());
     for artifact in &built.artifacts {
         let size = indicatif::HumanBytes(artifact.bytes).to_string();
-        text += &format!("  {:<24} {:>12}  {}\n", artifact.file, size, artifact.sha256);
+        text += &format!(
+            "  {:<24} {:>12}  {}\n",
+            artifact.file, size, artifact.sha256
+        );
     }
     for record in records {
         let record = record.strip_prefix(output).unwrap_or(record);

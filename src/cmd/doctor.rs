@@ -25,8 +25,15 @@ pub fn run(args: &cli::Doctor) -> Result<()> {
             }
         }
     }
-    text += &match std::process::Command::new("qemu-img").arg("--version").output() {
-        Ok(output) => String::from_utf8_lossy(&output.stdout).lines().take(1).map(|l| format!("{l}\n")).collect(),
+    text += &match std::process::Command::new("qemu-img")
+        .arg("--version")
+        .output()
+    {
+        Ok(output) => String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .take(1)
+            .map(|l| format!("{l}\n"))
+            .collect(),
         Err(_) => {
             lacking += 1;
             "qemu-img: not found; install qemu-utils\n".to_string()
@@ -34,7 +41,10 @@ pub fn run(args: &cli::Doctor) -> Result<()> {
     };
     print(&text)?;
     if lacking > 0 {
-        return Err(Error::new(Kind::Host, format!("{lacking} things are missing on this host")));
+        return Err(Error::new(
+            Kind::Host,
+            format!("{lacking} things are missing on this host"),
+        ));
     }
     Ok(())
 }

@@ -45,7 +45,11 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
     };
     let mut text = String::new();
     for artifact in export::export(&job, context.sink.as_ref(), &context.cancel)? {
-        text += &format!("{}  {}\n", artifact.sha256, directory.join(&artifact.file).display());
+        text += &format!(
+            "{}  {}\n",
+            artifact.sha256,
+            directory.join(&artifact.file).display()
+        );
     }
     print(&text)
 }
@@ -54,10 +58,13 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
 fn manifest(beside: &Path, image: &Path) -> Result<Manifest> {
     let path: PathBuf = beside.join("manifest.json");
     Manifest::read(&path).map_err(|e| {
-        Error::new(Kind::Export, "an export needs the manifest that stands beside the image")
-            .at(image.display())
-            .because(e)
-            .cure("export from the build's output directory")
+        Error::new(
+            Kind::Export,
+            "an export needs the manifest that stands beside the image",
+        )
+        .at(image.display())
+        .because(e)
+        .cure("export from the build's output directory")
     })
 }
 
@@ -79,7 +86,9 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
         raw: to.contains(&Format::Raw),
         vhd: to.contains(&Format::Vhd),
         qcow2: to.contains(&Format::Qcow2),
-        ova: to.contains(&Format::Ova).then_some(OvaWish { hardware_version: HARDWARE_VERSION }),
+        ova: to.contains(&Format::Ova).then_some(OvaWish {
+            hardware_version: HARDWARE_VERSION,
+        }),
         ami: to.contains(&Format::Ami).then(|| AmiWish {
             boot_mode: boot_mode.into(),
             license_type: "AWS".into(),
@@ -89,9 +98,23 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
 
 fn guest(manifest: &Manifest) -> Result<GuestFacts> {
     let windows = &manifest.windows;
-    let release = Release::ALL.into_iter().find(|r| r.year() == windows.release).ok_or_else(|| {
-        Error::new(Kind::Export, "the manifest names a release that is not known").found(&windows.release)
-    })?;
-    let build = windows.build.strip_prefix("10.0.").unwrap_or(&windows.build);
-    Ok(GuestFacts { release, edition: windows.edition.clone(), build: build.into() })
+    let release = Release::ALL
+        .into_iter()
+        .find(|r| r.year() == windows.release)
+        .ok_or_else(|| {
+            Error::new(
+                Kind::Export,
+                "the manifest names a release that is not known",
+            )
+            .found(&windows.release)
+        })?;
+    let build = windows
+        .build
+        .strip_prefix("10.0.")
+        .unwrap_or(&windows.build);
+    Ok(GuestFacts {
+        release,
+        edition: windows.edition.clone(),
+        build: build.into(),
+    })
 }

@@ -29,14 +29,23 @@ fn look(file: &Path) -> Result<Value> {
     if !file.exists() {
         return Err(Error::new(Kind::Recipe, "there is no such file").at(file.display()));
     }
-    if file.extension().is_some_and(|e| e.eq_ignore_ascii_case("json")) {
+    if file
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("json"))
+    {
         let manifest = Manifest::read(file)?;
         return serde_json::to_value(&manifest)
             .map_err(|e| Error::new(Kind::Failed, "cannot show the manifest").because(e));
     }
     match Medium::open(file) {
         Ok(medium) => look_at_medium(&medium),
-        Err(_) if !file.extension().is_some_and(|e| e.eq_ignore_ascii_case("iso")) => look_at_disk(file),
+        Err(_)
+            if !file
+                .extension()
+                .is_some_and(|e| e.eq_ignore_ascii_case("iso")) =>
+        {
+            look_at_disk(file)
+        }
         Err(error) => Err(error),
     }
 }

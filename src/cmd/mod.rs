@@ -32,7 +32,10 @@ pub fn run(cli: Cli) -> ExitCode {
         LogFormat::Text => Arc::new(Terminal::new()),
         LogFormat::Json => Arc::new(JsonLines::new(std::io::stderr())),
     };
-    let context = Context { sink, cancel: Cancel::default() };
+    let context = Context {
+        sink,
+        cancel: Cancel::default(),
+    };
     let outcome = watch_signals(&context).and_then(|()| dispatch(cli.command, &context));
     drop(context);
     match outcome {

@@ -54,7 +54,10 @@ fn search_dirs() -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = std::env::var_os("WINIMG_RECIPES")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
-    if let Some(bin) = std::env::current_exe().ok().and_then(|exe| exe.parent().map(PathBuf::from)) {
+    if let Some(bin) = std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.parent().map(PathBuf::from))
+    {
         dirs.push(bin.join("../share/winimg/recipes"));
         dirs.push(bin.join("../../recipes"));
     }

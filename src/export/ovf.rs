@@ -7,10 +7,10 @@ use handlebars::Handlebars;
 use serde::Serialize;
 
 use super::Job;
-use crate::wim::Release;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
 use crate::recipe::{DiskBus, Firmware, OvaWish};
+use crate::wim::Release;
 
 /// The virtual hardware that the image can start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,12 @@ use crate::store::{self, Blob};
 use crate::text::redact;
 
 /// Writes `manifest.json` and appends to `packer-manifest.json`; their paths.
-pub fn write(request: &Request, recipe_path: &Path, built: &Built, started: SystemTime) -> Result<Vec<PathBuf>> {
+pub fn write(
+    request: &Request,
+    recipe_path: &Path,
+    built: &Built,
+    started: SystemTime,
+) -> Result<Vec<PathBuf>> {
     let manifest = manifest(request, recipe_path, built, started);
     let own = request.output.join("manifest.json");
     manifest.write(&own)?;
@@ -65,7 +70,12 @@ fn inputs(request: &Request, built: &Built) -> Vec<manifest::Input> {
     }
     for (component, blob) in &built.inputs.components {
         let version = component.version.clone();
-        inputs.push(input(&component.name.value, version, &component.origin, blob));
+        inputs.push(input(
+            &component.name.value,
+            version,
+            &component.origin,
+            blob,
+        ));
     }
     inputs
 }
@@ -83,12 +93,16 @@ fn input(name: &str, version: Option<String>, origin: &Origin, blob: &Blob) -> m
 
 fn proof(proof: &store::Proof) -> manifest::Proof {
     match proof {
-        store::Proof::Pinned { digest } => manifest::Proof::Digest { expected: digest.to_string() },
+        store::Proof::Pinned { digest } => manifest::Proof::Digest {
+            expected: digest.to_string(),
+        },
         store::Proof::ChecksumFile { url, line, .. } => manifest::Proof::ChecksumFile {
             url: redact(url),
             entry: line.clone(),
         },
-        store::Proof::Unverified { reason } => manifest::Proof::Unverified { reason: reason.clone() },
+        store::Proof::Unverified { reason } => manifest::Proof::Unverified {
+            reason: reason.clone(),
+        },
     }
 }
 
@@ -113,7 +127,10 @@ fn packer_build(request: &Request, manifest: &Manifest) -> packer::Build {
     custom_data.insert("recipe_digest".into(), text(&manifest.recipe.digest));
     for input in &manifest.inputs {
         if let Some(version) = &input.version {
-            custom_data.insert(format!("{}_version", input.name.replace('-', "_")), text(version));
+            custom_data.insert(
+                format!("{}_version", input.name.replace('-', "_")),
+                text(version),
+            );
         }
     }
     packer::Build {
@@ -123,7 +140,10 @@ fn packer_build(request: &Request, manifest: &Manifest) -> packer::Build {
         files: manifest
             .artifacts
             .iter()
-            .map(|a| packer::BuiltFile { name: a.file.clone(), size: a.size })
+            .map(|a| packer::BuiltFile {
+                name: a.file.clone(),
+                size: a.size,
+            })
             .collect(),
         artifact_id: format!("{}@{}", manifest.recipe.name, manifest.recipe.digest),
         packer_run_uuid: Uuid::new_v4(),

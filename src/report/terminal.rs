@@ -132,7 +132,9 @@ impl Sink for Terminal {
             Event::Bytes { what, done, total } => {
                 self.live(what, format!("{what}: {}", bytes(*done, *total)));
             }
-            Event::StepStarted { step, of, name, .. } => self.line(&format!("[{step}/{of}] {name}")),
+            Event::StepStarted { step, of, name, .. } => {
+                self.line(&format!("[{step}/{of}] {name}"))
+            }
             Event::Command { command, .. } => self.line(&format!("      {command}")),
             Event::Output { text, .. } => self.output(text),
             Event::StepFinished { seconds, .. } if *seconds >= 10.0 => {
@@ -185,7 +187,10 @@ mod tests {
         assert_eq!(duration(9.96), "10.0 s");
         assert_eq!(duration(185.2), "3 min 5 s");
         assert_eq!(duration(7260.0), "2 h 1 min");
-        assert_eq!(bytes(512 << 20, Some(2 << 30)), "512.00 MiB of 2.00 GiB (25 %)");
+        assert_eq!(
+            bytes(512 << 20, Some(2 << 30)),
+            "512.00 MiB of 2.00 GiB (25 %)"
+        );
         assert_eq!(bytes(1024, None), "1.00 KiB");
     }
 }

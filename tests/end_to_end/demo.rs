@@ -35,7 +35,10 @@ fn the_artifacts_hold_what_the_steps_installed() {
 
     let raw = output.join("demo.raw");
     let vhd = output.join("demo.vhd");
-    output_of("qemu-img", &["compare", "-f", "raw", "-F", "vpc", text(&raw), text(&vhd)]);
+    output_of(
+        "qemu-img",
+        &["compare", "-f", "raw", "-F", "vpc", text(&raw), text(&vhd)],
+    );
     let vhd_bytes = std::fs::metadata(&vhd).expect("the VHD").len();
     assert_eq!((vhd_bytes - 512) % (1 << 20), 0, "Azure takes whole MiB");
 
@@ -43,12 +46,30 @@ fn the_artifacts_hold_what_the_steps_installed() {
     std::fs::create_dir(&unpacked).expect("a directory");
     let members = output_of("tar", &["-tf", text(&output.join("demo.ova"))]);
     assert!(members.starts_with("demo.ovf\n"), "{members}");
-    output_of("tar", &["-xf", text(&output.join("demo.ova")), "-C", text(&unpacked)]);
+    output_of(
+        "tar",
+        &["-xf", text(&output.join("demo.ova")), "-C", text(&unpacked)],
+    );
     output_of("xmllint", &["--noout", text(&unpacked.join("demo.ovf"))]);
-    let vmdk = members.lines().find(|m| m.ends_with(".vmdk")).expect("a VMDK");
-    output_of("qemu-img", &["compare", "-f", "raw", "-F", "vmdk", text(&raw), text(&unpacked.join(vmdk))]);
+    let vmdk = members
+        .lines()
+        .find(|m| m.ends_with(".vmdk"))
+        .expect("a VMDK");
+    output_of(
+        "qemu-img",
+        &[
+            "compare",
+            "-f",
+            "raw",
+            "-F",
+            "vmdk",
+            text(&raw),
+            text(&unpacked.join(vmdk)),
+        ],
+    );
 
-    let import = std::fs::read_to_string(output.join("demo.ami/import-image.json")).expect("the import request");
+    let import = std::fs::read_to_string(output.join("demo.ami/import-image.json"))
+        .expect("the import request");
     let import: Value = serde_json::from_str(&import).expect("JSON");
     assert_eq!(import["Platform"], "Windows");
     assert_eq!(import["BootMode"], "uefi");
@@ -62,7 +83,11 @@ fn the_artifacts_hold_what_the_steps_installed() {
 fn files_are_in_the_disk(raw: &Path, dir: &Path) {
     let table = output_of("sgdisk", &["--print", text(raw)]);
     let windows = table.lines().last().expect("a partition");
-    let first: u64 = windows.split_whitespace().nth(1).and_then(|s| s.parse().ok()).expect("its first sector");
+    let first: u64 = windows
+        .split_whitespace()
+        .nth(1)
+        .and_then(|s| s.parse().ok())
+        .expect("its first sector");
     let volume = dir.join("c.ntfs");
     let bytes = first * 512;
     output_of(
@@ -77,12 +102,16 @@ fn files_are_in_the_disk(raw: &Path, dir: &Path) {
             "status=none",
         ],
     );
-    let agent = std::fs::read(root().join("target/standin/components/node-agent.exe")).expect("the component");
+    let agent = std::fs::read(root().join("target/standin/components/node-agent.exe"))
+        .expect("the component");
     let found = std::process::Command::new("ntfscat")
         .args(["-f", text(&volume), "/k/node-agent.exe"])
         .output()
         .expect("ntfscat");
-    assert!(found.stdout == agent, "C:\\k\\node-agent.exe is not the component, byte for byte");
+    assert!(
+        found.stdout == agent,
+        "C:\\k\\node-agent.exe is not the component, byte for byte"
+    );
     for file in [
         "/Program Files/runtime/bin/runtime.exe",
         "/Program Files/runtime/config.toml",
@@ -93,7 +122,10 @@ fn files_are_in_the_disk(raw: &Path, dir: &Path) {
         output_of("ntfscat", &["-f", text(&volume), file]);
     }
     let left = output_of("ntfsls", &["-f", "-p", "/", text(&volume)]);
-    assert!(!left.contains("winimg"), "winimg's own files are left in the image:\n{left}");
+    assert!(
+        !left.contains("winimg"),
+        "winimg's own files are left in the image:\n{left}"
+    );
 }
 
 fn manifest_says_what_went_in(output: &Path) {
@@ -105,17 +137,28 @@ fn manifest_says_what_went_in(output: &Path) {
         .filter_map(|input| input["name"].as_str())
         .collect();
     for component in ["node-agent", "runtime", "plugins", "node-configuration"] {
-        assert!(inputs.contains(&component), "{component} is not among {inputs:?}");
+        assert!(
+            inputs.contains(&component),
+            "{component} is not among {inputs:?}"
+        );
     }
     for artifact in manifest["artifacts"].as_array().expect("artifacts") {
         let file = output.join(artifact["file"].as_str().expect("a file"));
-        let said = artifact["sha256"].as_str().expect("a digest").trim_start_matches("sha256:");
+        let said = artifact["sha256"]
+            .as_str()
+            .expect("a digest")
+            .trim_start_matches("sha256:");
         let found = output_of("sha256sum", &[text(&file)]);
-        assert!(found.starts_with(said), "{}: the manifest says {said}", file.display());
+        assert!(
+            found.starts_with(said),
+            "{}: the manifest says {said}",
+            file.display()
+        );
     }
     let steps = manifest["steps"].as_array().expect("steps");
     assert_eq!(steps.len(), 17);
-    let packer = std::fs::read_to_string(output.join("packer-manifest.json")).expect("Packer's manifest");
+    let packer =
+        std::fs::read_to_string(output.join("packer-manifest.json")).expect("Packer's manifest");
     let packer: Value = serde_json::from_str(&packer).expect("JSON");
     assert_eq!(packer["builds"][0]["name"], "demo");
 }
@@ -124,7 +167,8 @@ fn manifest_says_what_went_in(output: &Path) {
 fn no_password_is_left(output: &Path) {
     let suffix = "QQBkAG0AaQBuAGkAcwB0AHIAYQB0AG8AcgBQAGEAcwBzAHcAbwByAGQA";
     for name in ["manifest.json", "packer-manifest.json", "events.jsonl"] {
-        let text = std::fs::read_to_string(output.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let text =
+            std::fs::read_to_string(output.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(!text.contains(suffix), "{name} holds an encoded password");
     }
 }
@@ -141,5 +185,8 @@ fn two_builds_at_once_both_end_well() {
         first.join().expect("the first build");
         second.join().expect("the second build");
     });
-    assert_eq!(manifest(&one)["recipe"]["digest"], manifest(&two)["recipe"]["digest"]);
+    assert_eq!(
+        manifest(&one)["recipe"]["digest"],
+        manifest(&two)["recipe"]["digest"]
+    );
 }

@@ -16,7 +16,12 @@ const MOMENTS: &[(&str, &str, &str, &str)] = &[
     ("as the machine starts", "phase_started", "phase", "install"),
     ("while Setup copies", "restarted", "event", "restarted"),
     ("while steps run", "command", "event", "command"),
-    ("while artifacts are written", "phase_started", "phase", "export"),
+    (
+        "while artifacts are written",
+        "phase_started",
+        "phase",
+        "export",
+    ),
 ];
 
 fn interrupt(signal: Signal, moment: &(&str, &str, &str, &str), dir: &Path) {
@@ -39,10 +44,17 @@ fn interrupt(signal: Signal, moment: &(&str, &str, &str, &str), dir: &Path) {
     assert!(left.is_empty(), "{what} left {left:#?}");
     // The next build takes the same directory without a hand, and what it finds it removes.
     let mut next = Build::start(&output, &dir.join("cache"), &[]);
-    next.wait_for("the next build", MINUTES, |event| is(event, "phase_started", "phase", "install"));
+    next.wait_for("the next build", MINUTES, |event| {
+        is(event, "phase_started", "phase", "install")
+    });
     let pid = Pid::from_raw(i32::try_from(next.child.id()).expect("a pid"));
     kill(pid, Signal::SIGTERM).expect("the signal is sent");
-    assert_eq!(next.end(MINUTES).code(), Some(130), "{what}: {}", next.error());
+    assert_eq!(
+        next.end(MINUTES).code(),
+        Some(130),
+        "{what}: {}",
+        next.error()
+    );
     let rest: Vec<_> = std::fs::read_dir(&output)
         .expect("the output directory")
         .flatten()

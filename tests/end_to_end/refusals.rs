@@ -13,16 +13,32 @@ fn refused(name: &str) {
     let set = format!("setup.answer_file={}", answer_file.display());
     let output = dir.path().join("out");
     let started = Instant::now();
-    let mut build = Build::start(&output, &dir.path().join("cache"), &["--set", &set, "--set", "setup.lint=warn"]);
+    let mut build = Build::start(
+        &output,
+        &dir.path().join("cache"),
+        &["--set", &set, "--set", "setup.lint=warn"],
+    );
     let status = build.end(5 * MINUTES);
     let error = build.error();
     assert_eq!(status.code(), Some(6), "{name}: {error}");
-    assert!(error.contains("Windows Setup stopped at a screen"), "{name}: {error}");
+    assert!(
+        error.contains("Windows Setup stopped at a screen"),
+        "{name}: {error}"
+    );
     assert!(!error.contains("timed out"), "{name}: {error}");
     let screens = output.join("failure/screens");
-    let pictures = std::fs::read_dir(&screens).map(|d| d.count()).unwrap_or_default();
-    assert!(pictures > 0, "{name}: no picture of the screen in {}", screens.display());
-    eprintln!("{name}: reported {:.0} s after the start\n{error}", started.elapsed().as_secs_f64());
+    let pictures = std::fs::read_dir(&screens)
+        .map(|d| d.count())
+        .unwrap_or_default();
+    assert!(
+        pictures > 0,
+        "{name}: no picture of the screen in {}",
+        screens.display()
+    );
+    eprintln!(
+        "{name}: reported {:.0} s after the start\n{error}",
+        started.elapsed().as_secs_f64()
+    );
 }
 
 #[test]

@@ -25,9 +25,18 @@ impl Build {
     /// Builds the demo recipe into `output` with its own cache, plus `more` arguments.
     pub fn start(output: &Path, cache: &Path, more: &[&str]) -> Self {
         let standin = root().join("target/standin/standin.iso");
-        assert!(standin.exists(), "no stand-in installer: run `make standin`");
+        assert!(
+            standin.exists(),
+            "no stand-in installer: run `make standin`"
+        );
         let mut child = Command::new(env!("CARGO_BIN_EXE_winimg"))
-            .args(["--log-format", "json", "build", "recipes/demo.toml", "--output"])
+            .args([
+                "--log-format",
+                "json",
+                "build",
+                "recipes/demo.toml",
+                "--output",
+            ])
             .arg(output)
             .args(more)
             .env("WINIMG_CACHE_DIR", cache)
@@ -46,14 +55,22 @@ impl Build {
                 }
             }
         });
-        Self { child, events, said: Vec::new(), output: output.to_path_buf() }
+        Self {
+            child,
+            events,
+            said: Vec::new(),
+            output: output.to_path_buf(),
+        }
     }
 
     /// Waits for an event that `wanted` accepts; the program's whole output is the failure message.
     pub fn wait_for(&mut self, what: &str, limit: Duration, wanted: impl Fn(&Value) -> bool) {
         let deadline = Instant::now() + limit;
         loop {
-            match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self
+                .events
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(line) => {
                     let found = serde_json::from_str(&line).is_ok_and(|event| wanted(&event));
                     self.said.push(line);
@@ -61,8 +78,12 @@ impl Build {
                         return;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => panic!("{what}: not within {limit:?}\n{}", self.tail()),
-                Err(RecvTimeoutError::Disconnected) => panic!("{what}: winimg ended first\n{}", self.tail()),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("{what}: not within {limit:?}\n{}", self.tail())
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("{what}: winimg ended first\n{}", self.tail())
+                }
             }
         }
     }
@@ -128,9 +149,13 @@ pub fn output_of(program: &str, arguments: &[&str]) -> String {
 pub fn processes_with(word: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
-        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else {
+            continue;
+        };
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        let is_machine = line.starts_with("qemu-system") || line.starts_with("swtpm") || line.contains("/qemu-system");
+        let is_machine = line.starts_with("qemu-system")
+            || line.starts_with("swtpm")
+            || line.contains("/qemu-system");
         if is_machine && line.contains(word) {
             found.push(line);
         }

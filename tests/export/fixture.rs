@@ -6,8 +6,8 @@ use std::process::Command;
 
 use winimg::event::{Cancel, Event, Sink};
 use winimg::export::{Artifact, DEFAULT_LEVEL, GuestFacts, Job, export};
-use winimg::wim::Release;
 use winimg::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
+use winimg::wim::Release;
 
 pub const MIB: u64 = 1 << 20;
 /// 2023-11-14 22:13:20 UTC
