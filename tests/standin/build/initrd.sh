@@ -24,7 +24,7 @@ done <"$work/libraries"
 libxml=$(grep libxml2 "$work/libraries")
 icu=$(ldd "$libxml" | sed -n 's/.*\(libicuuc\.so\.[0-9]*\) =>.*/\1/p')
 if [ -n "$icu" ]; then
-    nm -D --undefined-only "$libxml" | sed -n 's/.* \(u[a-z]*_[A-Za-z]*_[0-9]*\).*/int \1(void) { return 0; }/p' >"$work/icu.c"
+    nm -D --undefined-only "$libxml" | sed -n 's/.* \([uU][A-Za-z]*_[A-Za-z_]*_[0-9]*\).*/int \1(void) { return 0; }/p' >"$work/icu.c"
     gcc -shared -fPIC -Wl,-soname,"$icu" -o "$work/initrd/lib/x86_64-linux-gnu/$icu" "$work/icu.c"
 fi
 (

@@ -24,6 +24,7 @@ efi_program bootmgfw.efi '-DCHILD=L"\\EFI\\Microsoft\\Boot\\standin\\vmlinuz"' \
 
 cat >"$work/cd.cfg" <<END
 search.file /boot/standin/vmlinuz root
+set gfxpayload=keep
 linux /boot/standin/vmlinuz standin=setup $quiet
 initrd /boot/standin/initrd
 boot
@@ -35,7 +36,7 @@ initrd /Boot/standin/initrd
 boot
 END
 # UDF only: on a Windows medium ISO9660 shows no files.
-grub-mkimage -O x86_64-efi -c "$work/cd.cfg" -p / -o "$work/grubx64.efi" udf search_fs_file linux boot
+grub-mkimage -O x86_64-efi -c "$work/cd.cfg" -p / -o "$work/grubx64.efi" udf search_fs_file linux boot efi_gop video
 grub-mkimage -O i386-pc-eltorito -c "$work/cd.cfg" -p / -o "$work/grub.eltorito" biosdisk udf search_fs_file linux boot
 grub-mkimage -O i386-pc -c "$work/disk.cfg" -p / -o "$work/boot/core.img" biosdisk part_msdos ntfs search_fs_file linux boot
 head -c 440 /usr/lib/grub/i386-pc/boot.img >"$work/boot/boot.img"

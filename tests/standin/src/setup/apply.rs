@@ -43,6 +43,7 @@ pub fn partition(setup: &Setup, install: &Install, disks: &[Device]) -> Result<T
         let ids: Vec<[u8; 16]> = std::iter::repeat_with(random).take(layout.partitions.len() + 1).collect();
         write_table(setup, device, layout, &ids).map_err(|why| fault(format!("{}: {why}", device.node())))?;
         for partition in &layout.partitions {
+            crate::machine::debug(&format!("formatting partition {}", partition.number));
             format(device, partition).map_err(fault)?;
         }
         if layout.disk == install.disk {

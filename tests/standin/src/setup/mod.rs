@@ -55,7 +55,9 @@ fn start(screen: Screen, log: Log) -> Result<Setup, (Screen, Log, Dialog)> {
     if let Err(fault) = sys::load_modules("inbox") {
         return Err((screen, log, dialog::media_driver(fault.to_string())));
     }
+    crate::machine::debug("modules are loaded");
     devices::settle(true);
+    crate::machine::debug("devices have settled");
     let cds = CdDrives::open();
     let mut all = cds.list();
     all.extend(drives::removable(cds.next_letter()));
