@@ -1,0 +1,307 @@
+//! dism.exe, online only: optional features and packages. A feature that wants a reboot waits for one
+//! (`RebootPending`), and is enabled or disabled by the next boot.
+//!
+//! States are kept under `HKLM\SOFTWARE\winimg-standin\Features` (REG_DWORD by name, Windows' own InstallState
+//! numbers): Windows keeps them in its component store, which the stand-in has not.
+
+use super::Arguments;
+use super::small::unknown;
+use crate::windows::boot::{CBS, reboot_pending};
+use crate::windows::process::Process;
+use crate::windows::registry::{Registry, dword_value};
+
+const STATES: &str = r"HKLM\SOFTWARE\winimg-standin\Features";
+const DISABLED: u32 = 0;
+const ENABLED: u32 = 1;
+const DISABLE_PENDING: u32 = 2;
+const ENABLE_PENDING: u32 = 3;
+
+/// Feature, whether it is on in a fresh image, whether a change wants a reboot, the feature it needs.
+const FEATURES: [(&str, bool, bool, &str); 22] = [
+    ("Containers", false, true, ""),
+    ("Containers-DisposableClientVM", false, true, "Containers"),
+    ("Microsoft-Hyper-V", false, true, ""),
+    (
+        "Microsoft-Hyper-V-Offline",
+        false,
+        true,
+        "Microsoft-Hyper-V",
+    ),
+    (
+        "Microsoft-Hyper-V-Online",
+        false,
+        true,
+        "Microsoft-Hyper-V-Offline",
+    ),
+    ("Microsoft-Hyper-V-Management-PowerShell", false, false, ""),
+    ("RSAT-Hyper-V-Tools-Feature", false, false, ""),
+    ("HypervisorPlatform", false, true, ""),
+    ("VirtualMachinePlatform", false, true, ""),
+    ("HostGuardian", false, true, ""),
+    ("Windows-Defender", true, true, ""),
+    ("SMB1Protocol", false, true, ""),
+    ("TelnetClient", false, false, ""),
+    ("TFTP", false, false, ""),
+    ("IIS-WebServerRole", false, false, ""),
+    ("IIS-WebServer", false, false, "IIS-WebServerRole"),
+    ("NetFx4", true, false, ""),
+    ("NetFx3ServerFeatures", false, false, ""),
+    ("ServicesForNFS-ClientOnly", false, false, ""),
+    ("FailoverCluster-PowerShell", false, false, ""),
+    ("MicrosoftWindowsPowerShellV2", true, false, ""),
+    ("Server-Core", true, false, ""),
+];
+
+fn feature(name: &str) -> Option<&'static (&'static str, bool, bool, &'static str)> {
+    FEATURES
+        .iter()
+        .find(|(known, ..)| known.eq_ignore_ascii_case(name))
+}
+
+fn state(registry: &Registry, name: &str, fresh: bool) -> u32 {
+    registry
+        .dword(STATES, name)
+        .unwrap_or(if fresh { ENABLED } else { DISABLED })
+}
+
+/// At boot, what was pending is done.
+pub fn finish_pending(registry: &mut Registry) -> Result<(), String> {
+    for (name, ..) in FEATURES {
+        match registry.dword(STATES, name) {
+            Some(ENABLE_PENDING) => registry.set(STATES, name, dword_value(ENABLED))?,
+            Some(DISABLE_PENDING) => registry.set(STATES, name, dword_value(DISABLED))?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Options {
+    command: Option<String>,
+    online: bool,
+    all: bool,
+    no_restart: bool,
+    features: Vec<String>,
+    package: Option<String>,
+    log: Option<String>,
+}
+
+pub fn run(p: &mut Process, args: &Arguments) -> u32 {
+    let options = match parse(&args.list) {
+        Ok(options) => options,
+        Err(odd) => {
+            p.complain(&format!("\nError: 87\n\nThe {odd} option is unknown.\n"));
+            return 87;
+        }
+    };
+    let Some(command) = options.command.clone().filter(|_| options.online) else {
+        return unknown(
+            p,
+            "dism",
+            if options.online {
+                "no command"
+            } else {
+                "an image that is not /online"
+            },
+            87,
+        );
+    };
+    if let Some(log) = &options.log
+        && let Err(error) = p.locate(log).and_then(|found| found.writable())
+    {
+        p.complain(&format!("\nError: {}\n\n{}\n", error.0, error.text()));
+        return error.0;
+    }
+    match command.as_str() {
+        "/enable-feature" => change(p, &options, true),
+        "/disable-feature" => change(p, &options, false),
+        "/get-features" => list(p),
+        "/get-featureinfo" => info(p, &options),
+        "/add-package" => add_package(p, &options),
+        "/cleanup-image" => {
+            p.print("The operation completed successfully.\n");
+            0
+        }
+        other => unknown(p, "dism", other, 87),
+    }
+}
+
+fn parse(list: &[String]) -> Result<Options, String> {
+    let mut options = Options::default();
+    for arg in list {
+        let (name, value) = arg
+            .split_once(':')
+            .map_or((arg.as_str(), ""), |(name, value)| (name, value));
+        match name
+            .to_ascii_lowercase()
+            .replacen('-', "/", usize::from(name.starts_with('-')))
+            .as_str()
+        {
+            "/online" => options.online = true,
+            "/all" => options.all = true,
+            "/norestart" => options.no_restart = true,
+            "/quiet"
+            | "/english"
+            | "/limitaccess"
+            | "/startcomponentcleanup"
+            | "/resetbase"
+            | "/remove" => {}
+            "/featurename" if !value.is_empty() => options.features.push(value.into()),
+            "/packagepath" if !value.is_empty() => options.package = Some(value.into()),
+            "/logpath" if !value.is_empty() => options.log = Some(value.into()),
+            "/loglevel" | "/format" | "/scratchdir" | "/source" if !value.is_empty() => {}
+            command @ ("/enable-feature" | "/disable-feature" | "/get-features"
+            | "/get-featureinfo" | "/add-package" | "/cleanup-image")
+                if options.command.is_none() =>
+            {
+                options.command = Some(command.into())
+            }
+            _ => return Err(arg.clone()),
+        }
+    }
+    Ok(options)
+}
+
+fn failed(p: &Process, code: u32, text: &str) -> u32 {
+    p.complain(&format!("\nError: 0x{code:08x}\n\n{text}\n\nThe DISM log file can be found at C:\\Windows\\Logs\\DISM\\dism.log\n"));
+    code
+}
+
+fn change(p: &mut Process, options: &Options, on: bool) -> u32 {
+    if options.features.is_empty() {
+        return failed(p, 87, "The feature-name option is missing");
+    }
+    let machine = p.machine.clone();
+    let mut registry = machine.registry();
+    let mut reboot = false;
+    let mut wanted: Vec<&(&str, bool, bool, &str)> = Vec::new();
+    for name in &options.features {
+        let Some(mut known) = feature(name) else {
+            return failed(p, 0x800f_080c, &format!("Feature name {name} is unknown."));
+        };
+        wanted.push(known);
+        while let Some(parent) = feature(known.3).filter(|_| on) {
+            let up = matches!(
+                state(&registry, parent.0, parent.1),
+                ENABLED | ENABLE_PENDING
+            );
+            if !up && !options.all {
+                return failed(
+                    p,
+                    0x800f_0922,
+                    "One or several parent features are disabled so current feature can not be enabled.",
+                );
+            }
+            wanted.push(parent);
+            known = parent;
+        }
+    }
+    for (name, fresh, wants_reboot, _) in wanted {
+        let now = state(&registry, name, *fresh);
+        if matches!(now, ENABLED | ENABLE_PENDING) == on {
+            reboot |= matches!(now, ENABLE_PENDING | DISABLE_PENDING);
+            continue;
+        }
+        reboot |= wants_reboot;
+        let next = match (on, wants_reboot) {
+            (true, true) => ENABLE_PENDING,
+            (true, false) => ENABLED,
+            (false, true) => DISABLE_PENDING,
+            (false, false) => DISABLED,
+        };
+        if let Err(e) = registry.set(STATES, name, dword_value(next)) {
+            return failed(p, 0x8000_4005, &e);
+        }
+    }
+    drop(registry);
+    p.print("The operation completed successfully.\n");
+    finish(p, options, reboot)
+}
+
+/// Exit code 3010 with `/norestart`; without it dism restarts Windows (with `/quiet`) or asks.
+fn finish(p: &Process, options: &Options, reboot: bool) -> u32 {
+    if !reboot {
+        return 0;
+    }
+    if p.machine
+        .registry()
+        .make(&format!(r"{CBS}\RebootPending"))
+        .is_err()
+    {
+        return 0x8000_4005;
+    }
+    if !options.no_restart {
+        p.machine.ask_power(
+            crate::windows::Power::Reboot,
+            std::time::Duration::from_secs(1),
+        );
+        return 3010;
+    }
+    p.print("Restart Windows to complete this operation.\n");
+    3010
+}
+
+fn list(p: &mut Process) -> u32 {
+    let mut text =
+        String::from("Features listing for package : Microsoft-Windows-Foundation-Package\n\n");
+    let registry = p.machine.registry();
+    for (name, fresh, ..) in FEATURES {
+        text += &format!(
+            "Feature Name : {name}\nState : {}\n\n",
+            label(state(&registry, name, fresh))
+        );
+    }
+    drop(registry);
+    p.print(&(text + "The operation completed successfully.\n"));
+    0
+}
+
+fn label(state: u32) -> &'static str {
+    match state {
+        ENABLED => "Enabled",
+        ENABLE_PENDING => "Enable Pending",
+        DISABLE_PENDING => "Disable Pending",
+        _ => "Disabled",
+    }
+}
+
+fn info(p: &mut Process, options: &Options) -> u32 {
+    let Some(name) = options.features.first() else {
+        return failed(p, 87, "The feature-name option is missing");
+    };
+    let Some((name, fresh, reboot, _)) = feature(name) else {
+        return failed(p, 0x800f_080c, &format!("Feature name {name} is unknown."));
+    };
+    let state = label(state(&p.machine.registry(), name, *fresh));
+    let reboot = if *reboot { "Required" } else { "Possible" };
+    p.print(&format!("Feature Information:\n\nFeature Name : {name}\nRestart Required : {reboot}\nState : {state}\n\nThe operation completed successfully.\n"));
+    0
+}
+
+/// Takes a `.cab` or `.msu` that really is a cabinet; its packages are recorded, a reboot is wanted.
+fn add_package(p: &mut Process, options: &Options) -> u32 {
+    let Some(path) = &options.package else {
+        return failed(p, 87, "The package-path option is missing");
+    };
+    let found = match p.locate(path).and_then(|found| found.existing()) {
+        Ok(found) => found,
+        Err(error) => return failed(p, error.0, &error.text()),
+    };
+    let head = std::fs::read(&found.host).unwrap_or_default();
+    if !head.starts_with(b"MSCF") {
+        return failed(p, 0x8007_000d, "The data is invalid.");
+    }
+    let name = found.file_name().to_owned();
+    let pending = reboot_pending(&p.machine.registry());
+    let set = p.machine.registry().set(
+        r"HKLM\SOFTWARE\winimg-standin\Packages",
+        &name,
+        dword_value(1),
+    );
+    if let Err(e) = set {
+        return failed(p, 0x8000_4005, &e);
+    }
+    p.print("The operation completed successfully.\n");
+    finish(p, options, true).max(u32::from(pending))
+}

@@ -1,0 +1,180 @@
+//! The service control manager: what is registered lives in the registry, what runs lives in memory.
+//!
+//! A service runs when its program is a real file that begins with `MZ` and is not one of the stand-in's console
+//! programs (those would not answer the manager: 1053). Nothing is executed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::boot::strings;
+use super::error::*;
+use super::image::MARKER;
+use super::process::{self, Process};
+use super::registry::Registry;
+use super::volume::Cwd;
+use super::{Machine, lock};
+
+pub const SERVICES: &str = r"HKLM\SYSTEM\CurrentControlSet\Services";
+
+/// Running services by upper-cased name, with their process ids.
+#[derive(Default)]
+pub struct Running(BTreeMap<String, u32>);
+
+pub struct ServiceConfig {
+    /// The name as registered.
+    pub name: String,
+    pub kind: u32,
+    pub start: u32,
+    pub image_path: String,
+    pub depends: Vec<String>,
+}
+
+pub fn key(name: &str) -> String {
+    format!(r"{SERVICES}\{name}")
+}
+
+/// The configuration of a registered service (or driver); None when there is no such one.
+pub fn config(registry: &Registry, name: &str) -> Option<ServiceConfig> {
+    if name.is_empty() || name.contains(['\\', '/']) {
+        return None;
+    }
+    let path = key(name);
+    let kind = registry.dword(&path, "Type")?;
+    Some(ServiceConfig {
+        name: registry.key(&path)?.name.clone(),
+        kind,
+        start: registry.dword(&path, "Start").unwrap_or(3),
+        image_path: registry.text(&path, "ImagePath").unwrap_or_default(),
+        depends: strings(registry, &path, "DependOnService"),
+    })
+}
+
+/// The process id of a running service.
+pub fn pid(machine: &Machine, name: &str) -> Option<u32> {
+    lock(&machine.services).0.get(&name.to_uppercase()).copied()
+}
+
+/// Whether the program of a service is there and could run as one.
+pub fn binary(machine: &Arc<Machine>, name: &str) -> Result<(), Win32> {
+    let config = config(&machine.registry(), name).ok_or(Win32(1060))?;
+    let p = manager(machine);
+    let path = p.env.expand(&config.image_path);
+    if config.kind & 0x0f != 0 {
+        let path = path
+            .strip_prefix(r"\SystemRoot\")
+            .map_or(path.clone(), |rest| format!(r"C:\Windows\{rest}"));
+        return p
+            .locate(path.strip_prefix(r"\??\").unwrap_or(&path))
+            .and_then(|f| f.existing())
+            .map(|_| ());
+    }
+    let image = program_of(&p, &path).ok_or(FILE_NOT_FOUND)?;
+    let bytes = std::fs::read(&image.host).map_err(|e| Win32::from_io(&e))?;
+    match bytes.strip_prefix(MARKER.as_bytes()) {
+        Some(name) if name.starts_with(b"service") => Ok(()),
+        Some(_) => Err(Win32(1053)),
+        None if bytes.starts_with(b"MZ") => Ok(()),
+        None => Err(BAD_EXE_FORMAT),
+    }
+}
+
+fn manager(machine: &Arc<Machine>) -> Process {
+    Process {
+        machine: machine.clone(),
+        env: machine.env.clone(),
+        cwd: Cwd(r"C:\Windows\System32".into()),
+        stdin: Arc::default(),
+        out: process::null(),
+        err: process::null(),
+        code_page: 437,
+    }
+}
+
+/// The file that an ImagePath runs: quoted, or up to the first blank after which a file exists.
+fn program_of(p: &Process, path: &str) -> Option<super::volume::Located> {
+    let found = |name: &str| p.find(name, &[r"C:\Windows\System32".into()], &["", ".exe"]);
+    if let Some(quoted) = path.strip_prefix('"') {
+        return found(quoted.split('"').next()?);
+    }
+    let blanks = path
+        .match_indices(' ')
+        .map(|(at, _)| at)
+        .chain([path.len()]);
+    blanks.into_iter().find_map(|end| found(&path[..end]))
+}
+
+/// Starts a service and, before it, those it depends on.
+pub fn start(machine: &Arc<Machine>, name: &str) -> Result<u32, Win32> {
+    start_after(machine, name, 0)
+}
+
+fn start_after(machine: &Arc<Machine>, name: &str, depth: usize) -> Result<u32, Win32> {
+    let config = config(&machine.registry(), name).ok_or(Win32(1060))?;
+    if pid(machine, name).is_some() {
+        return Err(Win32(1056));
+    }
+    if config.start == 4 {
+        return Err(Win32(1058));
+    }
+    if depth > 32 {
+        return Err(Win32(1059));
+    }
+    // A name that begins with `+` is a load order group; groups are always up.
+    for other in config
+        .depends
+        .iter()
+        .filter(|other| !other.starts_with('+'))
+    {
+        if self::config(&machine.registry(), other).is_none() {
+            return Err(Win32(1075));
+        }
+        match start_after(machine, other, depth + 1) {
+            Ok(_) | Err(Win32(1056)) => {}
+            Err(_) => return Err(Win32(1068)),
+        }
+    }
+    binary(machine, name)?;
+    let mut running = lock(&machine.services);
+    let next = 1000 + 4 * (running.0.len() as u32 + 1);
+    running.0.insert(name.to_uppercase(), next);
+    Ok(next)
+}
+
+/// Stops a service; refused while another that runs depends on it (1051).
+pub fn stop(machine: &Machine, name: &str) -> Result<(), Win32> {
+    let registry = machine.registry();
+    config(&registry, name).ok_or(Win32(1060))?;
+    let mut running = lock(&machine.services);
+    if !running.0.contains_key(&name.to_uppercase()) {
+        return Err(Win32(1062));
+    }
+    let needs = |other: &String| {
+        strings(&registry, &key(other), "DependOnService")
+            .iter()
+            .any(|on| super::regf::same(on, name))
+    };
+    if running.0.keys().any(needs) {
+        return Err(Win32(1051));
+    }
+    running.0.remove(&name.to_uppercase());
+    Ok(())
+}
+
+/// Names of all registered services, in the registry's order.
+pub fn names(registry: &Registry) -> Vec<String> {
+    registry
+        .key(SERVICES)
+        .map(|key| key.subkeys.values().map(|key| key.name.clone()).collect())
+        .unwrap_or_default()
+}
+
+/// At boot: boot, system and automatic ones whose program is there; the others stay stopped, as on Windows.
+pub fn start_automatic(machine: &Arc<Machine>) {
+    let names = names(&machine.registry());
+    for name in names {
+        let automatic = config(&machine.registry(), &name).is_some_and(|config| config.start <= 2);
+        if automatic {
+            let _ = start(machine, &name);
+        }
+    }
+}
