@@ -106,8 +106,8 @@ impl Medium {
             Ok(Some(v)) => v.end(),
             _ => 0,
         });
-        if said > bytes.len() {
-            return Err(refuse::truncated(path, said, bytes.len()));
+        if said > bytes.size() {
+            return Err(refuse::truncated(path, said, bytes.size()));
         }
         let (tree, root, label, file_system) = match (udf, iso) {
             (Ok(Some(volume)), _) => {
@@ -144,7 +144,7 @@ impl Medium {
 
     /// Bytes of the whole medium.
     pub fn size(&self) -> u64 {
-        self.bytes.len()
+        self.bytes.size()
     }
 
     pub fn label(&self) -> &str {
