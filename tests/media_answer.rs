@@ -4,15 +4,16 @@ mod media;
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use media::{have, put, run, text};
 use winimg::answer::{self, Facts, LintFacts};
 use winimg::diag::{Diagnostics, Severity};
 use winimg::iso::{self, Stamp};
-use winimg::recipe::Firmware;
+use winimg::recipe::{DiskBus, Firmware, MachineWish, Media, Origin, ProofWish, SetupWish};
 use winimg::text::{Secret, Source};
 use winimg::udf::Medium;
-use winimg::wim::{Arch, Image, Release, WimImages};
+use winimg::wim::{Arch, Image, MediaFacts, Release, WimImages};
 
 fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
     Facts {
@@ -20,13 +21,8 @@ fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
         firmware,
         image_name: format!("Windows Server {} SERVERDATACENTERCORE", release.year()),
         eval,
-        product_key: answer::product_key(
-            (!eval).then(|| kms()).as_ref(),
-            release,
-            "datacenter",
-            eval,
-        )
-        .unwrap(),
+        product_key: answer::product_key((!eval).then(kms).as_ref(), release, "datacenter", eval)
+            .unwrap(),
         language: "en-US".into(),
         time_zone: "UTC".into(),
         computer_name: "*".into(),
@@ -509,4 +505,102 @@ fn xmllint_accepts_the_golden_files() {
             run("xmllint", &["--noout", text(&path)]);
         }
     }
+}
+
+/// The parts of a recipe that an answer file is made from.
+fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish, SetupWish) {
+    let nowhere = Origin {
+        url: located("server.iso"),
+        proof: ProofWish::Unverified {
+            reason: located("a test"),
+        },
+    };
+    (
+        Media {
+            iso: nowhere,
+            virtio: None,
+            image: located(image),
+            product_key: key.map(located),
+            language: located(language),
+            time_zone: located("UTC"),
+        },
+        MachineWish {
+            firmware: Firmware::Uefi,
+            secure_boot: false,
+            disk_bus: DiskBus::Virtio,
+            disk_size: 64 << 30,
+            cpus: 2,
+            memory: 4 << 30,
+            network: false,
+        },
+        SetupWish {
+            answer_file: None,
+            computer_name: "WINIMG-BUILD".into(),
+            timeout: Duration::from_secs(3600),
+            still_limit: Duration::from_secs(600),
+            drivers: vec!["viostor".into(), "vioserial".into()],
+        },
+    )
+}
+
+/// From the install medium and the recipe to the CD in the drive.
+#[test]
+fn a_medium_and_a_recipe_make_an_answer_cd() {
+    if !have(&["genisoimage", "wimlib-imagex", "mkfs.vfat"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let iso = dir.path().join("server.iso");
+    media::windows(dir.path(), &iso);
+    let medium = MediaFacts::read(&Medium::open(&iso).unwrap()).unwrap();
+    let settle = |image, key, language| {
+        let (media, machine, setup) = recipe(image, key, language);
+        Facts::new(
+            &medium,
+            &media,
+            &machine,
+            &setup,
+            answer::generate_password().unwrap(),
+        )
+    };
+    let facts = settle("standard-core", None, "en-us").unwrap();
+    assert_eq!(facts.image_name, "Windows Server 2022 SERVERSTANDARDCORE");
+    assert!(facts.eval);
+    assert_eq!(facts.language, "en-US");
+    let xml = answer::render(&answer::built_in(), &facts).unwrap();
+    let found = answer::lint(
+        xml.expose(),
+        &LintFacts::new("Autounattend.xml", &facts, &medium),
+    );
+    assert_eq!(shown(&found), [""; 0]);
+    let tree = answer::disc(&facts, &xml, Some(&virtio(dir.path())), None).unwrap();
+    let path = dir.path().join("answer.iso");
+    iso::write(&tree, &path).unwrap();
+    answer::check_disc(&Medium::open(&path).unwrap()).unwrap();
+
+    let say = |image, key, language| {
+        settle(image, key, language)
+            .unwrap_err()
+            .to_string()
+            .replace(text(dir.path()), "")
+    };
+    assert_eq!(
+        say("standard", None, "de-DE"),
+        "\
+Windows Server 2022 SERVERSTANDARD has no language de-DE
+  recipe: recipe.toml:1:16
+  expected: en-US
+  cure: use one of these, or the medium of that language"
+    );
+    assert_eq!(
+        say("standard", Some("kms"), "en-US")
+            .lines()
+            .next()
+            .unwrap(),
+        "evaluation media take no product key"
+    );
+    assert_eq!(
+        say("7", None, "en-US").lines().next().unwrap(),
+        "the medium has no image \"7\""
+    );
 }
