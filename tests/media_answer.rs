@@ -604,3 +604,56 @@ Windows Server 2022 SERVERSTANDARD has no language de-DE
         "the medium has no image \"7\""
     );
 }
+
+/// The bootstrap files keep to what every cmd.exe does alike: no blocks, full paths, labels that exist.
+#[test]
+fn bootstrap_files_are_plain_batch() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("unattend/bootstrap");
+    let words = [
+        "@echo", "rem", "set", "if", "for", "goto", "copy", "exit", "call", "echo",
+    ];
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_string();
+        let script = fs::read_to_string(&path).unwrap();
+        assert!(script.is_ascii() && !script.contains('\t'), "{name}");
+        let lower = script.to_lowercase();
+        for (n, line) in lower.lines().enumerate().map(|(n, l)| (n + 1, l)) {
+            if line.starts_with("rem ") || line.starts_with("{{") {
+                continue;
+            }
+            assert!(
+                line.len() < 500 && !line.ends_with(['(', '^', ' ']),
+                "{name}:{n}"
+            );
+            for (at, _) in line.match_indices("goto ") {
+                let label = line[at + 5..].split(' ').next().unwrap();
+                assert!(
+                    lower.lines().any(|l| l == format!(":{label}")),
+                    "{name}:{n}: no :{label}"
+                );
+            }
+            // The command itself, after conditions, loops and a leading redirection.
+            let first = line.trim_start_matches('>').split(' ').next().unwrap();
+            let command = line
+                .split(' ')
+                .find(|w| w.contains(".exe"))
+                .filter(|w| !w.contains("\\qga") && !w.contains("qemu-ga"));
+            if let Some(program) = command {
+                assert!(
+                    program.starts_with("%systemroot%\\system32\\"),
+                    "{name}:{n}: {program}"
+                );
+            } else {
+                let known = words.contains(&first)
+                    || first.starts_with(':')
+                    || first.starts_with("c:\\winimg\\")
+                    || first == "\\\\.\\com1";
+                assert!(
+                    known || first.starts_with("%systemroot%"),
+                    "{name}:{n}: {first}"
+                );
+            }
+        }
+    }
+}

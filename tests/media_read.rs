@@ -237,7 +237,7 @@ fn joliet_and_plain_iso_9660_are_read_too() {
     );
     let medium = Medium::open(&iso).unwrap();
     assert_eq!(medium.file_system(), FileSystem::Joliet);
-    assert_eq!(medium.label(), "virtio-win-0.1.2");
+    assert_eq!(medium.label(), "virtio-win-0.1.285");
     let tree = listing(&medium);
     assert_eq!(
         tree,
@@ -353,6 +353,21 @@ this is not a Windows install medium: it has no sources/install.wim, .esd or .sw
   at: /x.iso (UDF, label \"SSS_X64FREE_EN-US_DV9\")
   | casper/
   cure: give the ISO of Windows Server 2019, 2022 or 2025"
+    );
+    // With its UDF damaged only the ISO 9660 tree is left, which says nothing about Windows.
+    let mut bytes = fs::read(&iso).unwrap();
+    let partition = (256 * 2048..bytes.len())
+        .step_by(2048)
+        .find(|at| bytes[*at..*at + 2] == [0, 1])
+        .unwrap();
+    bytes[partition + 16] ^= 1;
+    let medium = Medium::from_bytes(Bytes::Memory(bytes), Path::new("x.iso")).unwrap();
+    let error = MediaFacts::read(&medium).unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "\n  found: its UDF file system cannot be read: no file set descriptor at offset "
+        ),
+        "{error}"
     );
 }
 
