@@ -237,7 +237,7 @@ fn joliet_and_plain_iso_9660_are_read_too() {
     );
     let medium = Medium::open(&iso).unwrap();
     assert_eq!(medium.file_system(), FileSystem::Joliet);
-    assert_eq!(medium.label(), "virtio-win-0.1.2");
+    assert_eq!(medium.label(), "virtio-win-0.1.285");
     let tree = listing(&medium);
     assert_eq!(
         tree,
@@ -354,6 +354,21 @@ this is not a Windows install medium: it has no sources/install.wim, .esd or .sw
   | casper/
   cure: give the ISO of Windows Server 2019, 2022 or 2025"
     );
+    // With its UDF damaged only the ISO 9660 tree is left, which says nothing about Windows.
+    let mut bytes = fs::read(&iso).unwrap();
+    let partition = (256 * 2048..bytes.len())
+        .step_by(2048)
+        .find(|at| bytes[*at..*at + 2] == [0, 1])
+        .unwrap();
+    bytes[partition + 16] ^= 1;
+    let medium = Medium::from_bytes(Bytes::Memory(bytes), Path::new("x.iso")).unwrap();
+    let error = MediaFacts::read(&medium).unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "\n  found: its UDF file system cannot be read: no file set descriptor at offset "
+        ),
+        "{error}"
+    );
 }
 
 /// Reads whatever can be read; only a panic, a hang or endless memory would be wrong.
@@ -443,4 +458,50 @@ fn reseal(bytes: &mut [u8], at: usize) {
     sector[8..10].copy_from_slice(&crc.to_le_bytes());
     sector[4] = 0;
     sector[4] = sector[..16].iter().fold(0u8, |s, b| s.wrapping_add(*b));
+}
+
+/// A WIM around some XML data.
+fn wim_of(xml: &str) -> Vec<u8> {
+    let mut out = vec![0; 208];
+    out[..8].copy_from_slice(b"MSWIM\0\0\0");
+    let data: Vec<u8> = std::iter::once(0xfeff)
+        .chain(xml.encode_utf16())
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    out[44] = xml.matches("<IMAGE").count() as u8;
+    out[72..76].copy_from_slice(&(data.len() as u32).to_le_bytes());
+    out[80] = 208;
+    out[88..92].copy_from_slice(&(data.len() as u32).to_le_bytes());
+    out.extend(data);
+    out
+}
+
+#[test]
+fn hostile_wim_metadata_is_refused_in_words() {
+    let say = |xml: &str| {
+        WimImages::read(&mut std::io::Cursor::new(wim_of(xml)), "x.wim")
+            .unwrap_err()
+            .fact()
+            .to_string()
+    };
+    let deep = "<a>".repeat(200_000);
+    assert!(say(&deep).starts_with("the XML data of this WIM is not well-formed"));
+    let bomb = "<!DOCTYPE a [<!ENTITY b \"cc\">]><WIM>&b;</WIM>";
+    assert!(say(bomb).starts_with("the XML data of this WIM is not well-formed"));
+    assert_eq!(
+        say("<WMI/>"),
+        "the XML data of this WIM has <WMI> where <WIM> belongs"
+    );
+    assert_eq!(
+        say("<WIM><IMAGE/></WIM>"),
+        "the XML data of this WIM has an IMAGE without a number as its INDEX"
+    );
+    let mut more = wim_of("<WIM><IMAGE INDEX=\"1\"/></WIM>");
+    more[44] = 2;
+    assert_eq!(
+        WimImages::read(&mut std::io::Cursor::new(more), "x.wim")
+            .unwrap_err()
+            .fact(),
+        "the header of this WIM says 2 images, its XML data describes 1"
+    );
 }

@@ -305,3 +305,30 @@ fn a_medium_without_the_other_image_keeps_its_prompt_and_says_so() {
         "efi/microsoft/boot/efisys_noprompt.bin does not begin with a FAT boot sector"
     );
 }
+
+#[test]
+fn the_overlay_of_a_large_medium_has_its_size() {
+    if !have(&TOOLS) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let iso = dir.path().join("server.iso");
+    windows(dir.path(), &iso);
+    // As large as a real one, and no whole number of sectors; the rest is a hole.
+    let size = (5 << 30) + 700;
+    fs::File::options()
+        .write(true)
+        .open(&iso)
+        .unwrap()
+        .set_len(size)
+        .unwrap();
+    let overlay = dir.path().join("o.qcow2");
+    let made = without_prompt(&iso, &overlay).unwrap();
+    assert_eq!(made.remark, None);
+    run("qemu-img", &["check", text(&overlay)]);
+    let info = run("qemu-img", &["info", "--output=json", text(&overlay)]);
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["virtual-size"], size.next_multiple_of(512));
+    assert_eq!(info["backing-filename-format"], "raw");
+    assert!(fs::metadata(&overlay).unwrap().len() < 1 << 20);
+}

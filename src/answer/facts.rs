@@ -59,11 +59,10 @@ impl Facts {
         let eval = medium.is_eval(image);
         let language = &media.language;
         let there = &image.languages;
-        if !there.is_empty()
-            && !there
-                .iter()
-                .any(|l| l.eq_ignore_ascii_case(&language.value))
-        {
+        let spelled = there
+            .iter()
+            .find(|l| l.eq_ignore_ascii_case(&language.value));
+        if spelled.is_none() && !there.is_empty() {
             return Err(Error::new(
                 Kind::Recipe,
                 format!("{} has no language {}", image.name, language.value),
@@ -83,7 +82,7 @@ impl Facts {
                 &image.edition(),
                 eval,
             )?,
-            language: language.value.clone(),
+            language: spelled.unwrap_or(&language.value).clone(),
             time_zone: media.time_zone.value.clone(),
             computer_name: setup.computer_name.clone(),
             administrator_password,

@@ -63,9 +63,14 @@ fn wrong(template: &Source, error: &handlebars::RenderError) -> Error {
     // A template that does not parse carries its own position.
     let (fact, position) = match error.reason() {
         RenderErrorReason::TemplateError(e) => (
+            // What the parser expected instead is a list of its own rule names.
             format!(
                 "the answer file template is no valid Handlebars: {}",
                 e.reason()
+                    .to_string()
+                    .split(": expected")
+                    .next()
+                    .unwrap_or_default()
             ),
             e.pos(),
         ),

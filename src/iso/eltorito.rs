@@ -58,7 +58,7 @@ impl Catalog {
             .take_while(|b| &b[1..6] == b"CD001" && b[0] != 255)
             .find(|b| b[0] == 0 && b[7..].starts_with(b"EL TORITO SPECIFICATION"))?;
         let at = u64::from(u32_le(&boot_record, 71)) * SECTOR;
-        let length = (bytes.len().checked_sub(at)?).min(CATALOG_SECTORS * SECTOR);
+        let length = (bytes.size().checked_sub(at)?).min(CATALOG_SECTORS * SECTOR);
         let catalog = bytes.take(at, length as usize).ok()?;
         let validation = catalog.get(..ENTRY)?;
         let sum = validation

@@ -81,6 +81,13 @@ impl Layout {
                 sector: 0,
             });
         }
+        // Path tables count directories in 16 bits.
+        if layout.dirs.len() > usize::from(u16::MAX) {
+            return Err(Error::new(
+                Kind::Failed,
+                format!("a disc cannot have {} folders", layout.dirs.len()),
+            ));
+        }
         layout.shorten();
         layout.place()?;
         Ok(layout)

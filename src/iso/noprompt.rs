@@ -79,7 +79,7 @@ fn patched(medium: &Medium) -> std::result::Result<(u64, Vec<u8>), String> {
     // An entry never crosses a cluster: both are powers of two.
     let cluster = entry.at / CLUSTER;
     let from = cluster * CLUSTER;
-    let length = (bytes.len() - from).min(CLUSTER) as usize;
+    let length = (bytes.size() - from).min(CLUSTER) as usize;
     let mut data = bytes.take(from, length).map_err(|e| e.to_string())?;
     patch(
         &mut data[(entry.at - from) as usize..],

@@ -1,6 +1,7 @@
 //! What is to stand on a disc, decided before a byte is written.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -82,11 +83,11 @@ impl Tree {
 
     /// The same in place, for loops.
     pub fn add(&mut self, path: impl Into<String>, source: Source) {
-        let path = path.into();
-        if self.files.contains_key(&path) {
-            self.twice.push(path);
-        } else {
-            self.files.insert(path, source);
+        match self.files.entry(path.into()) {
+            Entry::Occupied(there) => self.twice.push(there.key().clone()),
+            Entry::Vacant(free) => {
+                free.insert(source);
+            }
         }
     }
 

@@ -21,7 +21,7 @@ impl Bytes {
     }
 
     /// Bytes.
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         match self {
             Self::File { len, .. } => *len,
             Self::Memory(bytes) => bytes.len() as u64,
@@ -32,14 +32,14 @@ impl Bytes {
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let end = offset
             .checked_add(buffer.len() as u64)
-            .filter(|end| *end <= self.len());
+            .filter(|end| *end <= self.size());
         if end.is_none() {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 format!(
                     "{} bytes at offset {offset} lie beyond the end at {}",
                     buffer.len(),
-                    self.len()
+                    self.size()
                 ),
             ));
         }
@@ -55,7 +55,7 @@ impl Bytes {
 
     /// `length` bytes as a new vector; the caller has limited `length`.
     pub fn take(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-        if length as u64 > self.len() {
+        if length as u64 > self.size() {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
                 format!("{length} bytes are more than the whole file"),

@@ -44,7 +44,7 @@ pub(super) fn read(volume: &Volume, bytes: &Bytes, dir: &Entry) -> Result<Vec<En
 }
 
 pub(super) fn whole(bytes: &Bytes, dir: &Entry) -> Result<Vec<u8>, Damage> {
-    if dir.size > MAX_DIRECTORY || dir.size > bytes.len() {
+    if dir.size > MAX_DIRECTORY || dir.size > bytes.size() {
         return Err(Damage::new(format!("a directory of {} bytes", dir.size)));
     }
     let mut content = vec![0; dir.size as usize];

@@ -42,9 +42,17 @@ impl Descriptors {
 
     /// Joliet when it is there.
     pub fn preferred(&self) -> Volume {
+        let primary = Volume::new(&self.primary, false);
         match &self.joliet {
-            Some(block) => Volume::new(block, true),
-            None => Volume::new(&self.primary, false),
+            Some(block) => {
+                let mut joliet = Volume::new(block, true);
+                // Joliet has room for 16 characters of a label, the primary descriptor for 32.
+                if primary.label.starts_with(&joliet.label) {
+                    joliet.label = primary.label;
+                }
+                joliet
+            }
+            None => primary,
         }
     }
 }

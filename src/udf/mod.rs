@@ -89,6 +89,7 @@ pub struct Medium {
     root: Entry,
     label: String,
     file_system: FileSystem,
+    remark: Option<String>,
 }
 
 impl Medium {
@@ -106,16 +107,23 @@ impl Medium {
             Ok(Some(v)) => v.end(),
             _ => 0,
         });
-        if said > bytes.len() {
-            return Err(refuse::truncated(path, said, bytes.len()));
+        if said > bytes.size() {
+            return Err(refuse::truncated(path, said, bytes.size()));
         }
+        let udf = udf.and_then(|found| match found {
+            Some(volume) => volume.root(&bytes).map(|root| Some((volume, root))),
+            None => Ok(None),
+        });
+        let mut remark = None;
         let (tree, root, label, file_system) = match (udf, iso) {
-            (Ok(Some(volume)), _) => {
-                let root = volume.root(&bytes).map_err(|e| broken(path, &e))?;
+            (Ok(Some((volume, root))), _) => {
                 let label = volume.label.clone();
                 (Tree::Udf(volume), root, label, FileSystem::Udf)
             }
-            (_, Some(descriptors)) => {
+            (unread, Some(descriptors)) => {
+                remark = unread
+                    .err()
+                    .map(|e| format!("its UDF file system cannot be read: {}", e.0));
                 let volume = descriptors.preferred();
                 let (root, label) = (volume.root.clone(), volume.label.clone());
                 let kind = if volume.joliet {
@@ -135,6 +143,7 @@ impl Medium {
             root,
             label,
             file_system,
+            remark,
         })
     }
 
@@ -144,7 +153,7 @@ impl Medium {
 
     /// Bytes of the whole medium.
     pub fn size(&self) -> u64 {
-        self.bytes.len()
+        self.bytes.size()
     }
 
     pub fn label(&self) -> &str {
@@ -153,6 +162,11 @@ impl Medium {
 
     pub fn file_system(&self) -> FileSystem {
         self.file_system
+    }
+
+    /// Why the medium is not read by its UDF, although it has one.
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 
     /// The raw bytes, for structures outside the file systems such as the El Torito catalog.

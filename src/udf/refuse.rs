@@ -21,9 +21,9 @@ pub(super) fn truncated(path: &Path, said: u64, has: u64) -> Error {
 
 pub(super) fn not_an_iso(path: &Path, bytes: &Bytes) -> Error {
     let head = bytes
-        .take(0, bytes.len().min(HEAD) as usize)
+        .take(0, bytes.size().min(HEAD) as usize)
         .unwrap_or_default();
-    let (fact, cure) = describe(&head, bytes.len());
+    let (fact, cure) = describe(&head, bytes.size());
     Error::new(Kind::Unproved, fact)
         .at(path.display())
         .cure(cure)

@@ -238,7 +238,7 @@ fn join(out: &mut Vec<Extent>, at: Option<u64>, length: u64) {
 
 /// The anchor stands at sector 256, at the last sector, or 256 before it; two of the three (ECMA-167 3/8.4.2.1).
 fn anchor(bytes: &Bytes) -> Option<Vec<u8>> {
-    let sectors = bytes.len() / SECTOR;
+    let sectors = bytes.size() / SECTOR;
     [Some(256), sectors.checked_sub(257), sectors.checked_sub(1)]
         .into_iter()
         .flatten()

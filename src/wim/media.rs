@@ -163,7 +163,7 @@ fn no_image(medium: &Medium) -> Error {
         .take(20)
         .map(|e| if e.is_dir { e.name + "/" } else { e.name })
         .collect();
-    Error::new(
+    let error = Error::new(
         Kind::Unproved,
         "this is not a Windows install medium: it has no sources/install.wim, .esd or .swm",
     )
@@ -173,8 +173,13 @@ fn no_image(medium: &Medium) -> Error {
         medium.file_system(),
         medium.label()
     ))
-    .lines(there)
-    .cure("give the ISO of Windows Server 2019, 2022 or 2025")
+    .lines(there);
+    match medium.remark() {
+        Some(remark) => error
+            .found(remark)
+            .cure("fetch the file again and compare its digest with the publisher's"),
+        None => error.cure("give the ISO of Windows Server 2019, 2022 or 2025"),
+    }
 }
 
 /// Reads `EI.CFG` (Microsoft: "Windows Setup edition configuration and product ID files").

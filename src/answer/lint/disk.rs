@@ -224,7 +224,9 @@ fn install_to(check: &mut Check, setup: Node, disks: &[Node]) {
         return;
     };
     let all = partitions(*disk);
-    let target = all.iter().find(|p| p.extend);
+    let mut extended = all.iter().filter(|p| p.extend);
+    // Several are a complaint of their own.
+    let target = extended.next().filter(|_| extended.next().is_none());
     let node = at(to, "PartitionID").unwrap_or(to);
     match (all.iter().find(|p| p.number == partition), target) {
         (None, _) if !all.is_empty() => {

@@ -17,7 +17,9 @@ use roxmltree::{Document, Node};
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::recipe::Firmware;
 use crate::text::{Place, Source};
-use crate::wim::{Release, WimImages};
+use crate::wim::{MediaFacts, Release, WimImages};
+
+use super::Facts;
 
 pub(super) const NAMESPACE: &str = "urn:schemas-microsoft-com:unattend";
 pub(super) const WCM: &str = "http://schemas.microsoft.com/WMIConfig/2002/State";
@@ -34,6 +36,20 @@ pub struct LintFacts<'a> {
     pub images: &'a WimImages,
     /// An answer file on the install medium itself, which Setup could take instead.
     pub answer_file_on_medium: Option<&'a str>,
+}
+
+impl<'a> LintFacts<'a> {
+    /// What the file rendered from `facts` for this medium has to agree with. `name` as in [`LintFacts::name`].
+    pub fn new(name: impl Into<String>, facts: &Facts, medium: &'a MediaFacts) -> Self {
+        Self {
+            name: name.into(),
+            firmware: facts.firmware,
+            release: facts.release,
+            eval: facts.eval,
+            images: &medium.images,
+            answer_file_on_medium: medium.answer_file.as_deref(),
+        }
+    }
 }
 
 /// Every complaint about an answer file, in the order of its text.

@@ -43,6 +43,9 @@ pub(super) fn all(check: &mut Check, root: Node) {
     for (path, value, consequence) in NEEDED {
         let found = shells.iter().find_map(|s| at(*s, path));
         match found {
+            Some(node) if value.is_empty() && text(node).is_empty() => {
+                check.error(node, format!("{path} is empty: {consequence}"), "");
+            }
             Some(node) if value.is_empty() || text(node) == value => {}
             Some(node) => check.error(node, format!("{path} is not {value}: {consequence}"), ""),
             None => check.error(

@@ -131,15 +131,20 @@ fn supports(check: &mut Check, component: Node, name: &str, pass: &str) {
             Some(format!("it belongs into {}", passes.join(", "))),
         ),
         None => {
-            let names = COMPONENTS.iter().map(|(n, _)| *n);
-            let place = check.place(component);
-            let warning =
-                Diagnostic::warning(format!("winimg does not know the component \"{name}\""))
-                    .at(&place, "its settings are not checked");
-            check.found.push(match nearest(name, names) {
-                Some(help) => warning.help(help),
-                None => warning,
-            });
+            let known = nearest(name, COMPONENTS.iter().map(|(n, _)| *n));
+            if known.is_some() {
+                check.error_with(
+                    component,
+                    format!("there is no component \"{name}\": Setup stops at it"),
+                    "",
+                    known,
+                );
+            } else {
+                let warning =
+                    Diagnostic::warning(format!("winimg does not know the component \"{name}\""))
+                        .at(&check.place(component), "its settings are not checked");
+                check.found.push(warning);
+            }
         }
     }
 }
@@ -168,7 +173,7 @@ fn keys(check: &mut Check, list: Node, item: &'static str) {
             Some(key) if seen.contains(&key) => check.error(
                 node,
                 format!("two <{item}> have the wcm:keyValue \"{key}\""),
-                "Setup keeps only one of them",
+                "each needs its own",
             ),
             Some(key) => seen.push(key),
         }
@@ -207,7 +212,7 @@ fn orders(check: &mut Check, list: Node, item: &'static str) {
         check.error(
             order,
             format!(
-                "the Orders of {count} <{item}> are not 1 to {count}: {} is beyond",
+                "the Order {} leaves a gap: {count} <{item}> are numbered from 1 to {count}",
                 text(order)
             ),
             "",
