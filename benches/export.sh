@@ -17,17 +17,28 @@ winimg=target/$([ "$profile" = dev ] && echo debug || echo "$profile")/examples/
 
 # 4 MiB pieces spread over the disk: two of five incompressible, the others programs and text.
 make_source() {
+    local pieces=$((data / 4)) slots=$((size * 256)) i kind
+    # Both writers end by SIGPIPE when head has enough.
+    { openssl enc -aes-128-ctr -K 00 -iv 00 -nosalt -in /dev/zero 2>/dev/null || true; } |
+        head -c $((data / 5 * 2 + 8))M > "$work/dense"
+    { tar -cf - /usr/bin /usr/lib /usr/share/doc 2>/dev/null || true; } |
+        head -c $((data / 5 * 3 + 8))M > "$work/files"
     truncate -s "${size}G" "$work/raw"
-    exec 3< <(openssl enc -aes-128-ctr -K 00 -iv 00 -nosalt -in /dev/zero 2>/dev/null || true)
-    exec 4< <(while :; do tar -cf - /usr/bin /usr/lib /usr/share/doc 2>/dev/null; done || true)
-    local pieces=$((data / 4)) slots=$((size * 256)) i from
     for ((i = 0; i < pieces; i++)); do
-        from=$((i % 5 < 2 ? 3 : 4))
-        dd bs=4M count=1 iflag=fullblock conv=notrunc seek=$((i * slots / pieces)) of="$work/raw" status=none <&$from
+        kind=$([ $((i % 5)) -lt 2 ] && echo dense || echo files)
+        dd bs=4M count=1 conv=notrunc skip="$(skip "$kind" "$i")" seek=$((i * slots / pieces)) \
+            if="$work/$kind" of="$work/raw" status=none
     done
-    exec 3<&- 4<&-
+    rm "$work/dense" "$work/files"
     qemu-img convert -O qcow2 "$work/raw" "$work/sealed.qcow2"
     rm "$work/raw"
+}
+# Where piece I of its kind begins, in pieces.
+skip() {
+    case $1 in
+    dense) echo $(($2 / 5 * 2 + $2 % 5)) ;;
+    files) echo $(($2 / 5 * 3 + $2 % 5 - 2)) ;;
+    esac
 }
 
 digest() { openssl dgst -sha256 "$@" > /dev/null; }

@@ -120,8 +120,10 @@ fn gpt_table(disk: &dyn Disk) -> Result<Table> {
             let kind = p.part_type_guid.guid.to_string().to_uppercase();
             Partition {
                 number: *number,
-                start: p.first_lba * SECTOR,
-                len: (p.last_lba + 1).saturating_sub(p.first_lba) * SECTOR,
+                start: p.first_lba.saturating_mul(SECTOR),
+                len: (p.last_lba.saturating_add(1))
+                    .saturating_sub(p.first_lba)
+                    .saturating_mul(SECTOR),
                 role: role(&kind),
                 kind,
                 name: p.name.clone(),

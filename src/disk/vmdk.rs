@@ -189,8 +189,16 @@ impl<'f> Walk<'f> {
         }
         let capacity = u64_at(&header, 12);
         // 2 TiB: sector numbers have 32 bits.
-        if !capacity.is_multiple_of(GRAIN / SECTOR) || capacity >= 1 << 37 {
+        if !capacity.is_multiple_of(GRAIN / SECTOR) || capacity > 1 << 32 {
             return Err(wrong(file, 12, format!("a capacity of {capacity} sectors")));
+        }
+        let overhead = u64_at(&header, 64);
+        if overhead > 1 << 32 {
+            return Err(wrong(
+                file,
+                64,
+                format!("an overhead of {overhead} sectors"),
+            ));
         }
         if !file.len().is_multiple_of(SECTOR) {
             return Err(wrong(file, file.len(), "a piece of a sector at the end"));
@@ -198,7 +206,7 @@ impl<'f> Walk<'f> {
         Ok(Self {
             file,
             capacity,
-            sector: u64_at(&header, 64),
+            sector: overhead,
             header,
             grains: vec![0; (capacity * SECTOR / GRAIN) as usize],
             next_grain: 0,
@@ -229,7 +237,7 @@ impl<'f> Walk<'f> {
             0 => return self.end().map(|()| false),
             1 => self.table(value)?,
             2 => self.directory(value)?,
-            3 => self.footer()?,
+            3 => self.footer(value)?,
             kind => return Err(self.wrong(format!("a marker of the unknown type {kind}"))),
         }
         self.sector += value;
@@ -237,7 +245,7 @@ impl<'f> Walk<'f> {
     }
 
     fn grain(&mut self, lba: u64, size: u64) -> Result<()> {
-        let grain = lba * SECTOR / GRAIN;
+        let grain = lba / (GRAIN / SECTOR);
         if !lba.is_multiple_of(GRAIN / SECTOR) || grain >= self.grains.len() as u64 {
             return Err(self.wrong(format!("a grain at sector {lba} of the disk")));
         }
@@ -284,13 +292,13 @@ impl<'f> Walk<'f> {
         Ok(())
     }
 
-    fn footer(&mut self) -> Result<()> {
+    fn footer(&mut self, sectors: u64) -> Result<()> {
         let mut footer = [0; 512];
         self.file.read_at(self.sector * SECTOR, &mut footer)?;
         let gd = u64_at(&footer, 56);
         let mut expected = self.header;
         expected[56..64].copy_from_slice(&gd.to_le_bytes());
-        if footer != expected || Some(gd) != self.directory {
+        if sectors != 1 || footer != expected || Some(gd) != self.directory {
             return Err(self.wrong("a footer that is not the header with the grain directory"));
         }
         self.footer = true;

@@ -141,7 +141,7 @@ impl Exporter for Ami<'_> {
             kind: "ami",
             file: format!("{}.ami/import-image.json", self.job.name),
             bytes,
-            sha256: check::digest(&self.request.1, 0, bytes, cancel)?,
+            sha256: check::digest(&self.request.1, 0..0, cancel)?.0,
             disk: Some(self.disk.0.clone()),
             checked: vec!["request read back".into()],
         })

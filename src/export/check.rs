@@ -6,11 +6,14 @@
 
 use std::fmt::Debug;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+
+use libdeflater::Crc;
 
 use super::Totals;
 use super::pass::{CHUNK, is_zero, touches};
@@ -87,7 +90,7 @@ pub fn content(
 
 fn chunk(
     disk: &dyn Disk,
-    data: &[std::ops::Range<u64>],
+    data: &[Range<u64>],
     index: u64,
     buffer: &mut [u8],
 ) -> Result<Option<u32>> {
@@ -98,22 +101,24 @@ fn chunk(
     Ok((!is_zero(buffer)).then(|| libdeflater::crc32(buffer)))
 }
 
-/// SHA-256 of bytes `start .. start + len` of a file.
-pub fn digest(path: &Path, start: u64, len: u64, cancel: &Cancel) -> Result<Digest> {
+/// SHA-256 of a whole file, and CRC-32 of bytes `part` of it, in one reading.
+pub fn digest(path: &Path, part: Range<u64>, cancel: &Cancel) -> Result<(Digest, u32)> {
     let bad = |e| Error::io("read back", path, e);
     let mut file = File::open(path).map_err(bad)?;
-    file.seek(SeekFrom::Start(start)).map_err(bad)?;
-    let mut hasher = Hasher::new(Algorithm::Sha256);
+    let (mut hasher, mut crc) = (Hasher::new(Algorithm::Sha256), Crc::new());
     let mut buffer = vec![0; CHUNK as usize];
-    let mut left = len;
-    while left > 0 {
+    let mut at = 0;
+    loop {
         cancel.check()?;
-        let n = left.min(CHUNK) as usize;
-        file.read_exact(&mut buffer[..n]).map_err(bad)?;
+        let n = file.read(&mut buffer).map_err(bad)?;
+        if n == 0 {
+            return Ok((hasher.finish(), crc.sum()));
+        }
         hasher.update(&buffer[..n]);
-        left -= n as u64;
+        let within = |offset: u64| offset.saturating_sub(at).min(n as u64) as usize;
+        crc.update(&buffer[within(part.start)..within(part.end)]);
+        at += n as u64;
     }
-    Ok(hasher.finish())
 }
 
 #[cfg(test)]
@@ -131,6 +136,26 @@ mod tests {
             let at = offset as usize;
             buffer.copy_from_slice(&self.0[at..at + buffer.len()]);
             Ok(())
+        }
+    }
+
+    #[test]
+    fn the_part_of_a_file_is_summed_across_reads() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = (0..3 * CHUNK as usize)
+            .map(|i| (i / 7 % 251) as u8)
+            .collect();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        for part in [
+            0..0,
+            5..CHUNK + 9,
+            CHUNK..2 * CHUNK,
+            2 * CHUNK + 1..3 * CHUNK,
+        ] {
+            let expected = libdeflater::crc32(&bytes[part.start as usize..part.end as usize]);
+            let (sha256, crc) = digest(file.path(), part, &Cancel::default()).unwrap();
+            assert_eq!(crc, expected);
+            assert_eq!(sha256, Digest::sha256_of(&bytes));
         }
     }
 

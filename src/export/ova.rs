@@ -9,6 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
+use libdeflater::Crc;
+
 use super::ovf::{self, Hardware};
 use super::staging::Staging;
 use super::vmdk::{self, Emit};
@@ -50,6 +52,8 @@ struct Disc {
     bytes: u64,
     populated: u64,
     sha256: Digest,
+    /// Of the same bytes: reading back needs no second SHA-256.
+    crc: u32,
 }
 
 /// The VMDK on its way into the file, hashed as it goes.
@@ -60,6 +64,7 @@ struct Stream {
     start: u64,
     buffer: Vec<u8>,
     hasher: Hasher,
+    crc: Crc,
 }
 
 impl Stream {
@@ -76,6 +81,7 @@ impl Stream {
 impl Emit for Stream {
     fn emit(&mut self, bytes: &[u8]) -> Result<()> {
         self.hasher.update(bytes);
+        self.crc.update(bytes);
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() as u64 >= CHUNK {
             self.flush()?;
@@ -120,6 +126,7 @@ impl<'j> Ova<'j> {
             bytes: u64::MAX,
             populated: u64::MAX,
             sha256: identity.clone(),
+            crc: 0,
         };
         let mut ova = Self {
             job,
@@ -155,6 +162,7 @@ impl<'j> Ova<'j> {
             start: ova.front.vmdk,
             buffer: Vec::with_capacity(2 * CHUNK as usize),
             hasher: Hasher::new(Algorithm::Sha256),
+            crc: Crc::new(),
         };
         let descriptor = vmdk::descriptor(&ova.disc(), len / SECTOR, identity);
         let writer = vmdk::Writer::begin(len, &descriptor, &mut stream)?;
@@ -199,6 +207,7 @@ impl<'j> Ova<'j> {
             bytes: stream.at - stream.start,
             populated,
             sha256: stream.hasher.clone().finish(),
+            crc: stream.crc.sum(),
         };
         // A VMDK is whole sectors: no padding, only the tar's end.
         stream.buffer.extend_from_slice(&[0; 1024]);
@@ -235,21 +244,26 @@ impl<'j> Ova<'j> {
         Ok(disc)
     }
 
-    /// Members, manifest and descriptor as a reader sees them. Gives the VMDK's member.
-    fn check_members(&self, disc: &Disc, cancel: &Cancel) -> Result<disk::ova::Ova> {
+    /// Members, manifest and descriptor as a reader sees them.
+    fn check_members(&self, disc: &Disc) -> Result<disk::ova::Ova> {
         let ova = disk::ova::Ova::open(&self.temporary)?;
         let names: Vec<_> = ova.members.iter().map(|m| m.name.clone()).collect();
         let expected = vec![self.member("ovf"), self.member("mf"), self.disc()];
         check::same(&self.name, "list of members", expected, names)?;
-        let mut lines = Vec::new();
-        for member in [ova.member("ovf")?, ova.member("vmdk")?] {
-            let digest = check::digest(&self.temporary, member.offset, member.size, cancel)?;
-            lines.push((member.name.clone(), digest));
-        }
-        let expected: Vec<_> = lines.iter().map(|(n, d)| (n.as_str(), d)).collect();
+        let (descriptor, vmdk) = (ova.member("ovf")?, ova.member("vmdk")?);
+        check::same(
+            &self.name,
+            "place of the disk",
+            self.front.vmdk,
+            vmdk.offset,
+        )?;
+        let digest = Digest::sha256_of(ova.text(descriptor)?.as_bytes());
+        let lines = [
+            (descriptor.name.as_str(), &digest),
+            (vmdk.name.as_str(), &disc.sha256),
+        ];
         let mf = ova.text(ova.member("mf")?)?;
-        check::same(&self.name, "manifest", manifest(&expected), mf)?;
-        check::same(&self.name, "disk digest", &disc.sha256, &lines[1].1)?;
+        check::same(&self.name, "manifest", manifest(&lines), mf)?;
 
         let sizes = ovf::sizes(&ova.text(ova.member("ovf")?)?)?;
         let found = (ova.member("vmdk")?.size, self.len, disc.populated);
@@ -299,8 +313,9 @@ impl Exporter for Ova<'_> {
             .map_err(|e| Error::io("look at", &self.temporary, e))?
             .len();
         let sha256 = std::thread::scope(|scope| {
-            let whole = scope.spawn(|| check::digest(&self.temporary, 0, bytes, cancel));
-            let ova = self.check_members(disc, cancel)?;
+            let part = self.front.vmdk..self.front.vmdk + disc.bytes;
+            let whole = scope.spawn(|| check::digest(&self.temporary, part, cancel));
+            let ova = self.check_members(disc)?;
             let vmdk = ova.disk()?;
             check::same(
                 &self.name,
@@ -309,9 +324,11 @@ impl Exporter for Ova<'_> {
                 vmdk.stored_grains(),
             )?;
             check::content(&self.name, &vmdk, totals, self.job.threads(), cancel)?;
-            whole.join().unwrap_or_else(|_| {
+            let (sha256, crc) = whole.join().unwrap_or_else(|_| {
                 Err(Error::new(Kind::Failed, "a thread of the export panicked"))
-            })
+            })?;
+            check::same(&self.name, "disk", disc.crc, crc)?;
+            Ok::<_, Error>(sha256)
         })?;
         Ok(Artifact {
             kind: "ova",

@@ -190,4 +190,16 @@ fn a_changed_or_cut_vmdk_is_refused() {
     let footer = table.len() - 1024;
     table[footer + 56] ^= 1;
     assert!(open(&table).contains("a footer that is not the header"));
+    // Fields that a hostile file may set to anything: capacity, overhead, the first grain's place and size.
+    for (at, bytes) in [
+        (12, [0x80; 8]),
+        (64, [0xff; 8]),
+        (128 * 512, [0xff; 8]),
+        (128 * 512, [0x80; 8]),
+        (128 * 512 + 8, [0xff; 8]),
+    ] {
+        let mut hostile = good.clone();
+        hostile[at..at + 8].copy_from_slice(&bytes);
+        assert!(open(&hostile).contains("that a stream reader accepts"));
+    }
 }
