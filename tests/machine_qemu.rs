@@ -14,7 +14,7 @@ use winimg::error::{Error, Kind};
 use winimg::event::{Cancel, Event, Sink};
 use winimg::recipe::{DiskBus, Firmware};
 use winimg::vm::qemu::process::Process;
-use winimg::vm::qemu::{Qemu, canary, choice, program};
+use winimg::vm::qemu::{Qemu, canary, choice, firmware, program};
 use winimg::vm::{Accel, Disc, Hypervisor, Machine, MachinePlan};
 
 #[derive(Default)]
@@ -187,13 +187,30 @@ fn the_canary_sings_emulated_and_is_judged_on_kvm() {
     if choice::kvm_obstacle().is_some() {
         return println!("no /dev/kvm to try");
     }
-    for cpu in ["host", "qemu64"] {
-        let outcome = canary::send(&program, &how("kvm", cpu), None).expect("sent");
-        println!("kvm, {cpu}: {:?}", outcome.remark("kvm"));
-        assert_eq!(
-            outcome.remark("kvm").is_none(),
-            outcome == canary::Outcome::Works
-        );
+    let uefi = firmware::find(&firmware::Places::system(), false).expect("OVMF");
+    let on_kvm = |cpu| canary::send(&program, &how("kvm", cpu), None).expect("sent");
+    let firmware = canary::send_firmware(&program, &how("kvm", "qemu64"), &uefi).expect("sent");
+    for outcome in [on_kvm("host"), on_kvm("qemu64"), firmware] {
+        println!("kvm: {:?}", outcome.remark("kvm"));
+        let healthy = outcome == canary::Outcome::Works;
+        let sentence = outcome.remark("kvm").unwrap_or_default();
+        assert_eq!(sentence.contains("KVM"), !healthy);
+    }
+}
+
+#[test]
+fn the_firmware_half_passes_emulated() {
+    let Ok(program) = program::find() else {
+        return println!("skipped: no QEMU");
+    };
+    let how = winimg::vm::qemu::args::Acceleration {
+        accel: "tcg".into(),
+        cpu: "max".into(),
+    };
+    for secure_boot in [false, true] {
+        let uefi = firmware::find(&firmware::Places::system(), secure_boot).expect("OVMF");
+        let outcome = canary::send_firmware(&program, &how, &uefi).expect("sent");
+        assert_eq!(outcome, canary::Outcome::Works);
     }
 }
 
@@ -301,11 +318,16 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
     let Some(bench) = Bench::new() else { return };
     // mov dx, 604h; mov ax, 2000h; out dx, ax: ACPI's S5 on q35.
     bench.boot_code(&[0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4]);
-    let error = bench.fails(bench.plan(Firmware::Bios));
+    let mut machine = bench.start(bench.plan(Firmware::Bios));
+    let error = machine.guest().map(|_| ()).expect_err("off");
     assert_eq!(
         error.fact(),
         "the machine powered off while Windows was being installed"
     );
+    machine
+        .wait_off(Duration::from_secs(10))
+        .expect("QEMU ended well");
+    drop(machine);
     // mov al, 0feh; out 64h, al; hlt: the keyboard controller's reset, after a wait so that each counts for itself.
     // (mov cx, 20; sti; 1: hlt; loop 1b)
     bench.boot_code(&[

@@ -243,7 +243,7 @@ mod tests {
         );
         let mut whole = String::new();
         in_chunks(&"ł".repeat(10_000), &mut |b| {
-            whole += &String::from_utf8(b.to_vec()).expect("text")
+            whole += std::str::from_utf8(b).expect("text")
         });
         assert_eq!(whole, "ł".repeat(10_000));
     }

@@ -41,13 +41,15 @@ impl Port {
     }
 }
 
+/// Puts an ISO into the payload drive; `None` empties every drive.
+pub type ChangeDiscs = dyn Fn(Option<&Path>) -> Result<()> + Send;
+
 /// What the agent needs of the machine around it. Each function returns at once.
 pub struct Host {
     /// An error as soon as the machine is dead or paused, or the user interrupted.
     pub check: Box<dyn Fn() -> Result<()> + Send>,
     pub port: Box<dyn Fn() -> Port + Send>,
-    /// Puts an ISO into the payload drive; `None` empties every drive.
-    pub discs: Box<dyn Fn(Option<&Path>) -> Result<()> + Send>,
+    pub discs: Box<ChangeDiscs>,
 }
 
 /// A guest behind a QEMU guest agent.

@@ -79,19 +79,28 @@ impl Outcome {
 
 /// Sends the canary. An error means that it could not be sent at all.
 pub fn send(program: &Program, how: &Acceleration, uefi: Option<&Pair>) -> Result<Outcome> {
-    let dir = tempfile::Builder::new()
-        .prefix("winimg-")
-        .tempdir()
-        .map_err(|e| Error::io("create a folder in", std::env::temp_dir(), e))?;
+    let dir = private_folder()?;
     match boot_sector(program, how, dir.path())? {
         Outcome::Works => {}
         other => return Ok(other),
     }
     match uefi {
         // Emulation has no such fault, and the firmware's second would only cost time.
-        Some(pair) if how.accel != "tcg" => boot_firmware(program, how, pair, dir.path()),
+        Some(pair) if how.accel != "tcg" => send_firmware(program, how, pair),
         _ => Ok(Outcome::Works),
     }
+}
+
+/// Its second half alone: the UEFI firmware must run for a second without stopping the machine.
+pub fn send_firmware(program: &Program, how: &Acceleration, uefi: &Pair) -> Result<Outcome> {
+    let dir = private_folder()?;
+    boot_firmware(program, how, uefi, dir.path())
+}
+
+/// Created 0700, removed on drop.
+fn private_folder() -> Result<tempfile::TempDir> {
+    let folder = tempfile::Builder::new().prefix("winimg-").tempdir();
+    folder.map_err(|e| Error::io("create a folder in", std::env::temp_dir(), e))
 }
 
 fn boot_sector(program: &Program, how: &Acceleration, dir: &Path) -> Result<Outcome> {

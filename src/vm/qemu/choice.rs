@@ -114,19 +114,29 @@ fn try_accelerator(
         remarks.push(why.clone());
         return Ok(None);
     }
+    let mut lacking = Vec::new();
     for how in candidates(accel) {
         let outcome = canary(&how)?;
         let Some(remark) = outcome.remark(accel) else {
+            remarks.append(&mut lacking);
             return Ok(Some(how));
         };
-        remarks.push(remark);
         // Only a processor flag that this kernel lacks is worth a plainer processor; a crash stays a crash.
-        let flags = matches!(&outcome, Outcome::Refused { words } if words.contains("Hyper-V") || words.contains("hv-"));
-        if !flags {
+        if !matches!(&outcome, Outcome::Refused { words } if names_enlightenment(words)) {
+            remarks.push(remark);
             return Ok(None);
         }
+        lacking.push(remark);
     }
+    remarks.append(&mut lacking);
     Ok(None)
+}
+
+/// QEMU words it in several ways (target/i386/kvm/hyperv.c, kvm.c).
+fn names_enlightenment(words: &str) -> bool {
+    ["Hyper-V", "HyperV", "hv-"]
+        .iter()
+        .any(|name| words.contains(name))
 }
 
 /// Why `/dev/kvm` can't be used, in words with a cure.
@@ -256,6 +266,25 @@ mod tests {
                 "QEMU does not start with KVM (Hyper-V TLB flush (hv-tlbflush) is not supported by kernel)"
             ]
         );
+    }
+
+    /// A kernel whose KVM lacks enlightenments and crawls as well: only what decided is told.
+    #[test]
+    fn a_plainer_processor_that_fails_too_has_one_remark() {
+        let (won, remarks) = run(Accel::Auto, &all(), None, |how| match how.cpu.as_str() {
+            "max" => Outcome::Works,
+            HOST => Outcome::Crashes {
+                how: "QEMU ended with signal 6 (SIGABRT)".into(),
+                words: String::new(),
+            },
+            _ => Outcome::Refused {
+                words: "kernel doesn't allow setting HyperV VP_INDEX".into(),
+            },
+        });
+        assert_eq!(won, "tcg max x10");
+        let crash =
+            "the kernel offers KVM, but a guest on it crashes: QEMU ended with signal 6 (SIGABRT)";
+        assert_eq!(remarks, [crash, EMULATING]);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Keys {
     prompts: bool,
     pressing: Option<Pressing>,
     pub retries: u32,
+    /// The CD's loader was started since power-on or the last reset.
+    disc_started: bool,
     nothing_boots: bool,
     over: bool,
 }
@@ -49,6 +51,7 @@ impl Keys {
             prompts,
             pressing: None,
             retries: 0,
+            disc_started: false,
             nothing_boots: false,
             over: false,
         }
@@ -56,6 +59,9 @@ impl Keys {
 
     /// The firmware's log went on. `disc_read`: bytes read from the install CD so far.
     pub fn saw(&mut self, line: &Line, now: Duration, disc_read: u64) {
+        // A prompt on a medium that was thought to have none is answered all the same.
+        self.prompts |= *line == Line::KeyPrompt;
+        self.disc_started |= matches!(line, Line::DiscStarts | Line::KeyPrompt);
         match line {
             Line::DiscStarts | Line::KeyPrompt if self.prompts && !self.over => {
                 self.nothing_boots = false;
@@ -111,10 +117,12 @@ impl Keys {
     }
 
     fn nothing_boots(&mut self) -> Act {
-        if !self.prompts || self.over || self.retries >= RETRIES {
+        // A disc that the firmware could not even start does not get better by starting over.
+        if !self.prompts || !self.disc_started || self.over || self.retries >= RETRIES {
             return Act::GiveUp;
         }
         self.nothing_boots = false;
+        self.disc_started = false;
         self.retries += 1;
         Act::StartOver
     }
@@ -193,9 +201,24 @@ mod tests {
     fn a_medium_without_prompt_gets_no_key_and_no_retry() {
         let mut keys = Keys::new(false);
         keys.saw(&Line::DiscStarts, ms(0), 0);
-        keys.saw(&Line::KeyPrompt, ms(0), 0);
         assert_eq!(presses(&mut keys, 0, 9000, 0), NONE);
         keys.saw(&Line::NothingBoots, ms(9000), 0);
         assert_eq!(keys.tick(ms(9000), 0), Act::GiveUp);
+    }
+
+    #[test]
+    fn a_prompt_that_was_not_expected_is_answered() {
+        let mut keys = Keys::new(false);
+        keys.saw(&Line::DiscStarts, ms(0), 0);
+        keys.saw(&Line::KeyPrompt, ms(100), 0);
+        assert_eq!(presses(&mut keys, 100, 500, 0), [100, 350]);
+    }
+
+    #[test]
+    fn a_disc_that_does_not_start_is_no_missed_prompt() {
+        let mut keys = Keys::new(true);
+        keys.saw(&Line::Failed("failed to load".into()), ms(0), 0);
+        keys.saw(&Line::NothingBoots, ms(0), 0);
+        assert_eq!((keys.tick(ms(0), 0), keys.retries), (Act::GiveUp, 0));
     }
 }
