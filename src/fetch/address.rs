@@ -1,11 +1,10 @@
 //! Where a recipe's `url` leads: over http(s), or to a file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use url::Url;
 
 use crate::error::{Error, Kind, Result};
-use crate::io::folder_of;
 use crate::text::{Located, redact};
 
 /// An address, decided.
@@ -13,12 +12,12 @@ use crate::text::{Located, redact};
 pub enum Address {
     /// http or https. May hold secrets: shown by [`redact`] only, and not `Debug` for that reason.
     Remote(Url),
-    /// Made absolute or relative to the working directory by the place of the TOML file that says it.
     Local(PathBuf),
 }
 
 impl Address {
-    /// Reads `http://`, `https://`, `file://`, or a path relative to the file that says it.
+    /// Reads `http://`, `https://`, `file://`, or a path, which the recipe has already resolved
+    /// against the file that says it.
     pub fn read(url: &Located<String>) -> Result<Self> {
         let text = url.value.trim();
         let refuse = |fact: String| {
@@ -28,9 +27,7 @@ impl Address {
         };
         let scheme = text.split_once("://").map(|(s, _)| s.to_ascii_lowercase());
         match scheme.as_deref() {
-            None => Ok(Self::Local(
-                folder_of(Path::new(&url.place.source.name)).join(text),
-            )),
+            None => Ok(Self::Local(PathBuf::from(text))),
             Some("http" | "https") => match Url::parse(text) {
                 Ok(parsed) => Ok(Self::Remote(parsed)),
                 Err(e) => Err(refuse(format!("a URL is malformed: {e}"))),
@@ -103,8 +100,7 @@ mod tests {
             ("https://h.example/a?sig=s", "https://h.example/a?…"),
             ("HTTP://h.example/a", "http://h.example/a"),
             ("file:///srv/a%20b.iso", "/srv/a b.iso"),
-            ("a.iso", "recipes/packs/a.iso"),
-            ("../files/a.iso", "recipes/packs/../files/a.iso"),
+            ("packs/a.iso", "packs/a.iso"),
             ("/srv/a.iso", "/srv/a.iso"),
             (
                 "ftp://u:p@h.example/a",

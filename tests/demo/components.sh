@@ -9,6 +9,7 @@ when='2026-01-01 00:00:00'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
+out=$(cd "$out" && pwd)
 
 # A program of 3 MB whose bytes do not compress: what the payload disc is measured with.
 program() { # NAME BYTES
