@@ -500,3 +500,11 @@ the file system of this medium is damaged: no valid file entry at offset 616448
         "the file system of this medium is damaged: a UDF partition of a kind that install media do not have: *UDF Virtual Partition"
     );
 }
+
+#[test]
+fn damaged_media_never_crash_the_reader() {
+    let metadata: Vec<usize> = (0..40).map(|n| 200 + (n * 7) % 40).collect();
+    for pieces in [Vec::new(), metadata] {
+        media::damage(&built(pieces, false).0, 1000);
+    }
+}

@@ -31,7 +31,7 @@ pub fn disc(
         "Autounattend.xml",
         Source::Bytes(xml.expose().as_bytes().to_vec()),
     );
-    for (name, text) in bootstrap(&facts.drivers) {
+    for (name, text) in bootstrap(&facts.drivers)? {
         tree.add(format!("winimg/{name}"), Source::Bytes(text.into_bytes()));
     }
     if let Some(medium) = virtio {
@@ -67,13 +67,13 @@ pub fn disc(
 }
 
 /// The files of `unattend/bootstrap`, as cmd.exe needs them: lines that end in CR LF.
-fn bootstrap(drivers: &[String]) -> Vec<(&'static str, String)> {
+fn bootstrap(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
     let complete = render::fill(
         include_str!("../../unattend/bootstrap/SetupComplete.cmd"),
         "drivers",
         &drivers.join(" "),
-    );
-    [
+    )?;
+    let files = [
         (
             "stage.cmd",
             include_str!("../../unattend/bootstrap/stage.cmd"),
@@ -96,8 +96,8 @@ fn bootstrap(drivers: &[String]) -> Vec<(&'static str, String)> {
             include_str!("../../unattend/bootstrap/payload.cmd"),
         ),
     ]
-    .map(|(name, text)| (name, text.replace("\r\n", "\n").replace('\n', "\r\n")))
-    .to_vec()
+    .map(|(name, text)| (name, text.replace("\r\n", "\n").replace('\n', "\r\n")));
+    Ok(files.to_vec())
 }
 
 /// `own/<name>/<2k22>/amd64`, `own/<name>/<2k22>` or `own/<name>`, whichever is there first.

@@ -1,7 +1,7 @@
 //! The answer file and the answer CD: what Windows Setup is told, and what the first hooks in the guest find.
 //!
 //! Everything here is decided before anything boots and is text; [`lint`] checks a rendered file by the rules that Setup
-//! applies silently or with a dialog. Refuses to hold the Administrator's password other than as a [`Secret`]: it leaves
+//! applies silently or with a dialog. Refuses to hold the Administrator's password other than as a [`crate::text::Secret`]: it leaves
 //! this module only inside the rendered file, which is itself one, and inside the CD's tree.
 
 mod disc;
@@ -31,6 +31,3 @@ pub fn built_in() -> Source {
         text: include_str!("../../unattend/autounattend.xml").into(),
     }
 }
-
-#[cfg(doc)]
-use crate::text::Secret;

@@ -22,13 +22,14 @@ pub fn render(template: &Source, facts: &Facts) -> Result<Secret> {
     Ok(Secret::new(ascii(&xml)))
 }
 
-/// A plain text template: for the bootstrap files, whose only value is a list of checked names.
-pub(super) fn fill(text: &str, name: &str, value: &str) -> String {
+/// A plain text template of our own, whose only value is a list of checked names.
+pub(super) fn fill(text: &str, name: &str, value: &str) -> Result<String> {
     let mut handlebars = Handlebars::new();
+    handlebars.set_strict_mode(true);
     handlebars.register_escape_fn(no_escape);
     handlebars
         .render_template(text, &json!({ name: value }))
-        .unwrap_or_default()
+        .map_err(|e| Error::new(Kind::Failed, "a bootstrap file cannot be filled in").because(e))
 }
 
 /// The names that a template can use.
