@@ -278,11 +278,11 @@ fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
     let error = bench.fails(bench.plan(Firmware::Uefi));
     assert_eq!(error.fact(), "the firmware finds nothing to boot");
     let events = bench.told.0.lock().expect("lock");
-    let progress = events.iter().filter_map(|e| match e {
+    let mut progress = events.iter().filter_map(|e| match e {
         Event::Progress { text, .. } => Some(text.as_str()),
         _ => None,
     });
-    assert_eq!(progress.last(), Some("firmware"));
+    assert_eq!(progress.next_back(), Some("firmware"));
 }
 
 /// A text-mode screen with a blinking cursor, drives idle, the processor halted between ticks: as an error box would be.

@@ -82,7 +82,7 @@ impl Agent {
                 Kind::Machine,
                 format!("the guest did not come back within {} s", timeout.as_secs()),
             )
-            .cure("look at the last screenshot: an update may still be working, or Windows shows an error"),
+            .cure("look at the machine's screen: an update may still be working, or Windows shows an error"),
             other => explain("the restart", other),
         })
     }

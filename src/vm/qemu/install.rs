@@ -121,8 +121,7 @@ impl<'a> Install<'a> {
     }
 
     fn read_log(&mut self, now: Duration) -> Result<()> {
-        let lines = self.log.read();
-        for line in lines.map_err(|e| Error::io("read", self.running.dir.serial(), e))? {
+        for line in self.log.read()? {
             if matches!(line, Line::DiscStarts | Line::KeyPrompt) {
                 self.moved = self.running.moved()?;
             }
@@ -170,7 +169,7 @@ impl<'a> Install<'a> {
             at: now,
             screen,
             io: self.moved.total,
-            cpu: self.running.process.cpu_time(),
+            demand: self.running.process.demand(),
             restarts: self.restarts,
             state,
             nothing_boots: self.nothing_boots,

@@ -17,9 +17,6 @@ use nix::unistd::Pid;
 
 use crate::error::{Error, Kind, Result};
 
-/// `/proc/PID/stat` counts in these on every Linux that QEMU's KVM runs on (proc(5), `USER_HZ`).
-const TICKS_PER_SECOND: u64 = 100;
-
 /// A child process; dropping it kills it and waits until it is gone.
 pub struct Process {
     pid: u32,
@@ -116,14 +113,17 @@ impl Process {
         }
     }
 
-    /// User and system time of all its threads.
-    pub fn cpu_time(&self) -> Option<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
-        // The name, in parentheses, may hold blanks; fields are counted after it (proc(5): utime is 14, stime 15).
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks: u64 =
-            fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-        Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+    /// How much processor it wanted so far: the time its threads ran and the time they were ready but had to wait for a processor. On a host
+    /// with more to do than processors a busy guest runs little and waits much; an idle one does neither.
+    /// (Linux: Documentation/scheduler/sched-stats, `/proc/<pid>/schedstat`.) `None` where the host does not tell.
+    pub fn demand(&self) -> Option<Duration> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
+        let each = threads.flatten().filter_map(|thread| {
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            let mut numbers = text.split_whitespace().map_while(|n| n.parse::<u64>().ok());
+            Some(numbers.next()? + numbers.next()?)
+        });
+        Some(Duration::from_nanos(each.sum())).filter(|sum| !sum.is_zero())
     }
 
     /// The last lines of its stderr.

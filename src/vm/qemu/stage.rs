@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+use crate::error::{Error, Result};
+
 /// A line that matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
@@ -133,18 +135,24 @@ impl Tail {
     }
 
     /// What came since the last call. A file that does not exist yet is empty.
-    pub fn read(&mut self) -> std::io::Result<Vec<Line>> {
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(e),
-        };
+    pub fn read(&mut self) -> Result<Vec<Line>> {
+        match self.read_on() {
+            Ok(bytes) => {
+                self.offset += bytes.len() as u64;
+                Ok(self.reader.feed(&bytes))
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(Error::io("read", &self.path, e)),
+        }
+    }
+
+    /// At most 1 MiB: what the guest floods the port with beyond it waits for the next call.
+    fn read_on(&self) -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(self.offset))?;
         let mut bytes = Vec::new();
-        // What the guest floods the port with beyond this waits for the next call.
         file.take(1 << 20).read_to_end(&mut bytes)?;
-        self.offset += bytes.len() as u64;
-        Ok(self.reader.feed(&bytes))
+        Ok(bytes)
     }
 }
 
