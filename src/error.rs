@@ -129,6 +129,16 @@ impl Error {
         self
     }
 
+    /// The same error after what it points at was moved: paths below `from` become paths below `to`.
+    #[must_use]
+    pub fn moved(mut self, from: &std::path::Path, to: &std::path::Path) -> Self {
+        let (from, to) = (from.display().to_string(), to.display().to_string());
+        let moved = |text: &mut String| *text = text.replace(&from, &to);
+        self.0.at.iter_mut().for_each(moved);
+        self.0.lines.iter_mut().for_each(moved);
+        self
+    }
+
     pub fn kind(&self) -> Kind {
         self.0.kind
     }

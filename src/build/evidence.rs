@@ -22,6 +22,7 @@ pub fn keep(error: Error, output: &Path, run_dir: &Path, sink: &dyn Sink) -> Err
         sink.warn(format!("the evidence could not be kept: {e}"));
         0
     });
+    let error = error.moved(run_dir, &failure);
     let told = fs::write(failure.join("error.txt"), format!("{error}\n"));
     if kept == 0 || told.is_err() {
         return error;

@@ -18,41 +18,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Bytes of text a call of `output` gets at most.
 const CHUNK: usize = 8 << 10;
 
-/// Refuses what glib's quoting on Windows would change: an empty argument vanishes; one with a blank that ends in a backslash swallows the next
-/// (before glib 2.60).
-pub fn refuse_unquotable(command: &Command) -> Result<()> {
-    let mut found = Vec::new();
-    if command.program.is_empty() {
-        found.push("the program has no name".to_string());
-    }
-    for (n, argument) in command.arguments.iter().enumerate() {
-        let n = n + 1;
-        if argument.is_empty() {
-            found.push(format!(
-                "argument {n} is empty: the guest agent would drop it"
-            ));
-        }
-        if argument.contains([' ', '\t']) && argument.ends_with('\\') {
-            found.push(format!(
-                "argument {n} has a blank and ends in a backslash, which would swallow what follows: {argument}"
-            ));
-        }
-        if argument.contains('\0') {
-            found.push(format!("argument {n} holds a NUL"));
-        }
-    }
-    if found.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new(
-        Kind::Step,
-        "this command line can't reach the guest unchanged",
-    )
-    .at(&command.program)
-    .lines(found)
-    .cure("put it into a .cmd file, or leave the last backslash off"))
-}
-
 pub fn run(wire: &mut Wire, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
     let deadline = Instant::now() + command.timeout;
     match start_and_wait(wire, command, deadline) {
@@ -188,20 +153,6 @@ mod tests {
             arguments: arguments.iter().map(ToString::to_string).collect(),
             timeout: Duration::from_secs(1),
         }
-    }
-
-    #[test]
-    fn arguments_that_quoting_would_change_are_refused_all_at_once() {
-        assert!(refuse_unquotable(&command(&["a b", r"C:\dir\", "\"q\"", "%PATH%"])).is_ok());
-        let error = refuse_unquotable(&command(&["", "ok", "C:\\Program Files\\"]))
-            .expect_err("two bad ones");
-        assert_eq!(
-            error.to_string(),
-            "this command line can't reach the guest unchanged\n  at: C:\\x.exe\n  \
-             | argument 1 is empty: the guest agent would drop it\n  \
-             | argument 3 has a blank and ends in a backslash, which would swallow what follows: C:\\Program Files\\\n  \
-             cure: put it into a .cmd file, or leave the last backslash off"
-        );
     }
 
     #[test]

@@ -20,9 +20,15 @@ fn lay_out(arguments: Vec<String>) -> Result<(), String> {
     let (root, options) = arguments.split_first().ok_or("no directory given")?;
     let option = |name: &str| {
         let pair = options.chunks(2).find(|pair| pair[0] == name);
-        pair.and_then(|pair| pair.get(1)).cloned().ok_or_else(|| format!("{name} is missing"))
+        pair.and_then(|pair| pair.get(1))
+            .cloned()
+            .ok_or_else(|| format!("{name} is missing"))
     };
-    let number = |name: &str| option(name)?.parse::<u32>().map_err(|e| format!("{name}: {e}"));
+    let number = |name: &str| {
+        option(name)?
+            .parse::<u32>()
+            .map_err(|e| format!("{name}: {e}"))
+    };
     let facts = ImageFacts {
         product_name: option("--product")?,
         edition_id: option("--edition")?,
