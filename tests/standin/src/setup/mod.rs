@@ -52,7 +52,7 @@ pub fn run() -> ! {
 }
 
 fn start(screen: Screen, log: Log) -> Result<Setup, (Screen, Log, Dialog)> {
-    if let Err(fault) = sys::load_modules("inbox") {
+    if let Err(fault) = drivers::load_inbox() {
         return Err((screen, log, dialog::media_driver(fault.to_string())));
     }
     crate::machine::debug("modules are loaded");
