@@ -34,6 +34,7 @@ pub struct Setup {
 pub fn run() -> ! {
     let mut screen = Screen::open();
     screen.progress(&["Setup is starting"]);
+    screen.heed_keys();
     let log = Log::in_memory();
     let stopped = match start(screen, log) {
         Ok(mut setup) => match install(&mut setup) {
