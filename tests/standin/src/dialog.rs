@@ -57,6 +57,11 @@ pub fn no_system_partition(why: impl Into<String>) -> Dialog {
     setup(text, why)
 }
 
+pub fn quit() -> Dialog {
+    let why = "Enter or Escape was pressed while Setup was at work; Enter goes back to it";
+    Dialog { title: "Install Windows", text: "Are you sure you want to quit?".to_owned(), why: why.to_owned() }
+}
+
 pub fn media_driver(why: impl Into<String>) -> Dialog {
     let text = "A media driver your computer needs is missing. This could be a DVD, USB or hard disk driver.";
     Dialog {

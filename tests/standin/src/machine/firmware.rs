@@ -68,6 +68,7 @@ fn write(root: &Path, name: &str, data: &[u8]) -> io::Result<()> {
 /// Writes the option (over an older one of the same name) and puts it first in BootOrder.
 pub fn register(partition: &SystemPartition) -> io::Result<()> {
     let root = Path::new("/sys/firmware/efi/efivars");
+    sys::load_modules("efi")?;
     let _ = sys::mount("efivarfs", root, "efivarfs", 0, "");
     let named = |number: &u16| {
         read(root, &format!("Boot{number:04X}")).is_some_and(|option| {

@@ -9,7 +9,7 @@ use crate::answer::plan::{self, Install};
 use crate::answer::{Answer, Pass, document};
 use crate::dialog::{self, Dialog};
 use crate::disk;
-use crate::layout::{Format, Layout, Partition};
+use crate::layout::{Format, Layout, Partition, SECTOR};
 use crate::machine::devices::Device;
 use crate::machine::{Firmware, drivers, drives, sys};
 use crate::windows::{Config, Windows};
@@ -110,15 +110,10 @@ fn format(device: &Device, partition: &Partition) -> Result<(), String> {
         None => Ok(()),
         Some(Format::Ntfs) => sys::tool("mkntfs", &["-Q", "-q", "-L", &partition.label, &node]),
         Some(Format::Fat32) => {
-            let label = if partition.label.is_empty() {
-                "NO NAME"
-            } else {
-                &partition.label
-            };
-            sys::tool(
-                "mkfs.fat",
-                &["-F", "32", "-n", &label.to_uppercase(), &node],
-            )
+            let label = if partition.label.is_empty() { "NO NAME" } else { &partition.label };
+            // FAT32 starts at 65525 clusters; small tables are quicker to write.
+            let per_cluster = [8, 4, 2, 1].into_iter().find(|sectors| partition.length / SECTOR / sectors > 66_000).unwrap_or(1);
+            sys::tool("mkfs.fat", &["-F", "32", "-s", &per_cluster.to_string(), "-n", &label.to_uppercase(), &node])
         }
     }
 }

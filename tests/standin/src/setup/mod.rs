@@ -34,6 +34,7 @@ pub struct Setup {
 pub fn run() -> ! {
     let mut screen = Screen::open();
     screen.progress(&["Setup is starting"]);
+    screen.heed_keys();
     let log = Log::in_memory();
     let stopped = match start(screen, log) {
         Ok(mut setup) => match install(&mut setup) {
@@ -54,7 +55,7 @@ pub fn run() -> ! {
 }
 
 fn start(screen: Screen, log: Log) -> Result<Setup, (Screen, Log, Dialog)> {
-    if let Err(fault) = sys::load_modules("inbox") {
+    if let Err(fault) = drivers::load_inbox() {
         return Err((screen, log, dialog::media_driver(fault.to_string())));
     }
     crate::machine::debug("modules are loaded");
