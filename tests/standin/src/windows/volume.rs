@@ -89,10 +89,6 @@ impl Volumes {
         Volumes(map)
     }
 
-    pub fn has(&self, letter: char) -> bool {
-        self.0.contains_key(&letter.to_ascii_uppercase())
-    }
-
     pub fn resolve(&self, cwd: &Cwd, path: &str) -> Result<Place, Win32> {
         if let Some(device) = device(path) {
             return device;
