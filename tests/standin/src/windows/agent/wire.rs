@@ -68,7 +68,7 @@ impl Splitter {
             return found.push(Message::Fault("JSON token size limit exceeded".into()));
         }
         if self.recovering {
-            self.recovering = !(byte < 0x20 || byte >= 0xfe || b"\"{}[]:,".contains(&byte));
+            self.recovering = (0x20..0xfe).contains(&byte) && !b"\"{}[]:,".contains(&byte);
             if self.recovering {
                 return;
             }

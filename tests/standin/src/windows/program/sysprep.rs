@@ -49,8 +49,11 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
             p.complain(&format!(
                 "A fatal error occurred while trying to sysprep the machine.\n{why}\n"
             ));
-            while !command.quiet {
-                std::thread::sleep(Duration::from_secs(60));
+            if !command.quiet {
+                // The message box: nobody clicks it away.
+                loop {
+                    std::thread::park();
+                }
             }
             1
         }
