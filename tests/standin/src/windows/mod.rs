@@ -9,7 +9,7 @@ mod account;
 pub mod agent;
 mod attribute;
 mod boot;
-pub mod cmd;
+mod cmd;
 pub mod cmdline;
 mod codepage;
 mod error;
@@ -78,6 +78,8 @@ pub(crate) struct Machine {
     serial: Mutex<Option<Stream>>,
     /// Held while an installer package is applied: a second one gets 1618.
     installer: Mutex<()>,
+    /// Hardware ids of the devices that drivers can be installed on.
+    devices: Mutex<Vec<String>>,
 }
 
 const STATE: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
@@ -109,6 +111,7 @@ impl Windows {
             env,
             serial: Mutex::new(None),
             installer: Mutex::new(()),
+            devices: Mutex::default(),
         });
         service::start_automatic(&machine);
         Ok(Windows { machine })
@@ -160,6 +163,11 @@ impl Windows {
     /// Where what is written to COM1 and COM2 goes; nowhere at first.
     pub fn set_serial(&self, port: impl Write + Send + 'static) {
         *lock(&self.machine.serial) = Some(Arc::new(Mutex::new(port)));
+    }
+
+    /// Hardware ids of the devices of this machine (`PCI\\VEN_1AF4&DEV_1003`), for `pnputil /install`; none at first.
+    pub fn set_devices(&self, ids: Vec<String>) {
+        *lock(&self.machine.devices) = ids;
     }
 
     /// The reboot or shutdown that was asked for, once it is due.
@@ -262,6 +270,10 @@ impl Machine {
 
     pub fn serial(&self) -> Stream {
         lock(&self.serial).clone().unwrap_or_else(process::null)
+    }
+
+    pub fn devices(&self) -> Vec<String> {
+        lock(&self.devices).clone()
     }
 
     /// `10.0.20348.587`

@@ -83,7 +83,7 @@ const SHARED: &[&[u8]] = &[
     b"{\"execute\":\"guest-sync\",\"arguments\":{\"id\":77}}\n",
     b"{\"execute\":\"guest-ping\"}\n",
     b"{\"execute\":\"guest-ping\"",
-    b"\xff",
+    b"\xff\n",
     b"foo\n",
     b"[1]\n",
     b"12\n",

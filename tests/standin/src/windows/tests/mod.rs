@@ -3,5 +3,7 @@
 mod agent;
 mod cmd;
 mod guest;
+mod msi;
+mod program;
 mod registry;
 mod service;
