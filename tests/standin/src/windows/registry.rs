@@ -94,6 +94,19 @@ impl Registry {
         self.hives.iter_mut().try_for_each(Hive::commit)
     }
 
+    /// The key trees of all hives, for `restore`.
+    pub fn snapshot(&self) -> Vec<Key> {
+        self.hives.iter().map(|hive| hive.root.clone()).collect()
+    }
+
+    /// Puts back what `snapshot` gave.
+    pub fn restore(&mut self, roots: Vec<Key>) {
+        for (hive, root) in self.hives.iter_mut().zip(roots) {
+            hive.dirty |= hive.root != root;
+            hive.root = root;
+        }
+    }
+
     /// The hive and the names below its root that `path` means.
     fn locate(&self, path: &str) -> Result<(usize, Vec<String>), Fault> {
         let mut names: Vec<&str> = path.split('\\').collect();

@@ -18,7 +18,7 @@ pub struct Volumes(BTreeMap<char, PathBuf>);
 pub enum Place {
     Null,
     Serial,
-    File(Located),
+    File(Box<Located>),
 }
 
 /// A file or directory, or the place where one could be made.
@@ -89,22 +89,18 @@ impl Volumes {
         Volumes(map)
     }
 
-    pub fn has(&self, letter: char) -> bool {
-        self.0.contains_key(&letter.to_ascii_uppercase())
-    }
-
     pub fn resolve(&self, cwd: &Cwd, path: &str) -> Result<Place, Win32> {
         if let Some(device) = device(path) {
             return device;
         }
         let full = absolute(cwd, path)?;
-        self.locate(&full).map(Place::File)
+        self.locate(&full).map(|found| Place::File(Box::new(found)))
     }
 
     /// Only files and directories; a device is refused.
     pub fn file(&self, cwd: &Cwd, path: &str) -> Result<Located, Win32> {
         match self.resolve(cwd, path)? {
-            Place::File(located) => Ok(located),
+            Place::File(located) => Ok(*located),
             Place::Null | Place::Serial => Err(INVALID_NAME),
         }
     }

@@ -94,10 +94,12 @@ fn each(names: &[String], mut act: impl FnMut(&str) -> Result<(), String>) -> Re
     if names.is_empty() {
         return Err(SYNTAX.into());
     }
-    names
-        .iter()
-        .map(|name| act(name))
-        .fold(Ok(()), |all, one| all.and(one))
+    // One that fails does not keep the others from being tried.
+    let mut all = Ok(());
+    for name in names {
+        all = all.and(act(name));
+    }
+    all
 }
 
 fn text(error: Win32) -> String {
@@ -435,7 +437,7 @@ fn copy(shell: &mut Shell, names: &[String], yes: bool, ask: bool) -> Result<(),
                     file.file_name()
                 ))
                 .map_err(text)?,
-            Place::File(to) => to,
+            Place::File(to) => *to,
             Place::Null | Place::Serial => continue,
         };
         if to.is_file() && !replace {
@@ -592,7 +594,7 @@ fn directory(
         };
         p.print(&format!("{line}\n"));
     }
-    if found.is_empty() && !(dir && !has("/b")) {
+    if found.is_empty() && (!dir || has("/b")) {
         Err("File Not Found".into())
     } else {
         Ok(())

@@ -49,7 +49,7 @@ fn batch_files_print_what_cmd_prints() {
         ),
         (
             "@echo off\ncall C:\\sub.cmd \"a b\" c\necho after %errorlevel%\n",
-            0,
+            7,
             "sub a b [c] \"a b\" c\nafter 7\n",
         ),
         ("@echo off\nC:\\sub.cmd x\necho never\n", 7, "sub x [] x\n"),
@@ -139,7 +139,7 @@ fn batch_files_print_what_cmd_prints() {
         ),
         (
             "@echo off\nmkdir C:\\x\\y\\z\nmd C:\\x\necho %errorlevel%\n",
-            0,
+            1,
             "A subdirectory or file C:\\x already exists.\n1\n",
         ),
         (

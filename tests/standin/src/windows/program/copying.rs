@@ -1,0 +1,383 @@
+//! xcopy.exe and robocopy.exe.
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use super::Arguments;
+use super::small::unknown;
+use crate::windows::cmd::{copy_file, copy_tree, pattern_matches};
+use crate::windows::error::Win32;
+use crate::windows::process::Process;
+use crate::windows::regf::same;
+use crate::windows::volume::{Located, fits, list};
+
+/// "Invalid number of parameters", a missing source, an invalid drive: xcopy's initialization error.
+const XCOPY_INIT: u32 = 4;
+
+pub fn xcopy(p: &mut Process, args: &Arguments) -> u32 {
+    let (mut names, mut flags) = (Vec::new(), String::new());
+    for arg in &args.list {
+        match arg.strip_prefix('/').map(str::to_ascii_lowercase) {
+            None => names.push(arg.as_str()),
+            Some(switches) => {
+                for switch in switches.split('/') {
+                    match switch {
+                        "e" | "s" | "i" | "y" | "q" | "h" | "r" | "k" | "f" | "v" | "z" | "b"
+                        | "j" | "c" | "g" | "-y" => flags.push_str(switch),
+                        odd => return unknown(p, "xcopy", &format!("/{odd}"), XCOPY_INIT),
+                    }
+                }
+            }
+        }
+    }
+    let (source, target) = match names[..] {
+        [source] => (source, "."),
+        [source, target] => (source, target),
+        _ => return unknown(p, "xcopy", "Invalid number of parameters", XCOPY_INIT),
+    };
+    let has = |letter: char| flags.contains(letter);
+    let found = pattern_matches(p, source);
+    let Some(first) = found.first() else {
+        p.complain(&format!("File not found - {source}\n0 File(s) copied\n"));
+        return XCOPY_INIT;
+    };
+    let tree = found.len() == 1 && first.is_dir();
+    let to = match p.locate(target) {
+        Ok(to) => to,
+        Err(error) => return unknown(p, "xcopy", &error.text(), XCOPY_INIT),
+    };
+    let into = to.is_dir()
+        || target.ends_with(['\\', '/'])
+        || (has('i') && (tree || source.contains(['*', '?'])));
+    if !into && to.meta.is_none() {
+        p.complain(&format!("Does {target} specify a file name\nor directory name on the target\n(F = file, D = directory)? (nobody is there to answer)\n"));
+        return 2;
+    }
+    let deep = has('s') || has('e');
+    let copied = if tree || source.contains(['*', '?']) {
+        let (dir, pattern) = if tree {
+            (source, "*")
+        } else {
+            source.rsplit_once(['\\', '/']).unwrap_or((".", source))
+        };
+        if !has('y') && clashes(p, dir, target, pattern, deep) {
+            p.complain("Overwrite (Yes/No/All)? (nobody is there to answer: give /y)\n");
+            return 2;
+        }
+        let wanted = |name: &str| fits(pattern, name);
+        copy_tree(p, dir, target, deep, has('e'), &wanted)
+    } else {
+        single(p, first, target, into, has('y'))
+    };
+    match copied {
+        Ok(0) if !has('e') => {
+            p.print("0 File(s) copied\n");
+            1
+        }
+        Ok(count) => {
+            p.print(&format!("{count} File(s) copied\n"));
+            0
+        }
+        Err(Win32(2)) => 2,
+        Err(error) => {
+            p.complain(&format!("{}\n", error.text()));
+            if error == crate::windows::error::DISK_FULL
+                || error == crate::windows::error::WRITE_PROTECT
+            {
+                5
+            } else {
+                XCOPY_INIT
+            }
+        }
+    }
+}
+
+fn single(
+    p: &Process,
+    from: &Located,
+    target: &str,
+    into: bool,
+    yes: bool,
+) -> Result<usize, Win32> {
+    let path = if into {
+        format!(
+            "{}\\{}",
+            target.trim_end_matches(['\\', '/']),
+            from.file_name()
+        )
+    } else {
+        target.to_owned()
+    };
+    let to = p.locate(&path)?;
+    if to.is_file() && !yes {
+        p.complain(&format!(
+            "Overwrite {} (Yes/No/All)? (nobody is there to answer: give /y)\n",
+            to.name
+        ));
+        return Err(Win32(2));
+    }
+    if let (true, Some(dir)) = (to.orphan || to.meta.is_none(), to.host.parent()) {
+        fs::create_dir_all(dir).map_err(|e| Win32::from_io(&e))?;
+    }
+    copy_file(from, &p.locate(&path)?).map(|()| 1)
+}
+
+fn clashes(p: &Process, from: &str, to: &str, pattern: &str, deep: bool) -> bool {
+    let (Ok(source), Ok(target)) = (p.locate(from), p.locate(to)) else {
+        return false;
+    };
+    list(&source.host).into_iter().any(|(name, meta)| {
+        let (from, to) = (
+            format!("{}\\{name}", source.name.trim_end_matches('\\')),
+            format!("{}\\{name}", target.name.trim_end_matches('\\')),
+        );
+        if meta.is_dir() {
+            deep && clashes(p, &from, &to, pattern, deep)
+        } else {
+            fits(pattern, &name) && p.locate(&to).is_ok_and(|to| to.is_file())
+        }
+    })
+}
+
+// ----------------------------------------------------------------------------------------------------------- robocopy
+
+#[derive(Default)]
+struct Job {
+    deep: bool,
+    empty: bool,
+    purge: bool,
+    mover: bool,
+    move_dirs: bool,
+    list_only: bool,
+    same_too: bool,
+    skip_older: bool,
+    skip_newer: bool,
+    skip_changed: bool,
+    files: Vec<String>,
+    not_files: Vec<String>,
+    not_dirs: Vec<String>,
+    log: Option<(String, bool)>,
+    text: String,
+    copied: usize,
+    extra: usize,
+    failed: usize,
+}
+
+/// Invalid parameters or no source: nothing was copied.
+const ROBOCOPY_FATAL: u32 = 16;
+
+pub fn robocopy(p: &mut Process, args: &Arguments) -> u32 {
+    let (mut names, mut job) = (Vec::new(), Job::default());
+    if let Err(odd) = job.options(&args.list, &mut names) {
+        p.complain(&format!(
+            "ERROR : Invalid Parameter #{} : \"{odd}\"\n",
+            names.len() + 1
+        ));
+        return ROBOCOPY_FATAL;
+    }
+    let [source, target, files @ ..] = &names[..] else {
+        p.complain("ERROR : No Destination Directory Specified.\n");
+        return ROBOCOPY_FATAL;
+    };
+    job.files = if files.is_empty() {
+        vec!["*".into()]
+    } else {
+        files.to_vec()
+    };
+    let ready = p
+        .locate(source)
+        .and_then(Located::existing)
+        .and_then(|found| {
+            if found.is_dir() {
+                Ok(found)
+            } else {
+                Err(Win32(267))
+            }
+        });
+    let (source, target) = match (ready, p.locate(target)) {
+        (Ok(source), Ok(target)) if !target.read_only => (source, target),
+        (Err(error), _) | (_, Err(error)) => {
+            p.complain(&format!(
+                "ERROR {} (0x{:08X}) Accessing Source Directory {source}\n{}\n",
+                error.0,
+                error.0,
+                error.text()
+            ));
+            return ROBOCOPY_FATAL;
+        }
+        (_, Ok(target)) => {
+            p.complain(&format!(
+                "ERROR 19 (0x00000013) Creating Destination Directory {}\n",
+                target.name
+            ));
+            return ROBOCOPY_FATAL;
+        }
+    };
+    job.directory(p, &source.name, &target.name);
+    job.text.push_str(&format!(
+        "   Files : {} copied, {} extra, {} failed\n",
+        job.copied, job.extra, job.failed
+    ));
+    if let Some((path, append)) = job.log.take() {
+        let Ok(file) = p.locate(&path).and_then(Located::writable) else {
+            return ROBOCOPY_FATAL;
+        };
+        let mut old = if append {
+            fs::read(&file.host).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        old.extend(job.text.replace('\n', "\r\n").bytes());
+        if fs::write(&file.host, old).is_err() {
+            return ROBOCOPY_FATAL;
+        }
+    } else {
+        p.print(&job.text);
+    }
+    u32::from(job.copied > 0) | u32::from(job.extra > 0) << 1 | u32::from(job.failed > 0) << 3
+}
+
+impl Job {
+    fn options(&mut self, list: &[String], names: &mut Vec<String>) -> Result<(), String> {
+        let mut taking: Option<char> = None;
+        for arg in list {
+            let Some(switch) = arg.strip_prefix('/').map(str::to_ascii_lowercase) else {
+                match taking {
+                    Some('f') => self.not_files.push(arg.clone()),
+                    Some(_) => self.not_dirs.push(arg.clone()),
+                    None => names.push(arg.clone()),
+                }
+                continue;
+            };
+            taking = None;
+            let (name, value) = switch.split_once(':').unwrap_or((&switch, ""));
+            match name {
+                "s" => self.deep = true,
+                "e" => (self.deep, self.empty) = (true, true),
+                "mir" => (self.deep, self.empty, self.purge) = (true, true, true),
+                "purge" => self.purge = true,
+                "mov" => self.mover = true,
+                "move" => (self.mover, self.move_dirs) = (true, true),
+                "l" => self.list_only = true,
+                "is" => self.same_too = true,
+                "xo" => self.skip_older = true,
+                "xn" => self.skip_newer = true,
+                "xc" => self.skip_changed = true,
+                "xf" => taking = Some('f'),
+                "xd" => taking = Some('d'),
+                "log" | "unilog" if arg.len() > 5 => {
+                    self.log = Some((arg[name.len() + 2..].to_owned(), false))
+                }
+                "log+" if arg.len() > 6 => self.log = Some((arg[6..].to_owned(), true)),
+                "copy" if !value.is_empty() && value.chars().all(|c| "datsoux".contains(c)) => {}
+                "dcopy" if !value.is_empty() && value.chars().all(|c| "date".contains(c)) => {}
+                "r" | "w" if value.parse::<u32>().is_ok() => {}
+                "mt" if value.is_empty()
+                    || value.parse::<u32>().is_ok_and(|n| (1..=128).contains(&n)) => {}
+                "nfl" | "ndl" | "njh" | "njs" | "np" | "ns" | "nc" | "tee" | "v" | "z" | "b"
+                | "zb" | "j" | "fft" | "xj" | "xjd" | "xjf" | "nooffload" | "bytes" | "copyall"
+                | "sec" | "it" | "x" | "fp" | "eta" | "nodcopy" | "ts" => {}
+                _ => return Err(arg.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, p: &Process, from: &str, to: &str) {
+        let (Ok(source), Ok(target)) = (p.locate(from), p.locate(to)) else {
+            self.failed += 1;
+            return;
+        };
+        let entries = list(&source.host);
+        if !self.list_only && target.meta.is_none() && fs::create_dir_all(&target.host).is_err() {
+            self.failed += 1;
+            return;
+        }
+        let wanted = |job: &Job, name: &str| {
+            job.files.iter().any(|f| fits(f, name)) && !job.not_files.iter().any(|f| fits(f, name))
+        };
+        for (name, meta) in &entries {
+            let (from, to) = (
+                format!("{}\\{name}", from.trim_end_matches('\\')),
+                format!("{}\\{name}", to.trim_end_matches('\\')),
+            );
+            if meta.is_dir() {
+                let left_out = self
+                    .not_dirs
+                    .iter()
+                    .any(|d| fits(d, name) || same(d, &from));
+                let bare = !self.empty && list(&source.host.join(name)).is_empty();
+                if self.deep && !left_out && !bare {
+                    self.directory(p, &from, &to);
+                }
+            } else if wanted(self, name) {
+                self.file(p, &from, &to);
+            }
+        }
+        for (name, meta) in list(&target.host)
+            .iter()
+            .filter(|(name, _)| !entries.iter().any(|(other, _)| same(name, other)))
+        {
+            self.extra += 1;
+            let path = target.host.join(name);
+            if self.purge && !self.list_only {
+                let gone = if meta.is_dir() {
+                    fs::remove_dir_all(path)
+                } else {
+                    fs::remove_file(path)
+                };
+                self.failed += usize::from(gone.is_err());
+            }
+        }
+        if self.move_dirs {
+            let _ = fs::remove_dir(&source.host);
+        }
+    }
+
+    fn file(&mut self, p: &Process, from: &str, to: &str) {
+        let (Ok(source), Ok(target)) = (p.locate(from), p.locate(to)) else {
+            self.failed += 1;
+            return;
+        };
+        if let (Some(mine), Some(theirs)) = (&source.meta, &target.meta) {
+            let time = |meta: &fs::Metadata| meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let (mine_at, theirs_at) = (time(mine), time(theirs));
+            let apart = mine_at
+                .duration_since(theirs_at)
+                .or_else(|e| Ok::<_, ()>(e.duration()))
+                .unwrap_or_default();
+            let same_time = apart < Duration::from_millis(1);
+            let skip = match () {
+                () if same_time && mine.len() == theirs.len() => !self.same_too,
+                () if same_time => self.skip_changed,
+                () if mine_at < theirs_at => self.skip_older,
+                () => self.skip_newer,
+            };
+            if skip {
+                return;
+            }
+        }
+        self.text.push_str(&format!("\t{from}\n"));
+        self.copied += 1;
+        if self.list_only {
+            return;
+        }
+        let moved = copy_file(&source, &target).and_then(|()| {
+            if self.mover {
+                fs::remove_file(&source.host).map_err(|e| Win32::from_io(&e))
+            } else {
+                Ok(())
+            }
+        });
+        if let Err(error) = moved {
+            self.copied -= 1;
+            self.failed += 1;
+            self.text.push_str(&format!(
+                "ERROR {} (0x{:08X}) Copying File {from}\n{}\n",
+                error.0,
+                error.0,
+                error.text()
+            ));
+        }
+    }
+}
