@@ -41,8 +41,8 @@ for os in 2k19 2k22 2k25; do
     done
 done
 
-# The program: a marker that the stand-in's service manager takes for the agent.
-printf 'MZ winimg stand-in program: qemu-ga\r\n' >"$work/qemu-ga.exe"
+# The program: any MZ file can run as a service of the stand-in; the service's name makes it the agent.
+printf 'MZ winimg stand-in agent\r\n' >"$work/qemu-ga.exe"
 touch -d "@$SOURCE_DATE_EPOCH" "$work/qemu-ga.exe"
 (cd "$work" && stopped wixl -a x64 -o "$drivers/guest-agent/qemu-ga-x86_64.msi" "$here/boot/qemu-ga.wxs")
 # wixl makes the package code up; a random one would change the medium's digest.

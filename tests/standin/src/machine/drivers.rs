@@ -202,13 +202,20 @@ fn fits(decoration: &str, build: u32) -> bool {
     build >= least
 }
 
-/// Whether a PCI device of this computer has one of the hardware ids.
-pub fn device_present(package: &Package) -> bool {
-    pci_devices().any(|device| {
+/// Hardware ids of this computer's PCI devices: `PCI\VEN_1AF4&DEV_1003&SUBSYS_00031AF4`.
+pub fn devices() -> Vec<String> {
+    let name = |device: PathBuf| {
         let hex = |name: &str| id(&device, name).trim_start_matches("0x").to_ascii_uppercase();
-        let name = format!("PCI\\VEN_{}&DEV_{}", hex("vendor"), hex("device"));
-        package.hardware.iter().any(|held| held.starts_with(&name))
-    })
+        let subsystem = format!("{}{}", hex("subsystem_device"), hex("subsystem_vendor"));
+        format!("PCI\\VEN_{}&DEV_{}&SUBSYS_{subsystem}", hex("vendor"), hex("device"))
+    };
+    pci_devices().map(name).collect()
+}
+
+/// Whether a device of this computer has one of the package's hardware ids.
+pub fn device_present(package: &Package) -> bool {
+    let fits = |device: &String| package.hardware.iter().any(|id| device.starts_with(id));
+    devices().iter().any(fits)
 }
 
 #[cfg(test)]

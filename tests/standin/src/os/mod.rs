@@ -66,6 +66,7 @@ fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
         let cds = CdDrives::open();
         let config = Config { c_root: volume.root.clone(), drives: letters(&cds), computer_name: String::new() };
         let windows = Windows::open(config).map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
+        windows.set_devices(drivers::devices());
         volume::check_driver(&volume, &windows).map_err(stop_code)?;
         Ok((volume, cds, windows))
     });

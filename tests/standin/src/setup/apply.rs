@@ -209,6 +209,9 @@ fn offline_servicing(setup: &mut Setup, answer: &Answer, target: &Target) -> Res
         computer_name: String::new(),
     };
     let windows = Windows::open(config).map_err(dialog::cannot_install)?;
+    // A boot-critical driver is set up even without its device: the installed system may be started from one.
+    let critical = setup.packages.iter().filter(|package| package.boot_critical()).flat_map(|package| package.hardware.clone());
+    windows.set_devices(drivers::devices().into_iter().chain(critical).collect());
     infs.sort();
     infs.dedup();
     for inf in infs {

@@ -82,6 +82,8 @@ pub(crate) struct Machine {
     devices: Mutex<Vec<String>>,
 }
 
+/// Long enough for the agent to tell how the command that asked for it ended.
+const COMING_DOWN: Duration = Duration::from_millis(1500);
 const STATE: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
 const NT: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const COMPUTER_NAME: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName";
@@ -283,8 +285,9 @@ impl Machine {
         format!("10.0.{build}.{}", registry.dword(NT, "UBR").unwrap_or(0))
     }
 
+    /// Asks for a reboot or shutdown; it is due after `after` and the time that Windows takes to come down at least.
     pub fn ask_power(&self, power: Power, after: Duration) {
-        *lock(&self.power) = Some((power, Instant::now() + after));
+        *lock(&self.power) = Some((power, Instant::now() + after + COMING_DOWN));
     }
 
     /// Takes back a power request that is not due yet; whether there was one.

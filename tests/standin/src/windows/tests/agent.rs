@@ -343,10 +343,7 @@ fn a_shutdown_is_not_answered_and_ends_the_service() {
     talk.send(br#"{"execute":"guest-shutdown","arguments":{"mode":"reboot"}}"#);
     let mut rest = Vec::new();
     talk.0.read_to_end(&mut rest).unwrap();
-    assert_eq!(
-        (rest, guest.windows.power_request()),
-        (vec![], Some(Power::Reboot))
-    );
+    assert_eq!((rest, guest.power()), (vec![], Some(Power::Reboot)));
 }
 
 #[test]

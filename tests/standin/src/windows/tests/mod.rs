@@ -4,6 +4,7 @@ mod agent;
 mod cmd;
 mod guest;
 mod msi;
+mod ntfs;
 mod program;
 mod registry;
 mod service;

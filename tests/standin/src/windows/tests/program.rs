@@ -196,7 +196,7 @@ fn sysprep_seals_a_finished_machine() {
             .0,
         1
     );
-    assert_eq!(guest.windows.power_request(), None);
+    assert_eq!(guest.power(), None);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn sysprep_can_end_in_a_shutdown() {
             .0,
         0
     );
-    assert_eq!(guest.windows.power_request(), Some(Power::Shutdown));
+    assert_eq!(guest.power(), Some(Power::Shutdown));
 }
 
 #[test]
@@ -490,7 +490,7 @@ fn settings_and_their_refusals() {
     );
     assert_eq!(guest.run(r"cmd /c echo %K8S%").1, "%K8S%\n");
     assert_eq!(guest.run("shutdown /r /t 0").0, 0);
-    assert_eq!(guest.windows.power_request(), Some(Power::Reboot));
+    assert_eq!(guest.power(), Some(Power::Reboot));
 }
 
 #[test]
