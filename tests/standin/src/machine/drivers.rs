@@ -59,6 +59,7 @@ impl Package {
 /// Loads what Windows has in-box, as far as this computer has a use for it.
 pub fn load_inbox() -> std::io::Result<()> {
     sys::load_modules("inbox")?;
+    sys::leave_trays_unlocked();
     for (list, class) in [("nvme", "0x0108"), ("usb", "0x0c03")] {
         if pci_devices().any(|device| id(&device, "class").starts_with(class)) {
             sys::load_modules(list)?;
