@@ -1,8 +1,9 @@
-//! Files that are never half-written, and locks that the dead do not hold.
+//! Files that are never half-written, locks that the dead do not hold, and children that do not outlive us.
 //!
 //! Everything winimg keeps is written beside its place, fsynced and renamed into it. Nothing here knows what the
 //! bytes mean.
 
+mod child;
 mod lock;
 
 use std::fs::{self, File};
@@ -13,6 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 
+pub use child::die_with_parent;
 pub use lock::Lock;
 
 /// A file that appears under its name whole, or not at all.
