@@ -78,6 +78,11 @@ impl<T> Located<T> {
     }
 }
 
+/// `\n` and `\r\n` alike become `\r\n`: cmd loses its way among labels in a file with bare `\n`.
+pub fn crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
 /// A secret that neither `{}` nor `{:?}` nor serde can show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);

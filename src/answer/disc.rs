@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::{Error, Kind, Result};
 use crate::iso::{Source, Tree};
-use crate::text::Secret;
+use crate::text::{Secret, crlf};
 use crate::udf::{FileSystem, Medium};
 use crate::wim::Release;
 
@@ -96,7 +96,7 @@ fn bootstrap(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
             include_str!("../../unattend/bootstrap/payload.cmd"),
         ),
     ]
-    .map(|(name, text)| (name, text.replace("\r\n", "\n").replace('\n', "\r\n")));
+    .map(|(name, text)| (name, crlf(text)));
     Ok(files.to_vec())
 }
 
