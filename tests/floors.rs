@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[(&str, &[&str])] = &[
     (
         "words",
-        &["argv", "text", "digest", "diag", "error", "event"],
+        &["argv", "text", "digest", "diag", "error", "event", "markup"],
     ),
     (
         "bytes",
