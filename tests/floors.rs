@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[(&str, &[&str])] = &[
     (
         "words",
-        &["argv", "text", "digest", "diag", "error", "event", "markup"],
+        &[
+            "argv", "text", "digest", "diag", "error", "event", "filename", "markup",
+        ],
     ),
     (
         "bytes",
