@@ -247,7 +247,7 @@ impl Transfer<'_> {
         .at(folder.display())
         .expected(format!("{need} bytes, and {SPARE} to spare"))
         .found(format!("{free} bytes free"))
-        .cure("make room (winimg cache prune), or set WINIMG_CACHE_DIR to a larger disk"))
+        .cure("make room, or set WINIMG_CACHE_DIR to a larger disk"))
     }
 }
 
