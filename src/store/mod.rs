@@ -69,9 +69,10 @@ impl Store {
         let folder = fs::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
         for name in FOLDERS {
             io::create_folders(&folder.join(name))?;
+            // Records and trees that were being written.
+            sweep(&folder.join(name), ".");
         }
         sweep(&folder.join("partial"), "copy-");
-        sweep(&folder.join("trees"), ".unpack-");
         Ok(Self { folder })
     }
 
