@@ -207,7 +207,11 @@ mod tests {
                 file.set_modified(std::time::UNIX_EPOCH).unwrap();
             }
         }
+        let record = store.folder().join("stamps/.a.json.x.part");
+        let file = fs::File::create(&record).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
         Store::open(folder.path()).unwrap();
+        assert!(!record.exists());
         let left = |name| partial.join(name).exists();
         assert_eq!(
             (left("copy-old"), left("copy-new"), left("old.data")),
