@@ -143,6 +143,15 @@ pub fn redact(url: &str) -> String {
     }
 }
 
+/// A value that may happen to be an http(s) URL, as it may be shown; any other text comes back unchanged.
+pub fn redact_url(text: &str) -> String {
+    let lower = text.trim_start().to_ascii_lowercase();
+    match lower.starts_with("http://") || lower.starts_with("https://") {
+        true => redact(text.trim()),
+        false => text.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::redact;
