@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use crate::diag::most_alike;
 use crate::error::{Error, Kind, Result};
 use crate::iso::{Source, Tree};
-use crate::text::Secret;
+use crate::text::{Secret, crlf};
 use crate::udf::{FileSystem, Medium};
 use crate::wim::Release;
 
@@ -96,7 +97,7 @@ fn bootstrap(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
             include_str!("../../unattend/bootstrap/payload.cmd"),
         ),
     ]
-    .map(|(name, text)| (name, text.replace("\r\n", "\n").replace('\n', "\r\n")));
+    .map(|(name, text)| (name, crlf(text)));
     Ok(files.to_vec())
 }
 
@@ -180,18 +181,8 @@ fn no_driver(medium: &Medium, name: &str, release: Release, folder: &str) -> Err
             there.push(entry.name);
         }
     }
-    let near = there
-        .iter()
-        .map(|t| {
-            (
-                strsim::jaro_winkler(&t.to_lowercase(), &name.to_lowercase()),
-                t,
-            )
-        })
-        .filter(|(near, _)| *near > 0.85)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    let cure = match near {
-        Some((_, near)) => format!("did you mean \"{near}\"?"),
+    let cure = match most_alike(name, &there) {
+        Some(near) => format!("did you mean \"{near}\"?"),
         None if there.is_empty() => {
             format!("use a newer virtio-win: this one has nothing for {release}")
         }

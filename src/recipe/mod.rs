@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use read::{Options, read};
 
-/// The JSON Schema of a recipe and of a pack, for editors (`winimg schema`).
+/// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
 
 use crate::digest::Digest;
