@@ -14,6 +14,9 @@ use crate::text::{Located, Secret, Source};
 use crate::udf::Medium;
 use crate::wim::{Image, MediaFacts, Release};
 
+/// The answer disc's name in the working directory. It holds the build's password.
+pub const ANSWER_DISC: &str = "answer.iso";
+
 /// What was found on the install medium, and the discs made from it.
 pub struct Media {
     pub release: Release,
@@ -66,7 +69,7 @@ pub fn prepare(
 
     let mut warnings = Vec::new();
     let xml = answer_file(recipe, &found, &facts, &mut warnings)?;
-    let answer_disc = work.join("answer.iso");
+    let answer_disc = work.join(ANSWER_DISC);
     write_answer_disc(inputs, &facts, &xml, &answer_disc, epoch)?;
     let install_disc = match recipe.machine.firmware {
         Firmware::Bios => Disc::raw(iso),
