@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::{self, Format};
 use crate::build::Phase;
+use crate::cli::{self, Format};
 use crate::disk::{self, gpt};
 use crate::error::{Error, Kind, Result};
 use crate::export::{self, GuestFacts, Job};
