@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::text::{Place, Source};
@@ -131,6 +132,13 @@ fn shown_span(place: &Place) -> Range<usize> {
 /// All complaints of one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
+
+/// As `to_json` has it.
+impl Serialize for Diagnostics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
 
 impl Diagnostics {
     pub fn push(&mut self, diagnostic: Diagnostic) {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::build::Phase;
 use crate::cli::{self, Format};
 use crate::disk::{self, gpt};
 use crate::error::{Error, Kind, Result};
@@ -43,8 +44,11 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
         level: export::DEFAULT_LEVEL,
         properties: &[],
     };
+    let phase = Phase::start("export", &context.sink);
+    let artifacts = export::export(&job, context.sink.as_ref(), &context.cancel)?;
+    phase.done();
     let mut text = String::new();
-    for artifact in export::export(&job, context.sink.as_ref(), &context.cancel)? {
+    for artifact in artifacts {
         text += &format!(
             "{}  {}\n",
             artifact.sha256,

@@ -4,10 +4,10 @@ use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::plan;
 
-use super::{print, recipe};
+use super::{Context, print, recipe};
 
-pub fn validate(args: &cli::Validate) -> Result<()> {
-    let (recipe, plan) = recipe::read(&args.recipe)?;
+pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
+    let (recipe, plan) = recipe::read(&args.recipe, context)?;
     print(&format!(
         "{} is sound: {} components, {} steps\n",
         args.recipe.recipe.display(),
@@ -16,8 +16,8 @@ pub fn validate(args: &cli::Validate) -> Result<()> {
     ))
 }
 
-pub fn show(args: &cli::Plan) -> Result<()> {
-    let (recipe, plan) = recipe::read(&args.recipe)?;
+pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
+    let (recipe, plan) = recipe::read(&args.recipe, context)?;
     if args.json {
         let json = serde_json::to_string_pretty(&plan::json(&recipe, &plan))
             .map_err(|e| Error::new(Kind::Failed, "cannot write the plan as JSON").because(e))?;
