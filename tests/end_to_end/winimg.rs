@@ -22,8 +22,8 @@ pub struct Build {
 }
 
 impl Build {
-    /// Builds the demo recipe into `output` with its own cache, plus `more` arguments.
-    pub fn start(output: &Path, cache: &Path, more: &[&str]) -> Self {
+    /// Builds a recipe of the source tree into `output` with its own cache, plus `more` arguments.
+    pub fn start(recipe: &str, output: &Path, cache: &Path, more: &[&str]) -> Self {
         let standin = root().join("target/standin/standin.iso");
         assert!(
             standin.exists(),
