@@ -122,6 +122,10 @@ fn features_wait_for_a_reboot() {
                 0x800f_0922,
             ),
             ("dism /online /bogus", 87),
+            (
+                "dism /online /cleanup-image /startcomponentcleanup /resetbase",
+                0x800f_0806,
+            ),
             (r"dism /image:C:\x /get-features", 87),
             (r"sysprep.exe /generalize /oobe /quit /quiet", 2),
         ],
@@ -134,6 +138,12 @@ fn features_wait_for_a_reboot() {
             .contains("State : Enabled\n")
     );
     assert_eq!(guest.run(enable).0, 0);
+    assert_eq!(
+        guest
+            .run("dism /online /cleanup-image /startcomponentcleanup /resetbase")
+            .0,
+        0
+    );
 }
 
 const ANSWERS: &str = r#"<?xml version="1.0"?><unattend xmlns="urn:schemas-microsoft-com:unattend"><settings pass="PASS"><component name="Microsoft-Windows-Shell-Setup" processorArchitecture="amd64" publicKeyToken="31bf3856ad364e35" language="neutral" versionScope="nonSxS"/></settings></unattend>"#;
