@@ -9,22 +9,39 @@ use crate::windows::error::*;
 use crate::windows::process::Process;
 use crate::windows::volume::{Located, Place, list};
 
-/// Copies one file over what may be there; the copy has the content and the attributes.
-pub fn copy_file(from: &Located, to: &Located) -> Result<(), Win32> {
-    let to = to.clone().writable()?;
+/// What a copy does about the read-only attribute.
+#[derive(Clone, Copy)]
+pub struct ReadOnly {
+    /// It comes along, as with CopyFile. Files of a CD all have it.
+    pub keep: bool,
+    /// A read-only target is replaced.
+    pub replace: bool,
+}
+
+/// Copies one file over what may be there.
+pub fn copy_file(from: &Located, to: &Located, read_only: ReadOnly) -> Result<(), Win32> {
     if from.host == to.host {
         return Err(Win32(32));
     }
-    if to.meta.is_some() && attribute::get(&to.host) & attribute::READ_ONLY != 0 {
-        return Err(ACCESS_DENIED);
+    if read_only.replace && to.is_file() && !to.read_only {
+        let bits = attribute::get(&to.host);
+        if bits & attribute::READ_ONLY != 0 {
+            attribute::set(&to.host, bits & !attribute::READ_ONLY).map_err(|_| ACCESS_DENIED)?;
+        }
     }
+    let to = to.clone().writable()?;
     // The bytes only: permissions of a CD's files must not come along.
     let copied = fs::File::open(&from.host).and_then(|mut source| {
         let mut target = fs::File::create(&to.host)?;
         std::io::copy(&mut source, &mut target)?;
         target.set_modified(source.metadata()?.modified()?)
     });
-    copied.map_err(|e| Win32::from_io(&e))
+    copied.map_err(|e| Win32::from_io(&e))?;
+    if read_only.keep && attribute::of(from) & attribute::READ_ONLY != 0 {
+        let bits = attribute::get(&to.host) | attribute::READ_ONLY;
+        attribute::set(&to.host, bits).map_err(|_| ACCESS_DENIED)?;
+    }
+    Ok(())
 }
 
 /// Copies a directory's files (and, when `deep`, what is below) into another; gives how many files.
@@ -35,6 +52,7 @@ pub fn copy_tree(
     deep: bool,
     empty: bool,
     wanted: &dyn Fn(&str) -> bool,
+    read_only: ReadOnly,
 ) -> Result<usize, Win32> {
     let source = p.locate(from)?.existing()?;
     let mut copied = 0;
@@ -54,10 +72,10 @@ pub fn copy_tree(
             format!("{}\\{name}", to.trim_end_matches(['\\', '/'])),
         );
         if meta.is_dir() && deep {
-            copied += copy_tree(p, &from, &to, deep, empty, wanted)?;
+            copied += copy_tree(p, &from, &to, deep, empty, wanted, read_only)?;
         } else if meta.is_file() && wanted(&name) {
             ready()?;
-            copy_file(&p.locate(&from)?, &p.locate(&to)?)?;
+            copy_file(&p.locate(&from)?, &p.locate(&to)?, read_only)?;
             copied += 1;
         }
     }
@@ -118,7 +136,15 @@ pub(super) fn copy(
                 to.name
             ));
         }
-        copy_file(file, &to).map_err(|error| match error.0 {
+        copy_file(
+            file,
+            &to,
+            ReadOnly {
+                keep: true,
+                replace: false,
+            },
+        )
+        .map_err(|error| match error.0 {
             32 => "The file cannot be copied onto itself.".into(),
             _ => error.text(),
         })?;

@@ -17,7 +17,7 @@ mod loops;
 mod parse;
 mod run;
 
-pub use copy::{copy_file, copy_tree};
+pub use copy::{ReadOnly, copy_file, copy_tree};
 pub use expand::{civil, clock};
 pub use files::pattern_matches;
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::Arguments;
-use crate::windows::cmd::copy_file;
+use crate::windows::cmd::{ReadOnly, copy_file};
 use crate::windows::error::Win32;
 use crate::windows::process::Process;
 use crate::windows::regf::same;
@@ -19,6 +19,7 @@ struct Job {
     mover: bool,
     move_dirs: bool,
     list_only: bool,
+    clear_read_only: bool,
     same_too: bool,
     skip_older: bool,
     skip_newer: bool,
@@ -133,6 +134,7 @@ impl Job {
                 "xo" => self.skip_older = true,
                 "xn" => self.skip_newer = true,
                 "xc" => self.skip_changed = true,
+                "a-" if value == "r" => self.clear_read_only = true,
                 "xf" => taking = Some('f'),
                 "xd" => taking = Some('d'),
                 "log" | "unilog" if arg.len() > 5 => {
@@ -232,7 +234,11 @@ impl Job {
         if self.list_only {
             return;
         }
-        let moved = copy_file(&source, &target).and_then(|()| {
+        let read_only = ReadOnly {
+            keep: !self.clear_read_only,
+            replace: true,
+        };
+        let moved = copy_file(&source, &target, read_only).and_then(|()| {
             if self.mover {
                 fs::remove_file(&source.host).map_err(|e| Win32::from_io(&e))
             } else {

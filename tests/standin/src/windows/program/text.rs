@@ -258,7 +258,7 @@ pub fn attrib(p: &mut Process, args: &Arguments) -> u32 {
             return 1;
         }
         for file in found {
-            let bits = attribute::get(&file.host);
+            let bits = attribute::of(&file);
             if on | off == 0 {
                 let letter = |bit: u32, letter: char| if bits & bit != 0 { letter } else { ' ' };
                 p.print(&format!(

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::Arguments;
 use super::small::unknown;
-use crate::windows::cmd::{copy_file, copy_tree, pattern_matches};
+use crate::windows::cmd::{ReadOnly, copy_file, copy_tree, pattern_matches};
 use crate::windows::error::Win32;
 use crate::windows::process::Process;
 use crate::windows::volume::{Located, fits, list};
@@ -52,6 +52,10 @@ pub fn xcopy(p: &mut Process, args: &Arguments) -> u32 {
         return 2;
     }
     let deep = has('s') || has('e');
+    let read_only = ReadOnly {
+        keep: has('k'),
+        replace: has('r'),
+    };
     let copied = if tree || source.contains(['*', '?']) {
         let (dir, pattern) = if tree {
             (source, "*")
@@ -63,9 +67,9 @@ pub fn xcopy(p: &mut Process, args: &Arguments) -> u32 {
             return 2;
         }
         let wanted = |name: &str| fits(pattern, name);
-        copy_tree(p, dir, target, deep, has('e'), &wanted)
+        copy_tree(p, dir, target, deep, has('e'), &wanted, read_only)
     } else {
-        single(p, first, target, into, has('y'))
+        single(p, first, target, into, has('y'), read_only)
     };
     match copied {
         Ok(0) if !has('e') => {
@@ -96,6 +100,7 @@ fn single(
     target: &str,
     into: bool,
     yes: bool,
+    read_only: ReadOnly,
 ) -> Result<usize, Win32> {
     let path = if into {
         format!(
@@ -117,7 +122,7 @@ fn single(
     if let (true, Some(dir)) = (to.orphan || to.meta.is_none(), to.host.parent()) {
         fs::create_dir_all(dir).map_err(|e| Win32::from_io(&e))?;
     }
-    copy_file(from, &p.locate(&path)?).map(|()| 1)
+    copy_file(from, &p.locate(&path)?, read_only).map(|()| 1)
 }
 
 fn clashes(p: &Process, from: &str, to: &str, pattern: &str, deep: bool) -> bool {

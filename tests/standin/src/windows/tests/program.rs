@@ -309,6 +309,37 @@ fn trees_are_copied() {
     assert!(!guest.host(r"C:\x").exists() && !guest.host(r"C:\r\extra.txt").exists());
 }
 
+/// Files of a CD are read-only, and so are their copies until something clears that.
+#[test]
+fn copies_of_a_cds_files_are_read_only() {
+    let guest = Guest::new();
+    guest.put(r"D:\p\a.txt", b"a");
+    codes(
+        &guest,
+        &[
+            (r"cmd /c copy /b /y D:\p\a.txt C:\a.txt", 0),
+            (r"cmd /c copy /b /y D:\p\a.txt C:\a.txt", 1),
+            (r"cmd /c echo x>C:\a.txt", 1),
+            (r"cmd /c del /q C:\a.txt", 1),
+            (r"attrib -r C:\a.txt", 0),
+            (r"cmd /c echo x>C:\a.txt", 0),
+            (r"xcopy D:\p C:\x /e /i /q /y", 0),
+            (r"cmd /c echo x>C:\x\a.txt", 0),
+            (r"xcopy D:\p C:\k /e /i /q /y /k", 0),
+            (r"xcopy D:\p C:\k /e /i /q /y", 4),
+            (r"xcopy D:\p C:\k /e /i /q /y /r", 0),
+            (r"robocopy D:\p C:\r /E", 1),
+            (r"cmd /c echo x>C:\r\a.txt", 1),
+            (
+                r"robocopy D:\p C:\w /E /A-:R /R:0 /W:0 /NP /NJH /NJS /NFL /NDL",
+                1,
+            ),
+            (r"cmd /c echo x>C:\w\a.txt", 0),
+            (r"cmd /c rd /s /q C:\r", 0),
+        ],
+    );
+}
+
 #[test]
 fn acls_are_judged_and_kept() {
     let guest = Guest::new();
