@@ -5,6 +5,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::Arguments;
+use crate::windows::attribute;
 use crate::windows::cmd::{ReadOnly, copy_file};
 use crate::windows::error::Win32;
 use crate::windows::process::Process;
@@ -19,11 +20,13 @@ struct Job {
     mover: bool,
     move_dirs: bool,
     list_only: bool,
-    clear_read_only: bool,
     same_too: bool,
     skip_older: bool,
     skip_newer: bool,
     skip_changed: bool,
+    /// `/A-:RASH` and `/A+:RASH`
+    take_off: u32,
+    put_on: u32,
     files: Vec<String>,
     not_files: Vec<String>,
     not_dirs: Vec<String>,
@@ -108,6 +111,19 @@ pub fn robocopy(p: &mut Process, args: &Arguments) -> u32 {
     u32::from(job.copied > 0) | u32::from(job.extra > 0) << 1 | u32::from(job.failed > 0) << 3
 }
 
+/// `RASH` in any order; none of them, or another letter, is refused.
+fn attribute_bits(letters: &str) -> Option<u32> {
+    let bit = |letter| match letter {
+        'r' => Some(attribute::READ_ONLY),
+        'a' => Some(attribute::ARCHIVE),
+        's' => Some(attribute::SYSTEM),
+        'h' => Some(attribute::HIDDEN),
+        _ => None,
+    };
+    let bits = letters.chars().map(bit).sum::<Option<u32>>()?;
+    (bits != 0).then_some(bits)
+}
+
 impl Job {
     fn options(&mut self, list: &[String], names: &mut Vec<String>) -> Result<(), String> {
         let mut taking: Option<char> = None;
@@ -134,7 +150,6 @@ impl Job {
                 "xo" => self.skip_older = true,
                 "xn" => self.skip_newer = true,
                 "xc" => self.skip_changed = true,
-                "a-" if value == "r" => self.clear_read_only = true,
                 "xf" => taking = Some('f'),
                 "xd" => taking = Some('d'),
                 "log" | "unilog" if arg.len() > 5 => {
@@ -143,6 +158,8 @@ impl Job {
                 "log+" if arg.len() > 6 => self.log = Some((arg[6..].to_owned(), true)),
                 "copy" if !value.is_empty() && value.chars().all(|c| "datsoux".contains(c)) => {}
                 "dcopy" if !value.is_empty() && value.chars().all(|c| "date".contains(c)) => {}
+                "a-" => self.take_off = attribute_bits(value).ok_or_else(|| arg.clone())?,
+                "a+" => self.put_on = attribute_bits(value).ok_or_else(|| arg.clone())?,
                 "r" | "w" if value.parse::<u32>().is_ok() => {}
                 "mt" if value.is_empty()
                     || value.parse::<u32>().is_ok_and(|n| (1..=128).contains(&n)) => {}
@@ -234,11 +251,16 @@ impl Job {
         if self.list_only {
             return;
         }
+        // The attributes come along first, then the switches change them.
         let read_only = ReadOnly {
-            keep: !self.clear_read_only,
+            keep: true,
             replace: true,
         };
         let moved = copy_file(&source, &target, read_only).and_then(|()| {
+            if self.take_off | self.put_on != 0 {
+                let bits = (attribute::get(&target.host) & !self.take_off) | self.put_on;
+                attribute::set(&target.host, bits).map_err(|_| Win32(5))?;
+            }
             if self.mover {
                 fs::remove_file(&source.host).map_err(|e| Win32::from_io(&e))
             } else {

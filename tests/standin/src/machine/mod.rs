@@ -1,0 +1,46 @@
+//! The computer as the stand-in's Setup and its installed system see it, on a Linux kernel: devices, volumes, screen.
+//!
+//! Only effects live here; what to do with them is decided elsewhere.
+
+pub mod devices;
+pub mod drivers;
+pub mod drives;
+pub mod firmware;
+pub mod keys;
+pub mod screen;
+pub mod sys;
+
+use std::path::Path;
+
+/// What started the computer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firmware {
+    Bios,
+    Uefi,
+}
+
+impl Firmware {
+    pub fn running() -> Firmware {
+        if Path::new("/sys/firmware/efi").exists() {
+            Firmware::Uefi
+        } else {
+            Firmware::Bios
+        }
+    }
+}
+
+/// The kernel command line holds `word`.
+pub fn asked(word: &str) -> bool {
+    let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    line.split_whitespace().any(|held| held == word)
+}
+
+/// A line for the developer, on the first serial port. Off unless the medium was built with `--debug`: real Windows
+/// writes nothing there.
+pub fn debug(line: &str) {
+    if asked("standin.debug") {
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+        let uptime = uptime.split(' ').next().unwrap_or_default();
+        let _ = std::fs::write("/dev/ttyS0", format!("[standin {uptime}] {line}\r\n"));
+    }
+}

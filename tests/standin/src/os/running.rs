@@ -1,0 +1,119 @@
+//! The running system: CD drives followed, the agent's port served, requests to restart or shut down carried out.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{System, letters, power};
+use crate::dialog::Dialog;
+use crate::machine::{debug, sys};
+use crate::windows::{Windows, agent_installed, serve_agent};
+
+const PORT: &str = "org.qemu.guest_agent.0";
+const POLL: Duration = Duration::from_millis(200);
+/// Windows writes changed hives back after some seconds.
+const FLUSH: Duration = Duration::from_secs(3);
+
+/// Runs until somebody shuts the system down. The type says that it does not come back with a dialog of Setup.
+pub fn run(system: &mut System) -> Dialog {
+    system.screen.progress(&["Press Ctrl+Alt+Del to unlock."]);
+    watch_agent(system);
+    let mut flushed = Instant::now();
+    loop {
+        if let Some(request) = system.windows.power_request() {
+            power(system, request);
+        }
+        if flushed.elapsed() > FLUSH {
+            flushed = Instant::now();
+            if let Err(fault) = system.windows.flush() {
+                return crate::dialog::stop_code("REGISTRY_ERROR", fault);
+            }
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Mounts what is put into a CD drive and takes away what is taken out.
+pub fn watch_drives(system: &System) {
+    let (cds, windows) = (system.cds.clone(), system.windows.clone());
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(POLL);
+            let mut cds = cds.lock().unwrap_or_else(PoisonError::into_inner);
+            if cds.refresh() {
+                let drives = letters(&cds);
+                debug(&format!("drives: {drives:?}"));
+                windows.set_drives(drives);
+            }
+        }
+    });
+}
+
+/// The power button shuts Windows down.
+pub fn watch_power_button(system: &System) {
+    const KEY_POWER: u16 = 116;
+    for entry in fs::read_dir("/dev/input").into_iter().flatten().flatten() {
+        let Ok(mut events) = File::open(entry.path()) else {
+            continue;
+        };
+        let windows = system.windows.clone();
+        std::thread::spawn(move || {
+            // struct input_event: a timeval of 16 bytes, type, code, value.
+            let mut event = [0u8; 24];
+            while events.read_exact(&mut event).is_ok() {
+                let key = event[16..18] == [1, 0] && event[18..20] == KEY_POWER.to_le_bytes();
+                if key && event[20] == 1 {
+                    windows.run(
+                        r"C:\Windows\System32\shutdown.exe /s /t 0",
+                        &mut std::io::sink(),
+                    );
+                }
+            }
+        });
+    }
+}
+
+/// Serves the agent's port from when its service runs and the port's driver is there. Does nothing the second time.
+pub fn watch_agent(system: &System) {
+    let mut watched = system.agent.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::mem::replace(&mut *watched, true) {
+        return;
+    }
+    let windows = system.windows.clone();
+    std::thread::spawn(move || {
+        loop {
+            if agent_runs(&windows)
+                && let Some(port) = open_port()
+            {
+                debug("agent: port open");
+                serve_agent(port, windows.clone());
+                debug("agent: port closed");
+            }
+            std::thread::sleep(POLL);
+        }
+    });
+}
+
+fn agent_runs(windows: &Arc<Windows>) -> bool {
+    let mut output = Vec::new();
+    agent_installed(windows)
+        && windows.run(r"C:\Windows\System32\sc.exe query QEMU-GA", &mut output) == 0
+        && String::from_utf8_lossy(&output).contains("RUNNING")
+}
+
+fn open_port() -> Option<File> {
+    sys::load_modules("vioser")
+        .inspect_err(|fault| debug(&format!("vioser: {fault}")))
+        .ok()?;
+    let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
+    let named = |held: &fs::DirEntry| {
+        fs::read_to_string(held.path().join("name")).is_ok_and(|name| name.trim() == PORT)
+    };
+    let port = ports.into_iter().find(named)?.file_name();
+    File::options()
+        .read(true)
+        .write(true)
+        .open(format!("/dev/{}", port.to_string_lossy()))
+        .ok()
+}
