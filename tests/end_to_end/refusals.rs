@@ -22,7 +22,8 @@ fn refused(name: &str, change: &[(&str, &str)]) {
     let set = format!("setup.answer_file={}", answer_file.display());
     let output = dir.path().join("out");
     let started = Instant::now();
-    let mut build = Build::start(RECIPE, 
+    let mut build = Build::start(
+        RECIPE,
         &output,
         &dir.path().join("cache"),
         &["--set", &set, "--set", "setup.lint=warn"],

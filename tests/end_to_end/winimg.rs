@@ -107,10 +107,21 @@ impl Build {
         }
     }
 
-    /// What it said that is not an event: the error.
+    /// The event that tells how it failed; null when it did not.
+    pub fn failed(&self) -> Value {
+        let events = self
+            .said
+            .iter()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events
+            .filter(|event| event["event"] == "failed")
+            .last()
+            .unwrap_or_default()
+    }
+
+    /// The same as text, to look for words in.
     pub fn error(&self) -> String {
-        let plain = self.said.iter().filter(|line| !line.starts_with('{'));
-        plain.map(String::as_str).collect::<Vec<_>>().join("\n")
+        format!("{:#}", self.failed())
     }
 
     fn tail(&self) -> String {

@@ -51,6 +51,7 @@ impl Maker {
                 network: false,
             },
             setup: SetupWish {
+                lint_is_advice: false,
                 answer_file: None,
                 computer_name: "winimg".into(),
                 timeout: Duration::from_secs(3600),
