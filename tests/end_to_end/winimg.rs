@@ -30,13 +30,7 @@ impl Build {
             "no stand-in installer: run `make standin`"
         );
         let mut child = Command::new(env!("CARGO_BIN_EXE_winimg"))
-            .args([
-                "--log-format",
-                "json",
-                "build",
-                "recipes/demo.toml",
-                "--output",
-            ])
+            .args(["--log-format", "json", "build", recipe, "--output"])
             .arg(output)
             .args(more)
             .env("WINIMG_CACHE_DIR", cache)
