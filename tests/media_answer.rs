@@ -545,7 +545,7 @@ the virtio-win medium has no driver viostore for Windows Server 2022
         say(&["viostor"], None),
         "\
 there is nothing to take the driver viostor from
-  cure: add [media.virtio] to the recipe, or put the driver into drivers/viostor/"
+  cure: add [media.virtio] to the recipe, or put the driver into drivers/viostor/ beside the recipe"
     );
     assert_eq!(
         say(&["..\\x"], Some(&virtio)),
@@ -624,10 +624,12 @@ fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish
         },
         SetupWish {
             answer_file: None,
+            lint_is_advice: false,
             computer_name: "WINIMG-BUILD".into(),
             timeout: Duration::from_secs(3600),
             still_limit: Duration::from_secs(600),
             drivers: vec!["viostor".into(), "vioserial".into()],
+            own_drivers: None,
         },
     )
 }
