@@ -122,6 +122,11 @@ pub fn redact(url: &str) -> String {
     let queried = url.contains('?');
     let shown = match Url::parse(url) {
         Ok(mut parsed) if parsed.has_host() => {
+            let bare = parsed.username().is_empty() && parsed.password().is_none();
+            if bare && !queried && parsed.fragment().is_none() {
+                // As it was written.
+                return url.to_string();
+            }
             parsed.set_query(None);
             parsed.set_fragment(None);
             // Both fail only for URLs without a host.

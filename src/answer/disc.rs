@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::diag::most_alike;
 use crate::error::{Error, Kind, Result};
 use crate::iso::{Source, Tree};
+use crate::recipe::is_driver_name;
 use crate::text::{Secret, crlf};
 use crate::udf::{FileSystem, Medium};
 use crate::wim::Release;
@@ -46,11 +47,7 @@ pub fn disc(
         );
     }
     for name in &facts.drivers {
-        if name.is_empty()
-            || !name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-        {
+        if !is_driver_name(name) {
             return Err(Error::new(
                 Kind::Recipe,
                 format!("\"{name}\" is no driver folder: only letters, digits, - and _"),
@@ -135,7 +132,7 @@ fn virtio_files(
             format!("there is nothing to take the driver {name} from"),
         )
         .cure(format!(
-            "add [media.virtio] to the recipe, or put the driver into drivers/{name}/"
+            "add [media.virtio] to the recipe, or put the driver into drivers/{name}/ beside the recipe"
         )));
     };
     let folder = format!("{name}/{}/amd64", release.virtio_folder());

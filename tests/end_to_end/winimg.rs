@@ -1,7 +1,7 @@
 //! Runs the program as a user does, and reads its events while it runs.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -18,7 +18,6 @@ pub struct Build {
     pub child: Child,
     events: Receiver<String>,
     pub said: Vec<String>,
-    pub output: PathBuf,
 }
 
 impl Build {
@@ -53,7 +52,6 @@ impl Build {
             child,
             events,
             said: Vec::new(),
-            output: output.to_path_buf(),
         }
     }
 

@@ -33,6 +33,7 @@ pub struct LintFacts<'a> {
     pub release: Release,
     /// Whether the install medium is for evaluation.
     pub eval: bool,
+    /// Those of the medium; none while the medium is not known.
     pub images: &'a WimImages,
     /// An answer file on the install medium itself, which Setup could take instead.
     pub answer_file_on_medium: Option<&'a str>,
