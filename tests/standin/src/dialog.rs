@@ -85,6 +85,12 @@ pub fn invalid_product_key(why: impl Into<String>) -> Dialog {
     setup(text, why)
 }
 
+/// Not a dialog of Windows: the stand-in lacks what the file asks for and won't pretend.
+pub fn not_modelled(why: impl Into<String>) -> Dialog {
+    let text = "The answer file uses a setting that this stand-in can't carry out. Windows might.";
+    Dialog { title: "winimg stand-in", text: text.to_owned(), why: why.into() }
+}
+
 /// A page of the out-of-box experience.
 pub fn welcome_page(text: &str, why: impl Into<String>) -> Dialog {
     Dialog { title: "Windows Server", text: text.to_owned(), why: why.into() }

@@ -53,6 +53,7 @@ pub fn find(system: &System, pass: Pass, log: &Log) -> Result<Option<Answer>, Di
     };
     log.info(&format!("UnattendSearchExplicitPath: Found usable unattend file for pass [{pass}] at [{}].", answer.path));
     schema::check(&answer, pass).map_err(|why| dialog::unknown_setting(&answer.path, pass.name(), why))?;
+    schema::not_modelled(&answer, pass).map_err(dialog::not_modelled)?;
     Ok(Some(answer))
 }
 

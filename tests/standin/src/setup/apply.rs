@@ -12,7 +12,7 @@ use crate::disk;
 use crate::layout::{Format, Layout, Partition, SECTOR};
 use crate::machine::devices::Device;
 use crate::machine::{Firmware, drivers, drives, sys};
-use crate::windows::{Config, Windows};
+use crate::windows::{Config, Data, Windows};
 
 /// The disk that is installed to.
 pub struct Target {
@@ -129,7 +129,8 @@ fn offline_servicing(setup: &mut Setup, answer: &Answer, target: &Target) -> Res
     }
     crate::answer::schema::check(answer, Pass::OfflineServicing)
         .map_err(|why| dialog::unknown_setting(&answer.path, Pass::OfflineServicing.name(), why))?;
-    if infs.is_empty() {
+    let lua = answer.component(Pass::OfflineServicing, "LUA-Settings").filter(|found| found.get("EnableLUA").is_some());
+    if infs.is_empty() && lua.is_none() {
         return Ok(());
     }
     let letters = setup.drives.iter().map(|drive| (drive.letter, drive.root.clone())).collect();
@@ -138,6 +139,11 @@ fn offline_servicing(setup: &mut Setup, answer: &Answer, target: &Target) -> Res
     // A boot-critical driver is set up even without its device: the installed system may be started from one.
     let critical = setup.packages.iter().filter(|package| package.boot_critical()).flat_map(|package| package.hardware.clone());
     windows.set_devices(drivers::devices().into_iter().chain(critical).collect());
+    if let Some(lua) = lua {
+        let key = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Policies\System";
+        let on = Data::Dword(u32::from(lua.is_true("EnableLUA")));
+        windows.set_value(key, "EnableLUA", on).map_err(dialog::cannot_install)?;
+    }
     infs.sort();
     infs.dedup();
     for inf in infs {
