@@ -12,7 +12,11 @@ pub struct Dialog {
 }
 
 fn setup(text: impl Into<String>, why: impl Into<String>) -> Dialog {
-    Dialog { title: "Windows Setup", text: text.into(), why: why.into() }
+    Dialog {
+        title: "Windows Setup",
+        text: text.into(),
+        why: why.into(),
+    }
 }
 
 /// The file is not XML, or not an answer file.
@@ -34,11 +38,17 @@ pub fn unknown_setting(path: &str, pass: &str, why: impl Into<String>) -> Dialog
 
 /// `setting` is the element's name, such as `DiskConfiguration`.
 pub fn cannot_apply(setting: &str, why: impl Into<String>) -> Dialog {
-    setup(format!("Windows could not apply the unattend answer file's <{setting}> setting."), why)
+    setup(
+        format!("Windows could not apply the unattend answer file's <{setting}> setting."),
+        why,
+    )
 }
 
 pub fn cannot_read_key(why: impl Into<String>) -> Dialog {
-    setup("Windows cannot read the <ProductKey> setting from the unattend answer file.", why)
+    setup(
+        "Windows cannot read the <ProductKey> setting from the unattend answer file.",
+        why,
+    )
 }
 
 pub fn no_system_partition(why: impl Into<String>) -> Dialog {
@@ -49,12 +59,20 @@ pub fn no_system_partition(why: impl Into<String>) -> Dialog {
 
 pub fn quit() -> Dialog {
     let why = "Enter or Escape was pressed while Setup was at work; Enter goes back to it";
-    Dialog { title: "Install Windows", text: "Are you sure you want to quit?".to_owned(), why: why.to_owned() }
+    Dialog {
+        title: "Install Windows",
+        text: "Are you sure you want to quit?".to_owned(),
+        why: why.to_owned(),
+    }
 }
 
 pub fn media_driver(why: impl Into<String>) -> Dialog {
     let text = "A media driver your computer needs is missing. This could be a DVD, USB or hard disk driver.";
-    Dialog { title: "Install Windows", text: text.to_owned(), why: why.into() }
+    Dialog {
+        title: "Install Windows",
+        text: text.to_owned(),
+        why: why.into(),
+    }
 }
 
 pub fn cannot_install(why: impl Into<String>) -> Dialog {
@@ -65,18 +83,30 @@ pub fn cannot_install(why: impl Into<String>) -> Dialog {
 
 /// A page of the interactive Setup that the answer file did not answer.
 pub fn page(text: impl Into<String>, why: impl Into<String>) -> Dialog {
-    Dialog { title: "Install Windows", text: text.into(), why: why.into() }
+    Dialog {
+        title: "Install Windows",
+        text: text.into(),
+        why: why.into(),
+    }
 }
 
 pub fn could_not_configure(why: impl Into<String>) -> Dialog {
     let text = "Windows could not finish configuring the system. To attempt to resume configuration, restart the computer.";
-    Dialog { title: "Install Windows", text: text.to_owned(), why: why.into() }
+    Dialog {
+        title: "Install Windows",
+        text: text.to_owned(),
+        why: why.into(),
+    }
 }
 
 pub fn restarted_unexpectedly(why: impl Into<String>) -> Dialog {
     let text = "The computer restarted unexpectedly or encountered an unexpected error. Windows installation cannot proceed. \
                 To install Windows, click \"OK\" to restart the computer, and then restart the installation.";
-    Dialog { title: "Install Windows", text: text.to_owned(), why: why.into() }
+    Dialog {
+        title: "Install Windows",
+        text: text.to_owned(),
+        why: why.into(),
+    }
 }
 
 pub fn invalid_product_key(why: impl Into<String>) -> Dialog {
@@ -88,20 +118,30 @@ pub fn invalid_product_key(why: impl Into<String>) -> Dialog {
 /// Not a dialog of Windows: the stand-in lacks what the file asks for and won't pretend.
 pub fn not_modelled(why: impl Into<String>) -> Dialog {
     let text = "The answer file uses a setting that this stand-in can't carry out. Windows might.";
-    Dialog { title: "winimg stand-in", text: text.to_owned(), why: why.into() }
+    Dialog {
+        title: "winimg stand-in",
+        text: text.to_owned(),
+        why: why.into(),
+    }
 }
 
 /// A page of the out-of-box experience.
 pub fn welcome_page(text: &str, why: impl Into<String>) -> Dialog {
-    Dialog { title: "Windows Server", text: text.to_owned(), why: why.into() }
+    Dialog {
+        title: "Windows Server",
+        text: text.to_owned(),
+        why: why.into(),
+    }
 }
 
 /// A bug check.
 pub fn stop_code(code: &str, why: impl Into<String>) -> Dialog {
-    let text = format!(
-        "Your device ran into a problem and needs to restart.\n\nStop code: {code}"
-    );
-    Dialog { title: ":(", text, why: why.into() }
+    let text = format!("Your device ran into a problem and needs to restart.\n\nStop code: {code}");
+    Dialog {
+        title: ":(",
+        text,
+        why: why.into(),
+    }
 }
 
 /// Settings of a pass that exist but can't be carried out.
@@ -111,5 +151,9 @@ pub fn not_applicable(path: &str, pass: &str, component: &str, why: impl Into<St
          the answer file cannot be applied. The error was detected while processing settings for component \
          [Microsoft-Windows-{component}]."
     );
-    Dialog { title: "Install Windows", text, why: why.into() }
+    Dialog {
+        title: "Install Windows",
+        text,
+        why: why.into(),
+    }
 }

@@ -32,7 +32,13 @@ pub fn guid(text: &str) -> Option<[u8; 16]> {
 
 pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 })
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            if crc & 1 == 1 {
+                crc >> 1 ^ 0xEDB8_8320
+            } else {
+                crc >> 1
+            }
+        })
     })
 }
 
@@ -50,11 +56,21 @@ pub fn write_gpt(disk: &impl FileExt, bytes: u64, layout: &Layout, ids: &[[u8; 1
         sector[..8].copy_from_slice(b"EFI PART");
         sector[8..12].copy_from_slice(&0x0001_0000u32.to_le_bytes());
         sector[12..16].copy_from_slice(&92u32.to_le_bytes());
-        for (at, number) in [(24, here), (32, other), (40, 2 + table_sectors), (48, last - table_sectors - 1), (72, table_at)] {
+        for (at, number) in [
+            (24, here),
+            (32, other),
+            (40, 2 + table_sectors),
+            (48, last - table_sectors - 1),
+            (72, table_at),
+        ] {
             sector[at..at + 8].copy_from_slice(&number.to_le_bytes());
         }
         sector[56..72].copy_from_slice(&ids[0]);
-        for (at, number) in [(80, ENTRIES as u32), (84, ENTRY as u32), (88, crc32(&table))] {
+        for (at, number) in [
+            (80, ENTRIES as u32),
+            (84, ENTRY as u32),
+            (88, crc32(&table)),
+        ] {
             sector[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
         let crc = crc32(&sector[..92]);
@@ -78,12 +94,18 @@ fn gpt_entry(partition: &Partition, id: &[u8; 16]) -> [u8; ENTRY] {
         Kind::Msr => (MSR, "Microsoft reserved partition"),
         Kind::Primary => (BASIC, "Basic data partition"),
     };
-    let kind = partition.type_id.as_deref().and_then(guid).or_else(|| guid(kind)).unwrap_or_default();
+    let kind = partition
+        .type_id
+        .as_deref()
+        .and_then(guid)
+        .or_else(|| guid(kind))
+        .unwrap_or_default();
     let mut entry = [0; ENTRY];
     entry[..16].copy_from_slice(&kind);
     entry[16..32].copy_from_slice(id);
     entry[32..40].copy_from_slice(&(partition.start / SECTOR).to_le_bytes());
-    entry[40..48].copy_from_slice(&((partition.start + partition.length) / SECTOR - 1).to_le_bytes());
+    entry[40..48]
+        .copy_from_slice(&((partition.start + partition.length) / SECTOR - 1).to_le_bytes());
     for (slot, unit) in entry[56..].chunks_exact_mut(2).zip(name.encode_utf16()) {
         slot.copy_from_slice(&unit.to_le_bytes());
     }
@@ -113,9 +135,17 @@ pub fn write_mbr(disk: &impl FileExt, layout: &Layout, boot: &[u8], signature: u
             Some(Format::Fat32) => 0x0C,
             _ => 0x07,
         };
-        let typed = partition.type_id.as_deref().and_then(|text| u8::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+        let typed = partition
+            .type_id
+            .as_deref()
+            .and_then(|text| u8::from_str_radix(text.trim_start_matches("0x"), 16).ok());
         let start = (partition.start / SECTOR) as u32;
-        sector.write_all(&mbr_entry(partition.active, typed.unwrap_or(own), start, (partition.length / SECTOR) as u32))?;
+        sector.write_all(&mbr_entry(
+            partition.active,
+            typed.unwrap_or(own),
+            start,
+            (partition.length / SECTOR) as u32,
+        ))?;
     }
     sector.resize(510, 0);
     sector.write_all(&[0x55, 0xAA])?;
@@ -140,7 +170,10 @@ mod tests {
 
     #[test]
     fn guids_lie_mixed_endian() {
-        assert_eq!(guid("{C12A7328-F81F-11D2-BA4B-00A0C93EC93B}").map(|b| b[..4].to_vec()), Some(vec![0x28, 0x73, 0x2A, 0xC1]));
+        assert_eq!(
+            guid("{C12A7328-F81F-11D2-BA4B-00A0C93EC93B}").map(|b| b[..4].to_vec()),
+            Some(vec![0x28, 0x73, 0x2A, 0xC1])
+        );
         assert_eq!(guid("C12A7328"), None);
     }
 }

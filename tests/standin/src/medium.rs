@@ -29,13 +29,22 @@ pub struct Medium {
 /// Reads the medium whose root is `root`.
 pub fn read(root: &Path) -> Result<Medium, String> {
     let channel = std::fs::read_to_string(root.join("sources/EI.CFG")).unwrap_or_default();
-    let languages = std::fs::read_to_string(root.join("sources/lang.ini")).map_err(|e| format!("sources/lang.ini: {e}"))?;
-    let xml = wim_xml(&root.join("sources/install.wim")).map_err(|e| format!("sources/install.wim: {e}"))?;
+    let languages = std::fs::read_to_string(root.join("sources/lang.ini"))
+        .map_err(|e| format!("sources/lang.ini: {e}"))?;
+    let xml = wim_xml(&root.join("sources/install.wim"))
+        .map_err(|e| format!("sources/install.wim: {e}"))?;
     let (build, images) = read_images(&xml)?;
     let evaluation = section(&channel, "Channel").any(|line| line.eq_ignore_ascii_case("eval"));
     let languages = section(&languages, "Available UI Languages");
-    let languages = languages.filter_map(|line| Some(line.split('=').next()?.trim().to_owned())).collect();
-    Ok(Medium { build, evaluation, languages, images })
+    let languages = languages
+        .filter_map(|line| Some(line.split('=').next()?.trim().to_owned()))
+        .collect();
+    Ok(Medium {
+        build,
+        evaluation,
+        languages,
+        images,
+    })
 }
 
 fn section<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
@@ -64,7 +73,10 @@ fn wim_xml(path: &Path) -> io::Result<String> {
     }
     let mut bytes = vec![0; size as usize];
     file.read_exact_at(&mut bytes, field(80))?;
-    let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+    let units: Vec<u16> = bytes
+        .chunks_exact(2)
+        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+        .collect();
     let text = String::from_utf16(&units).map_err(io::Error::other)?;
     Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
@@ -72,14 +84,28 @@ fn wim_xml(path: &Path) -> io::Result<String> {
 fn read_images(xml: &str) -> Result<(u32, Vec<Image>), String> {
     let tree = roxmltree::Document::parse(xml).map_err(|e| format!("XML data: {e}"))?;
     let text = |node: roxmltree::Node<'_, '_>, path: &str| {
-        let found = path.split('/').try_fold(node, |at, name| at.children().find(|child| child.has_tag_name(name)));
-        found.and_then(|found| found.text()).unwrap_or_default().to_owned()
+        let found = path.split('/').try_fold(node, |at, name| {
+            at.children().find(|child| child.has_tag_name(name))
+        });
+        found
+            .and_then(|found| found.text())
+            .unwrap_or_default()
+            .to_owned()
     };
     let mut images = Vec::new();
     let mut build = 0;
-    for node in tree.root_element().children().filter(|node| node.has_tag_name("IMAGE")) {
-        let index = node.attribute("INDEX").and_then(|index| index.parse().ok()).ok_or("an image has no INDEX")?;
-        build = text(node, "WINDOWS/VERSION/BUILD").parse().map_err(|_| "an image has no build".to_owned())?;
+    for node in tree
+        .root_element()
+        .children()
+        .filter(|node| node.has_tag_name("IMAGE"))
+    {
+        let index = node
+            .attribute("INDEX")
+            .and_then(|index| index.parse().ok())
+            .ok_or("an image has no INDEX")?;
+        build = text(node, "WINDOWS/VERSION/BUILD")
+            .parse()
+            .map_err(|_| "an image has no build".to_owned())?;
         images.push(Image {
             index,
             name: text(node, "NAME"),
@@ -88,7 +114,11 @@ fn read_images(xml: &str) -> Result<(u32, Vec<Image>), String> {
             edition_id: text(node, "WINDOWS/EDITIONID"),
         });
     }
-    if images.is_empty() { Err("no images".to_owned()) } else { Ok((build, images)) }
+    if images.is_empty() {
+        Err("no images".to_owned())
+    } else {
+        Ok((build, images))
+    }
 }
 
 #[cfg(test)]

@@ -76,7 +76,9 @@ pub struct Element {
 
 impl Element {
     pub fn get(&self, path: &str) -> Option<&Element> {
-        path.split('/').try_fold(self, |at, name| at.children.iter().find(|child| child.name == name))
+        path.split('/').try_fold(self, |at, name| {
+            at.children.iter().find(|child| child.name == name)
+        })
     }
 
     pub fn text(&self, path: &str) -> Option<&str> {
@@ -88,13 +90,23 @@ impl Element {
     }
 
     pub fn is_true(&self, path: &str) -> bool {
-        self.text(path).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+        self.text(path)
+            .is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
 
     /// All children of the element at `path` (empty: of this one) that are called `name`.
-    pub fn all<'a>(&'a self, path: &str, name: &'a str) -> impl Iterator<Item = &'a Element> + use<'a> {
-        let at = if path.is_empty() { Some(self) } else { self.get(path) };
-        at.into_iter().flat_map(move |at| at.children.iter().filter(move |child| child.name == name))
+    pub fn all<'a>(
+        &'a self,
+        path: &str,
+        name: &'a str,
+    ) -> impl Iterator<Item = &'a Element> + use<'a> {
+        let at = if path.is_empty() {
+            Some(self)
+        } else {
+            self.get(path)
+        };
+        at.into_iter()
+            .flat_map(move |at| at.children.iter().filter(move |child| child.name == name))
     }
 }
 
@@ -124,56 +136,89 @@ impl Answer {
             return Err(format!("byte {at} is not ASCII"));
         }
         let source = String::from_utf8(bytes.to_vec()).map_err(|e| e.to_string())?;
-        let tree = roxmltree::Document::parse(&source).map_err(|e| format!("not well-formed: {e}"))?;
+        let tree =
+            roxmltree::Document::parse(&source).map_err(|e| format!("not well-formed: {e}"))?;
         let root = tree.root_element();
         if root.tag_name().name() != "unattend" || root.tag_name().namespace() != Some(NAMESPACE) {
-            return Err(format!("the root element is not <unattend xmlns=\"{NAMESPACE}\">"));
+            return Err(format!(
+                "the root element is not <unattend xmlns=\"{NAMESPACE}\">"
+            ));
         }
         let mut settings = Vec::new();
         for node in root.children().filter(roxmltree::Node::is_element) {
             match (node.tag_name().namespace(), node.tag_name().name()) {
                 (Some(NAMESPACE), "settings") => settings.push(read_settings(node)?),
-                (Some(NAMESPACE) | None, name) => return Err(at(node, &format!("<{name}> below <unattend>"))),
+                (Some(NAMESPACE) | None, name) => {
+                    return Err(at(node, &format!("<{name}> below <unattend>")));
+                }
                 _ => {} // foreign namespaces are allowed here (offline image hints, tools' own notes)
             }
         }
         let path = path.to_owned();
-        Ok(Answer { path, settings, source: source.clone() })
+        Ok(Answer {
+            path,
+            settings,
+            source: source.clone(),
+        })
     }
 
     /// Whether this file holds settings for `pass` that have not run yet.
     pub fn has(&self, pass: Pass) -> bool {
-        self.settings.iter().any(|settings| settings.pass == pass && !settings.processed && !settings.components.is_empty())
+        self.settings.iter().any(|settings| {
+            settings.pass == pass && !settings.processed && !settings.components.is_empty()
+        })
     }
 
     pub fn components(&self, pass: Pass) -> impl Iterator<Item = &Element> {
-        self.settings.iter().filter(move |s| s.pass == pass && !s.processed).flat_map(|s| s.components.iter())
+        self.settings
+            .iter()
+            .filter(move |s| s.pass == pass && !s.processed)
+            .flat_map(|s| s.components.iter())
     }
 
     /// The component `name` of `pass`, its prefix `Microsoft-Windows-` left out.
     pub fn component(&self, pass: Pass, name: &str) -> Option<&Element> {
-        self.components(pass).find(|held| held.name.strip_prefix("Microsoft-Windows-").unwrap_or(&held.name) == name)
+        self.components(pass).find(|held| {
+            held.name
+                .strip_prefix("Microsoft-Windows-")
+                .unwrap_or(&held.name)
+                == name
+        })
     }
 }
 
 fn at(node: roxmltree::Node<'_, '_>, what: &str) -> String {
-    format!("line {}: {what}", node.document().text_pos_at(node.range().start).row)
+    format!(
+        "line {}: {what}",
+        node.document().text_pos_at(node.range().start).row
+    )
 }
 
 fn read_settings(node: roxmltree::Node<'_, '_>) -> Result<Settings, String> {
-    let name = node.attribute("pass").ok_or_else(|| at(node, "<settings> without pass"))?;
+    let name = node
+        .attribute("pass")
+        .ok_or_else(|| at(node, "<settings> without pass"))?;
     let pass = Pass::named(name).ok_or_else(|| at(node, &format!("unknown pass {name:?}")))?;
     let mut components: Vec<Element> = Vec::new();
     for child in node.children().filter(roxmltree::Node::is_element) {
-        if child.tag_name().name() != "component" || child.tag_name().namespace() != Some(NAMESPACE) {
-            return Err(at(child, &format!("<{}> below <settings>", child.tag_name().name())));
+        if child.tag_name().name() != "component" || child.tag_name().namespace() != Some(NAMESPACE)
+        {
+            return Err(at(
+                child,
+                &format!("<{}> below <settings>", child.tag_name().name()),
+            ));
         }
-        let name = child.attribute("name").ok_or_else(|| at(child, "<component> without name"))?;
+        let name = child
+            .attribute("name")
+            .ok_or_else(|| at(child, "<component> without name"))?;
         for (attribute, wanted) in IDENTITY {
             let found = child.attribute(attribute);
             if !found.is_some_and(|found| found.eq_ignore_ascii_case(wanted)) {
                 let found = found.unwrap_or("missing");
-                return Err(at(child, &format!("{name}: {attribute} is {found}, not {wanted}")));
+                return Err(at(
+                    child,
+                    &format!("{name}: {attribute} is {found}, not {wanted}"),
+                ));
             }
         }
         if components.iter().any(|other| other.name == name) {
@@ -184,24 +229,47 @@ fn read_settings(node: roxmltree::Node<'_, '_>) -> Result<Settings, String> {
         components.push(element);
     }
     let processed = node.attribute("wasPassProcessed") == Some("true");
-    Ok(Settings { pass, processed, components })
+    Ok(Settings {
+        pass,
+        processed,
+        components,
+    })
 }
 
 fn read_element(node: roxmltree::Node<'_, '_>) -> Result<Element, String> {
     let mut children = Vec::new();
     for child in node.children().filter(roxmltree::Node::is_element) {
         if child.tag_name().namespace() != Some(NAMESPACE) {
-            return Err(at(child, &format!("<{}> is not in the unattend namespace", child.tag_name().name())));
+            return Err(at(
+                child,
+                &format!(
+                    "<{}> is not in the unattend namespace",
+                    child.tag_name().name()
+                ),
+            ));
         }
         children.push(read_element(child)?);
     }
-    let text: String = node.children().filter_map(|child| if child.is_text() { child.text() } else { None }).collect();
+    let text: String = node
+        .children()
+        .filter_map(|child| if child.is_text() { child.text() } else { None })
+        .collect();
     if !children.is_empty() && !text.trim().is_empty() {
-        return Err(at(node, &format!("<{}> holds text between its elements", node.tag_name().name())));
+        return Err(at(
+            node,
+            &format!(
+                "<{}> holds text between its elements",
+                node.tag_name().name()
+            ),
+        ));
     }
     Ok(Element {
         name: node.tag_name().name().to_owned(),
-        text: if children.is_empty() { text.trim().to_owned() } else { String::new() },
+        text: if children.is_empty() {
+            text.trim().to_owned()
+        } else {
+            String::new()
+        },
         action: node.attribute((WCM, "action")).map(str::to_owned),
         key: node.attribute((WCM, "keyValue")).map(str::to_owned),
         line: node.document().text_pos_at(node.range().start).row,
@@ -213,19 +281,37 @@ fn read_element(node: roxmltree::Node<'_, '_>) -> Result<Element, String> {
 pub fn cached(source: &str, done: &[Pass]) -> Result<String, String> {
     let tree = roxmltree::Document::parse(source).map_err(|e| e.to_string())?;
     let mut edits: Vec<(usize, usize, String)> = Vec::new();
-    for settings in tree.root_element().children().filter(|node| node.has_tag_name((NAMESPACE, "settings"))) {
-        if !settings.attribute("pass").and_then(Pass::named).is_some_and(|pass| done.contains(&pass)) {
+    for settings in tree
+        .root_element()
+        .children()
+        .filter(|node| node.has_tag_name((NAMESPACE, "settings")))
+    {
+        if !settings
+            .attribute("pass")
+            .and_then(Pass::named)
+            .is_some_and(|pass| done.contains(&pass))
+        {
             continue;
         }
         if settings.attribute("wasPassProcessed").is_none() {
             let name_end = settings.range().start + "<settings".len();
             edits.push((name_end, name_end, " wasPassProcessed=\"true\"".to_owned()));
         }
-        for password in settings.descendants().filter(|node| node.tag_name().name().ends_with("Password")) {
-            let held = password.children().find(|child| child.tag_name().name() == "Value").unwrap_or(password);
+        for password in settings
+            .descendants()
+            .filter(|node| node.tag_name().name().ends_with("Password"))
+        {
+            let held = password
+                .children()
+                .find(|child| child.tag_name().name() == "Value")
+                .unwrap_or(password);
             for text in held.children().filter(roxmltree::Node::is_text) {
                 if held != password || !password.children().any(|child| child.is_element()) {
-                    edits.push((text.range().start, text.range().end, "*SENSITIVE*DATA*DELETED*".to_owned()));
+                    edits.push((
+                        text.range().start,
+                        text.range().end,
+                        "*SENSITIVE*DATA*DELETED*".to_owned(),
+                    ));
                 }
             }
         }

@@ -34,30 +34,57 @@ const PASS: Pass = Pass::WindowsPe;
 pub fn start<'a>(answer: Option<&'a Answer>, medium: &Medium) -> Result<&'a Answer, Dialog> {
     let page = "Language to install:  English (United States)\nTime and currency format:  \nKeyboard or input method:  ";
     let Some(answer) = answer else {
-        return Err(dialog::page(page, "no answer file with settings for pass windowsPE was found"));
+        return Err(dialog::page(
+            page,
+            "no answer file with settings for pass windowsPE was found",
+        ));
     };
-    schema::check(answer, PASS).map_err(|why| dialog::unknown_setting(&answer.path, PASS.name(), why))?;
+    schema::check(answer, PASS)
+        .map_err(|why| dialog::unknown_setting(&answer.path, PASS.name(), why))?;
     schema::not_modelled(answer, PASS).map_err(dialog::not_modelled)?;
     let international = answer.component(PASS, "International-Core-WinPE");
     let language = international.and_then(|component| component.text("SetupUILanguage/UILanguage"));
     let Some(language) = language else {
         return Err(dialog::page(page, "SetupUILanguage/UILanguage is missing"));
     };
-    if !medium.languages.iter().any(|held| held.eq_ignore_ascii_case(language)) {
-        return Err(dialog::page(page, format!("language {language} is not on the medium ({})", medium.languages.join(", "))));
+    if !medium
+        .languages
+        .iter()
+        .any(|held| held.eq_ignore_ascii_case(language))
+    {
+        return Err(dialog::page(
+            page,
+            format!(
+                "language {language} is not on the medium ({})",
+                medium.languages.join(", ")
+            ),
+        ));
     }
     Ok(answer)
 }
 
 /// The paths Setup searches for drivers, in the order of the file.
 pub fn driver_paths(answer: &Answer, pass: Pass) -> Vec<&str> {
-    let name = if pass == Pass::WindowsPe { "PnpCustomizationsWinPE" } else { "PnpCustomizationsNonWinPE" };
+    let name = if pass == Pass::WindowsPe {
+        "PnpCustomizationsWinPE"
+    } else {
+        "PnpCustomizationsNonWinPE"
+    };
     let component = answer.component(pass, name);
-    component.into_iter().flat_map(|held| held.all("DriverPaths", "PathAndCredentials")).filter_map(|item| item.text("Path")).collect()
+    component
+        .into_iter()
+        .flat_map(|held| held.all("DriverPaths", "PathAndCredentials"))
+        .filter_map(|item| item.text("Path"))
+        .collect()
 }
 
 /// The installation that `answer` asks for on these disks.
-pub fn install(answer: &Answer, medium: &Medium, firmware: Firmware, disks: &[DiskFacts]) -> Result<Install, Dialog> {
+pub fn install(
+    answer: &Answer,
+    medium: &Medium,
+    firmware: Firmware,
+    disks: &[DiskFacts],
+) -> Result<Install, Dialog> {
     let empty = Element::default();
     let setup = answer.component(PASS, "Setup").unwrap_or(&empty);
     let key = read_key(setup, medium)?;
@@ -65,17 +92,26 @@ pub fn install(answer: &Answer, medium: &Medium, firmware: Firmware, disks: &[Di
     if let Some(key) = key
         && !product_key::fits(key, medium.build, &image.edition_id)
     {
-        return Err(dialog::cannot_read_key(format!("the key is not one of {} build {}", image.edition_id, medium.build)));
+        return Err(dialog::cannot_read_key(format!(
+            "the key is not one of {} build {}",
+            image.edition_id, medium.build
+        )));
     }
     if !setup.is_true("UserData/AcceptEula") {
         let text = "Applicable notices and license terms\n\n[ ] I accept the license terms";
         return Err(dialog::page(text, "UserData/AcceptEula is not true"));
     }
-    let configuration = setup.get("DiskConfiguration").filter(|found| found.all("", "Disk").next().is_some());
+    let configuration = setup
+        .get("DiskConfiguration")
+        .filter(|found| found.all("", "Disk").next().is_some());
     let Some(configuration) = configuration else {
-        return Err(dialog::page("Where do you want to install Windows?", "DiskConfiguration names no disk"));
+        return Err(dialog::page(
+            "Where do you want to install Windows?",
+            "DiskConfiguration names no disk",
+        ));
     };
-    let layouts = layout::plan(configuration, disks, firmware).map_err(|why| dialog::cannot_apply("DiskConfiguration", why))?;
+    let layouts = layout::plan(configuration, disks, firmware)
+        .map_err(|why| dialog::cannot_apply("DiskConfiguration", why))?;
     target(setup, layouts, image.index)
 }
 
@@ -83,19 +119,35 @@ fn read_key<'a>(setup: &'a Element, medium: &Medium) -> Result<Option<&'a str>, 
     let key = setup.text("UserData/ProductKey/Key");
     match key {
         None if medium.evaluation => Ok(None),
-        None => Err(dialog::page("Enter the product key to activate Windows", "retail medium and no UserData/ProductKey/Key")),
+        None => Err(dialog::page(
+            "Enter the product key to activate Windows",
+            "retail medium and no UserData/ProductKey/Key",
+        )),
         Some("") => Err(dialog::cannot_read_key("<Key> is empty")),
-        Some(key) if !product_key::well_formed(key) => Err(dialog::cannot_read_key("<Key> is not five groups of five")),
-        Some(_) if medium.evaluation => Err(dialog::cannot_read_key("evaluation medium takes no key")),
+        Some(key) if !product_key::well_formed(key) => {
+            Err(dialog::cannot_read_key("<Key> is not five groups of five"))
+        }
+        Some(_) if medium.evaluation => {
+            Err(dialog::cannot_read_key("evaluation medium takes no key"))
+        }
         Some(key) => Ok(Some(key)),
     }
 }
 
 fn choose_image<'a>(setup: &Element, medium: &'a Medium) -> Result<&'a Image, Dialog> {
-    let names: Vec<&str> = medium.images.iter().map(|image| image.display_name.as_str()).collect();
-    let text = format!("Select the operating system you want to install\n\n{}", names.join("\n"));
+    let names: Vec<&str> = medium
+        .images
+        .iter()
+        .map(|image| image.display_name.as_str())
+        .collect();
+    let text = format!(
+        "Select the operating system you want to install\n\n{}",
+        names.join("\n")
+    );
     let page = |why: String| dialog::page(text.clone(), why);
-    let items: Vec<&Element> = setup.all("ImageInstall/OSImage/InstallFrom", "MetaData").collect();
+    let items: Vec<&Element> = setup
+        .all("ImageInstall/OSImage/InstallFrom", "MetaData")
+        .collect();
     if items.is_empty() {
         return Err(page("no InstallFrom/MetaData names an image".to_owned()));
     }
@@ -111,9 +163,12 @@ fn choose_image<'a>(setup: &Element, medium: &'a Medium) -> Result<&'a Image, Di
             _ => false,
         };
         let image = medium.images.iter().find(matches);
-        let image = image.ok_or_else(|| page(format!("no image of install.wim has {key} = {value:?}")))?;
+        let image =
+            image.ok_or_else(|| page(format!("no image of install.wim has {key} = {value:?}")))?;
         if found.is_some_and(|other: &Image| other.index != image.index) {
-            return Err(page("the MetaData entries name different images".to_owned()));
+            return Err(page(
+                "the MetaData entries name different images".to_owned(),
+            ));
         }
         found = Some(image);
     }
@@ -127,15 +182,33 @@ fn target(setup: &Element, layouts: Vec<Layout>, image: u32) -> Result<Install, 
     let wanted = os.and_then(|os| os.get("InstallTo"));
     let installable = |layout: &Layout, id: u64| {
         let fits = |held: &&layout::Partition| {
-            held.kind == Kind::Primary && held.format == Some(Format::Ntfs) && held.length >= LEAST_TARGET
+            held.kind == Kind::Primary
+                && held.format == Some(Format::Ntfs)
+                && held.length >= LEAST_TARGET
         };
-        layout.partitions.iter().filter(|held| id == 0 || u64::from(held.number) == id).find(fits).map(|held| held.number)
+        layout
+            .partitions
+            .iter()
+            .filter(|held| id == 0 || u64::from(held.number) == id)
+            .find(fits)
+            .map(|held| held.number)
     };
     let (disk, partition) = match (wanted, available) {
-        (Some(_), true) => return Err(refuse("InstallTo and InstallToAvailablePartition exclude each other".to_owned())),
-        (None, false) => return Err(dialog::page("Where do you want to install Windows?", "no InstallTo")),
+        (Some(_), true) => {
+            return Err(refuse(
+                "InstallTo and InstallToAvailablePartition exclude each other".to_owned(),
+            ));
+        }
+        (None, false) => {
+            return Err(dialog::page(
+                "Where do you want to install Windows?",
+                "no InstallTo",
+            ));
+        }
         (None, true) => {
-            let first = layouts.iter().find_map(|layout| Some((layout.disk, installable(layout, 0)?)));
+            let first = layouts
+                .iter()
+                .find_map(|layout| Some((layout.disk, installable(layout, 0)?)));
             first.ok_or_else(|| refuse("no partition is large enough and NTFS".to_owned()))?
         }
         (Some(to), false) => {
@@ -143,7 +216,11 @@ fn target(setup: &Element, layouts: Vec<Layout>, image: u32) -> Result<Install, 
                 return Err(refuse("InstallTo needs DiskID and PartitionID".to_owned()));
             };
             let layout = layouts.iter().find(|layout| u64::from(layout.disk) == disk);
-            let layout = layout.ok_or_else(|| refuse(format!("InstallTo names disk {disk}, which is not configured")))?;
+            let layout = layout.ok_or_else(|| {
+                refuse(format!(
+                    "InstallTo names disk {disk}, which is not configured"
+                ))
+            })?;
             let number = installable(layout, id.max(1)).ok_or_else(|| {
                 refuse(format!("InstallTo names partition {id}, which is not a primary NTFS partition of 10 GiB or more"))
             })?;
@@ -151,7 +228,18 @@ fn target(setup: &Element, layouts: Vec<Layout>, image: u32) -> Result<Install, 
         }
     };
     // The firmware starts the first disk it can; Setup only writes boot files to the disk it installs to.
-    let layout = layouts.iter().find(|layout| layout.disk == disk).ok_or_else(|| refuse("no layout".to_owned()))?;
-    let system = layout::system_partition(layout).map_err(dialog::no_system_partition)?.number;
-    Ok(Install { disk, partition, system, image, layouts })
+    let layout = layouts
+        .iter()
+        .find(|layout| layout.disk == disk)
+        .ok_or_else(|| refuse("no layout".to_owned()))?;
+    let system = layout::system_partition(layout)
+        .map_err(dialog::no_system_partition)?
+        .number;
+    Ok(Install {
+        disk,
+        partition,
+        system,
+        image,
+        layouts,
+    })
 }

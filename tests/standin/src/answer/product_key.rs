@@ -14,11 +14,17 @@ const GVLK: [(u32, &str, &str); 6] = [
 
 pub fn well_formed(key: &str) -> bool {
     let groups: Vec<&str> = key.split('-').collect();
-    let group = |text: &&str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    let group = |text: &&str| {
+        text.len() == 5
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+    };
     groups.len() == 5 && groups.iter().all(group)
 }
 
 /// Whether `key` installs `edition` of `build`. An evaluation edition takes no key at all.
 pub fn fits(key: &str, build: u32, edition: &str) -> bool {
-    GVLK.iter().any(|(of, id, text)| *of == build && *id == edition && *text == key)
+    GVLK.iter()
+        .any(|(of, id, text)| *of == build && *id == edition && *text == key)
 }

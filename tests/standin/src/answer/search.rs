@@ -12,9 +12,13 @@ pub struct Candidate {
 }
 
 /// The first candidate with settings for `pass`. A candidate that is not valid stops the search with its path and why.
-pub fn choose(candidates: impl IntoIterator<Item = Candidate>, pass: Pass) -> Result<Option<Answer>, (String, String)> {
+pub fn choose(
+    candidates: impl IntoIterator<Item = Candidate>,
+    pass: Pass,
+) -> Result<Option<Answer>, (String, String)> {
     for candidate in candidates {
-        let answer = Answer::parse(&candidate.path, &candidate.bytes).map_err(|why| (candidate.path.clone(), why))?;
+        let answer = Answer::parse(&candidate.path, &candidate.bytes)
+            .map_err(|why| (candidate.path.clone(), why))?;
         if answer.has(pass) {
             return Ok(Some(answer));
         }

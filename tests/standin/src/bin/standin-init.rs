@@ -8,7 +8,13 @@ fn main() {
         machine::debug(&format!("panic: {panic}"));
     }));
     // A fault of the stand-in itself must not end process 1: the kernel would panic, and the screen would be lost.
-    let ended = std::panic::catch_unwind(|| if machine::asked("standin=os") { os::run() } else { setup::run() });
+    let ended = std::panic::catch_unwind(|| {
+        if machine::asked("standin=os") {
+            os::run()
+        } else {
+            setup::run()
+        }
+    });
     let Err(_) = ended;
     machine::screen::Screen::open().dialog(&winimg_standin::dialog::stop_code(
         "WINIMG_STAND_IN_FAULT",

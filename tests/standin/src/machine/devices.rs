@@ -27,7 +27,11 @@ impl Device {
 
     /// Device node of partition `number`.
     pub fn partition(&self, number: u32) -> String {
-        let between = if self.name.ends_with(|c: char| c.is_ascii_digit()) { "p" } else { "" };
+        let between = if self.name.ends_with(|c: char| c.is_ascii_digit()) {
+            "p"
+        } else {
+            ""
+        };
         format!("/dev/{}{between}{number}", self.name)
     }
 
@@ -64,16 +68,30 @@ fn natural(text: &str) -> Vec<(String, u64)> {
 }
 
 fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+    std::fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 fn block_devices(keep: impl Fn(&str) -> bool) -> Vec<Device> {
-    let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let entries = std::fs::read_dir("/sys/block")
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut devices: Vec<Device> = entries
-        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+        .map(|entry| {
+            (
+                entry.file_name().to_string_lossy().into_owned(),
+                entry.path(),
+            )
+        })
         .filter(|(name, _)| keep(name))
         .map(|(name, path)| Device {
-            bus: std::fs::canonicalize(&path).unwrap_or_default().to_string_lossy().into_owned(),
+            bus: std::fs::canonicalize(&path)
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
             bytes: read(&path.join("size")).parse::<u64>().unwrap_or(0) * SECTOR,
             removable: read(&path.join("removable")) == "1",
             name,
@@ -85,8 +103,15 @@ fn block_devices(keep: impl Fn(&str) -> bool) -> Vec<Device> {
 
 /// Disks in the order of their numbers.
 pub fn disks() -> Vec<Device> {
-    let is_disk = |name: &str| ["sd", "nvme", "vd"].iter().any(|start| name.starts_with(start));
-    block_devices(is_disk).into_iter().filter(|device| device.bytes > 0).collect()
+    let is_disk = |name: &str| {
+        ["sd", "nvme", "vd"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    block_devices(is_disk)
+        .into_iter()
+        .filter(|device| device.bytes > 0)
+        .collect()
 }
 
 /// CD drives in bus order.
@@ -96,9 +121,15 @@ pub fn cd_drives() -> Vec<Device> {
 
 pub fn facts(disk: &Device) -> DiskFacts {
     let mut sector = [0; 512];
-    let read = File::open(disk.node()).and_then(|file| file.read_exact_at(&mut sector, 0)).is_ok();
-    let partitioned = read && sector[510..] == [0x55, 0xAA] && sector[446..510].iter().any(|byte| *byte != 0);
-    DiskFacts { bytes: disk.bytes, partitioned }
+    let read = File::open(disk.node())
+        .and_then(|file| file.read_exact_at(&mut sector, 0))
+        .is_ok();
+    let partitioned =
+        read && sector[510..] == [0x55, 0xAA] && sector[446..510].iter().any(|byte| *byte != 0);
+    DiskFacts {
+        bytes: disk.bytes,
+        partitioned,
+    }
 }
 
 /// Waits until the set of drives has not changed for a while (drivers look for them on their own).
@@ -106,7 +137,10 @@ pub fn settle(at_least_one_cd: bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let mut last = (Vec::new(), Instant::now());
     loop {
-        let now: Vec<String> = block_devices(|_| true).into_iter().map(|device| device.bus).collect();
+        let now: Vec<String> = block_devices(|_| true)
+            .into_iter()
+            .map(|device| device.bus)
+            .collect();
         if now != last.0 {
             last = (now, Instant::now());
         }
@@ -121,14 +155,20 @@ pub fn settle(at_least_one_cd: bool) {
 
 /// Every SATA port that found a device has shown it.
 fn links_up() -> bool {
-    let waiting = std::fs::read_dir("/sys/class/ata_link").into_iter().flatten().flatten().any(|link| {
-        read(&link.path().join("sata_spd")).contains("Gbps") && {
-            // link N belongs to port N and host N-1.
-            let name = link.file_name().to_string_lossy().replace("link", "");
-            let device = read(Path::new(&format!("/sys/class/ata_device/dev{name}.0/class")));
-            device.is_empty() || device == "unknown"
-        }
-    });
+    let waiting = std::fs::read_dir("/sys/class/ata_link")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|link| {
+            read(&link.path().join("sata_spd")).contains("Gbps") && {
+                // link N belongs to port N and host N-1.
+                let name = link.file_name().to_string_lossy().replace("link", "");
+                let device = read(Path::new(&format!(
+                    "/sys/class/ata_device/dev{name}.0/class"
+                )));
+                device.is_empty() || device == "unknown"
+            }
+        });
     !waiting
 }
 
@@ -138,7 +178,12 @@ mod tests {
 
     #[test]
     fn names_of_partitions() {
-        let device = |name: &str| Device { name: name.into(), bus: String::new(), bytes: 0, removable: false };
+        let device = |name: &str| Device {
+            name: name.into(),
+            bus: String::new(),
+            bytes: 0,
+            removable: false,
+        };
         assert_eq!(device("sda").partition(3), "/dev/sda3");
         assert_eq!(device("nvme0n1").partition(3), "/dev/nvme0n1p3");
     }

@@ -47,10 +47,24 @@ fn mount_cd(node: &str, target: &Path) -> std::io::Result<()> {
 impl CdDrives {
     pub fn open() -> CdDrives {
         let open = |(index, device): (usize, Device)| {
-            let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(device.node()).ok()?;
-            Some(Slot { letter: cd_letter(index)?, file, device, mounted: None, held: false })
+            let file = File::options()
+                .read(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(device.node())
+                .ok()?;
+            Some(Slot {
+                letter: cd_letter(index)?,
+                file,
+                device,
+                mounted: None,
+                held: false,
+            })
         };
-        let slots = devices::cd_drives().into_iter().enumerate().filter_map(open).collect();
+        let slots = devices::cd_drives()
+            .into_iter()
+            .enumerate()
+            .filter_map(open)
+            .collect();
         let mut drives = CdDrives { slots, turn: 0 };
         drives.refresh();
         drives
@@ -73,7 +87,9 @@ impl CdDrives {
             self.turn += 1;
             if holds {
                 let target = PathBuf::from(format!("/mnt/{}{}", slot.letter, self.turn));
-                slot.mounted = mount_cd(&slot.device.node(), &target).is_ok().then_some(target);
+                slot.mounted = mount_cd(&slot.device.node(), &target)
+                    .is_ok()
+                    .then_some(target);
             }
         }
         self.turn += 1;
@@ -81,7 +97,13 @@ impl CdDrives {
     }
 
     pub fn list(&self) -> Vec<Drive> {
-        let drive = |slot: &Slot| Some(Drive { letter: slot.letter, root: slot.mounted.clone()?, writable: false });
+        let drive = |slot: &Slot| {
+            Some(Drive {
+                letter: slot.letter,
+                root: slot.mounted.clone()?,
+                writable: false,
+            })
+        };
         self.slots.iter().filter_map(drive).collect()
     }
 
@@ -95,14 +117,21 @@ impl CdDrives {
 pub fn removable(first: Option<char>) -> Vec<Drive> {
     let mut drives = Vec::new();
     let mut letter = first;
-    for disk in devices::disks().into_iter().filter(|disk| disk.removable || disk.is_usb()) {
+    for disk in devices::disks()
+        .into_iter()
+        .filter(|disk| disk.removable || disk.is_usb())
+    {
         for node in [disk.partition(1), disk.node()] {
             let Some(at) = letter else { return drives };
             let root = PathBuf::from(format!("/mnt/{at}"));
             let mounted = sys::mount(&node, &root, "vfat", libc::MS_RDONLY, "").is_ok()
                 || sys::tool("ntfs-3g", &["-o", "ro", &node, &root.to_string_lossy()]).is_ok();
             if mounted {
-                drives.push(Drive { letter: at, root, writable: true });
+                drives.push(Drive {
+                    letter: at,
+                    root,
+                    writable: true,
+                });
                 letter = char::from_u32(at as u32 + 1).filter(char::is_ascii_uppercase);
                 break;
             }
@@ -119,16 +148,29 @@ pub fn entry(directory: &Path, name: &str) -> Option<PathBuf> {
     }
     let mut entries: Vec<_> = std::fs::read_dir(directory).ok()?.flatten().collect();
     entries.sort_by_key(std::fs::DirEntry::file_name);
-    entries.into_iter().find(|held| held.file_name().to_string_lossy().eq_ignore_ascii_case(name)).map(|held| held.path())
+    entries
+        .into_iter()
+        .find(|held| {
+            held.file_name()
+                .to_string_lossy()
+                .eq_ignore_ascii_case(name)
+        })
+        .map(|held| held.path())
 }
 
 /// Where a Windows path like `E:\viostor\2k22` lies, when it is there.
 pub fn resolve(drives: &[Drive], path: &str) -> Option<PathBuf> {
     let (letter, rest) = path.split_once(':')?;
-    let letter = letter.chars().next().filter(|_| letter.len() == 1)?.to_ascii_uppercase();
+    let letter = letter
+        .chars()
+        .next()
+        .filter(|_| letter.len() == 1)?
+        .to_ascii_uppercase();
     let drive = drives.iter().find(|drive| drive.letter == letter)?;
     let parts = rest.split(['\\', '/']).filter(|part| !part.is_empty());
-    parts.into_iter().try_fold(drive.root.clone(), |at, part| entry(&at, part))
+    parts
+        .into_iter()
+        .try_fold(drive.root.clone(), |at, part| entry(&at, part))
 }
 
 #[cfg(test)]
@@ -146,8 +188,15 @@ mod tests {
     fn paths_resolve_in_any_case() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         std::fs::create_dir_all(dir.path().join("viostor/2k22/amd64"))?;
-        let drives = [Drive { letter: 'E', root: dir.path().to_owned(), writable: false }];
-        assert_eq!(resolve(&drives, r"e:\VioStor\2K22"), Some(dir.path().join("viostor/2k22")));
+        let drives = [Drive {
+            letter: 'E',
+            root: dir.path().to_owned(),
+            writable: false,
+        }];
+        assert_eq!(
+            resolve(&drives, r"e:\VioStor\2K22"),
+            Some(dir.path().join("viostor/2k22"))
+        );
         assert_eq!(resolve(&drives, r"F:\viostor"), None);
         assert_eq!(resolve(&drives, r"E:\"), Some(dir.path().to_owned()));
         Ok(())

@@ -24,7 +24,10 @@ pub struct SystemPartition {
 }
 
 fn utf16(text: &str) -> Vec<u8> {
-    text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+    text.encode_utf16()
+        .chain([0])
+        .flat_map(u16::to_le_bytes)
+        .collect()
 }
 
 /// An EFI_LOAD_OPTION for the boot manager on `partition`.
@@ -52,7 +55,10 @@ fn variable(root: &Path, name: &str) -> PathBuf {
 }
 
 fn read(root: &Path, name: &str) -> Option<Vec<u8>> {
-    fs::read(variable(root, name)).ok()?.get(4..).map(<[u8]>::to_vec)
+    fs::read(variable(root, name))
+        .ok()?
+        .get(4..)
+        .map(<[u8]>::to_vec)
 }
 
 fn write(root: &Path, name: &str, data: &[u8]) -> io::Result<()> {
@@ -65,13 +71,23 @@ pub fn register(partition: &SystemPartition) -> io::Result<()> {
     sys::load_modules("efi")?;
     let _ = sys::mount("efivarfs", root, "efivarfs", 0, "");
     let named = |number: &u16| {
-        read(root, &format!("Boot{number:04X}")).is_some_and(|option| option.get(6..).is_some_and(|rest| rest.starts_with(&utf16(DESCRIPTION))))
+        read(root, &format!("Boot{number:04X}")).is_some_and(|option| {
+            option
+                .get(6..)
+                .is_some_and(|rest| rest.starts_with(&utf16(DESCRIPTION)))
+        })
     };
-    let number = (0..0x100).find(named).or_else(|| (0..0x100).find(|n| !variable(root, &format!("Boot{n:04X}")).exists()));
+    let number = (0..0x100)
+        .find(named)
+        .or_else(|| (0..0x100).find(|n| !variable(root, &format!("Boot{n:04X}")).exists()));
     let number = number.ok_or_else(|| io::Error::other("no free boot option"))?;
     write(root, &format!("Boot{number:04X}"), &load_option(partition))?;
     let mut order = number.to_le_bytes().to_vec();
-    for held in read(root, "BootOrder").unwrap_or_default().chunks_exact(2).filter(|held| **held != number.to_le_bytes()) {
+    for held in read(root, "BootOrder")
+        .unwrap_or_default()
+        .chunks_exact(2)
+        .filter(|held| **held != number.to_le_bytes())
+    {
         order.extend(held);
     }
     write(root, "BootOrder", &order)
@@ -84,7 +100,12 @@ mod tests {
     /// Laid out by hand from the specification's tables.
     #[test]
     fn the_load_option_names_partition_and_loader() {
-        let partition = SystemPartition { number: 1, start: 0x800, sectors: 0x82000, guid: [0xAB; 16] };
+        let partition = SystemPartition {
+            number: 1,
+            start: 0x800,
+            sectors: 0x82000,
+            guid: [0xAB; 16],
+        };
         let option = load_option(&partition);
         let title = utf16("Windows Boot Manager");
         let file = utf16(r"\EFI\Microsoft\Boot\bootmgfw.efi");
@@ -93,7 +114,10 @@ mod tests {
         assert_eq!(option[6..6 + title.len()], title);
         let disk = &option[6 + title.len()..];
         assert_eq!(disk[..8], [4, 1, 42, 0, 1, 0, 0, 0]);
-        assert_eq!(disk[8..24], [0, 8, 0, 0, 0, 0, 0, 0, 0, 0x20, 8, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            disk[8..24],
+            [0, 8, 0, 0, 0, 0, 0, 0, 0, 0x20, 8, 0, 0, 0, 0, 0]
+        );
         assert_eq!(disk[24..42], [&[0xAB; 16][..], &[2, 2]].concat());
         assert!(disk[42..].ends_with(&[0x7F, 0xFF, 4, 0]));
     }

@@ -3,8 +3,8 @@
 //! Only effects live here; what to do with them is decided elsewhere.
 
 pub mod devices;
-pub mod drives;
 pub mod drivers;
+pub mod drives;
 pub mod firmware;
 pub mod keys;
 pub mod screen;
@@ -21,7 +21,11 @@ pub enum Firmware {
 
 impl Firmware {
     pub fn running() -> Firmware {
-        if Path::new("/sys/firmware/efi").exists() { Firmware::Uefi } else { Firmware::Bios }
+        if Path::new("/sys/firmware/efi").exists() {
+            Firmware::Uefi
+        } else {
+            Firmware::Bios
+        }
     }
 }
 

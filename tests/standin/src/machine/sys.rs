@@ -18,15 +18,33 @@ fn c(text: impl AsRef<OsStr>) -> io::Result<CString> {
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// mount(2); `target` is made when absent.
-pub fn mount(source: &str, target: &Path, kind: &str, flags: libc::c_ulong, options: &str) -> io::Result<()> {
+pub fn mount(
+    source: &str,
+    target: &Path,
+    kind: &str,
+    flags: libc::c_ulong,
+    options: &str,
+) -> io::Result<()> {
     std::fs::create_dir_all(target)?;
     let (source, target, kind, options) = (c(source)?, c(target)?, c(kind)?, c(options)?);
     // SAFETY: four C strings that outlive the call.
-    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) })
+    check(unsafe {
+        libc::mount(
+            source.as_ptr(),
+            target.as_ptr(),
+            kind.as_ptr(),
+            flags,
+            options.as_ptr().cast(),
+        )
+    })
 }
 
 pub fn unmount(target: &Path) -> io::Result<()> {
@@ -44,7 +62,13 @@ pub fn detach(target: &Path) -> io::Result<()> {
 
 /// What a freshly started init needs.
 pub fn mount_kernel_file_systems() {
-    for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp"), ("tmpfs", "/run")] {
+    for (kind, target) in [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("devtmpfs", "/dev"),
+        ("tmpfs", "/tmp"),
+        ("tmpfs", "/run"),
+    ] {
         let _ = mount(kind, Path::new(target), kind, 0, "");
     }
 }
@@ -54,7 +78,8 @@ pub fn load_modules(list: &str) -> io::Result<()> {
     for name in std::fs::read_to_string(Path::new("/modules").join(list))?.split_whitespace() {
         let file = File::open(format!("/modules/{name}.ko"))?;
         // SAFETY: the descriptor is open, the parameter string is empty and static.
-        let result = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+        let result =
+            unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
         let error = io::Error::last_os_error();
         if result != 0 && error.raw_os_error() != Some(libc::EEXIST) {
             return Err(io::Error::other(format!("{name}.ko: {error}")));
@@ -88,7 +113,12 @@ pub fn medium_changed(drive: &File) -> bool {
 
 /// Columns and rows of a console.
 pub fn console_size(console: &File) -> Option<(u16, u16)> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     // SAFETY: the pointer is to a winsize that lives through the call.
     let result = unsafe { libc::ioctl(console.as_raw_fd(), libc::TIOCGWINSZ, &mut size) };
     (result == 0 && size.ws_col > 0).then_some((size.ws_col, size.ws_row))
@@ -96,12 +126,20 @@ pub fn console_size(console: &File) -> Option<(u16, u16)> {
 
 /// Runs a tool of the initrd; its whole output is in the error when it fails.
 pub fn tool(name: &str, arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new(format!("/bin/{name}")).args(arguments).output().map_err(|e| format!("{name}: {e}"))?;
+    let output = Command::new(format!("/bin/{name}"))
+        .args(arguments)
+        .output()
+        .map_err(|e| format!("{name}: {e}"))?;
     if output.status.success() {
         return Ok(());
     }
     let text = [output.stdout, output.stderr].concat();
-    Err(format!("{name} {}: {}: {}", arguments.join(" "), output.status, String::from_utf8_lossy(&text).trim()))
+    Err(format!(
+        "{name} {}: {}: {}",
+        arguments.join(" "),
+        output.status,
+        String::from_utf8_lossy(&text).trim()
+    ))
 }
 
 /// Everything to disk, then a reset or power off. Never comes back.
@@ -109,7 +147,11 @@ pub fn end(restart: bool) -> ! {
     // SAFETY: neither takes memory.
     unsafe {
         libc::sync();
-        libc::reboot(if restart { libc::RB_AUTOBOOT } else { libc::RB_POWER_OFF });
+        libc::reboot(if restart {
+            libc::RB_AUTOBOOT
+        } else {
+            libc::RB_POWER_OFF
+        });
     }
     stay()
 }

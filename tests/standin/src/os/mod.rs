@@ -60,16 +60,23 @@ pub fn run() -> ! {
 
 fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
     let stop_code = |fault: String| dialog::stop_code("INACCESSIBLE_BOOT_DEVICE", fault);
-    let opened = drivers::load_inbox().map_err(|e| stop_code(e.to_string())).and_then(|()| {
-        devices::settle(false);
-        let volume = volume::find().map_err(stop_code)?;
-        let cds = CdDrives::open();
-        let config = Config { c_root: volume.root.clone(), drives: letters(&cds), computer_name: String::new() };
-        let windows = Windows::open(config).map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
-        windows.set_devices(drivers::devices());
-        volume::check_driver(&volume, &windows).map_err(stop_code)?;
-        Ok((volume, cds, windows))
-    });
+    let opened = drivers::load_inbox()
+        .map_err(|e| stop_code(e.to_string()))
+        .and_then(|()| {
+            devices::settle(false);
+            let volume = volume::find().map_err(stop_code)?;
+            let cds = CdDrives::open();
+            let config = Config {
+                c_root: volume.root.clone(),
+                drives: letters(&cds),
+                computer_name: String::new(),
+            };
+            let windows = Windows::open(config)
+                .map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
+            windows.set_devices(drivers::devices());
+            volume::check_driver(&volume, &windows).map_err(stop_code)?;
+            Ok((volume, cds, windows))
+        });
     match opened {
         Ok((volume, cds, windows)) => {
             let system = System {
@@ -88,7 +95,10 @@ fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
 }
 
 pub fn letters(cds: &CdDrives) -> Vec<(char, PathBuf)> {
-    cds.list().into_iter().map(|drive| (drive.letter, drive.root)).collect()
+    cds.list()
+        .into_iter()
+        .map(|drive| (drive.letter, drive.root))
+        .collect()
 }
 
 /// The parts of Setup that this boot still has to do.
@@ -99,9 +109,15 @@ fn phases(system: &mut System) -> Result<(), Dialog> {
         "IMAGE_STATE_COMPLETE" => Ok(()),
         "IMAGE_STATE_SPECIALIZE_RESEAL_TO_OOBE" => oobe::run(system),
         "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE" | "" => specialize_and_restart(system),
-        "IMAGE_STATE_UNDEPLOYABLE" if system.windows.delete_value(STATUS, "RestartPlanned") => specialize_and_restart(system),
-        "IMAGE_STATE_UNDEPLOYABLE" => Err(dialog::restarted_unexpectedly("the last boot ended in the middle of a pass of Setup")),
-        other => Err(dialog::could_not_configure(format!("image state {other} is not modelled"))),
+        "IMAGE_STATE_UNDEPLOYABLE" if system.windows.delete_value(STATUS, "RestartPlanned") => {
+            specialize_and_restart(system)
+        }
+        "IMAGE_STATE_UNDEPLOYABLE" => Err(dialog::restarted_unexpectedly(
+            "the last boot ended in the middle of a pass of Setup",
+        )),
+        other => Err(dialog::could_not_configure(format!(
+            "image state {other} is not modelled"
+        ))),
     }
 }
 
@@ -114,15 +130,23 @@ fn specialize_and_restart(system: &mut System) -> Result<(), Dialog> {
 
 impl System {
     pub fn log(&self, below_panther: &str) -> Log {
-        Log::at(&self.root.join("Windows/Panther").join(below_panther), "WINDEPLOY")
+        Log::at(
+            &self.root.join("Windows/Panther").join(below_panther),
+            "WINDEPLOY",
+        )
     }
 
     pub fn set(&self, key: &str, name: &str, data: Data) -> Result<(), Dialog> {
-        self.windows.set_value(key, name, data).map_err(dialog::could_not_configure)
+        self.windows
+            .set_value(key, name, data)
+            .map_err(dialog::could_not_configure)
     }
 
     pub fn set_state(&self, state: &str) -> Result<(), Dialog> {
-        let set = self.windows.set_image_state(state).and_then(|()| self.windows.flush());
+        let set = self
+            .windows
+            .set_image_state(state)
+            .and_then(|()| self.windows.flush());
         set.map_err(dialog::could_not_configure)
     }
 
@@ -136,7 +160,11 @@ impl System {
 
 /// Ends this boot: hives written, C: unmounted clean.
 pub fn power(system: &mut System, power: Power) -> ! {
-    let word = if power == Power::Reboot { "Restarting" } else { "Shutting down" };
+    let word = if power == Power::Reboot {
+        "Restarting"
+    } else {
+        "Shutting down"
+    };
     system.screen.progress(&[word]);
     let _ = system.windows.flush();
     for _ in 0..20 {
@@ -158,7 +186,8 @@ fn stop(mut system: System, dialog: &Dialog) -> ! {
     let handler = system.root.join("Windows/Setup/Scripts/ErrorHandler.cmd");
     if handler.exists() {
         log.info("WinDeploy: running ErrorHandler.cmd");
-        let (code, _) = system.command(r"C:\Windows\System32\cmd.exe /c C:\Windows\Setup\Scripts\ErrorHandler.cmd");
+        let (code, _) = system
+            .command(r"C:\Windows\System32\cmd.exe /c C:\Windows\Setup\Scripts\ErrorHandler.cmd");
         log.info(&format!("WinDeploy: ErrorHandler.cmd ended with {code}"));
         for _ in 0..50 {
             if let Some(request) = system.windows.power_request() {

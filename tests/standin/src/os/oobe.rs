@@ -14,20 +14,34 @@ const PASS: Pass = Pass::OobeSystem;
 const RUN_ONCE: usize = 260;
 
 pub fn run(system: &mut System) -> Result<(), Dialog> {
-    system.screen.progress(&["Getting ready", "", "Please wait"]);
+    system
+        .screen
+        .progress(&["Getting ready", "", "Please wait"]);
     let log = system.log("UnattendGC");
     system.set_state("IMAGE_STATE_UNDEPLOYABLE")?;
     let answer = answer_file::find(system, PASS, &log)?;
     let empty = Element::default();
-    let shell = answer.as_ref().and_then(|answer| answer.component(PASS, "Shell-Setup")).unwrap_or(&empty);
+    let shell = answer
+        .as_ref()
+        .and_then(|answer| answer.component(PASS, "Shell-Setup"))
+        .unwrap_or(&empty);
     pages(answer.as_ref(), shell)?;
     accounts(system, shell, &log)?;
     if let Some(answer) = &answer {
         answer_file::close(system, answer, PASS)?;
     }
     setup_complete(system, &log);
-    system.set(&format!(r"{STATUS}\SysprepStatus"), "GeneralizationState", Data::Dword(7))?;
-    for (name, number) in [("SystemSetupInProgress", 0), ("SetupType", 0), ("OOBEInProgress", 0), ("SetupPhase", 0)] {
+    system.set(
+        &format!(r"{STATUS}\SysprepStatus"),
+        "GeneralizationState",
+        Data::Dword(7),
+    )?;
+    for (name, number) in [
+        ("SystemSetupInProgress", 0),
+        ("SetupType", 0),
+        ("OOBEInProgress", 0),
+        ("SetupPhase", 0),
+    ] {
         system.set(super::SETUP, name, Data::Dword(number))?;
     }
     system.set(super::SETUP, "CmdLine", Data::Text(String::new()))?;
@@ -44,18 +58,34 @@ fn pages(answer: Option<&Answer>, shell: &Element) -> Result<(), Dialog> {
     let page = |text: &str, why: &str| Err(dialog::welcome_page(text, why));
     let international = answer.and_then(|answer| answer.component(PASS, "International-Core"));
     let set = |name: &str| international.is_some_and(|found| found.get(name).is_some());
-    if !["InputLocale", "SystemLocale", "UILanguage", "UserLocale"].into_iter().all(set) {
-        return page("Hi there\n\nCountry or region:\nApp language:\nKeyboard layout:", "oobeSystem lacks Microsoft-Windows-International-Core or one of its locales");
+    if !["InputLocale", "SystemLocale", "UILanguage", "UserLocale"]
+        .into_iter()
+        .all(set)
+    {
+        return page(
+            "Hi there\n\nCountry or region:\nApp language:\nKeyboard layout:",
+            "oobeSystem lacks Microsoft-Windows-International-Core or one of its locales",
+        );
     }
     if shell.is_true("OOBE/SkipMachineOOBE") || shell.is_true("OOBE/SkipUserOOBE") {
-        return Err(dialog::could_not_configure("SkipMachineOOBE and SkipUserOOBE leave Setup half done"));
+        return Err(dialog::could_not_configure(
+            "SkipMachineOOBE and SkipUserOOBE leave Setup half done",
+        ));
     }
     if !shell.is_true("OOBE/HideEULAPage") {
-        return page("Here's the legal stuff\n\nLicense terms", "OOBE/HideEULAPage is not true");
+        return page(
+            "Here's the legal stuff\n\nLicense terms",
+            "OOBE/HideEULAPage is not true",
+        );
     }
     let customize = "Customize settings\n\nType a password for the built-in administrator account that you can use to sign in to this computer.";
-    if !shell.is_true("OOBE/HideLocalAccountScreen") && shell.get("UserAccounts/AdministratorPassword").is_none() {
-        return page(customize, "neither HideLocalAccountScreen nor AdministratorPassword");
+    if !shell.is_true("OOBE/HideLocalAccountScreen")
+        && shell.get("UserAccounts/AdministratorPassword").is_none()
+    {
+        return page(
+            customize,
+            "neither HideLocalAccountScreen nor AdministratorPassword",
+        );
     }
     if !shell.is_true("OOBE/HideLocalAccountScreen") {
         return page(customize, "OOBE/HideLocalAccountScreen is not true");
@@ -64,7 +94,14 @@ fn pages(answer: Option<&Answer>, shell: &Element) -> Result<(), Dialog> {
 }
 
 fn accounts(system: &System, shell: &Element, log: &Log) -> Result<(), Dialog> {
-    let refuse = |why: String| dialog::not_applicable(r"C:\Windows\Panther\unattend.xml", PASS.name(), "Shell-Setup", why);
+    let refuse = |why: String| {
+        dialog::not_applicable(
+            r"C:\Windows\Panther\unattend.xml",
+            PASS.name(),
+            "Shell-Setup",
+            why,
+        )
+    };
     if let Some(element) = shell.get("UserAccounts/AdministratorPassword") {
         let text = password::decode(element, "AdministratorPassword").map_err(refuse)?;
         if !password::meets_policy(&text, "Administrator") {
@@ -77,20 +114,31 @@ fn accounts(system: &System, shell: &Element, log: &Log) -> Result<(), Dialog> {
     }
     for account in shell.all("UserAccounts/LocalAccounts", "LocalAccount") {
         let name = account.text("Name").unwrap_or_default();
-        let element = account.get("Password").ok_or_else(|| refuse(format!("local account {name:?} has no Password")))?;
+        let element = account
+            .get("Password")
+            .ok_or_else(|| refuse(format!("local account {name:?} has no Password")))?;
         let text = password::decode(element, "Password").map_err(refuse)?;
         if !password::meets_policy(&text, name) || text.contains('"') || name.contains('"') {
-            return Err(refuse(format!("the password of {name:?} does not meet the password policy")));
+            return Err(refuse(format!(
+                "the password of {name:?} does not meet the password policy"
+            )));
         }
-        let (code, output) = system.command(&format!(r#"C:\Windows\System32\net.exe user "{name}" "{text}" /add"#));
+        let (code, output) = system.command(&format!(
+            r#"C:\Windows\System32\net.exe user "{name}" "{text}" /add"#
+        ));
         if code != 0 {
             return Err(refuse(format!("local account {name:?}: {}", output.trim())));
         }
         for group in account.text("Group").unwrap_or("Users").split(';') {
-            let (code, output) = system.command(&format!(r#"C:\Windows\System32\net.exe localgroup "{group}" "{name}" /add"#));
+            let (code, output) = system.command(&format!(
+                r#"C:\Windows\System32\net.exe localgroup "{group}" "{name}" /add"#
+            ));
             // 2: the account is in Users already, where `net user /add` puts it.
             if code != 0 && !group.eq_ignore_ascii_case("Users") {
-                return Err(refuse(format!("group {group:?} of {name:?}: {}", output.trim())));
+                return Err(refuse(format!(
+                    "group {group:?} of {name:?}: {}",
+                    output.trim()
+                )));
             }
         }
         log.info(&format!("[Shell Unattend] local account [{name}] was made"));
@@ -101,13 +149,18 @@ fn accounts(system: &System, shell: &Element, log: &Log) -> Result<(), Dialog> {
 /// `SetupComplete.cmd`, as SYSTEM. Setup waits for it; its exit code is only written down.
 fn setup_complete(system: &mut System, log: &Log) {
     running::watch_agent(system);
-    if !system.root.join("Windows/Setup/Scripts/SetupComplete.cmd").exists() {
+    if !system
+        .root
+        .join("Windows/Setup/Scripts/SetupComplete.cmd")
+        .exists()
+    {
         log.info("Setup script [C:\\Windows\\Setup\\Scripts\\SetupComplete.cmd] is not there");
         return;
     }
     system.screen.progress(&["Finalizing your settings"]);
     log.info("Running setup script [C:\\Windows\\Setup\\Scripts\\SetupComplete.cmd]");
-    let (code, output) = system.command(r"C:\Windows\System32\cmd.exe /c C:\Windows\Setup\Scripts\SetupComplete.cmd");
+    let (code, output) = system
+        .command(r"C:\Windows\System32\cmd.exe /c C:\Windows\Setup\Scripts\SetupComplete.cmd");
     for line in output.lines() {
         crate::machine::debug(line);
     }
@@ -116,7 +169,9 @@ fn setup_complete(system: &mut System, log: &Log) {
 
 /// `FirstLogonCommands`, only when AutoLogon logs somebody on.
 fn first_logon(system: &System, shell: &Element, log: &Log) {
-    let mut commands: Vec<&Element> = shell.all("FirstLogonCommands", "SynchronousCommand").collect();
+    let mut commands: Vec<&Element> = shell
+        .all("FirstLogonCommands", "SynchronousCommand")
+        .collect();
     if commands.is_empty() {
         return;
     }
@@ -128,10 +183,15 @@ fn first_logon(system: &System, shell: &Element, log: &Log) {
     for command in commands {
         let line = command.text("CommandLine").unwrap_or_default();
         if line.chars().count() > RUN_ONCE {
-            log.info(&format!("[Shell Unattend] command {} is longer than {RUN_ONCE} and skipped", command.number("Order").unwrap_or(0)));
+            log.info(&format!(
+                "[Shell Unattend] command {} is longer than {RUN_ONCE} and skipped",
+                command.number("Order").unwrap_or(0)
+            ));
             continue;
         }
         let (code, _) = system.command(line);
-        log.info(&format!("[Shell Unattend] first logon command [{line}] ended with {code}"));
+        log.info(&format!(
+            "[Shell Unattend] first logon command [{line}] ended with {code}"
+        ));
     }
 }

@@ -54,7 +54,9 @@ pub fn watch_drives(system: &System) {
 pub fn watch_power_button(system: &System) {
     const KEY_POWER: u16 = 116;
     for entry in fs::read_dir("/dev/input").into_iter().flatten().flatten() {
-        let Ok(mut events) = File::open(entry.path()) else { continue };
+        let Ok(mut events) = File::open(entry.path()) else {
+            continue;
+        };
         let windows = system.windows.clone();
         std::thread::spawn(move || {
             // struct input_event: a timeval of 16 bytes, type, code, value.
@@ -62,7 +64,10 @@ pub fn watch_power_button(system: &System) {
             while events.read_exact(&mut event).is_ok() {
                 let key = event[16..18] == [1, 0] && event[18..20] == KEY_POWER.to_le_bytes();
                 if key && event[20] == 1 {
-                    windows.run(r"C:\Windows\System32\shutdown.exe /s /t 0", &mut std::io::sink());
+                    windows.run(
+                        r"C:\Windows\System32\shutdown.exe /s /t 0",
+                        &mut std::io::sink(),
+                    );
                 }
             }
         });
@@ -98,9 +103,17 @@ fn agent_runs(windows: &Arc<Windows>) -> bool {
 }
 
 fn open_port() -> Option<File> {
-    sys::load_modules("vioser").inspect_err(|fault| debug(&format!("vioser: {fault}"))).ok()?;
+    sys::load_modules("vioser")
+        .inspect_err(|fault| debug(&format!("vioser: {fault}")))
+        .ok()?;
     let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
-    let named = |held: &fs::DirEntry| fs::read_to_string(held.path().join("name")).is_ok_and(|name| name.trim() == PORT);
+    let named = |held: &fs::DirEntry| {
+        fs::read_to_string(held.path().join("name")).is_ok_and(|name| name.trim() == PORT)
+    };
     let port = ports.into_iter().find(named)?.file_name();
-    File::options().read(true).write(true).open(format!("/dev/{}", port.to_string_lossy())).ok()
+    File::options()
+        .read(true)
+        .write(true)
+        .open(format!("/dev/{}", port.to_string_lossy()))
+        .ok()
 }

@@ -24,7 +24,12 @@ pub fn run(system: &mut System) -> Result<Next, Dialog> {
     system.set_state("IMAGE_STATE_UNDEPLOYABLE")?;
     let answer = answer_file::find(system, PASS, &log)?;
     let empty = Element::default();
-    let part = |name: &str| answer.as_ref().and_then(|answer| answer.component(PASS, name)).unwrap_or(&empty);
+    let part = |name: &str| {
+        answer
+            .as_ref()
+            .and_then(|answer| answer.component(PASS, name))
+            .unwrap_or(&empty)
+    };
     if !resumed {
         settings(system, answer.as_ref(), part("Shell-Setup"))?;
         other_settings(system, &part)?;
@@ -47,14 +52,18 @@ pub fn run(system: &mut System) -> Result<Next, Dialog> {
 /// 15 characters of the NetBIOS set, not only digits.
 pub fn name_fits(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    (1..=15).contains(&name.chars().count()) && name.chars().all(allowed) && !name.chars().all(|c| c.is_ascii_digit())
+    (1..=15).contains(&name.chars().count())
+        && name.chars().all(allowed)
+        && !name.chars().all(|c| c.is_ascii_digit())
 }
 
 fn random_name() -> String {
     let mut bytes = [0u8; 11];
     let _ = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    bytes.iter().fold("WIN-".to_owned(), |name, byte| name + &char::from(letters[usize::from(*byte) % letters.len()]).to_string())
+    bytes.iter().fold("WIN-".to_owned(), |name, byte| {
+        name + &char::from(letters[usize::from(*byte) % letters.len()]).to_string()
+    })
 }
 
 fn settings(system: &System, answer: Option<&Answer>, shell: &Element) -> Result<(), Dialog> {
@@ -63,15 +72,29 @@ fn settings(system: &System, answer: Option<&Answer>, shell: &Element) -> Result
         None | Some("*") => random_name(),
         Some(name) if name_fits(name) => name.to_owned(),
         Some(name) => {
-            let why = format!("ComputerName {name:?}: 1 to 15 of A-Z, 0-9 and '-', not digits alone");
-            return Err(dialog::not_applicable(path, PASS.name(), "Shell-Setup", why));
+            let why =
+                format!("ComputerName {name:?}: 1 to 15 of A-Z, 0-9 and '-', not digits alone");
+            return Err(dialog::not_applicable(
+                path,
+                PASS.name(),
+                "Shell-Setup",
+                why,
+            ));
         }
     };
     for key in ["ComputerName", "ActiveComputerName"] {
-        system.set(&format!(r"{CONTROL}\ComputerName\{key}"), "ComputerName", Data::Text(name.to_uppercase()))?;
+        system.set(
+            &format!(r"{CONTROL}\ComputerName\{key}"),
+            "ComputerName",
+            Data::Text(name.to_uppercase()),
+        )?;
     }
     for value in ["Hostname", "NV Hostname"] {
-        system.set(r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters", value, Data::Text(name.clone()))?;
+        system.set(
+            r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters",
+            value,
+            Data::Text(name.clone()),
+        )?;
     }
     if let Some(key) = shell.text("ProductKey") {
         let text = |name: &str| match system.windows.value(NT, name) {
@@ -80,11 +103,18 @@ fn settings(system: &System, answer: Option<&Answer>, shell: &Element) -> Result
         };
         let build = text("CurrentBuildNumber").parse().unwrap_or(0);
         if !product_key::fits(key, build, &text("EditionID")) {
-            return Err(dialog::invalid_product_key(format!("not a key of {} build {build}", text("EditionID"))));
+            return Err(dialog::invalid_product_key(format!(
+                "not a key of {} build {build}",
+                text("EditionID")
+            )));
         }
     }
     if let Some(zone) = shell.text("TimeZone") {
-        system.set(&format!(r"{CONTROL}\TimeZoneInformation"), "TimeZoneKeyName", Data::Text(zone.to_owned()))?;
+        system.set(
+            &format!(r"{CONTROL}\TimeZoneInformation"),
+            "TimeZoneKeyName",
+            Data::Text(zone.to_owned()),
+        )?;
     }
     for name in ["RegisteredOwner", "RegisteredOrganization"] {
         if let Some(text) = shell.text(name) {
@@ -98,24 +128,86 @@ fn settings(system: &System, answer: Option<&Answer>, shell: &Element) -> Result
 fn other_settings<'a>(system: &System, part: &impl Fn(&str) -> &'a Element) -> Result<(), Dialog> {
     let number = |element: &Element, name: &str| {
         let text = element.text(name)?.to_ascii_lowercase();
-        text.parse().ok().or_else(|| Some(u32::from(text == "true")))
+        text.parse()
+            .ok()
+            .or_else(|| Some(u32::from(text == "true")))
     };
     let terminal = format!(r"{CONTROL}\Terminal Server");
     let listener = format!(r"{terminal}\WinStations\RDP-Tcp");
     let firewall = r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy";
     let values = [
-        ("TerminalServices-LocalSessionManager", "fDenyTSConnections", terminal.clone(), "fDenyTSConnections"),
-        ("TerminalServices-RDP-WinStationExtensions", "UserAuthentication", listener.clone(), "UserAuthentication"),
-        ("TerminalServices-RDP-WinStationExtensions", "SecurityLayer", listener, "SecurityLayer"),
-        ("ServerManager-SvrMgrNc", "DoNotOpenServerManagerAtLogon", r"HKLM\SOFTWARE\Microsoft\ServerManager".into(), "DoNotOpenServerManagerAtLogon"),
-        ("Security-SPP-UX", "SkipAutoActivation", format!(r"{NT}\SoftwareProtectionPlatform\Activation"), "Manual"),
-        ("OutOfBoxExperience", "DoNotOpenInitialConfigurationTasksAtLogon", r"HKLM\SOFTWARE\Microsoft\ServerManager\Oobe".into(), "DoNotOpenInitialConfigurationTasksAtLogon"),
-        ("ErrorReportingCore", "DisableWER", r"HKLM\SOFTWARE\Microsoft\Windows\Windows Error Reporting".into(), "Disabled"),
-        ("SQMApi", "CEIPEnabled", r"HKLM\SOFTWARE\Microsoft\SQMClient\Windows".into(), "CEIPEnable"),
-        ("SecureStartup-FilterDriver", "PreventDeviceEncryption", format!(r"{CONTROL}\BitLocker"), "PreventDeviceEncryption"),
-        ("Networking-MPSSVC-Svc", "DomainProfile_EnableFirewall", format!(r"{firewall}\DomainProfile"), "EnableFirewall"),
-        ("Networking-MPSSVC-Svc", "PrivateProfile_EnableFirewall", format!(r"{firewall}\StandardProfile"), "EnableFirewall"),
-        ("Networking-MPSSVC-Svc", "PublicProfile_EnableFirewall", format!(r"{firewall}\PublicProfile"), "EnableFirewall"),
+        (
+            "TerminalServices-LocalSessionManager",
+            "fDenyTSConnections",
+            terminal.clone(),
+            "fDenyTSConnections",
+        ),
+        (
+            "TerminalServices-RDP-WinStationExtensions",
+            "UserAuthentication",
+            listener.clone(),
+            "UserAuthentication",
+        ),
+        (
+            "TerminalServices-RDP-WinStationExtensions",
+            "SecurityLayer",
+            listener,
+            "SecurityLayer",
+        ),
+        (
+            "ServerManager-SvrMgrNc",
+            "DoNotOpenServerManagerAtLogon",
+            r"HKLM\SOFTWARE\Microsoft\ServerManager".into(),
+            "DoNotOpenServerManagerAtLogon",
+        ),
+        (
+            "Security-SPP-UX",
+            "SkipAutoActivation",
+            format!(r"{NT}\SoftwareProtectionPlatform\Activation"),
+            "Manual",
+        ),
+        (
+            "OutOfBoxExperience",
+            "DoNotOpenInitialConfigurationTasksAtLogon",
+            r"HKLM\SOFTWARE\Microsoft\ServerManager\Oobe".into(),
+            "DoNotOpenInitialConfigurationTasksAtLogon",
+        ),
+        (
+            "ErrorReportingCore",
+            "DisableWER",
+            r"HKLM\SOFTWARE\Microsoft\Windows\Windows Error Reporting".into(),
+            "Disabled",
+        ),
+        (
+            "SQMApi",
+            "CEIPEnabled",
+            r"HKLM\SOFTWARE\Microsoft\SQMClient\Windows".into(),
+            "CEIPEnable",
+        ),
+        (
+            "SecureStartup-FilterDriver",
+            "PreventDeviceEncryption",
+            format!(r"{CONTROL}\BitLocker"),
+            "PreventDeviceEncryption",
+        ),
+        (
+            "Networking-MPSSVC-Svc",
+            "DomainProfile_EnableFirewall",
+            format!(r"{firewall}\DomainProfile"),
+            "EnableFirewall",
+        ),
+        (
+            "Networking-MPSSVC-Svc",
+            "PrivateProfile_EnableFirewall",
+            format!(r"{firewall}\StandardProfile"),
+            "EnableFirewall",
+        ),
+        (
+            "Networking-MPSSVC-Svc",
+            "PublicProfile_EnableFirewall",
+            format!(r"{firewall}\PublicProfile"),
+            "EnableFirewall",
+        ),
     ];
     for (component, setting, key, value) in values {
         if let Some(number) = number(part(component), setting) {
@@ -126,8 +218,15 @@ fn other_settings<'a>(system: &System, part: &impl Fn(&str) -> &'a Element) -> R
 }
 
 /// `RunSynchronous`, from where a planned restart left off.
-fn commands(system: &System, answer: &Answer, deployment: &Element, log: &Log) -> Result<Next, Dialog> {
-    let mut list: Vec<&Element> = deployment.all("RunSynchronous", "RunSynchronousCommand").collect();
+fn commands(
+    system: &System,
+    answer: &Answer,
+    deployment: &Element,
+    log: &Log,
+) -> Result<Next, Dialog> {
+    let mut list: Vec<&Element> = deployment
+        .all("RunSynchronous", "RunSynchronousCommand")
+        .collect();
     list.sort_by_key(|command| command.number("Order"));
     let first = match system.windows.value(STATUS, "NextCommand") {
         Some(Data::Dword(next)) => next as usize,
@@ -137,14 +236,21 @@ fn commands(system: &System, answer: &Answer, deployment: &Element, log: &Log) -
         let order = command.number("Order").unwrap_or(0);
         let Some(line) = command.text("Path") else {
             let why = format!("RunSynchronousCommand {order} has no Path");
-            return Err(dialog::not_applicable(&answer.path, PASS.name(), "Deployment", why));
+            return Err(dialog::not_applicable(
+                &answer.path,
+                PASS.name(),
+                "Deployment",
+                why,
+            ));
         };
         log.info(&format!("[RunSynchronous] command {order}: {line}"));
         let (code, output) = system.command(line);
         for line in output.lines() {
             crate::machine::debug(line);
         }
-        log.info(&format!("[RunSynchronous] command {order} ended with {code}"));
+        log.info(&format!(
+            "[RunSynchronous] command {order} ended with {code}"
+        ));
         let (next, restart) = match (command.text("WillReboot").unwrap_or("Never"), code) {
             ("OnRequest", 1) => (index + 1, true),
             ("OnRequest", 2) => (index, true),
@@ -169,7 +275,14 @@ mod tests {
 
     #[test]
     fn computer_names() {
-        for (name, fits) in [("NODE-1", true), ("", false), ("1234", false), ("ABCDEFGHIJKLMNOP", false), ("a_b", false), ("WIN-0123456789A", true)] {
+        for (name, fits) in [
+            ("NODE-1", true),
+            ("", false),
+            ("1234", false),
+            ("ABCDEFGHIJKLMNOP", false),
+            ("a_b", false),
+            ("WIN-0123456789A", true),
+        ] {
             assert_eq!(name_fits(name), fits, "{name}");
         }
         let random = random_name();

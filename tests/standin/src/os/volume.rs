@@ -34,7 +34,10 @@ fn search() -> Option<Volume> {
             let node = disk.partition(number);
             let mut sector = [0; 16];
             let read = File::open(&node).and_then(|file| file.read_exact_at(&mut sector, 0));
-            if read.is_err() || &sector[3..11] != b"NTFS    " || mount_windows(&node, &root).is_err() {
+            if read.is_err()
+                || &sector[3..11] != b"NTFS    "
+                || mount_windows(&node, &root).is_err()
+            {
                 continue;
             }
             if root.join("Windows/System32/config/SYSTEM").exists() {
@@ -51,7 +54,18 @@ pub fn check_driver(volume: &Volume, windows: &Windows) -> Result<(), String> {
     if !volume.disk.bus.contains("/virtio") {
         return Ok(());
     }
-    let service = if volume.disk.name.starts_with("vd") { "viostor" } else { "vioscsi" };
-    let start = windows.value(&format!(r"HKLM\SYSTEM\CurrentControlSet\Services\{service}"), "Start");
-    if start == Some(Data::Dword(0)) { Ok(()) } else { Err(format!("service {service} is not boot start ({start:?})")) }
+    let service = if volume.disk.name.starts_with("vd") {
+        "viostor"
+    } else {
+        "vioscsi"
+    };
+    let start = windows.value(
+        &format!(r"HKLM\SYSTEM\CurrentControlSet\Services\{service}"),
+        "Start",
+    );
+    if start == Some(Data::Dword(0)) {
+        Ok(())
+    } else {
+        Err(format!("service {service} is not boot start ({start:?})"))
+    }
 }

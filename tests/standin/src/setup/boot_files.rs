@@ -11,17 +11,24 @@ use crate::machine::{Firmware, firmware, sys};
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let made = to.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| fs::copy(from, to)).map(drop).map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))
+    made.and_then(|()| fs::copy(from, to))
+        .map(drop)
+        .map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))
 }
 
 pub fn write(setup: &Setup, install: &Install, target: &Target) -> Result<(), String> {
     let shared = install.system == install.partition;
-    let root = if shared { target.root.clone() } else { PathBuf::from("/mnt/system") };
+    let root = if shared {
+        target.root.clone()
+    } else {
+        PathBuf::from("/mnt/system")
+    };
     let node = target.disk.partition(target.system.number);
     match setup.firmware {
         Firmware::Uefi => {
             sys::load_modules("efi").map_err(|e| e.to_string())?;
-            sys::mount(&node, &root, "vfat", 0, "").map_err(|e| format!("the EFI system partition: {e}"))?;
+            sys::mount(&node, &root, "vfat", 0, "")
+                .map_err(|e| format!("the EFI system partition: {e}"))?;
             efi(setup, &root, target)?;
         }
         Firmware::Bios => {
@@ -41,7 +48,8 @@ pub fn write(setup: &Setup, install: &Install, target: &Target) -> Result<(), St
             sectors: target.system.length / SECTOR,
             guid: target.system_id,
         };
-        firmware::register(&partition).map_err(|e| format!("NVRAM entry Windows Boot Manager: {e}"))?;
+        firmware::register(&partition)
+            .map_err(|e| format!("NVRAM entry Windows Boot Manager: {e}"))?;
     }
     Ok(())
 }
@@ -51,7 +59,10 @@ fn efi(setup: &Setup, root: &Path, target: &Target) -> Result<(), String> {
     copy(&loader, &target.root.join("Windows/Boot/EFI/bootmgfw.efi"))?;
     copy(&loader, &root.join("EFI/Microsoft/Boot/bootmgfw.efi"))?;
     copy(&loader, &root.join("EFI/Boot/bootx64.efi"))?;
-    copy(&setup.root.join("bootmgr"), &root.join("EFI/Microsoft/Boot/BCD"))?;
+    copy(
+        &setup.root.join("bootmgr"),
+        &root.join("EFI/Microsoft/Boot/BCD"),
+    )?;
     system(setup, &root.join("EFI/Microsoft/Boot/standin"))
 }
 
@@ -64,7 +75,10 @@ fn bios(setup: &Setup, root: &Path) -> Result<(), String> {
 /// The kernel and initrd that play the installed Windows.
 fn system(setup: &Setup, directory: &Path) -> Result<(), String> {
     for name in ["vmlinuz", "initrd"] {
-        copy(&setup.root.join("boot/standin").join(name), &directory.join(name))?;
+        copy(
+            &setup.root.join("boot/standin").join(name),
+            &directory.join(name),
+        )?;
     }
     Ok(())
 }

@@ -32,7 +32,10 @@ impl Log {
     /// A log in `directory`, added to what is there. `component` is the part of Setup that writes.
     pub fn at(directory: &Path, component: &'static str) -> Log {
         let _ = fs::create_dir_all(directory);
-        Log { directory: directory.to_owned(), component }
+        Log {
+            directory: directory.to_owned(),
+            component,
+        }
     }
 
     pub fn info(&self, text: &str) {
@@ -46,12 +49,28 @@ impl Log {
     }
 
     fn line(&self, level: Level, text: &str) {
-        let word = if level == Level::Error { "Error" } else { "Info" };
-        let line = format!("{}, {word:<21} {:<6} {text}\r\n", timestamp(SystemTime::now()), self.component);
-        let files: &[&str] = if level == Level::Error { &["setupact.log", "setuperr.log"] } else { &["setupact.log"] };
+        let word = if level == Level::Error {
+            "Error"
+        } else {
+            "Info"
+        };
+        let line = format!(
+            "{}, {word:<21} {:<6} {text}\r\n",
+            timestamp(SystemTime::now()),
+            self.component
+        );
+        let files: &[&str] = if level == Level::Error {
+            &["setupact.log", "setuperr.log"]
+        } else {
+            &["setupact.log"]
+        };
         for name in files {
             // A log that can't be written stops nothing.
-            if let Ok(mut file) = File::options().create(true).append(true).open(self.directory.join(name)) {
+            if let Ok(mut file) = File::options()
+                .create(true)
+                .append(true)
+                .open(self.directory.join(name))
+            {
                 let _ = file.write_all(line.as_bytes());
             }
         }
@@ -71,19 +90,31 @@ impl Log {
 
 /// `2026-11-21 09:40:00`, in UTC.
 pub fn timestamp(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     let (days, rest) = (seconds / 86400, seconds % 86400);
     // Days to a civil date: years start in March, eras have 400 years.
     let shifted = days + 719_468;
     let era = shifted / 146_097;
     let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
 }
 
 #[cfg(test)]

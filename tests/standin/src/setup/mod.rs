@@ -55,29 +55,56 @@ fn start<'a>(screen: &'a mut Screen, log: &'a mut Log) -> Result<Setup<'a>, Dial
     let cds = CdDrives::open();
     let mut all = cds.list();
     all.extend(drives::removable(cds.next_letter()));
-    let holder = all.iter().find(|drive| drive.root.join("sources/install.wim").exists());
+    let holder = all
+        .iter()
+        .find(|drive| drive.root.join("sources/install.wim").exists());
     let root = holder.map(|drive| drive.root.clone());
     let root = root.ok_or_else(|| dialog::media_driver("no drive holds sources/install.wim"))?;
     let medium = medium::read(&root).map_err(dialog::cannot_install)?;
     let firmware = Firmware::running();
-    Ok(Setup { screen, log, drives: all, firmware, root, medium, packages: Vec::new() })
+    Ok(Setup {
+        screen,
+        log,
+        drives: all,
+        firmware,
+        root,
+        medium,
+        packages: Vec::new(),
+    })
 }
 
 /// The places where Windows PE looks, in its order.
 fn candidates(setup: &Setup) -> Vec<search::Candidate> {
     let mut found = Vec::new();
-    let roots = setup.drives.iter().filter(|drive| drive.writable).chain(setup.drives.iter().filter(|drive| !drive.writable));
+    let roots = setup
+        .drives
+        .iter()
+        .filter(|drive| drive.writable)
+        .chain(setup.drives.iter().filter(|drive| !drive.writable));
     for drive in roots {
         for name in search::names(Pass::WindowsPe) {
-            if let Some(bytes) = drives::entry(&drive.root, name).and_then(|path| std::fs::read(path).ok()) {
-                found.push(search::Candidate { path: format!(r"{}:\Autounattend.xml", drive.letter), bytes });
+            if let Some(bytes) =
+                drives::entry(&drive.root, name).and_then(|path| std::fs::read(path).ok())
+            {
+                found.push(search::Candidate {
+                    path: format!(r"{}:\Autounattend.xml", drive.letter),
+                    bytes,
+                });
             }
         }
     }
-    let letter = setup.drives.iter().find(|drive| drive.root == setup.root).map_or('D', |drive| drive.letter);
-    let sources = drives::entry(&setup.root, "sources").and_then(|path| drives::entry(&path, "autounattend.xml"));
+    let letter = setup
+        .drives
+        .iter()
+        .find(|drive| drive.root == setup.root)
+        .map_or('D', |drive| drive.letter);
+    let sources = drives::entry(&setup.root, "sources")
+        .and_then(|path| drives::entry(&path, "autounattend.xml"));
     if let Some(bytes) = sources.and_then(|path| std::fs::read(path).ok()) {
-        found.push(search::Candidate { path: format!(r"{letter}:\sources\Autounattend.xml"), bytes });
+        found.push(search::Candidate {
+            path: format!(r"{letter}:\sources\Autounattend.xml"),
+            bytes,
+        });
     }
     found
 }
@@ -96,14 +123,26 @@ fn install(setup: &mut Setup) -> Result<(), Dialog> {
     let disks = devices::disks();
     let facts: Vec<_> = disks.iter().map(devices::facts).collect();
     for (number, (disk, facts)) in disks.iter().zip(&facts).enumerate() {
-        setup.log.info(&format!("disk {number}: {} MiB at {}", facts.bytes >> 20, disk.bus));
+        setup.log.info(&format!(
+            "disk {number}: {} MiB at {}",
+            facts.bytes >> 20,
+            disk.bus
+        ));
     }
     let chosen = plan::install(answer, &setup.medium, setup.firmware, &facts)?;
-    setup.screen.progress(&["Installing Windows", "", "Preparing the disk"]);
+    setup
+        .screen
+        .progress(&["Installing Windows", "", "Preparing the disk"]);
     let target = apply::partition(setup, &chosen, &disks)?;
-    setup.screen.progress(&["Installing Windows", "", "Copying Windows files"]);
+    setup
+        .screen
+        .progress(&["Installing Windows", "", "Copying Windows files"]);
     apply::image(setup, &chosen, &target)?;
-    setup.screen.progress(&["Installing Windows", "", "Getting files ready for installation"]);
+    setup.screen.progress(&[
+        "Installing Windows",
+        "",
+        "Getting files ready for installation",
+    ]);
     apply::finish(setup, answer, &chosen, &target)
 }
 
@@ -111,7 +150,9 @@ fn install(setup: &mut Setup) -> Result<(), Dialog> {
 fn load_drivers(setup: &mut Setup, answer: &Answer) {
     for path in plan::driver_paths(answer, Pass::WindowsPe) {
         let Some(directory) = drives::resolve(&setup.drives, path) else {
-            setup.log.info(&format!("PnPIBS: driver path [{path}] is not there"));
+            setup
+                .log
+                .info(&format!("PnPIBS: driver path [{path}] is not there"));
             continue;
         };
         for inf in drivers::find(&directory) {
@@ -126,16 +167,25 @@ fn load_drivers(setup: &mut Setup, answer: &Answer) {
 fn take_package(setup: &mut Setup, inf: &std::path::Path) {
     match drivers::package(inf, setup.medium.build) {
         Ok(package) => {
-            if let Some(list) = package.modules().filter(|_| drivers::device_present(&package)) {
+            if let Some(list) = package
+                .modules()
+                .filter(|_| drivers::device_present(&package))
+            {
                 match sys::load_modules(list) {
-                    Ok(()) => setup.log.info(&format!("PnPIBS: Installed driver [{}]", inf.display())),
-                    Err(fault) => setup.log.error(&format!("PnPIBS: driver [{}]: {fault}", inf.display())),
+                    Ok(()) => setup
+                        .log
+                        .info(&format!("PnPIBS: Installed driver [{}]", inf.display())),
+                    Err(fault) => setup
+                        .log
+                        .error(&format!("PnPIBS: driver [{}]: {fault}", inf.display())),
                 }
             }
             if !setup.packages.iter().any(|held| held.inf == package.inf) {
                 setup.packages.push(package);
             }
         }
-        Err(fault) => setup.log.error(&format!("PnPIBS: driver package refused: {fault}")),
+        Err(fault) => setup
+            .log
+            .error(&format!("PnPIBS: driver package refused: {fault}")),
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+use super::attribute;
 use super::error::*;
 
 /// Where each drive letter's files are on the host.
@@ -64,12 +65,15 @@ impl Located {
         }
     }
 
-    /// Fails when it can't be written: read-only drive, no directory above, a directory itself.
+    /// Fails when it can't be written: read-only drive or file, no directory above, a directory itself.
     pub fn writable(self) -> Result<Located, Win32> {
         match () {
             () if self.read_only => Err(WRITE_PROTECT),
             () if self.orphan => Err(PATH_NOT_FOUND),
             () if self.is_dir() => Err(ACCESS_DENIED),
+            () if self.is_file() && attribute::get(&self.host) & attribute::READ_ONLY != 0 => {
+                Err(ACCESS_DENIED)
+            }
             () => Ok(self),
         }
     }

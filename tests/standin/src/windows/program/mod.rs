@@ -1,6 +1,6 @@
 //! The programs of `C:\Windows`: which there are, where their files lie, and what runs for each.
 
-mod copying;
+mod certutil;
 pub mod dism;
 mod icacls;
 mod msiexec;
@@ -8,12 +8,14 @@ mod net;
 mod netsh;
 mod pnputil;
 mod reg;
+mod robocopy;
 mod sc;
 mod schtasks;
 mod settings;
 mod small;
 mod sysprep;
 mod text;
+mod xcopy;
 
 use super::process::Process;
 
@@ -35,7 +37,7 @@ const SYSTEM32: &str = "Windows/System32";
 const PROGRAMS: &[(&str, &str, Program)] = &[
     ("attrib.exe", "attrib", text::attrib),
     ("bcdedit.exe", "bcdedit", settings::bcdedit),
-    ("certutil.exe", "certutil", text::certutil),
+    ("certutil.exe", "certutil", certutil::run),
     ("cmd.exe", "cmd", |p, args| super::cmd::run(p, &args.line)),
     ("dism.exe", "dism", dism::run),
     ("find.exe", "find", text::find),
@@ -51,7 +53,7 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("powercfg.exe", "powercfg", settings::powercfg),
     ("reagentc.exe", "reagentc", settings::reagentc),
     ("reg.exe", "reg", reg::run),
-    ("robocopy.exe", "robocopy", copying::robocopy),
+    ("robocopy.exe", "robocopy", robocopy::robocopy),
     ("sc.exe", "sc", sc::run),
     ("schtasks.exe", "schtasks", schtasks::run),
     ("setx.exe", "setx", settings::setx),
@@ -63,7 +65,7 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("wevtutil.exe", "wevtutil", settings::wevtutil),
     ("where.exe", "where", text::whereis),
     ("whoami.exe", "whoami", small::whoami),
-    ("xcopy.exe", "xcopy", copying::xcopy),
+    ("xcopy.exe", "xcopy", xcopy::xcopy),
     ("Windows/regedit.exe", "regedit", reg::regedit),
     (
         "Windows/System32/Sysprep/sysprep.exe",

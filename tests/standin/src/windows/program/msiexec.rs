@@ -5,9 +5,11 @@
 //! What an installed product owns is remembered below `HKLM\SOFTWARE\winimg-standin\Msi`, so `/x` needs no package.
 //! Source: Microsoft, "Command-Line Options" and "Error Codes" of Windows Installer, and its database tables.
 
+mod apply;
 mod condition;
 mod database;
 mod install;
+mod plan;
 mod remove;
 
 use super::Arguments;

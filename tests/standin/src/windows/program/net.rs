@@ -9,6 +9,8 @@ use crate::windows::registry::{Registry, dword_value};
 use crate::windows::service;
 
 const POLICY: &str = r"HKLM\SAM\SAM\Domains\Account";
+const UF_PASSWD_NOTREQD: u32 = 0x20;
+const UF_PASSWD_CANT_CHANGE: u32 = 0x40;
 const FINISHED: &str = "The command completed successfully.\n\n";
 
 /// A refusal: Windows' error number and text.
@@ -152,8 +154,10 @@ fn user(p: &Process, operands: &[&str], options: &[(String, &str)]) -> Done {
             ("/active", "yes") => flags &= !UF_ACCOUNTDISABLE,
             ("/active", "no") => flags |= UF_ACCOUNTDISABLE,
             ("/expires", "never")
-            | ("/passwordreq" | "/passwordchg", "yes" | "no")
+            | ("/passwordreq" | "/passwordchg", "yes")
             | ("/logonpasswordchg", "no") => {}
+            ("/passwordreq", "no") => flags |= UF_PASSWD_NOTREQD,
+            ("/passwordchg", "no") => flags |= UF_PASSWD_CANT_CHANGE,
             ("/comment" | "/usercomment", _) => texts.push(("Comment", *value)),
             ("/fullname", _) => texts.push(("FullName", *value)),
             _ => return syntax(&format!("net user {option}:{value}")),

@@ -122,6 +122,10 @@ fn features_wait_for_a_reboot() {
                 0x800f_0922,
             ),
             ("dism /online /bogus", 87),
+            (
+                "dism /online /cleanup-image /startcomponentcleanup /resetbase",
+                0x800f_0806,
+            ),
             (r"dism /image:C:\x /get-features", 87),
             (r"sysprep.exe /generalize /oobe /quit /quiet", 2),
         ],
@@ -134,6 +138,12 @@ fn features_wait_for_a_reboot() {
             .contains("State : Enabled\n")
     );
     assert_eq!(guest.run(enable).0, 0);
+    assert_eq!(
+        guest
+            .run("dism /online /cleanup-image /startcomponentcleanup /resetbase")
+            .0,
+        0
+    );
 }
 
 const ANSWERS: &str = r#"<?xml version="1.0"?><unattend xmlns="urn:schemas-microsoft-com:unattend"><settings pass="PASS"><component name="Microsoft-Windows-Shell-Setup" processorArchitecture="amd64" publicKeyToken="31bf3856ad364e35" language="neutral" versionScope="nonSxS"/></settings></unattend>"#;
@@ -297,6 +307,37 @@ fn trees_are_copied() {
     );
     assert_eq!(guest.get(r"C:\r\sub\b.txt"), b"b");
     assert!(!guest.host(r"C:\x").exists() && !guest.host(r"C:\r\extra.txt").exists());
+}
+
+/// Files of a CD are read-only, and so are their copies until something clears that.
+#[test]
+fn copies_of_a_cds_files_are_read_only() {
+    let guest = Guest::new();
+    guest.put(r"D:\p\a.txt", b"a");
+    codes(
+        &guest,
+        &[
+            (r"cmd /c copy /b /y D:\p\a.txt C:\a.txt", 0),
+            (r"cmd /c copy /b /y D:\p\a.txt C:\a.txt", 1),
+            (r"cmd /c echo x>C:\a.txt", 1),
+            (r"cmd /c del /q C:\a.txt", 1),
+            (r"attrib -r C:\a.txt", 0),
+            (r"cmd /c echo x>C:\a.txt", 0),
+            (r"xcopy D:\p C:\x /e /i /q /y", 0),
+            (r"cmd /c echo x>C:\x\a.txt", 0),
+            (r"xcopy D:\p C:\k /e /i /q /y /k", 0),
+            (r"xcopy D:\p C:\k /e /i /q /y", 4),
+            (r"xcopy D:\p C:\k /e /i /q /y /r", 0),
+            (r"robocopy D:\p C:\r /E", 1),
+            (r"cmd /c echo x>C:\r\a.txt", 1),
+            (
+                r"robocopy D:\p C:\w /E /A-:R /R:0 /W:0 /NP /NJH /NJS /NFL /NDL",
+                1,
+            ),
+            (r"cmd /c echo x>C:\w\a.txt", 0),
+            (r"cmd /c rd /s /q C:\r", 0),
+        ],
+    );
 }
 
 #[test]

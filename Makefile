@@ -1,0 +1,75 @@
+# winimg: `make demo` builds an image from the stand-in installer, `make test` proves the code.
+# Both install what they need by package name (Debian, Ubuntu; root or sudo) and need Rust.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+TOOLS := $(CURDIR)/target/tools
+STANDIN := $(CURDIR)/target/standin
+DENY := $(TOOLS)/bin/cargo-deny
+DENY_VERSION := 0.20.2
+DEMO := out/demo
+
+.PHONY: help
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+.PHONY: packages
+packages: ## install the Debian packages that demo and test need
+	@tests/install-packages.sh
+
+.PHONY: build
+build:
+	$(CARGO) build --locked --workspace
+
+.PHONY: standin
+standin: packages build ## make the stand-in installer and its components
+	tests/standin/build.sh $(STANDIN)
+	tests/demo/components.sh $(STANDIN)/components
+
+.PHONY: demo
+demo: standin ## build an image from the stand-in installer into out/demo
+	target/debug/winimg build recipes/demo.toml --output $(DEMO)
+	@tests/demo/show.sh $(DEMO)
+
+.PHONY: test
+test: packages fmt clippy deny unit end-to-end ## everything that continuous integration runs
+
+.PHONY: fmt
+fmt:
+	$(CARGO) fmt --all --check
+
+.PHONY: clippy
+clippy:
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+$(DENY):
+	$(CARGO) install cargo-deny --version $(DENY_VERSION) --locked --debug --root $(TOOLS) --target-dir $(TOOLS)/build
+	rm -rf $(TOOLS)/build
+
+.PHONY: deny
+deny: $(DENY) ## licences, sources and, where their database can be reached, advisories
+	$(DENY) --locked check licenses bans sources
+	@if timeout 60 $(DENY) --locked fetch db >/dev/null 2>&1; then \
+		$(DENY) --locked check advisories; \
+	else \
+		echo "advisories: their database cannot be reached from here; not checked"; \
+	fi
+
+.PHONY: unit
+unit:
+	$(CARGO) test --locked --workspace
+
+.PHONY: end-to-end
+end-to-end: standin ## builds in QEMU: the demo, the refusals, two at once, interrupts
+	$(CARGO) test --locked --test end_to_end -- --ignored --test-threads 1 --nocapture
+
+.PHONY: bench-export
+bench-export: ## one export pass against qemu-img, openssl and tar, as ratios
+	benches/export.sh
+
+.PHONY: clean
+clean: ## remove out/ and the stand-in, not cargo's work
+	rm -rf out $(STANDIN)

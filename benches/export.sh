@@ -1,0 +1,88 @@
+#!/bin/bash
+# Compares one winimg export with the chain of programs that gives the same files: qemu-img, openssl for every digest,
+# tar. Both run by turns on the same disk in the same run, so the ratios hold for this machine and this moment only.
+# winimg also reads every file back, which the chain does not.
+#
+#   make bench-export            SIZE_GIB=8 DATA_MIB=2048 RUNS=3 LEVEL=1 PROFILE=release WORK=/var/tmp
+set -euo pipefail
+cd "$(dirname "$0")/.."
+size=${SIZE_GIB:-8} data=${DATA_MIB:-2048} runs=${RUNS:-3} level=${LEVEL:-1} profile=${PROFILE:-release}
+work=$(mktemp -d "${WORK:-/var/tmp}/winimg-bench.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+out=$work/out
+TIMEFORMAT='%R %U %S'
+
+cargo build --quiet --profile "$profile" --example export
+winimg=target/$([ "$profile" = dev ] && echo debug || echo "$profile")/examples/export
+
+# 4 MiB pieces spread over the disk: two of five incompressible, the others programs and text.
+make_source() {
+    local pieces=$((data / 4)) slots=$((size * 256)) i kind
+    # Both writers end by SIGPIPE when head has enough.
+    { openssl enc -aes-128-ctr -K 00 -iv 00 -nosalt -in /dev/zero 2>/dev/null || true; } |
+        head -c $((data / 5 * 2 + 8))M > "$work/dense"
+    { tar -cf - /usr/bin /usr/lib /usr/share/doc 2>/dev/null || true; } |
+        head -c $((data / 5 * 3 + 8))M > "$work/files"
+    truncate -s "${size}G" "$work/raw"
+    for ((i = 0; i < pieces; i++)); do
+        kind=$([ $((i % 5)) -lt 2 ] && echo dense || echo files)
+        dd bs=4M count=1 conv=notrunc skip="$(skip "$kind" "$i")" seek=$((i * slots / pieces)) \
+            if="$work/$kind" of="$work/raw" status=none
+    done
+    rm "$work/dense" "$work/files"
+    qemu-img convert -O qcow2 "$work/raw" "$work/sealed.qcow2"
+    rm "$work/raw"
+}
+# Where piece I of its kind begins, in pieces.
+skip() {
+    case $1 in
+    dense) echo $(($2 / 5 * 2 + $2 % 5)) ;;
+    files) echo $(($2 / 5 * 3 + $2 % 5 - 2)) ;;
+    esac
+}
+
+digest() { openssl dgst -sha256 "$@" > /dev/null; }
+chain_vhd() {
+    qemu-img convert -O vpc -o subformat=fixed,force_size=on "$work/sealed.qcow2" "$out/chain.vhd"
+    digest "$out/chain.vhd"
+}
+chain_ova() {
+    qemu-img convert -O vmdk -o subformat=streamOptimized "$work/sealed.qcow2" "$out/chain.vmdk"
+    digest "$out/chain.vmdk"
+    tar -C "$out" -cf "$out/chain.ova" chain.vmdk
+    digest "$out/chain.ova"
+}
+chain_all() {
+    qemu-img convert -O raw "$work/sealed.qcow2" "$out/chain.raw"
+    digest "$out/chain.raw"
+    chain_vhd
+    chain_ova
+}
+ours() { "$winimg" "$work/sealed.qcow2" "$out" "$1" 0 "$level" > "$work/said"; }
+
+# Wall and CPU seconds of a command, outputs brought to the disk.
+timed() {
+    rm -rf "$out"; mkdir "$out"; sync
+    { time { "$@"; sync -f "$out"; } 2> "$work/err"; } 2>&1 || { cat "$work/err" >&2; exit 1; }
+}
+median() { sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
+
+make_source
+cat "$work/sealed.qcow2" > /dev/null
+printf '%s: %s GiB, %s in the file; %s processors, load %s; level %s, profile %s, %s runs, medians\n' \
+    "$(qemu-img --version | head -1)" "$size" "$(du -h "$work/sealed.qcow2" | cut -f1)" "$(nproc)" \
+    "$(cut -d' ' -f1 /proc/loadavg)" "$level" "$profile" "$runs"
+printf '%-22s %10s %10s %10s %10s %8s %8s\n' job 'chain s' 'winimg s' 'chain CPU' 'winimg CPU' wall CPU
+for job in vhd:vhd:chain_vhd ova:ova:chain_ova raw+vhd+ova:raw,vhd,ova:chain_all; do
+    IFS=: read -r name formats chain <<< "$job"
+    : > "$work/chain"; : > "$work/ours"
+    for ((run = 0; run < runs; run++)); do
+        timed "$chain" >> "$work/chain"
+        timed ours "$formats" >> "$work/ours"
+    done
+    cw=$(awk '{ print $1 }' "$work/chain" | median) ow=$(awk '{ print $1 }' "$work/ours" | median)
+    cc=$(awk '{ print $2 + $3 }' "$work/chain" | median) oc=$(awk '{ print $2 + $3 }' "$work/ours" | median)
+    awk -v n="$name" -v cw="$cw" -v ow="$ow" -v cc="$cc" -v oc="$oc" \
+        'BEGIN { printf "%-22s %10.1f %10.1f %10.1f %10.1f %8.3f %8.3f\n", n, cw, ow, cc, oc, ow / cw, oc / cc }'
+    grep VmHWM "$work/said" | sed 's/^VmHWM:/  peak memory:/'
+done

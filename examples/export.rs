@@ -1,0 +1,75 @@
+//! One export without a build around it, for `benches/export.sh`:
+//! `export SOURCE DIRECTORY raw,vhd,ova,qcow2 [THREADS] [LEVEL]`. Prints a line for each artifact and the peak memory.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use winimg::error::{Error, Kind, Result};
+use winimg::event::{Cancel, Event, Sink};
+use winimg::export::{DEFAULT_LEVEL, GuestFacts, Job, Release, export};
+use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
+
+struct Quiet;
+
+impl Sink for Quiet {
+    fn emit(&self, _: &Event) {}
+}
+
+fn run() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |i: usize, or: u32| arguments.get(i).and_then(|n| n.parse().ok()).unwrap_or(or);
+    let [source, directory, formats, ..] = &arguments[..] else {
+        return Err(Error::new(
+            Kind::Recipe,
+            "usage: export SOURCE DIRECTORY raw,vhd,ova,qcow2",
+        ));
+    };
+    let asked = |f: &str| formats.split(',').any(|a| a == f);
+    let outputs = Outputs {
+        raw: asked("raw"),
+        vhd: asked("vhd"),
+        ova: asked("ova").then_some(OvaWish {
+            hardware_version: 19,
+        }),
+        ami: None,
+        qcow2: asked("qcow2"),
+    };
+    let guest = GuestFacts {
+        release: Release::Server2022,
+        edition: "ServerDatacenterCore".into(),
+        build: "20348".into(),
+    };
+    let job = Job {
+        source: Path::new(source),
+        name: "bench",
+        outputs: &outputs,
+        directory: Path::new(directory),
+        firmware: Firmware::Uefi,
+        secure_boot: false,
+        disk_bus: DiskBus::Nvme,
+        guest: &guest,
+        cpus: 2,
+        memory: 4 << 30,
+        epoch: 1_700_000_000,
+        threads: number(3, 0) as usize,
+        level: number(4, DEFAULT_LEVEL),
+        properties: &[],
+    };
+    for artifact in export(&job, &Quiet, &Cancel::default())? {
+        println!("{} {} {}", artifact.file, artifact.bytes, artifact.sha256);
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find(|l| l.starts_with("VmHWM"));
+    println!("{}", peak.unwrap_or("VmHWM: unknown"));
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}

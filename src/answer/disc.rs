@@ -1,0 +1,251 @@
+//! The answer CD: `Autounattend.xml` at its root, the bootstrap files in `winimg`, drivers in `drv`.
+
+use std::path::Path;
+
+use crate::error::{Error, Kind, Result};
+use crate::iso::{Source, Tree};
+use crate::text::Secret;
+use crate::udf::{FileSystem, Medium};
+use crate::wim::Release;
+
+use super::facts::Facts;
+use super::render;
+
+/// The CD's volume label.
+const LABEL: &str = "WINIMG_ANSWER";
+/// Where virtio-win keeps the agent, and its name in the guest.
+const AGENT: &str = "guest-agent/qemu-ga-x86_64.msi";
+const AGENT_NAME: &str = "qemu-ga-x86_64.msi";
+/// The kinds of files that belong to a driver package.
+const DRIVER_FILES: [&str; 5] = ["inf", "sys", "cat", "dll", "exe"];
+
+/// Everything that goes onto the CD. Drivers are `facts.drivers`, each from the team's own folder `own/<name>` when it is
+/// there, otherwise from the virtio-win medium; the agent comes from the latter, and stays out without it.
+pub fn disc(
+    facts: &Facts,
+    xml: &Secret,
+    virtio: Option<&Medium>,
+    own: Option<&Path>,
+) -> Result<Tree> {
+    let mut tree = Tree::new(LABEL).file(
+        "Autounattend.xml",
+        Source::Bytes(xml.expose().as_bytes().to_vec()),
+    );
+    for (name, text) in bootstrap(&facts.drivers)? {
+        tree.add(format!("winimg/{name}"), Source::Bytes(text.into_bytes()));
+    }
+    if let Some(medium) = virtio {
+        let agent = medium
+            .find(AGENT)?
+            .filter(|e| !e.is_dir)
+            .ok_or_else(|| not_virtio(medium))?;
+        tree.add(
+            format!("winimg/{AGENT_NAME}"),
+            Source::Medium(medium.file(&agent)),
+        );
+    }
+    for name in &facts.drivers {
+        if name.is_empty()
+            || !name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        {
+            return Err(Error::new(
+                Kind::Recipe,
+                format!("\"{name}\" is no driver folder: only letters, digits, - and _"),
+            ));
+        }
+        let files = match own.and_then(|own| own_folder(own, name, facts.release)) {
+            Some(folder) => own_files(&folder)?,
+            None => virtio_files(virtio, name, facts.release)?,
+        };
+        for (file, source) in files {
+            tree.add(format!("drv/{name}/{file}"), source);
+        }
+    }
+    Ok(tree)
+}
+
+/// The files of `unattend/bootstrap`, as cmd.exe needs them: lines that end in CR LF.
+fn bootstrap(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
+    let complete = render::fill(
+        include_str!("../../unattend/bootstrap/SetupComplete.cmd"),
+        "drivers",
+        &drivers.join(" "),
+    )?;
+    let files = [
+        (
+            "stage.cmd",
+            include_str!("../../unattend/bootstrap/stage.cmd"),
+        ),
+        ("SetupComplete.cmd", &complete),
+        (
+            "driver.cmd",
+            include_str!("../../unattend/bootstrap/driver.cmd"),
+        ),
+        (
+            "agent.cmd",
+            include_str!("../../unattend/bootstrap/agent.cmd"),
+        ),
+        (
+            "ErrorHandler.cmd",
+            include_str!("../../unattend/bootstrap/ErrorHandler.cmd"),
+        ),
+        (
+            "payload.cmd",
+            include_str!("../../unattend/bootstrap/payload.cmd"),
+        ),
+    ]
+    .map(|(name, text)| (name, text.replace("\r\n", "\n").replace('\n', "\r\n")));
+    Ok(files.to_vec())
+}
+
+/// `own/<name>/<2k22>/amd64`, `own/<name>/<2k22>` or `own/<name>`, whichever is there first.
+fn own_folder(own: &Path, name: &str, release: Release) -> Option<std::path::PathBuf> {
+    let folder = own.join(name);
+    let per_release = folder.join(release.virtio_folder());
+    [per_release.join("amd64"), per_release, folder]
+        .into_iter()
+        .find(|f| f.is_dir())
+}
+
+fn own_files(folder: &Path) -> Result<Vec<(String, Source)>> {
+    let cannot = |e| Error::io("read", folder, e);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
+        if belongs(name) && path.is_file() {
+            files.push((name.to_string(), Source::Path(path)));
+        }
+    }
+    files.sort_by(|a, b| a.0.cmp(&b.0));
+    with_inf(files, || folder.display().to_string())
+}
+
+fn virtio_files(
+    virtio: Option<&Medium>,
+    name: &str,
+    release: Release,
+) -> Result<Vec<(String, Source)>> {
+    let Some(medium) = virtio else {
+        return Err(Error::new(
+            Kind::Recipe,
+            format!("there is nothing to take the driver {name} from"),
+        )
+        .cure(format!(
+            "add [media.virtio] to the recipe, or put the driver into drivers/{name}/"
+        )));
+    };
+    let folder = format!("{name}/{}/amd64", release.virtio_folder());
+    if !medium.find(&folder)?.is_some_and(|e| e.is_dir) {
+        return Err(no_driver(medium, name, release, &folder));
+    }
+    let files = medium
+        .read_dir(&folder)?
+        .into_iter()
+        .filter(|e| !e.is_dir && belongs(&e.name))
+        .map(|e| (e.name.clone(), Source::Medium(medium.file(&e))))
+        .collect();
+    with_inf(files, || format!("{}:{folder}", medium.path().display()))
+}
+
+fn belongs(name: &str) -> bool {
+    name.rsplit_once('.')
+        .is_some_and(|(_, ext)| DRIVER_FILES.iter().any(|d| ext.eq_ignore_ascii_case(d)))
+}
+
+/// A driver folder without an .inf would be passed over in silence by Setup.
+fn with_inf(
+    files: Vec<(String, Source)>,
+    place: impl FnOnce() -> String,
+) -> Result<Vec<(String, Source)>> {
+    if files
+        .iter()
+        .any(|(n, _)| n.to_ascii_lowercase().ends_with(".inf"))
+    {
+        Ok(files)
+    } else {
+        Err(Error::new(Kind::Recipe, "this driver folder holds no .inf file").at(place()))
+    }
+}
+
+/// Lists the drivers that the medium has for this release.
+fn no_driver(medium: &Medium, name: &str, release: Release, folder: &str) -> Error {
+    let wanted = release.virtio_folder();
+    let mut there = Vec::new();
+    for entry in medium.read_dir("").unwrap_or_default() {
+        let path = format!("{}/{wanted}/amd64", entry.name);
+        if entry.is_dir && matches!(medium.find(&path), Ok(Some(_))) {
+            there.push(entry.name);
+        }
+    }
+    let near = there
+        .iter()
+        .map(|t| {
+            (
+                strsim::jaro_winkler(&t.to_lowercase(), &name.to_lowercase()),
+                t,
+            )
+        })
+        .filter(|(near, _)| *near > 0.85)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let cure = match near {
+        Some((_, near)) => format!("did you mean \"{near}\"?"),
+        None if there.is_empty() => {
+            format!("use a newer virtio-win: this one has nothing for {release}")
+        }
+        None => "name one of these in setup.drivers".into(),
+    };
+    let error = Error::new(
+        Kind::Recipe,
+        format!("the virtio-win medium has no driver {name} for {release}"),
+    )
+    .at(format!("{}:{folder}", medium.path().display()))
+    .cure(cure);
+    if there.is_empty() {
+        error
+    } else {
+        error.found(format!("drivers for {wanted}: {}", there.join(", ")))
+    }
+}
+
+fn not_virtio(medium: &Medium) -> Error {
+    Error::new(
+        Kind::Unproved,
+        format!("this is not a virtio-win medium: it has no {AGENT}"),
+    )
+    .at(format!(
+        "{} ({}, label \"{}\")",
+        medium.path().display(),
+        medium.file_system(),
+        medium.label()
+    ))
+    .cure("give the virtio-win ISO")
+}
+
+/// Looks at a written answer CD as Windows does: Joliet, and exactly one `Autounattend.xml` at the root. Without Joliet
+/// the file would be called `AUTOUNAT.XML`, which Setup does not look for.
+pub fn check(medium: &Medium) -> Result<()> {
+    let wrong = |fact: String| Error::new(Kind::Failed, fact).at(medium.path().display());
+    if medium.file_system() != FileSystem::Joliet {
+        return Err(wrong(format!(
+            "the answer CD is {}; Windows Setup needs Joliet to see Autounattend.xml",
+            medium.file_system()
+        )));
+    }
+    let named: Vec<String> = medium
+        .read_dir("")?
+        .into_iter()
+        .map(|e| e.name)
+        .filter(|n| {
+            n.eq_ignore_ascii_case("Autounattend.xml") || n.eq_ignore_ascii_case("Unattend.xml")
+        })
+        .collect();
+    match named.as_slice() {
+        [one] if one.eq_ignore_ascii_case("Autounattend.xml") => Ok(()),
+        other => Err(wrong(format!(
+            "the answer CD must have exactly one answer file at its root, Autounattend.xml; it has {other:?}"
+        ))),
+    }
+}

@@ -1,0 +1,92 @@
+//! Which product key goes into an answer file.
+//!
+//! Refuses a key on evaluation media, which stops their Setup, and no key on others, which then ask for one.
+
+use crate::error::{Error, Kind, Result};
+use crate::text::Located;
+use crate::wim::Release;
+
+/// The public KMS client setup keys (Microsoft: "KMS client activation and product keys"); Core and Desktop share them.
+const KMS: [(Release, &str, &str); 6] = [
+    (
+        Release::Server2019,
+        "standard",
+        "N69G4-B89J2-4G8F4-WWYCC-J464C",
+    ),
+    (
+        Release::Server2019,
+        "datacenter",
+        "WMDGN-G9PQG-XVVXX-R3X43-63DFG",
+    ),
+    (
+        Release::Server2022,
+        "standard",
+        "VDYBN-27WPP-V4HQT-9VMD4-VMK7H",
+    ),
+    (
+        Release::Server2022,
+        "datacenter",
+        "WX4NM-KYWYW-QJJR4-XV3QB-6VM33",
+    ),
+    (
+        Release::Server2025,
+        "standard",
+        "TVRH6-WHNXV-R9WG3-9XRFY-MY832",
+    ),
+    (
+        Release::Server2025,
+        "datacenter",
+        "D764K-2NDRG-47T6Q-P8T8W-YP6DF",
+    ),
+];
+
+/// The key for an image; `None` for evaluation. `edition` as [`crate::wim::Image::edition`] gives it.
+pub fn product_key(
+    wish: Option<&Located<String>>,
+    release: Release,
+    edition: &str,
+    eval: bool,
+) -> Result<Option<String>> {
+    let wrong = |fact: &str, cure: &str| Error::new(Kind::Recipe, fact).cure(cure);
+    match wish {
+        None if eval => Ok(None),
+        None => Err(wrong(
+            "this medium is not for evaluation, so Windows Setup asks for a product key",
+            "add product_key = \"kms\" to [media], or give a key of yours",
+        )),
+        Some(at) if eval => Err(wrong(
+            "evaluation media take no product key",
+            "remove product_key, or use the medium of your volume licence",
+        )
+        .from_place(&at.place)),
+        Some(key) if key.value.eq_ignore_ascii_case("kms") => KMS
+            .iter()
+            .find(|(r, e, _)| *r == release && *e == edition)
+            .map(|(_, _, key)| Some((*key).to_string()))
+            .ok_or_else(|| {
+                wrong(
+                    &format!("no public KMS client key is known for {release}, edition \"{edition}\""),
+                    "give the key itself",
+                )
+                .from_place(&key.place)
+            }),
+        Some(key) if is_key(&key.value) => Ok(Some(key.value.clone())),
+        // A wrong key may still be a secret key with a slip in it: it is not repeated.
+        Some(key) => Err(wrong(
+            "this is not a product key",
+            "a key has five groups of five capital letters and digits with dashes between; \"kms\" takes the public KMS client key",
+        )
+        .from_place(&key.place)),
+    }
+}
+
+/// Five groups of five of `A`-`Z`, `0`-`9`.
+pub(super) fn is_key(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.len() == 5
+        && groups.iter().all(|g| {
+            g.len() == 5
+                && g.chars()
+                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+        })
+}

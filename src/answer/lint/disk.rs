@@ -1,0 +1,254 @@
+//! Partitions: the layout, the firmware, and where Windows goes.
+
+use roxmltree::Node;
+
+use crate::recipe::Firmware;
+
+use super::{Check, at, components, named, text, text_at};
+
+/// A `<CreatePartition>`, by its number.
+struct Partition<'a, 'i> {
+    node: Node<'a, 'i>,
+    number: u32,
+    kind: &'a str,
+    extend: bool,
+}
+
+pub(super) fn all(check: &mut Check, root: Node) {
+    for setup in components(root, Some("windowsPE"), "Microsoft-Windows-Setup") {
+        let disks: Vec<Node> = named(setup, "DiskConfiguration")
+            .flat_map(|d| named(d, "Disk"))
+            .collect();
+        for disk in &disks {
+            one(check, *disk);
+        }
+        install_to(check, setup, &disks);
+    }
+}
+
+fn partitions<'a, 'i>(disk: Node<'a, 'i>) -> Vec<Partition<'a, 'i>> {
+    let mut all: Vec<Partition> = named(disk, "CreatePartitions")
+        .flat_map(|c| named(c, "CreatePartition"))
+        .map(|node| Partition {
+            node,
+            number: number(node, "Order"),
+            kind: text_at(node, "Type").unwrap_or(""),
+            extend: text_at(node, "Extend") == Some("true"),
+        })
+        .collect();
+    all.sort_by_key(|p| p.number);
+    all
+}
+
+fn number(node: Node, path: &'static str) -> u32 {
+    text_at(node, path)
+        .and_then(|t| t.parse().ok())
+        .unwrap_or(0)
+}
+
+fn one(check: &mut Check, disk: Node) {
+    let all = partitions(disk);
+    for p in &all {
+        match (p.extend, at(p.node, "Size")) {
+            (true, Some(size)) => check.error(
+                size,
+                format!("partition {} has both Size and Extend", p.number),
+                "leave one of them out",
+            ),
+            (false, None) => check.error(
+                p.node,
+                format!("partition {} has neither Size nor Extend", p.number),
+                "",
+            ),
+            _ => {}
+        }
+    }
+    let extended: Vec<&Partition> = all.iter().filter(|p| p.extend).collect();
+    match (extended.as_slice(), all.last()) {
+        ([], Some(last)) => check.error(
+            last.node,
+            "no partition has Extend: the rest of the disk stays unused",
+            "",
+        ),
+        ([one], Some(last)) if one.number != last.number => check.error(
+            one.node,
+            format!(
+                "partition {} has Extend and is not the last: nothing is left for partition {}",
+                one.number, last.number
+            ),
+            "",
+        ),
+        ([_, second, ..], _) => check.error(
+            second.node,
+            format!("{} partitions have Extend; only one can", extended.len()),
+            "",
+        ),
+        _ => {}
+    }
+    style(check, disk, &all);
+    modified(check, disk, &all);
+}
+
+/// GPT exactly under UEFI.
+fn style(check: &mut Check, disk: Node, all: &[Partition]) {
+    let efi = all.iter().find(|p| p.kind == "EFI");
+    match check.facts.firmware {
+        Firmware::Uefi => {
+            if let (None, Some(first)) = (efi, all.first()) {
+                check.error_with(
+                    first.node,
+                    "the machine has UEFI, and the layout has no EFI partition",
+                    "",
+                    Some(
+                        "add a partition of Type EFI with 260 MB, or set firmware = \"bios\""
+                            .into(),
+                    ),
+                );
+            }
+        }
+        Firmware::Bios => {
+            for p in all.iter().filter(|p| matches!(p.kind, "EFI" | "MSR")) {
+                check.error(
+                    p.node,
+                    format!(
+                        "the machine has a BIOS, which cannot use a partition of Type {}",
+                        p.kind
+                    ),
+                    "",
+                );
+            }
+        }
+    }
+    let active: Vec<Node> = modifications(disk)
+        .filter_map(|m| at(m, "Active"))
+        .filter(|a| text(*a) == "true")
+        .collect();
+    match (check.facts.firmware, active.as_slice()) {
+        (Firmware::Uefi, [one, ..]) => {
+            check.error(
+                *one,
+                "Active is for BIOS; the machine has UEFI",
+                "remove it",
+            );
+        }
+        (Firmware::Bios, []) => {
+            if let Some(last) = all.last() {
+                check.error(
+                    last.node,
+                    "the machine has a BIOS, and no partition is Active: it would not boot",
+                    "",
+                );
+            }
+        }
+        (Firmware::Bios, [_, second, ..]) => {
+            check.error(
+                *second,
+                "two partitions are Active; a BIOS boots from one",
+                "",
+            );
+        }
+        _ => {}
+    }
+}
+
+fn modifications<'a, 'i>(disk: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    named(disk, "ModifyPartitions").flat_map(|m| named(m, "ModifyPartition"))
+}
+
+fn modified(check: &mut Check, disk: Node, all: &[Partition]) {
+    for change in modifications(disk) {
+        let id = number(change, "PartitionID");
+        let format = text_at(change, "Format");
+        match all.iter().find(|p| p.number == id) {
+            None if !all.is_empty() => {
+                let node = at(change, "PartitionID").unwrap_or(change);
+                check.error(node, format!("there is no partition {id} to modify"), "");
+            }
+            Some(p) if p.kind == "MSR" => {
+                let beyond = change
+                    .children()
+                    .filter(Node::is_element)
+                    .find(|c| !matches!(c.tag_name().name(), "Order" | "PartitionID"));
+                if let Some(node) = beyond {
+                    check.error(node, "an MSR partition cannot be modified", "");
+                }
+            }
+            Some(p) if p.kind == "EFI" && format != Some("FAT32") => check.error(
+                at(change, "Format").unwrap_or(change),
+                "the EFI partition has to be FAT32",
+                "",
+            ),
+            _ => {}
+        }
+        if let (Some(label), None) = (at(change, "Label"), format) {
+            check.error(label, "a Label without a Format is refused", "");
+        }
+    }
+}
+
+fn install_to(check: &mut Check, setup: Node, disks: &[Node]) {
+    let Some(image) = at(setup, "ImageInstall/OSImage") else {
+        return;
+    };
+    let available = at(image, "InstallToAvailablePartition").filter(|n| text(*n) == "true");
+    let to = match (at(image, "InstallTo"), available) {
+        (Some(_), Some(node)) => {
+            check.error(
+                node,
+                "InstallTo and InstallToAvailablePartition exclude each other",
+                "",
+            );
+            return;
+        }
+        (None, None) => {
+            check.error(
+                image,
+                "there is no InstallTo: Setup asks where Windows goes",
+                "",
+            );
+            return;
+        }
+        (None, Some(_)) => return,
+        (Some(to), None) => to,
+    };
+    let (disk_id, partition) = (number(to, "DiskID"), number(to, "PartitionID"));
+    let Some(disk) = disks.iter().find(|d| number(**d, "DiskID") == disk_id) else {
+        if !disks.is_empty() {
+            let node = at(to, "DiskID").unwrap_or(to);
+            check.error(
+                node,
+                format!("InstallTo names disk {disk_id}, which is not configured"),
+                "",
+            );
+        }
+        return;
+    };
+    let all = partitions(*disk);
+    let mut extended = all.iter().filter(|p| p.extend);
+    // Several are a complaint of their own.
+    let target = extended.next().filter(|_| extended.next().is_none());
+    let node = at(to, "PartitionID").unwrap_or(to);
+    match (all.iter().find(|p| p.number == partition), target) {
+        (None, _) if !all.is_empty() => {
+            check.error(
+                node,
+                format!("InstallTo names partition {partition}, which is not created"),
+                "",
+            );
+        }
+        (Some(p), _) if matches!(p.kind, "EFI" | "MSR" | "Extended") => check.error(
+            node,
+            format!("InstallTo names partition {partition}, which is of Type {}", p.kind),
+            "",
+        ),
+        (Some(p), Some(target)) if p.number != target.number => check.error(
+            node,
+            format!(
+                "InstallTo names partition {partition}; the one that takes the rest of the disk is {}",
+                target.number
+            ),
+            "",
+        ),
+        _ => {}
+    }
+}

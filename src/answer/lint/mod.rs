@@ -1,0 +1,233 @@
+//! Checks an answer file before Windows Setup does: what Setup would stop at with a dialog, or pass over in silence, is
+//! found here, each at its line of the XML.
+//!
+//! Refuses to show a password: texts in complaints have theirs blanked.
+
+mod disk;
+mod image;
+mod oobe;
+mod shape;
+mod values;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use roxmltree::{Document, Node};
+
+use crate::diag::{Diagnostic, Diagnostics};
+use crate::recipe::Firmware;
+use crate::text::{Place, Source};
+use crate::wim::{MediaFacts, Release, WimImages};
+
+use super::Facts;
+
+pub(super) const NAMESPACE: &str = "urn:schemas-microsoft-com:unattend";
+pub(super) const WCM: &str = "http://schemas.microsoft.com/WMIConfig/2002/State";
+
+/// What an answer file has to agree with.
+#[derive(Clone, Debug)]
+pub struct LintFacts<'a> {
+    /// How to name the file in complaints.
+    pub name: String,
+    pub firmware: Firmware,
+    pub release: Release,
+    /// Whether the install medium is for evaluation.
+    pub eval: bool,
+    pub images: &'a WimImages,
+    /// An answer file on the install medium itself, which Setup could take instead.
+    pub answer_file_on_medium: Option<&'a str>,
+}
+
+impl<'a> LintFacts<'a> {
+    /// What the file rendered from `facts` for this medium has to agree with. `name` as in [`LintFacts::name`].
+    pub fn new(name: impl Into<String>, facts: &Facts, medium: &'a MediaFacts) -> Self {
+        Self {
+            name: name.into(),
+            firmware: facts.firmware,
+            release: facts.release,
+            eval: facts.eval,
+            images: &medium.images,
+            answer_file_on_medium: medium.answer_file.as_deref(),
+        }
+    }
+}
+
+/// Every complaint about an answer file, in the order of its text.
+pub fn lint(xml: &str, facts: &LintFacts) -> Diagnostics {
+    let mut check = Check {
+        source: Arc::new(Source {
+            name: facts.name.clone(),
+            text: without_passwords(xml),
+        }),
+        facts,
+        found: Diagnostics::default(),
+    };
+    shape::ascii(&mut check, xml);
+    match Document::parse(xml) {
+        Err(e) => check.malformed(xml, &e),
+        Ok(document) => {
+            let root = document.root_element();
+            if shape::root(&mut check, root) {
+                shape::settings(&mut check, root);
+                shape::lists(&mut check, root);
+                values::all(&mut check, root);
+                disk::all(&mut check, root);
+                image::all(&mut check, root);
+                oobe::all(&mut check, root);
+            }
+        }
+    }
+    let mut found = check.found;
+    let start = |d: &Diagnostic| d.place.as_ref().map_or(0, |p| p.span.start);
+    found.0.sort_by_key(start);
+    found
+}
+
+/// A run of checks over one file.
+pub(super) struct Check<'a> {
+    source: Arc<Source>,
+    facts: &'a LintFacts<'a>,
+    found: Diagnostics,
+}
+
+impl Check<'_> {
+    fn error(&mut self, node: Node, message: impl Into<String>, label: &str) {
+        self.error_with(node, message, label, None);
+    }
+
+    fn error_with(
+        &mut self,
+        node: Node,
+        message: impl Into<String>,
+        label: &str,
+        help: Option<String>,
+    ) {
+        let diagnostic = Diagnostic::error(message).at(&self.place(node), label);
+        self.found.push(match help {
+            Some(help) => diagnostic.help(help),
+            None => diagnostic,
+        });
+    }
+
+    /// The element's content when that is text, else the name in its opening tag.
+    fn place(&self, node: Node) -> Place {
+        let range = match node.first_child() {
+            Some(text) if text.is_text() && node.children().count() == 1 => trimmed(text),
+            _ => {
+                let start = node.range().start + 1;
+                start..start + node.tag_name().name().len()
+            }
+        };
+        Place::new(&self.source, range)
+    }
+
+    fn malformed(&mut self, xml: &str, error: &roxmltree::Error) {
+        let position = error.pos();
+        let line_start: usize = xml
+            .split_inclusive('\n')
+            .take(position.row.saturating_sub(1) as usize)
+            .map(str::len)
+            .sum();
+        let column: usize = xml[line_start..]
+            .chars()
+            .take(position.col.saturating_sub(1) as usize)
+            .map(char::len_utf8)
+            .sum();
+        let at = line_start + column;
+        // roxmltree ends its messages with the position, which the place says already.
+        let text = error.to_string();
+        let text = text.split(" at ").next().unwrap_or(&text).to_string();
+        let place = Place::new(&self.source, at..(at + 1).min(xml.len()).max(at));
+        self.found.push(
+            Diagnostic::error(format!("the answer file is not well-formed XML: {text}"))
+                .at(&place, ""),
+        );
+    }
+}
+
+fn trimmed(text: Node) -> Range<usize> {
+    let range = text.range();
+    let whole = &text.document().input_text()[range.clone()];
+    let start = range.start + (whole.len() - whole.trim_start().len());
+    start..start.max(range.start + whole.trim_end().len())
+}
+
+/// The children of a node that are elements of the answer file's namespace with this name.
+pub(super) fn named<'a, 'i>(
+    node: Node<'a, 'i>,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children()
+        .filter(move |n| n.has_tag_name((NAMESPACE, name)))
+}
+
+/// The first element at a path of names.
+pub(super) fn at<'a, 'i>(node: Node<'a, 'i>, path: &'static str) -> Option<Node<'a, 'i>> {
+    path.split('/')
+        .try_fold(node, |here, name| named(here, name).next())
+}
+
+/// An element's text, trimmed.
+pub(super) fn text<'a>(node: Node<'a, '_>) -> &'a str {
+    node.text().unwrap_or("").trim()
+}
+
+/// The text at a path.
+pub(super) fn text_at<'a>(node: Node<'a, '_>, path: &'static str) -> Option<&'a str> {
+    at(node, path).map(text)
+}
+
+/// The components of a name, over all passes or in one.
+pub(super) fn components<'a, 'i>(
+    root: Node<'a, 'i>,
+    pass: Option<&'static str>,
+    name: &'static str,
+) -> Vec<Node<'a, 'i>> {
+    named(root, "settings")
+        .filter(|s| pass.is_none() || s.attribute("pass") == pass)
+        .flat_map(|s| named(s, "component"))
+        .filter(|c| c.attribute("name") == Some(name))
+        .collect()
+}
+
+/// The nearest of some names, when it is near enough to be a slip.
+pub(super) fn nearest<'n>(
+    wanted: &str,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Option<String> {
+    let lower = wanted.to_lowercase();
+    names
+        .into_iter()
+        .map(|n| (strsim::jaro_winkler(&lower, &n.to_lowercase()), n))
+        .filter(|(near, _)| *near > 0.85)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, n)| format!("did you mean \"{n}\"?"))
+}
+
+/// The file with the content of every `<Value>` under a password blanked, byte for byte, so that places stay right.
+/// Works on text, since a file that is not well-formed has to be shown too.
+fn without_passwords(xml: &str) -> String {
+    let mut out = String::with_capacity(xml.len());
+    let (mut rest, mut inside) = (xml, false);
+    while let Some(open) = rest.find('<') {
+        let end = rest[open..].find('>').map_or(rest.len(), |e| open + e + 1);
+        let tag = &rest[open..end];
+        out.push_str(&rest[..end]);
+        rest = &rest[end..];
+        let name = tag.trim_matches(['<', '>']).split_whitespace().next();
+        match name {
+            Some(n) if n.ends_with("Password") => inside = !n.starts_with('/'),
+            Some("Value") if inside => {
+                let length = rest.find('<').unwrap_or(rest.len());
+                out.extend(rest[..length].bytes().map(|b| match b {
+                    b'\r' | b'\n' => char::from(b),
+                    _ => '*',
+                }));
+                rest = &rest[length..];
+            }
+            _ => {}
+        }
+    }
+    out.push_str(rest);
+    out
+}

@@ -1,0 +1,33 @@
+//! The answer file and the answer CD: what Windows Setup is told, and what the first hooks in the guest find.
+//!
+//! Everything here is decided before anything boots and is text; [`lint`] checks a rendered file by the rules that Setup
+//! applies silently or with a dialog. Refuses to hold the Administrator's password other than as a [`crate::text::Secret`]: it leaves
+//! this module only inside the rendered file, which is itself one, and inside the CD's tree.
+
+mod disc;
+mod facts;
+mod keys;
+mod lint;
+mod password;
+mod render;
+mod schema;
+
+use crate::text::Source;
+
+pub use disc::{check as check_disc, disc};
+pub use facts::Facts;
+pub use keys::product_key;
+pub use lint::{LintFacts, lint};
+pub use password::{check as check_password, generate as generate_password};
+pub use render::render;
+
+/// The letters that the answer CD may get in WinPE.
+pub(crate) const CD_LETTERS: [char; 4] = ['D', 'E', 'F', 'G'];
+
+/// The answer file template that comes with winimg.
+pub fn built_in() -> Source {
+    Source {
+        name: "unattend/autounattend.xml".into(),
+        text: include_str!("../../unattend/autounattend.xml").into(),
+    }
+}

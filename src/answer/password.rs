@@ -1,0 +1,140 @@
+//! The Administrator's password: made at random for each build, and encoded as answer files want it.
+//!
+//! The encoding hides nothing. What protects the password is that the answer CD is readable by its owner only and is
+//! deleted after Setup.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::error::{Error, Kind, Result};
+use crate::text::Secret;
+
+/// Characters of a password made here: over 140 bits.
+const LENGTH: usize = 24;
+
+/// Four classes, none of which XML, cmd.exe or PowerShell treat specially, and none easily confused.
+const CLASSES: [&[u8]; 4] = [
+    b"ABCDEFGHJKLMNPQRSTUVWXYZ",
+    b"abcdefghijkmnopqrstuvwxyz",
+    b"23456789",
+    b"-_.+=@#",
+];
+
+/// Longest password that Windows accepts in an answer file, characters.
+const LONGEST: usize = 127;
+
+/// A password of 24 characters with all four classes, from the operating system's generator.
+pub fn generate() -> Result<Secret> {
+    let alphabet = CLASSES.concat();
+    // Bytes from `fair` up would make the first characters likelier.
+    let fair = 256 / alphabet.len() * alphabet.len();
+    loop {
+        let mut made = String::with_capacity(LENGTH);
+        while made.len() < LENGTH {
+            let mut bytes = [0; 64];
+            getrandom::fill(&mut bytes).map_err(|e| {
+                Error::new(Kind::Host, "the system's random number generator failed").because(e)
+            })?;
+            let fitting = bytes.iter().map(|b| usize::from(*b)).filter(|b| *b < fair);
+            made.extend(
+                fitting
+                    .map(|b| char::from(alphabet[b % alphabet.len()]))
+                    .take(LENGTH - made.len()),
+            );
+        }
+        // Drawing anew keeps every password with all classes equally likely.
+        if CLASSES
+            .iter()
+            .all(|class| made.bytes().any(|b| class.contains(&b)))
+        {
+            return Ok(Secret::new(made));
+        }
+    }
+}
+
+/// Refuses a password that the default policy of Windows Server refuses: three of four classes, 8 characters or more.
+pub fn check(password: &Secret) -> Result<()> {
+    let text = password.expose();
+    let classes: [fn(char) -> bool; 4] = [
+        char::is_uppercase,
+        char::is_lowercase,
+        |c| c.is_ascii_digit(),
+        |c| !c.is_alphanumeric(),
+    ];
+    let used = classes.iter().filter(|c| text.chars().any(c)).count();
+    let length = text.chars().count();
+    let wrong = |fact: String| {
+        Error::new(Kind::Recipe, fact)
+            .cure("give another, or none: winimg then makes a random one for each build")
+    };
+    if text.chars().any(char::is_control) {
+        return Err(wrong(
+            "the Administrator password holds a control character".into(),
+        ));
+    }
+    if !(8..=LONGEST).contains(&length) {
+        return Err(wrong(format!(
+            "the Administrator password has {length} characters; Windows takes 8 to {LONGEST}"
+        )));
+    }
+    if used < 3 {
+        return Err(wrong(format!(
+            "the Administrator password has {used} of the four kinds of characters; Windows wants three"
+        )));
+    }
+    Ok(())
+}
+
+/// `<Value>` of an `<AdministratorPassword>` with `<PlainText>false</PlainText>`: base64 of the UTF-16LE bytes of the
+/// password and the element's name (Microsoft: "Hide Sensitive Data in an Answer File").
+pub(super) fn encode_administrator(password: &Secret) -> String {
+    let text = format!("{}AdministratorPassword", password.expose());
+    let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    STANDARD.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_encodings() {
+        assert_eq!(
+            encode_administrator(&Secret::new("vagrant")),
+            "dgBhAGcAcgBhAG4AdABBAGQAbQBpAG4AaQBzAHQAcgBhAHQAbwByAFAAYQBzAHMAdwBvAHIAZAA="
+        );
+        assert_eq!(
+            encode_administrator(&Secret::new("Winimg-Build-1!")),
+            "VwBpAG4AaQBtAGcALQBCAHUAaQBsAGQALQAxACEAQQBkAG0AaQBuAGkAcwB0AHIAYQB0AG8AcgBQAGEAcwBzAHcAbwByAGQA"
+        );
+    }
+
+    #[test]
+    fn made_passwords_pass_every_policy_and_differ() {
+        let made: Vec<Secret> = (0..200).map(|_| generate().unwrap()).collect();
+        for password in &made {
+            check(password).unwrap();
+            let text = password.expose();
+            assert_eq!(text.len(), LENGTH);
+            for class in CLASSES {
+                assert!(text.bytes().any(|b| class.contains(&b)));
+            }
+        }
+        for (n, one) in made.iter().enumerate() {
+            assert!(!made[n + 1..].contains(one));
+        }
+    }
+
+    #[test]
+    fn weak_passwords_are_refused_without_being_shown() {
+        let say = |p: &str| check(&Secret::new(p)).unwrap_err().fact().to_string();
+        assert_eq!(
+            say("Short1!"),
+            "the Administrator password has 7 characters; Windows takes 8 to 127"
+        );
+        assert_eq!(
+            say("onlylowercase"),
+            "the Administrator password has 1 of the four kinds of characters; Windows wants three"
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! Fills in an answer file template: strict about names, XML-escaped, ASCII only.
+
+use handlebars::{Handlebars, RenderErrorReason, no_escape};
+use serde_json::{Value, json};
+
+use crate::error::{Error, Kind, Result};
+use crate::recipe::Firmware;
+use crate::text::{Secret, Source};
+use crate::wim::Release;
+
+use super::facts::Facts;
+use super::{CD_LETTERS, password};
+
+/// The rendered answer file. It holds the Administrator's password, so it is a [`Secret`].
+pub fn render(template: &Source, facts: &Facts) -> Result<Secret> {
+    let mut handlebars = Handlebars::new();
+    handlebars.set_strict_mode(true);
+    handlebars.register_escape_fn(escape);
+    let xml = handlebars
+        .render_template(&template.text, &values(facts))
+        .map_err(|e| wrong(template, &e))?;
+    Ok(Secret::new(ascii(&xml)))
+}
+
+/// A plain text template of our own, whose only value is a list of checked names.
+pub(super) fn fill(text: &str, name: &str, value: &str) -> Result<String> {
+    let mut handlebars = Handlebars::new();
+    handlebars.set_strict_mode(true);
+    handlebars.register_escape_fn(no_escape);
+    handlebars
+        .render_template(text, &json!({ name: value }))
+        .map_err(|e| Error::new(Kind::Failed, "a bootstrap file cannot be filled in").because(e))
+}
+
+/// The names that a template can use.
+fn values(facts: &Facts) -> Value {
+    let paths: Vec<Value> = if facts.drivers.is_empty() {
+        Vec::new()
+    } else {
+        CD_LETTERS
+            .iter()
+            .enumerate()
+            .map(|(n, letter)| json!({ "key": (n + 1).to_string(), "path": format!("{letter}:\\drv") }))
+            .collect()
+    };
+    json!({
+        "release": facts.release.year(),
+        "build": facts.release.build(),
+        "uefi": facts.firmware == Firmware::Uefi,
+        "bios": facts.firmware == Firmware::Bios,
+        "eval": facts.eval,
+        "image_name": facts.image_name,
+        "product_key": facts.product_key,
+        "language": facts.language,
+        "time_zone": facts.time_zone,
+        "computer_name": facts.computer_name,
+        "administrator_password": password::encode_administrator(&facts.administrator_password),
+        "driver_paths": paths,
+        "no_compact": facts.release == Release::Server2025,
+    })
+}
+
+fn wrong(template: &Source, error: &handlebars::RenderError) -> Error {
+    // A template that does not parse carries its own position.
+    let (fact, position) = match error.reason() {
+        RenderErrorReason::TemplateError(e) => (
+            // What the parser expected instead is a list of its own rule names.
+            format!(
+                "the answer file template is no valid Handlebars: {}",
+                e.reason()
+                    .to_string()
+                    .split(": expected")
+                    .next()
+                    .unwrap_or_default()
+            ),
+            e.pos(),
+        ),
+        RenderErrorReason::MissingVariable(Some(name)) => (
+            format!("the answer file template uses \"{name}\", which is not there to use"),
+            error.line_no.zip(error.column_no),
+        ),
+        other => (
+            format!("the answer file template cannot be filled in: {other}"),
+            error.line_no.zip(error.column_no),
+        ),
+    };
+    let wrong = Error::new(Kind::Recipe, fact).cure(
+        "the names to use are listed at the head of the built-in template, unattend/autounattend.xml",
+    );
+    match position {
+        Some((line, column)) => wrong.at(format!("{}:{line}:{column}", template.name)),
+        None => wrong.at(&template.name),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Setup's parser is only safe with ASCII: every other character becomes a character reference.
+fn ascii(xml: &str) -> String {
+    let mut out = String::with_capacity(xml.len());
+    for c in xml.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            out.push_str(&format!("&#{};", u32::from(c)));
+        }
+    }
+    out
+}

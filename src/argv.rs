@@ -1,0 +1,181 @@
+//! Arguments of Windows programs: which can travel through the guest agent, and how they look as one line.
+//!
+//! A Windows process gets one string, which it cuts into arguments itself. The agent's glib makes that string
+//! (glib `gspawn-win32.c`: every argument is protected twice, once for its helper process and once for the program),
+//! so arguments are sent raw; what that way breaks is refused by `check` before anything is sent.
+//! Nothing here runs a program.
+
+/// Longest command line CreateProcess takes, in UTF-16 units (Microsoft: CreateProcessW, lpCommandLine).
+const LONGEST_LINE: usize = 32_766;
+
+/// Refuses what would not reach `program` as it is written. The error is one sentence that names the argument.
+///
+/// - An empty argument vanishes and the rest move up (glib quotes only what holds a blank or a tab).
+/// - Before glib 2.60 a trailing backslash of a quoted argument escapes the closing quote.
+/// - `cmd.exe` and `msiexec.exe` do not read `\"`, which is all that glib writes for `"`.
+pub fn check(program: &str, arguments: &[String]) -> Result<(), String> {
+    let mut length = 0;
+    for (index, text) in std::iter::once(program)
+        .chain(arguments.iter().map(String::as_str))
+        .enumerate()
+    {
+        let what = match index {
+            0 => "the program's name".to_owned(),
+            n => format!("argument {n}"),
+        };
+        if text.is_empty() {
+            return Err(format!("{what} is empty, and the guest agent drops it"));
+        }
+        if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\t') {
+            return Err(format!(
+                "{what} holds the control character U+{:04X}",
+                c as u32
+            ));
+        }
+        if has_blank(text) && text.ends_with('\\') {
+            return Err(format!(
+                "{what}, `{text}`, has a blank and ends in a backslash, which older guest agents take \
+                 for an escaped quote"
+            ));
+        }
+        if text.contains('"') && !reads_escaped_quotes(program) {
+            return Err(format!(
+                "{what}, `{text}`, holds a double quote, which {} does not read as the guest agent \
+                 writes it",
+                base_name(program)
+            ));
+        }
+        length += protect(&protect(text)).encode_utf16().count() + 1;
+    }
+    if length > LONGEST_LINE {
+        return Err(format!(
+            "the command line is {length} characters long, and Windows takes {LONGEST_LINE}"
+        ));
+    }
+    Ok(())
+}
+
+/// One line for people, for plans and logs: arguments as the C runtime would read them back.
+pub fn display(program: &str, arguments: &[String]) -> String {
+    let mut line = quoted(program);
+    for argument in arguments {
+        line.push(' ');
+        line.push_str(&quoted(argument));
+    }
+    line
+}
+
+/// The command line a service or another program is registered with: the C runtime's quoting (Microsoft: Parsing C
+/// command-line arguments), applied once.
+pub fn command_line(program: &str, arguments: &[String]) -> String {
+    display(program, arguments)
+}
+
+/// An argument in double quotes where it needs them.
+pub fn quoted(argument: &str) -> String {
+    if argument.is_empty() {
+        return r#""""#.to_owned();
+    }
+    protect(argument)
+}
+
+/// glib's `protect_argv_string`, 2.60 and later, which is also the C runtime's rule. An empty argument stays empty.
+fn protect(argument: &str) -> String {
+    let quote = has_blank(argument);
+    if !quote && !argument.contains('"') {
+        return argument.to_owned();
+    }
+    let mut out = String::with_capacity(argument.len() + 2);
+    if quote {
+        out.push('"');
+    }
+    let mut backslashes = 0;
+    for c in argument.chars() {
+        if c == '"' {
+            out.extend(std::iter::repeat_n('\\', backslashes + 1));
+        }
+        backslashes = if c == '\\' { backslashes + 1 } else { 0 };
+        out.push(c);
+    }
+    if quote {
+        out.extend(std::iter::repeat_n('\\', backslashes));
+        out.push('"');
+    }
+    out
+}
+
+pub fn has_blank(text: &str) -> bool {
+    text.contains([' ', '\t'])
+}
+
+/// `reg.exe` of `C:\Windows\System32\reg.exe`.
+pub fn base_name(program: &str) -> &str {
+    program.rsplit(['\\', '/']).next().unwrap_or(program)
+}
+
+fn reads_escaped_quotes(program: &str) -> bool {
+    let name = base_name(program).to_ascii_lowercase();
+    !matches!(
+        name.strip_suffix(".exe").unwrap_or(&name),
+        "cmd" | "msiexec"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(list: &[&str]) -> Vec<String> {
+        list.iter().map(|s| (*s).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_the_agent_breaks_is_refused() {
+        let sc = r"C:\Windows\System32\sc.exe";
+        let cmd = r"C:\Windows\System32\cmd.exe";
+        assert_eq!(
+            check(sc, &args(&["create", r#""C:\a b\c.exe" -x"#])),
+            Ok(())
+        );
+        assert_eq!(check(sc, &args(&[r"C:\x\"])), Ok(()));
+        let refusals = [
+            (sc, args(&["a", ""])),
+            (sc, args(&[r"C:\a b\"])),
+            (cmd, args(&["/c", r#""x""#])),
+            ("MSIEXEC", args(&[r#"P="a b""#])),
+            (sc, args(&["a\nb"])),
+            (sc, args(&[&"x".repeat(40_000)])),
+            ("", args(&[])),
+        ];
+        let said: Vec<String> = refusals
+            .iter()
+            .map(|(program, arguments)| check(program, arguments).expect_err("must be refused"))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "argument 2 is empty, and the guest agent drops it",
+                r"argument 1, `C:\a b\`, has a blank and ends in a backslash, which older guest agents take for an escaped quote",
+                r#"argument 2, `"x"`, holds a double quote, which cmd.exe does not read as the guest agent writes it"#,
+                r#"argument 1, `P="a b"`, holds a double quote, which MSIEXEC does not read as the guest agent writes it"#,
+                "argument 1 holds the control character U+000A",
+                &format!(
+                    "the command line is {} characters long, and Windows takes 32766",
+                    sc.len() + 40_002
+                ),
+                "the program's name is empty, and the guest agent drops it",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_line_shows_arguments_as_the_c_runtime_reads_them() {
+        assert_eq!(
+            display(
+                r"C:\a b\c.exe",
+                &args(&["plain", "", "two words", r#"say "x""#, r"C:\d e\", r"C:\f\"])
+            ),
+            r#""C:\a b\c.exe" plain "" "two words" "say \"x\"" "C:\d e\\" C:\f\"#
+        );
+    }
+}

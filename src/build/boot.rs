@@ -1,0 +1,132 @@
+//! From power-on to a guest that is ready to be provisioned.
+//!
+//! Ready means three things at once: the agent answers, our bootstrap says that it went well, and Windows says that
+//! Setup is complete. An agent that answers proves nothing alone: it does so behind Setup's error dialogs as well.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::run::image_state;
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Event, Sink};
+use crate::guest::Guest;
+use crate::vm::Machine;
+
+/// Written last by the bootstrap's SetupComplete.cmd: `name=code` lines, then `result=ok` or `result=failed`.
+const MARKER: &str = r"C:\winimg\bootstrap.done";
+/// From the agent's first answer to a finished Setup.
+const READY_TIMEOUT: Duration = Duration::from_secs(900);
+const COMPLETE: &str = "IMAGE_STATE_COMPLETE";
+
+/// Installs Windows and waits until the guest is ready.
+pub fn install(
+    machine: &mut dyn Machine,
+    slowness: u32,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Box<dyn Guest>> {
+    let mut guest = machine.guest()?;
+    sink.emit(&Event::Progress {
+        phase: "install",
+        text: "the guest agent answers; waiting for Setup to finish".into(),
+    });
+    let deadline = Instant::now() + READY_TIMEOUT * slowness;
+    let mut seen = Progress::default();
+    loop {
+        seen.look(guest.as_mut(), slowness)?;
+        match seen.judge() {
+            Readiness::Ready => return Ok(guest),
+            Readiness::Failed(error) => return Err(error),
+            Readiness::NotYet if Instant::now() > deadline => return Err(seen.timed_out()),
+            Readiness::NotYet => cancel.sleep(Duration::from_secs(1))?,
+        }
+    }
+}
+
+enum Readiness {
+    Ready,
+    NotYet,
+    Failed(Error),
+}
+
+/// What the guest said of itself.
+#[derive(Debug, Default)]
+struct Progress {
+    marker: Option<String>,
+    state: String,
+}
+
+impl Progress {
+    fn look(&mut self, guest: &mut dyn Guest, slowness: u32) -> Result<()> {
+        self.marker = guest
+            .get(MARKER, 64 << 10)?
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        self.state = image_state(guest, slowness)?;
+        Ok(())
+    }
+
+    fn judge(&self) -> Readiness {
+        let Some(marker) = &self.marker else {
+            return Readiness::NotYet;
+        };
+        let result = marker
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("result="));
+        match result.map(str::trim) {
+            Some("ok") if self.state == COMPLETE => Readiness::Ready,
+            Some("ok") | None => Readiness::NotYet,
+            Some(_) => Readiness::Failed(
+                Error::new(Kind::Setup, "the bootstrap inside Windows did not go well")
+                    .at(MARKER)
+                    .expected("result=ok")
+                    .lines(marker.lines())
+                    .cure("the line whose code is not 0 names the driver or the agent that failed"),
+            ),
+        }
+    }
+
+    fn timed_out(&self) -> Error {
+        let error = Error::new(
+            Kind::Setup,
+            "the guest agent answers, but Windows Setup does not finish",
+        )
+        .expected(format!("{MARKER} with result=ok, and {COMPLETE}"));
+        let marker = match &self.marker {
+            Some(_) => "the marker is there",
+            None => "no marker",
+        };
+        error.found(format!("{marker}, {}", self.state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(marker: Option<&str>, state: &str) -> String {
+        let progress = Progress {
+            marker: marker.map(String::from),
+            state: state.into(),
+        };
+        match progress.judge() {
+            Readiness::Ready => "ready".into(),
+            Readiness::NotYet => "not yet".into(),
+            Readiness::Failed(error) => error.fact().to_string(),
+        }
+    }
+
+    #[test]
+    fn ready_needs_the_marker_and_windows_own_word() {
+        assert_eq!(judged(None, COMPLETE), "not yet");
+        assert_eq!(
+            judged(Some("qga=0\r\nresult=ok\r\n"), "IMAGE_STATE_UNDEPLOYABLE"),
+            "not yet"
+        );
+        assert_eq!(judged(Some("qga=0\r\n"), COMPLETE), "not yet");
+        assert_eq!(judged(Some("qga=0\r\nresult=ok \r\n"), COMPLETE), "ready");
+        assert_eq!(
+            judged(Some("qga=1603\r\nresult=failed\r\n"), COMPLETE),
+            "the bootstrap inside Windows did not go well"
+        );
+    }
+}

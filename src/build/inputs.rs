@@ -1,0 +1,178 @@
+//! Everything that goes in, fetched and proved before a machine starts; archives unpacked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::archive::{Filter, Limits};
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Sink};
+use crate::fetch::{self, FetchOptions};
+use crate::plan::{Entry, Plan};
+use crate::recipe::{Component, Origin, Recipe};
+use crate::store::{Blob, Proof, Store, Tree, Watch};
+
+/// The proved inputs of one build.
+pub struct Inputs {
+    pub iso: Blob,
+    pub virtio: Option<Blob>,
+    /// Of the components that a step uses, in the recipe's order.
+    pub components: Vec<(Component, Blob)>,
+    /// The unpacked trees, by the number of their payload entry.
+    pub trees: BTreeMap<usize, Tree>,
+}
+
+impl Inputs {
+    pub fn component(&self, name: &str) -> Option<&Blob> {
+        let found = self.components.iter().find(|(c, _)| c.name.value == name);
+        found.map(|(_, blob)| blob)
+    }
+}
+
+impl Inputs {
+    /// One sentence for each input that nothing proves.
+    pub fn unproved(&self) -> Vec<String> {
+        let media = [
+            ("media.iso", Some(&self.iso)),
+            ("media.virtio", self.virtio.as_ref()),
+        ];
+        let components = self
+            .components
+            .iter()
+            .map(|(c, blob)| (c.name.value.as_str(), Some(blob)));
+        media
+            .into_iter()
+            .chain(components)
+            .filter_map(|(name, blob)| match blob?.proof() {
+                Proof::Unverified { reason } => Some(format!("nothing proves {name}: {reason}")),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// Fetches the media and every component that the plan's payload names, then unpacks what is to be unpacked.
+pub fn fetch(
+    recipe: &Recipe,
+    plan: &Plan,
+    store: &Store,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Inputs> {
+    let used: Vec<Component> = recipe
+        .components
+        .iter()
+        .filter(|c| uses(plan, &c.name.value))
+        .cloned()
+        .collect();
+    let mut requests = vec![medium("media.iso", &recipe.media.iso)];
+    requests.extend(
+        recipe
+            .media
+            .virtio
+            .iter()
+            .map(|origin| medium("media.virtio", origin)),
+    );
+    requests.extend(used.iter().map(fetch::Request::component));
+    let blobs = fetch::fetch(
+        requests,
+        store,
+        Arc::clone(sink),
+        cancel,
+        &FetchOptions::default(),
+    )
+    .map_err(together)?;
+    let mut blobs = blobs.into_iter();
+    let mut next = || {
+        blobs
+            .next()
+            .ok_or_else(|| Error::new(Kind::Failed, "a fetched input is missing"))
+    };
+    let iso = next()?;
+    let virtio = recipe.media.virtio.as_ref().map(|_| next()).transpose()?;
+    let components: Vec<_> = used
+        .into_iter()
+        .map(|c| Ok((c, next()?)))
+        .collect::<Result<_>>()?;
+    let mut inputs = Inputs {
+        iso,
+        virtio,
+        components,
+        trees: BTreeMap::new(),
+    };
+    unpack(&mut inputs, plan, store, sink, cancel)?;
+    Ok(inputs)
+}
+
+fn medium(name: &str, origin: &Origin) -> fetch::Request {
+    let path = origin
+        .url
+        .value
+        .split(['?', '#'])
+        .next()
+        .unwrap_or_default();
+    let file = path.rsplit('/').next().unwrap_or(path);
+    fetch::Request {
+        name: name.into(),
+        origin: origin.clone(),
+        file: file.into(),
+    }
+}
+
+fn uses(plan: &Plan, name: &str) -> bool {
+    plan.payload.iter().any(|entry| match entry {
+        Entry::Component { component, .. } | Entry::Tree { component, .. } => component == name,
+        Entry::Local { .. } | Entry::Text { .. } => false,
+    })
+}
+
+fn unpack(
+    inputs: &mut Inputs,
+    plan: &Plan,
+    store: &Store,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<()> {
+    for (number, entry) in plan.payload.iter().enumerate() {
+        let Entry::Tree {
+            component: name,
+            strip,
+            only,
+        } = entry
+        else {
+            continue;
+        };
+        let Some((component, blob)) = inputs
+            .components
+            .iter()
+            .find(|(c, _)| &c.name.value == name)
+        else {
+            continue;
+        };
+        let Some(format) = component.unpack else {
+            continue;
+        };
+        let filter = Filter {
+            strip: *strip,
+            only: only.clone(),
+        };
+        let watch = Watch::new(name.clone(), Arc::clone(sink), cancel.clone());
+        let tree = store
+            .tree(blob, format.into(), &filter, &Limits::default(), &watch)
+            .map_err(|e| e.from_place(&component.name.place))?;
+        inputs.trees.insert(number, tree);
+    }
+    Ok(())
+}
+
+/// One error of several: the first one's kind, all of their words.
+fn together(mut errors: Vec<Error>) -> Error {
+    if errors.len() == 1 {
+        return errors.remove(0);
+    }
+    let kind = errors.first().map_or(Kind::Failed, Error::kind);
+    let fact = format!("{} inputs are not to be had", errors.len());
+    let lines = errors
+        .iter()
+        .flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>());
+    Error::new(kind, fact).lines(lines.collect::<Vec<_>>())
+}

@@ -1,0 +1,234 @@
+//! The main job, from a plan to artifacts. Reads as a table of contents; the chapters are the modules.
+
+mod boot;
+mod evidence;
+mod inputs;
+mod media;
+mod payload;
+pub mod run;
+mod scratch;
+mod seal;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::event::{Cancel, Event, Sink};
+use crate::export::{self, Artifact};
+use crate::plan::Plan;
+use crate::recipe::Recipe;
+use crate::store::Store;
+use crate::text::Secret;
+use crate::vm::{Accel, Hypervisor, MachinePlan, Probe};
+
+pub use inputs::Inputs;
+pub use media::Media;
+pub use run::StepRecord;
+
+/// Everything that a build needs to know.
+pub struct Request<'a> {
+    pub recipe: &'a Recipe,
+    pub plan: &'a Plan,
+    /// Where artifacts, logs and the manifest go.
+    pub output: PathBuf,
+    pub accel: Accel,
+    /// Of the built-in Administrator while the image is built; never in the image.
+    pub password: Secret,
+    /// Leave the machine's disk and working files after a failure.
+    pub keep_on_error: bool,
+    /// Seconds since 1970 for everything in the output that holds a time.
+    pub epoch: i64,
+    pub store: &'a Store,
+}
+
+/// A finished build, for the records.
+pub struct Built {
+    pub inputs: Inputs,
+    pub media: Media,
+    pub probe: Probe,
+    pub steps: Vec<StepRecord>,
+    pub artifacts: Vec<Artifact>,
+    /// What was odd but did not stop the build.
+    pub warnings: Vec<String>,
+}
+
+/// Builds the image. On failure the evidence is in `<output>/failure` and the error says so.
+pub fn run(
+    request: &Request,
+    hypervisor: &dyn Hypervisor,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Built> {
+    let mut scratch = scratch::Scratch::create(&request.output, sink.as_ref())?;
+    let outcome = chapters(request, hypervisor, &scratch, sink, cancel);
+    outcome.map_err(|error| {
+        let error = evidence::keep(error, &request.output, scratch.run(), sink.as_ref());
+        if !request.keep_on_error {
+            return error;
+        }
+        let kept = scratch.keep().display().to_string();
+        error.lines([format!("the machine's disk and discs are kept in {kept}")])
+    })
+}
+
+fn chapters(
+    request: &Request,
+    hypervisor: &dyn Hypervisor,
+    scratch: &scratch::Scratch,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Built> {
+    let recipe = request.recipe;
+    let probe = hypervisor.probe(request.accel, recipe.machine.firmware)?;
+    for remark in &probe.remarks {
+        sink.warn(remark.clone());
+    }
+    let phase = |name| Phase::start(name, sink);
+
+    let fetching = phase("fetch");
+    let inputs = inputs::fetch(recipe, request.plan, request.store, sink, cancel)?;
+    fetching.done();
+
+    let reading = phase("media");
+    let media = media::prepare(
+        recipe,
+        &inputs,
+        &request.password,
+        scratch.work(),
+        request.epoch,
+        sink,
+    )?;
+    let payload = payload::write(request.plan, &inputs, scratch.work(), request.epoch, cancel)?;
+    let disk = scratch.work().join("disk.qcow2");
+    seal::create(&disk, recipe.machine.disk_size)?;
+    reading.done();
+
+    let installing = phase("install");
+    let plan = machine_plan(request, &probe, &media, &disk, scratch.run());
+    let mut machine = hypervisor.start(plan, Arc::clone(sink), cancel.clone())?;
+    let mut guest = boot::install(machine.as_mut(), probe.slowness, sink, cancel)?;
+    installing.done();
+
+    let provisioning = phase("provision");
+    let logs = request.output.join("logs");
+    let engine = run::Engine {
+        guest: guest.as_mut(),
+        plan: request.plan,
+        payload: &payload,
+        logs: &logs,
+        slowness: probe.slowness,
+        sink: Arc::clone(sink),
+        cancel: cancel.clone(),
+        answer_disc: media.answer_disc.clone(),
+    };
+    let steps = engine.run()?;
+    provisioning.done();
+
+    let sealing = phase("seal");
+    seal::power_off(machine.as_mut(), guest, probe.slowness)?;
+    drop(machine);
+    seal::check(&disk)?;
+    sealing.done();
+
+    let exporting = phase("export");
+    let artifacts = export::export(
+        &export_job(request, &media.guest_facts(), &disk),
+        sink.as_ref(),
+        cancel,
+    )?;
+    exporting.done();
+    let warnings = warnings(request.plan, &inputs, &media);
+    Ok(Built {
+        inputs,
+        media,
+        probe,
+        steps,
+        artifacts,
+        warnings,
+    })
+}
+
+fn warnings(plan: &Plan, inputs: &Inputs, media: &Media) -> Vec<String> {
+    let planned = plan.warnings.0.iter().map(|d| d.message.clone());
+    planned
+        .chain(inputs.unproved())
+        .chain(media.warnings.iter().cloned())
+        .collect()
+}
+
+fn machine_plan(
+    request: &Request,
+    probe: &Probe,
+    media: &Media,
+    disk: &Path,
+    run_dir: &Path,
+) -> MachinePlan {
+    let wish = &request.recipe.machine;
+    let setup = &request.recipe.setup;
+    MachinePlan {
+        name: request.recipe.name.value.clone(),
+        firmware: wish.firmware,
+        secure_boot: wish.secure_boot,
+        disk_bus: wish.disk_bus,
+        disk: disk.to_path_buf(),
+        cpus: wish.cpus,
+        memory: wish.memory,
+        network: wish.network,
+        install_disc: media.install_disc.clone(),
+        answer_disc: media.answer_disc.clone(),
+        run_dir: run_dir.to_path_buf(),
+        accel: request.accel,
+        install_timeout: setup.timeout * probe.slowness,
+        still_limit: setup.still_limit,
+    }
+}
+
+fn export_job<'a>(
+    request: &'a Request,
+    guest: &'a export::GuestFacts,
+    disk: &'a Path,
+) -> export::Job<'a> {
+    let recipe = request.recipe;
+    export::Job {
+        source: disk,
+        name: &recipe.name.value,
+        outputs: &recipe.outputs,
+        directory: &request.output,
+        firmware: recipe.machine.firmware,
+        secure_boot: recipe.machine.secure_boot,
+        disk_bus: recipe.machine.disk_bus,
+        guest,
+        cpus: recipe.machine.cpus,
+        memory: recipe.machine.memory,
+        epoch: request.epoch,
+        threads: 0,
+        level: export::DEFAULT_LEVEL,
+        properties: &[],
+    }
+}
+
+/// A phase's two events.
+struct Phase<'a> {
+    name: &'static str,
+    started: Instant,
+    sink: &'a Arc<dyn Sink>,
+}
+
+impl<'a> Phase<'a> {
+    fn start(name: &'static str, sink: &'a Arc<dyn Sink>) -> Self {
+        sink.emit(&Event::PhaseStarted { phase: name });
+        Self {
+            name,
+            started: Instant::now(),
+            sink,
+        }
+    }
+
+    fn done(self) {
+        self.sink.emit(&Event::PhaseFinished {
+            phase: self.name,
+            seconds: self.started.elapsed().as_secs_f64(),
+        });
+    }
+}

@@ -1,0 +1,453 @@
+//! Carries out a plan's steps in the guest: four ops, their exit codes, their reboots, their logs.
+//!
+//! Decides nothing about what a step means: the plan has decided. Refuses to go on after a failed op.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::payload;
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Event, Sink};
+use crate::guest::{Command, Exit, Guest, Put, quote};
+use crate::plan::{self, ExitRule, Op, Plan, PlannedStep, Until, Verdict};
+
+/// Time for the guest to notice a changed medium.
+const DISC_TIMEOUT: Duration = Duration::from_secs(60);
+/// How many of a failed step's last lines the error shows.
+const LAST_LINES: usize = 20;
+
+/// What a step did, for the manifest.
+#[derive(Clone, Debug)]
+pub struct StepRecord {
+    pub name: String,
+    pub verb: &'static str,
+    pub place: String,
+    pub skipped: Option<String>,
+    pub commands: Vec<CommandRecord>,
+    pub reboots: u32,
+    pub seconds: f64,
+}
+
+#[derive(Clone, Debug)]
+pub struct CommandRecord {
+    pub line: String,
+    pub exit_code: Option<i64>,
+    pub seconds: f64,
+}
+
+/// What the engine works with.
+pub struct Engine<'a> {
+    pub guest: &'a mut dyn Guest,
+    pub plan: &'a Plan,
+    /// The ISO that holds the plan's payload and scripts.
+    pub payload: &'a Path,
+    /// Each step's whole output goes to `NN-name.log` here.
+    pub logs: &'a Path,
+    /// Deadlines are multiplied by this.
+    pub slowness: u32,
+    pub sink: Arc<dyn Sink>,
+    pub cancel: Cancel,
+    /// The answer disc: deleted as soon as it has left the drive, because it holds the build's password.
+    pub answer_disc: PathBuf,
+}
+
+impl Engine<'_> {
+    /// Carries out every step. On the first failure the error names the step's line, the command, the code and the log.
+    pub fn run(mut self) -> Result<Vec<StepRecord>> {
+        let plan = self.plan;
+        if plan.payload.is_empty()
+            && !plan
+                .steps
+                .iter()
+                .any(|s| s.ops.iter().any(|op| matches!(op, Op::Put(_))))
+        {
+            self.guest.put(Put::NoDiscs)?;
+        } else {
+            self.insert_payload()?;
+        }
+        remove_answer_disc(&self.answer_disc)?;
+        let mut records = Vec::with_capacity(plan.steps.len());
+        for (index, step) in plan.steps.iter().enumerate() {
+            self.cancel.check()?;
+            let record = self.step(index + 1, step)?;
+            records.push(record);
+        }
+        Ok(records)
+    }
+
+    fn insert_payload(&mut self) -> Result<()> {
+        self.guest.put(Put::Disc(self.payload))?;
+        let (program, arguments) = payload::ready().command();
+        let command = Command {
+            program,
+            arguments,
+            timeout: DISC_TIMEOUT * self.slowness,
+        };
+        let deadline = Instant::now() + DISC_TIMEOUT * self.slowness;
+        loop {
+            let mut said = Vec::new();
+            match self
+                .guest
+                .run(&command, &mut |bytes| said.extend_from_slice(bytes))?
+            {
+                Exit::Code(0) => return Ok(()),
+                exit if Instant::now() > deadline => {
+                    return Err(Error::new(
+                        Kind::Machine,
+                        "the guest does not see the payload disc",
+                    )
+                    .at(self.payload.display())
+                    .found(format!("{exit:?}"))
+                    .lines(String::from_utf8_lossy(&said).lines()));
+                }
+                _ => self.cancel.sleep(Duration::from_millis(500))?,
+            }
+        }
+    }
+
+    fn step(&mut self, number: usize, step: &PlannedStep) -> Result<StepRecord> {
+        let mut record = StepRecord {
+            name: step.name.clone(),
+            verb: step.verb,
+            place: step.place.to_string(),
+            skipped: step.skipped.clone(),
+            commands: Vec::new(),
+            reboots: 0,
+            seconds: 0.0,
+        };
+        if step.skipped.is_some() {
+            return Ok(record);
+        }
+        self.sink.emit(&Event::StepStarted {
+            step: number,
+            of: self.plan.steps.len(),
+            name: step.name.clone(),
+            place: step.place.to_string(),
+        });
+        let started = Instant::now();
+        let mut log = StepLog::create(self.logs, number, &step.name)?;
+        let outcome = self.ops(number, step, &mut record, &mut log);
+        record.seconds = started.elapsed().as_secs_f64();
+        log.close()?;
+        if let Err(error) = outcome {
+            let error = self.with_guest_log(error, step);
+            return Err(error.from_place(&step.place));
+        }
+        self.sink.emit(&Event::StepFinished {
+            step: number,
+            exit_code: record.commands.last().and_then(|c| c.exit_code),
+            seconds: record.seconds,
+        });
+        Ok(record)
+    }
+
+    /// A log that the step's program wrote in the guest, kept beside the step's own.
+    fn with_guest_log(&mut self, error: Error, step: &PlannedStep) -> Error {
+        let Some(path) = step
+            .guest_log
+            .as_deref()
+            .filter(|_| error.kind() == Kind::Step)
+        else {
+            return error;
+        };
+        let Ok(Some(bytes)) = self.guest.get(path, 4 << 20) else {
+            return error;
+        };
+        let name = path.rsplit('\\').next().unwrap_or(path);
+        let kept = self.logs.join(name);
+        match std::fs::write(&kept, bytes) {
+            Ok(()) => error.lines([format!("{path} in the guest, kept as {}", kept.display())]),
+            Err(_) => error,
+        }
+    }
+
+    fn ops(
+        &mut self,
+        number: usize,
+        step: &PlannedStep,
+        record: &mut StepRecord,
+        log: &mut StepLog,
+    ) -> Result<()> {
+        let mut reboot_needed = false;
+        for op in &step.ops {
+            self.cancel.check()?;
+            match op {
+                Op::Put(put) => {
+                    let (program, arguments) = put.command();
+                    let run = plan::Run {
+                        program,
+                        arguments,
+                        exit: ExitRule::Zero,
+                        timeout: put.timeout,
+                    };
+                    self.carry_out(number, &run, record, log)?;
+                }
+                Op::Run(run) => match self.carry_out(number, run, record, log)? {
+                    Verdict::RebootNeeded => reboot_needed = true,
+                    Verdict::RebootStarted => {
+                        self.guest.wait_back(step.reboot_timeout * self.slowness)?;
+                        record.reboots += 1;
+                    }
+                    _ => {}
+                },
+                Op::Reboot => {
+                    self.guest.reboot(step.reboot_timeout * self.slowness)?;
+                    record.reboots += 1;
+                    reboot_needed = false;
+                }
+                Op::Eject => self.guest.put(Put::NoDiscs)?,
+                Op::Wait(Until::Generalized { timeout }) => {
+                    self.wait_generalized(*timeout * self.slowness)?
+                }
+            }
+        }
+        if reboot_needed {
+            self.sink
+                .note("      a reboot is needed; restarting the guest");
+            self.guest.reboot(step.reboot_timeout * self.slowness)?;
+            record.reboots += 1;
+        }
+        Ok(())
+    }
+
+    /// Runs one program, again while another installation is busy.
+    fn carry_out(
+        &mut self,
+        number: usize,
+        run: &plan::Run,
+        record: &mut StepRecord,
+        log: &mut StepLog,
+    ) -> Result<Verdict> {
+        let line = quote::display(&run.program, &run.arguments);
+        self.sink.emit(&Event::Command {
+            step: number,
+            command: line.clone(),
+        });
+        log.heading(&line)?;
+        let deadline = Instant::now() + run.timeout * self.slowness;
+        loop {
+            let started = Instant::now();
+            let command = Command {
+                program: run.program.clone(),
+                arguments: run.arguments.clone(),
+                timeout: deadline.saturating_duration_since(Instant::now()),
+            };
+            let sink = Arc::clone(&self.sink);
+            let mut written = Ok(());
+            let exit = self.guest.run(&command, &mut |bytes| {
+                let text = String::from_utf8_lossy(bytes);
+                if written.is_ok() {
+                    written = log.output(&text);
+                }
+                sink.emit(&Event::Output {
+                    step: number,
+                    text: text.into_owned(),
+                });
+            });
+            written?;
+            let exit = exit.map_err(|e| log.explain(e, &line))?;
+            let code = match exit {
+                Exit::Code(code) => Some(code),
+                Exit::GuestGone => None,
+            };
+            record.commands.push(CommandRecord {
+                line: line.clone(),
+                exit_code: code,
+                seconds: started.elapsed().as_secs_f64(),
+            });
+            let Some(code) = code else {
+                return Err(log
+                    .explain(
+                        Error::new(Kind::Step, "the guest went down while the step ran"),
+                        &line,
+                    )
+                    .cure("let the step end, and restart with a `reboot` step or exit code 3010"));
+            };
+            match run.exit.judge(code) {
+                Verdict::Busy if Instant::now() < deadline => {
+                    self.cancel.sleep(Duration::from_secs(5))?
+                }
+                Verdict::Busy | Verdict::Failed => {
+                    return Err(log
+                        .explain(Error::new(Kind::Step, "a step failed in the guest"), &line)
+                        .expected(run.exit.expectation())
+                        .found(format!("exit code {}", exit_code(code))));
+                }
+                verdict => return Ok(verdict),
+            }
+        }
+    }
+
+    /// Sysprep's exit code and a power-off are both weak evidence: its tag and ImageState are asked
+    /// (Microsoft: Sysprep process overview; Windows Setup states).
+    fn wait_generalized(&mut self, timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let state = image_state(self.guest, self.slowness)?;
+            let tag = self
+                .guest
+                .get(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag", 4096)?
+                .is_some();
+            if tag && state == "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE" {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let log = self
+                    .guest
+                    .get(r"C:\Windows\System32\Sysprep\Panther\setuperr.log", 1 << 20)?;
+                let log = String::from_utf8_lossy(&log.unwrap_or_default()).into_owned();
+                let lines: Vec<&str> = log.lines().collect();
+                return Err(
+                    Error::new(Kind::Step, "sysprep did not generalize the image")
+                        .expected("Sysprep_succeeded.tag and IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE")
+                        .found(format!("{} tag and {state}", if tag { "a" } else { "no" }))
+                        .lines(lines.iter().rev().take(LAST_LINES).rev().copied())
+                        .cure(
+                            "the lines above are from Sysprep\\Panther\\setuperr.log in the guest",
+                        ),
+                );
+            }
+            self.cancel.sleep(Duration::from_secs(2))?;
+        }
+    }
+}
+
+fn remove_answer_disc(disc: &Path) -> Result<()> {
+    std::fs::remove_file(disc).map_err(|e| Error::io("remove", disc, e))
+}
+
+/// `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State`, value `ImageState`; empty when it is not there.
+pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
+    let command = Command {
+        program: r"C:\Windows\System32\reg.exe".into(),
+        arguments: [
+            "query",
+            r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State",
+            "/v",
+            "ImageState",
+        ]
+        .map(String::from)
+        .to_vec(),
+        timeout: Duration::from_secs(60) * slowness,
+    };
+    let mut said = Vec::new();
+    guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))?;
+    let said = String::from_utf8_lossy(&said);
+    Ok(said
+        .split_whitespace()
+        .find(|word| word.starts_with("IMAGE_STATE_"))
+        .unwrap_or_default()
+        .to_string())
+}
+
+/// Codes of the HRESULT kind are easier to look up in hexadecimal.
+fn exit_code(code: i64) -> String {
+    match u32::try_from(code).or_else(|_| i32::try_from(code).map(|c| c as u32)) {
+        Ok(bits) if bits >= 0x8000_0000 => format!("{code} (0x{bits:08x})"),
+        _ => code.to_string(),
+    }
+}
+
+/// The log of one step, and its last lines for an error.
+struct StepLog {
+    path: PathBuf,
+    to: BufWriter<File>,
+    last: VecDeque<String>,
+    partial: String,
+}
+
+impl StepLog {
+    fn create(dir: &Path, number: usize, name: &str) -> Result<Self> {
+        let path = dir.join(format!("{number:02}-{}.log", slug(name)));
+        let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
+        Ok(Self {
+            path,
+            to: BufWriter::new(file),
+            last: VecDeque::new(),
+            partial: String::new(),
+        })
+    }
+
+    fn heading(&mut self, line: &str) -> Result<()> {
+        self.write(&format!("> {line}\n"))
+    }
+
+    fn output(&mut self, text: &str) -> Result<()> {
+        self.write(text)?;
+        self.partial.push_str(text);
+        while let Some(end) = self.partial.find('\n') {
+            let line: String = self.partial.drain(..=end).collect();
+            self.remember(line.trim_end());
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, line: &str) {
+        if line.is_empty() {
+            return;
+        }
+        if self.last.len() == LAST_LINES {
+            self.last.pop_front();
+        }
+        self.last.push_back(line.to_string());
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
+        self.to
+            .write_all(text.as_bytes())
+            .map_err(|e| Error::io("write", &self.path, e))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.to
+            .flush()
+            .map_err(|e| Error::io("write", &self.path, e))
+    }
+
+    /// The command, its last lines and the path of the whole log.
+    fn explain(&mut self, error: Error, command: &str) -> Error {
+        let rest = std::mem::take(&mut self.partial);
+        self.remember(rest.trim_end());
+        error
+            .lines([format!("> {command}")])
+            .lines(self.last.iter().cloned())
+            .at(format!("whole log: {}", self.path.display()))
+    }
+}
+
+/// A file name made of a step's name.
+fn slug(name: &str) -> String {
+    let mut slug: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    slug.truncate(48);
+    slug
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_of_the_hresult_kind_are_shown_in_both_forms() {
+        assert_eq!(exit_code(1603), "1603");
+        assert_eq!(exit_code(-2_146_498_529), "-2146498529 (0x800f081f)");
+        assert_eq!(exit_code(0x800f_081f), "2148468767 (0x800f081f)");
+    }
+
+    #[test]
+    fn a_step_name_becomes_a_file_name() {
+        assert_eq!(slug("Install kubelet (v1.36)"), "install-kubelet--v1-36-");
+    }
+}

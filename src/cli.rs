@@ -1,0 +1,187 @@
+//! The command line: what can be typed, and what each word means.
+//!
+//! Parses and nothing else; `cmd` carries out.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::vm::Accel;
+
+/// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
+#[derive(Debug, Parser)]
+#[command(name = "winimg", version, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// How events are told on standard error
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WINIMG_LOG_FORMAT")]
+    pub log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people; a progress line when it is a terminal
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write a recipe to start from
+    Init(Init),
+    /// Check a recipe without touching network or machine
+    Validate(Validate),
+    /// Show the effective recipe, where each value came from, and the exact guest commands
+    Plan(Plan),
+    /// Build the image: install Windows, run the steps, seal, export
+    Build(Box<Build>),
+    /// Write other formats from a finished image (qcow2 or raw)
+    Export(Export),
+    /// Look into a Windows ISO, a disk image or a manifest
+    Inspect(Inspect),
+    /// Look at this host: QEMU, firmware, acceleration, space
+    Doctor(Doctor),
+    /// Print the JSON Schema of the manifest
+    Schema,
+    /// Print a completion script
+    Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Debug, Args)]
+pub struct Init {
+    /// Where to write; an existing file is never overwritten
+    #[arg(default_value = "recipe.toml")]
+    pub recipe: PathBuf,
+}
+
+/// What changes a recipe from the command line.
+#[derive(Debug, Args)]
+pub struct RecipeArgs {
+    /// The recipe
+    pub recipe: PathBuf,
+    /// Set a variable; may be repeated, the last one wins (also WINIMG_VAR_<name>)
+    #[arg(long = "var", value_name = "NAME=VALUE")]
+    pub vars: Vec<String>,
+    /// Read variables from a TOML file, or a JSON file such as image-builder's
+    #[arg(long = "var-file", value_name = "FILE")]
+    pub var_files: Vec<PathBuf>,
+    /// Set any value of the recipe, such as components.kubelet.url=…
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Validate {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Plan {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Build {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// Where the artifacts go; out/<recipe name> unless given
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The accelerator; auto tries the better ones with a boot canary
+    #[arg(long, value_enum, default_value_t = AccelArg::Auto)]
+    pub accel: AccelArg,
+    /// What to do with the machine's disk and working files after a failure
+    #[arg(long, value_enum, default_value_t = OnError::Cleanup)]
+    pub on_error: OnError,
+    /// Read the built-in Administrator's password from a file (also WINIMG_ADMIN_PASSWORD); random unless given
+    #[arg(long, value_name = "FILE")]
+    pub admin_password_file: Option<PathBuf>,
+    /// Leave out parts of the export that only prove it again, such as the read-back
+    #[arg(long, hide = true)]
+    pub no_check: bool,
+    /// `qemu`, or `fake:FILE` to play a scripted machine
+    #[arg(long, hide = true, default_value = "qemu")]
+    pub hypervisor: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// Keep screens and logs, remove the disk
+    Cleanup,
+    /// Keep everything, and say where it is
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AccelArg {
+    Auto,
+    Kvm,
+    Tcg,
+    Whpx,
+    Hvf,
+}
+
+impl From<AccelArg> for Accel {
+    fn from(arg: AccelArg) -> Self {
+        match arg {
+            AccelArg::Auto => Self::Auto,
+            AccelArg::Kvm => Self::Kvm,
+            AccelArg::Tcg => Self::Tcg,
+            AccelArg::Whpx => Self::Whpx,
+            AccelArg::Hvf => Self::Hvf,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The finished image
+    pub image: PathBuf,
+    /// Comma-separated: raw, vhd, ova, ami, qcow2
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub to: Vec<Format>,
+    /// Where the artifacts go; beside the image unless given
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Raw,
+    Vhd,
+    Ova,
+    Ami,
+    Qcow2,
+}
+
+#[derive(Debug, Args)]
+pub struct Inspect {
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    #[arg(long, value_enum, default_value_t = AccelArg::Auto)]
+    pub accel: AccelArg,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

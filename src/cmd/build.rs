@@ -1,0 +1,106 @@
+//! `winimg build`: reads, builds, records.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::answer;
+use crate::build::{self, Request};
+use crate::cli;
+use crate::error::{Error, Kind, Result};
+use crate::event::Sink;
+use crate::record;
+use crate::report::{Everywhere, JsonLines};
+use crate::store::Store;
+use crate::text::Secret;
+use crate::vm::{self, Hypervisor};
+
+use super::{Context, print, recipe};
+
+pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
+    let started = SystemTime::now();
+    let (recipe, plan) = recipe::read(&args.recipe)?;
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| Path::new("out").join(&recipe.name.value));
+    let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
+    let logs = output.join("logs");
+    fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;
+    let sink = everywhere(&output, context)?;
+    let hypervisor = hypervisor(&args.hypervisor)?;
+    let store = Store::open(&Store::default_folder()?)?;
+    let request = Request {
+        recipe: &recipe,
+        plan: &plan,
+        output,
+        accel: args.accel.into(),
+        password: password(args.admin_password_file.as_deref())?,
+        keep_on_error: args.on_error == cli::OnError::Keep,
+        epoch: epoch()?,
+        store: &store,
+    };
+    let built = build::run(&request, hypervisor.as_ref(), &sink, &context.cancel)?;
+    let records = record::built::write(&request, &args.recipe.recipe, &built, started)?;
+    summary(&request.output, &built, &records)
+}
+
+/// The terminal, and `events.jsonl` in the output directory.
+fn everywhere(output: &Path, context: &Context) -> Result<Arc<dyn Sink>> {
+    let path = output.join("events.jsonl");
+    let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
+    Ok(Arc::new(Everywhere(vec![
+        Arc::clone(&context.sink),
+        Arc::new(JsonLines::new(file)),
+    ])))
+}
+
+fn hypervisor(name: &str) -> Result<Box<dyn Hypervisor>> {
+    match name.split_once(':') {
+        None if name == "qemu" => Ok(Box::new(vm::qemu::Qemu::find()?)),
+        Some(("fake", file)) => vm::fake::open(Path::new(file)),
+        _ => Err(Error::new(Kind::Recipe, "no such hypervisor")
+            .expected("qemu")
+            .found(name)),
+    }
+}
+
+/// From the file, from the environment, or random for this build. It never leaves the answer disc.
+fn password(file: Option<&Path>) -> Result<Secret> {
+    if let Some(path) = file {
+        let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        return Ok(Secret::new(text.trim_end_matches(['\r', '\n'])));
+    }
+    match std::env::var("WINIMG_ADMIN_PASSWORD") {
+        Ok(text) if !text.is_empty() => Ok(Secret::new(text)),
+        _ => answer::generate_password(),
+    }
+}
+
+/// SOURCE_DATE_EPOCH, or now (reproducible-builds.org: SOURCE_DATE_EPOCH specification).
+pub(super) fn epoch() -> Result<i64> {
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text.parse().map_err(|_| {
+            Error::new(Kind::Recipe, "SOURCE_DATE_EPOCH is not a number of seconds").found(text)
+        }),
+        Err(_) => Ok(jiff::Timestamp::now().as_second()),
+    }
+}
+
+/// The artifacts' names and sizes: what a user copies from the end of a log.
+fn summary(output: &Path, built: &build::Built, records: &[PathBuf]) -> Result<()> {
+    let mut text = format!("\n{}\n", output.display());
+    for artifact in &built.artifacts {
+        let size = indicatif::HumanBytes(artifact.bytes).to_string();
+        text += &format!(
+            "  {:<24} {:>12}  {}\n",
+            artifact.file, size, artifact.sha256
+        );
+    }
+    for record in records {
+        let record = record.strip_prefix(output).unwrap_or(record);
+        text += &format!("  {}\n", record.display());
+    }
+    print(&text)
+}

@@ -1,0 +1,50 @@
+//! `winimg doctor`: what this host has, what it lacks, and the package that brings it.
+
+use crate::cli;
+use crate::error::{Error, Kind, Result};
+use crate::recipe::Firmware;
+use crate::vm::{Hypervisor as _, qemu::Qemu};
+
+use super::print;
+
+pub fn run(args: &cli::Doctor) -> Result<()> {
+    let qemu = Qemu::find()?;
+    let mut lacking = 0;
+    let mut text = String::new();
+    for (name, firmware) in [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)] {
+        match qemu.probe(args.accel.into(), firmware) {
+            Ok(probe) => {
+                text += &format!("{name}: {} with {}\n", probe.version, probe.accel);
+                for remark in probe.remarks {
+                    text += &format!("  {remark}\n");
+                }
+            }
+            Err(error) => {
+                lacking += 1;
+                text += &format!("{name}: {error}\n");
+            }
+        }
+    }
+    text += &match std::process::Command::new("qemu-img")
+        .arg("--version")
+        .output()
+    {
+        Ok(output) => String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .take(1)
+            .map(|l| format!("{l}\n"))
+            .collect(),
+        Err(_) => {
+            lacking += 1;
+            "qemu-img: not found; install qemu-utils\n".to_string()
+        }
+    };
+    print(&text)?;
+    if lacking > 0 {
+        return Err(Error::new(
+            Kind::Host,
+            format!("{lacking} things are missing on this host"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! `winimg export`: other formats from an image that is already built.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::{self, Format};
+use crate::disk::{self, gpt};
+use crate::error::{Error, Kind, Result};
+use crate::export::{self, GuestFacts, Job};
+use crate::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
+use crate::record::Manifest;
+use crate::wim::Release;
+
+use super::{Context, print};
+
+/// What the OVF asks of vSphere unless a recipe says otherwise: 7.0 U2 and later.
+const HARDWARE_VERSION: u32 = 19;
+const CPUS: u32 = 4;
+const MEMORY: u64 = 4 << 30;
+
+pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
+    let image = std::path::absolute(&args.image).map_err(|e| Error::io("find", &args.image, e))?;
+    let beside = image.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let directory = args.output.clone().unwrap_or_else(|| beside.clone());
+    std::fs::create_dir_all(&directory).map_err(|e| Error::io("create", &directory, e))?;
+    let manifest = manifest(&beside, &image)?;
+    let firmware = firmware(&image, context)?;
+    let outputs = outputs(&args.to, firmware);
+    let guest = guest(&manifest)?;
+    let job = Job {
+        source: &image,
+        name: &manifest.recipe.name,
+        outputs: &outputs,
+        directory: &directory,
+        firmware,
+        secure_boot: false,
+        // In-box on every Windows since 2012 R2, whatever the image was built on.
+        disk_bus: DiskBus::Ahci,
+        guest: &guest,
+        cpus: CPUS,
+        memory: MEMORY,
+        epoch: super::build::epoch()?,
+        threads: 0,
+        level: export::DEFAULT_LEVEL,
+        properties: &[],
+    };
+    let mut text = String::new();
+    for artifact in export::export(&job, context.sink.as_ref(), &context.cancel)? {
+        text += &format!(
+            "{}  {}\n",
+            artifact.sha256,
+            directory.join(&artifact.file).display()
+        );
+    }
+    print(&text)
+}
+
+/// The manifest beside the image, which says what the image holds.
+fn manifest(beside: &Path, image: &Path) -> Result<Manifest> {
+    let path: PathBuf = beside.join("manifest.json");
+    Manifest::read(&path).map_err(|e| {
+        Error::new(
+            Kind::Export,
+            "an export needs the manifest that stands beside the image",
+        )
+        .at(image.display())
+        .because(e)
+        .cure("export from the build's output directory")
+    })
+}
+
+/// GPT is UEFI, MBR is BIOS: Windows Setup installs no other pair.
+fn firmware(image: &Path, context: &Context) -> Result<Firmware> {
+    let disk = disk::open(image, &context.cancel)?;
+    Ok(match gpt::table(disk.as_ref())?.style {
+        gpt::Style::Mbr => Firmware::Bios,
+        _ => Firmware::Uefi,
+    })
+}
+
+fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
+    let boot_mode = match firmware {
+        Firmware::Uefi => "uefi",
+        Firmware::Bios => "legacy-bios",
+    };
+    Outputs {
+        raw: to.contains(&Format::Raw),
+        vhd: to.contains(&Format::Vhd),
+        qcow2: to.contains(&Format::Qcow2),
+        ova: to.contains(&Format::Ova).then_some(OvaWish {
+            hardware_version: HARDWARE_VERSION,
+        }),
+        ami: to.contains(&Format::Ami).then(|| AmiWish {
+            boot_mode: boot_mode.into(),
+            license_type: "AWS".into(),
+        }),
+    }
+}
+
+fn guest(manifest: &Manifest) -> Result<GuestFacts> {
+    let windows = &manifest.windows;
+    let release = Release::ALL
+        .into_iter()
+        .find(|r| r.year() == windows.release)
+        .ok_or_else(|| {
+            Error::new(
+                Kind::Export,
+                "the manifest names a release that is not known",
+            )
+            .found(&windows.release)
+        })?;
+    let build = windows
+        .build
+        .strip_prefix("10.0.")
+        .unwrap_or(&windows.build);
+    Ok(GuestFacts {
+        release,
+        edition: windows.edition.clone(),
+        build: build.into(),
+    })
+}

@@ -1,0 +1,99 @@
+//! Carries out the command line: one module a command, one exit status for each kind of error.
+
+mod build;
+mod doctor;
+mod export;
+mod init;
+mod inspect;
+mod plan;
+mod recipe;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::CommandFactory as _;
+
+use crate::cli::{Cli, Command, LogFormat};
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Sink};
+use crate::record;
+use crate::report::{JsonLines, Terminal};
+
+/// What every command gets.
+pub(crate) struct Context {
+    pub sink: Arc<dyn Sink>,
+    pub cancel: Cancel,
+}
+
+/// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
+pub fn run(cli: Cli) -> ExitCode {
+    let sink: Arc<dyn Sink> = match cli.log_format {
+        LogFormat::Text => Arc::new(Terminal::new()),
+        LogFormat::Json => Arc::new(JsonLines::new(std::io::stderr())),
+    };
+    let context = Context {
+        sink,
+        cancel: Cancel::default(),
+    };
+    let outcome = watch_signals(&context).and_then(|()| dispatch(cli.command, &context));
+    drop(context);
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !error.fact().is_empty() {
+                let _ = writeln!(anstream::stderr(), "error: {error}");
+            }
+            ExitCode::from(error.kind().exit_status())
+        }
+    }
+}
+
+fn dispatch(command: Command, context: &Context) -> Result<()> {
+    match command {
+        Command::Init(args) => init::run(&args, context),
+        Command::Validate(args) => plan::validate(&args),
+        Command::Plan(args) => plan::show(&args),
+        Command::Build(args) => build::run(&args, context),
+        Command::Export(args) => export::run(&args, context),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Schema => print(&record::manifest::schema()),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "winimg", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
+    }
+}
+
+/// The first Ctrl-C or SIGTERM ends the work in order; the second ends the process at once, and QEMU with it.
+fn watch_signals(context: &Context) -> Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|e| Error::new(Kind::Failed, "cannot watch for signals").because(e))?;
+    let cancel = context.cancel.clone();
+    let sink = Arc::clone(&context.sink);
+    std::thread::spawn(move || {
+        for _ in &mut signals {
+            if cancel.is_cancelled() {
+                signal_hook::low_level::exit(i32::from(Kind::Cancelled.exit_status()));
+            }
+            cancel.cancel();
+            sink.note("interrupted: stopping the machine and cleaning up (once more: at once)");
+        }
+    });
+    Ok(())
+}
+
+/// Standard output; a reader that went away (`| head`) is not an error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::new(Kind::Failed, "cannot write to standard output").because(e))
+        }
+        _ => Ok(()),
+    }
+}

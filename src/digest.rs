@@ -1,0 +1,191 @@
+//! Digests as the supply chain writes them: `sha256:<hex>`.
+//!
+//! Knows SHA-256 and SHA-512 and refuses everything weaker.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256, Sha512};
+
+/// The two algorithms that prove anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Algorithm {
+    Sha256,
+    Sha512,
+}
+
+impl Algorithm {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha512 => "sha512",
+        }
+    }
+}
+
+/// A digest and its algorithm. Shown as `sha256:<lower-case hex>`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest {
+    pub algorithm: Algorithm,
+    bytes: Vec<u8>,
+}
+
+impl Digest {
+    /// Lower-case hex without the algorithm.
+    pub fn hex(&self) -> String {
+        hex::encode(&self.bytes)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// A digest from bare hex; its length decides the algorithm (64 digits: SHA-256, 128: SHA-512).
+    /// The error says what is wrong in words that fit after "digest".
+    pub fn from_hex(text: &str) -> Result<Self, String> {
+        let bytes = hex::decode(text).map_err(|_| "is not hexadecimal".to_string())?;
+        let algorithm = match bytes.len() {
+            32 => Algorithm::Sha256,
+            64 => Algorithm::Sha512,
+            16 => return Err("is an MD5, which proves nothing: give a SHA-256".into()),
+            20 => return Err("is a SHA-1, which proves nothing: give a SHA-256".into()),
+            n => {
+                return Err(format!(
+                    "has {} hex digits; SHA-256 has 64, SHA-512 has 128",
+                    n * 2
+                ));
+            }
+        };
+        Ok(Self { algorithm, bytes })
+    }
+
+    pub fn sha256_of(bytes: &[u8]) -> Self {
+        let mut hasher = Hasher::new(Algorithm::Sha256);
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// Reads to the end.
+    pub fn of_reader(algorithm: Algorithm, mut reader: impl Read) -> io::Result<(Self, u64)> {
+        let mut hasher = Hasher::new(algorithm);
+        let mut buffer = vec![0; 1 << 20];
+        let mut total = 0;
+        loop {
+            let n = reader.read(&mut buffer)?;
+            if n == 0 {
+                return Ok((hasher.finish(), total));
+            }
+            hasher.update(&buffer[..n]);
+            total += n as u64;
+        }
+    }
+}
+
+impl FromStr for Digest {
+    type Err = String;
+
+    /// `sha256:<hex>`, `sha512:<hex>` or bare hex.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, hex) = match text.split_once(':') {
+            Some((name, hex)) => (Some(name), hex),
+            None => (None, text),
+        };
+        let digest = Self::from_hex(hex)?;
+        match name {
+            Some(name) if name != digest.algorithm.name() => Err(format!(
+                "says {name} but has the length of a {}",
+                digest.algorithm.name()
+            )),
+            _ => Ok(digest),
+        }
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.algorithm.name(), self.hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl serde::Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A running digest. `Clone` forks the state: a fixed VHD shares its raw disk's prefix this way.
+#[derive(Clone)]
+pub enum Hasher {
+    Sha256(Sha256),
+    Sha512(Sha512),
+}
+
+impl Hasher {
+    pub fn new(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Sha256 => Self::Sha256(Sha256::new()),
+            Algorithm::Sha512 => Self::Sha512(Sha512::new()),
+        }
+    }
+
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sha256(h) => h.update(bytes),
+            Self::Sha512(h) => h.update(bytes),
+        }
+    }
+
+    pub fn finish(self) -> Digest {
+        match self {
+            Self::Sha256(h) => Digest {
+                algorithm: Algorithm::Sha256,
+                bytes: h.finalize().to_vec(),
+            },
+            Self::Sha512(h) => Digest {
+                algorithm: Algorithm::Sha512,
+                bytes: h.finalize().to_vec(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weak_and_mislabelled_digests_are_refused_in_words() {
+        let md5 = "d41d8cd98f00b204e9800998ecf8427e";
+        assert_eq!(
+            md5.parse::<Digest>().unwrap_err(),
+            "is an MD5, which proves nothing: give a SHA-256"
+        );
+        let wrong = format!("sha512:{}", "ab".repeat(32));
+        assert_eq!(
+            wrong.parse::<Digest>().unwrap_err(),
+            "says sha512 but has the length of a sha256"
+        );
+    }
+
+    #[test]
+    fn a_known_vector() {
+        assert_eq!(
+            Digest::sha256_of(b"abc").to_string(),
+            "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

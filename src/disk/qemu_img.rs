@@ -1,0 +1,113 @@
+//! `qemu-img`, run without a shell, watched for cancel, and gone with us.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+
+use crate::error::{Error, Kind, Result};
+use crate::event::Cancel;
+
+/// Runs `qemu-img ARGUMENTS` to its end and gives its standard output. A non-zero status is an error with its last lines.
+pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
+    let (status, output, complaint) = run_any(arguments, cancel)?;
+    if status == Some(0) {
+        return Ok(output);
+    }
+    let complaint = String::from_utf8_lossy(&complaint);
+    let lines: Vec<&str> = complaint.lines().collect();
+    let shown = &lines[lines.len().saturating_sub(8)..];
+    let mut error = Error::new(
+        Kind::Failed,
+        format!("qemu-img {} failed", arguments[0].display()),
+    )
+    .at(command_line(arguments))
+    .found(match status {
+        Some(code) => format!("exit status {code}"),
+        None => "ended by a signal".into(),
+    })
+    .lines(shown.iter().copied());
+    if complaint.contains("Failed to get") && complaint.contains("lock") {
+        error = error.cure("another program has the image open: end that machine first");
+    }
+    Err(error)
+}
+
+fn run_any(arguments: &[&OsStr], cancel: &Cancel) -> Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+    let mut command = Command::new("qemu-img");
+    command
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // SAFETY: prctl(2) is async-signal-safe and touches nothing of ours; it runs between fork and exec.
+    unsafe {
+        command.pre_exec(|| prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from));
+    }
+    let mut child = command.spawn().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Error::new(Kind::Host, "qemu-img is not installed")
+            .cure("install it: apt-get install qemu-utils"),
+        _ => Error::io("run", "qemu-img", e),
+    })?;
+    let output = drain(child.stdout.take());
+    let complaint = drain(child.stderr.take());
+    let status = wait(&mut child, cancel)?;
+    Ok((
+        status,
+        output.join().unwrap_or_default(),
+        complaint.join().unwrap_or_default(),
+    ))
+}
+
+/// Reads a pipe to its end beside the wait, so that a full pipe can't stop the program.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read until an error is still worth showing.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn wait(child: &mut Child, cancel: &Cancel) -> Result<Option<i32>> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let ended = child
+            .try_wait()
+            .map_err(|e| Error::io("wait for", "qemu-img", e))?;
+        if let Some(status) = ended {
+            return Ok(status.code());
+        }
+        if let Err(e) = cancel.sleep(pause) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(e);
+        }
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn command_line(arguments: &[&OsStr]) -> String {
+    let mut line = OsString::from("qemu-img");
+    for argument in arguments {
+        line.push(" ");
+        line.push(argument);
+    }
+    line.to_string_lossy().into_owned()
+}
+
+/// `path` as qemu-img must be given it: `file:` keeps a colon or a `json:` in a name from being read as a protocol.
+pub fn file_name(path: &Path) -> OsString {
+    let mut name = OsString::from("file:");
+    name.push(path);
+    name
+}

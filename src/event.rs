@@ -1,0 +1,107 @@
+//! What happens while winimg works, told one way: to the terminal, to `events.jsonl`, to the report.
+//!
+//! Records (manifest, SBOM) are never made from events. No event holds a secret.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// One thing that happened. Times are stamped by the sink.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// Worth a line on the terminal.
+    Note { text: String },
+    /// Worth a line that stands out.
+    Warning { text: String },
+    /// A part of the build began: `fetch`, `media`, `install`, `provision`, `seal`, `export`.
+    PhaseStarted { phase: &'static str },
+    /// It ended well.
+    PhaseFinished { phase: &'static str, seconds: f64 },
+    /// Where the phase is now, in a few words: "specialize (restart 2)".
+    Progress { phase: &'static str, text: String },
+    /// Bytes of a transfer or an export; `total` is unknown for some servers.
+    Bytes {
+        what: String,
+        done: u64,
+        total: Option<u64>,
+    },
+    /// Steps are counted from 1.
+    StepStarted {
+        step: usize,
+        of: usize,
+        name: String,
+        place: String,
+    },
+    /// The exact command line that the guest runs.
+    Command { step: usize, command: String },
+    /// Output of the guest, as it comes.
+    Output { step: usize, text: String },
+    StepFinished {
+        step: usize,
+        exit_code: Option<i64>,
+        seconds: f64,
+    },
+    /// The machine restarted.
+    Restarted { count: u32 },
+    /// A picture of the screen was kept.
+    Screen { file: String },
+}
+
+/// Where events go. Implementations must not block for long and must not fail.
+pub trait Sink: Send + Sync {
+    fn emit(&self, event: &Event);
+}
+
+/// Convenience for the two commonest events.
+impl dyn Sink + '_ {
+    pub fn note(&self, text: impl Into<String>) {
+        self.emit(&Event::Note { text: text.into() });
+    }
+
+    pub fn warn(&self, text: impl Into<String>) {
+        self.emit(&Event::Warning { text: text.into() });
+    }
+}
+
+/// The cancel signal that every wait watches. Clones share one flag.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// An error when the signal was given.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() {
+            return Err(Error::cancelled());
+        }
+        Ok(())
+    }
+
+    /// The flag itself, for a signal handler.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
+    /// Sleeps at most `time`, and less when cancelled.
+    pub fn sleep(&self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+        self.check()
+    }
+}

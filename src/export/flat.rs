@@ -1,0 +1,162 @@
+//! Raw disks and fixed VHDs: the same bytes, the VHD with a footer behind them.
+//!
+//! Sparse: runs of 4 KiB of zeros are holes. Sizes are never rounded; the pass admits whole MiB only, as Azure does.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use uuid::Uuid;
+
+use super::pass::is_zero;
+use super::staging::Staging;
+use super::{Artifact, Chunk, Deflater, Exporter, Job, Needs, Totals, check};
+use crate::digest::Digest;
+use crate::disk::vhd::Footer;
+use crate::disk::{Disk, RawDisk, vhd};
+use crate::error::{Error, Kind, Result};
+use crate::event::Cancel;
+
+/// Bytes that are skipped together when they are zero: the block of the usual file systems.
+const HOLE: usize = 4096;
+
+pub struct Flat<'j> {
+    job: &'j Job<'j>,
+    file: File,
+    temporary: PathBuf,
+    name: String,
+    len: u64,
+    vhd: bool,
+    digest: OnceLock<Digest>,
+}
+
+impl<'j> Flat<'j> {
+    pub fn raw(job: &'j Job<'_>, len: u64, staging: &Staging) -> Result<Self> {
+        Self::new(job, len, staging, false)
+    }
+
+    pub fn vhd(job: &'j Job<'_>, len: u64, staging: &Staging) -> Result<Self> {
+        Self::new(job, len, staging, true)
+    }
+
+    fn new(job: &'j Job<'_>, len: u64, staging: &Staging, vhd: bool) -> Result<Self> {
+        let name = format!("{}.{}", job.name, if vhd { "vhd" } else { "raw" });
+        let (file, temporary) = staging.create(&name)?;
+        let size = if vhd { len + vhd::FOOTER } else { len };
+        file.set_len(size)
+            .map_err(|e| Error::io("size", &temporary, e))?;
+        Ok(Self {
+            job,
+            file,
+            temporary,
+            name,
+            len,
+            vhd,
+            digest: OnceLock::new(),
+        })
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|e| Error::io("write", &self.temporary, e))
+    }
+
+    /// The footer's id is made from the content, so that the same disk gives the same file.
+    fn footer(&self, content: &Digest) -> Footer {
+        Footer {
+            size: self.len,
+            time: self.job.epoch,
+            id: Uuid::new_v5(&Uuid::NAMESPACE_OID, content.bytes()),
+        }
+    }
+}
+
+impl Exporter for Flat<'_> {
+    fn needs(&self) -> Needs {
+        Needs {
+            chunks: true,
+            stream: false,
+            flat_digest: true,
+        }
+    }
+
+    fn take(&self, chunk: &Chunk, _: &mut Deflater) -> Result<Vec<u8>> {
+        let data = chunk.data().unwrap_or_default();
+        for run in data_runs(data) {
+            self.write(&data[run.clone()], chunk.offset() + run.start as u64)?;
+        }
+        Ok(Vec::new())
+    }
+
+    fn finish(&self, totals: &Totals, _: &Cancel) -> Result<()> {
+        let mut hasher = totals
+            .flat
+            .clone()
+            .ok_or_else(|| Error::new(Kind::Failed, "the pass made no digest of the disk"))?;
+        if self.vhd {
+            let footer = self.footer(&hasher.clone().finish()).encode();
+            self.write(&footer, self.len)?;
+            hasher.update(&footer);
+        }
+        self.digest.get_or_init(|| hasher.finish());
+        self.file
+            .sync_all()
+            .map_err(|e| Error::io("sync", &self.temporary, e))
+    }
+
+    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
+        let mut checked = vec!["size".to_string()];
+        let disk = if self.vhd {
+            let (disk, footer) = vhd::open(&self.temporary)?;
+            let content = totals.flat.clone().map(|h| self.footer(&h.finish()));
+            check::same(&self.name, "footer", content.as_ref(), Some(&footer))?;
+            checked.push("footer".into());
+            disk
+        } else {
+            RawDisk::open(&self.temporary)?
+        };
+        check::content(&self.name, &disk, totals, self.job.threads(), cancel)?;
+        checked.push(check::CONTENT.into());
+        let digest = self.digest.get().cloned();
+        Ok(Artifact {
+            kind: if self.vhd { "vhd" } else { "raw" },
+            file: self.name.clone(),
+            bytes: disk.len() + if self.vhd { vhd::FOOTER } else { 0 },
+            sha256: digest.ok_or_else(|| Error::new(Kind::Failed, "checked before finished"))?,
+            disk: None,
+            checked,
+        })
+    }
+}
+
+/// The parts of a chunk that are not zero, by blocks of `HOLE`, neighbours joined.
+fn data_runs(data: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
+    for (i, block) in data.chunks(HOLE).enumerate() {
+        if is_zero(block) {
+            continue;
+        }
+        let start = i * HOLE;
+        match runs.last_mut() {
+            Some(last) if last.end == start => last.end += block.len(),
+            _ => runs.push(start..start + block.len()),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_blocks_are_left_out_and_neighbours_joined() {
+        let mut data = vec![0; 5 * HOLE];
+        data[HOLE] = 1;
+        data[3 * HOLE - 1] = 1;
+        data[4 * HOLE + 7] = 1;
+        assert_eq!(data_runs(&data), [HOLE..3 * HOLE, 4 * HOLE..5 * HOLE]);
+    }
+}

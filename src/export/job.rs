@@ -1,0 +1,136 @@
+//! What is to be exported, and what came of it.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::CHUNK;
+use crate::digest::Digest;
+use crate::error::{Error, Kind, Result};
+use crate::recipe::{DiskBus, Firmware, Outputs};
+use crate::wim::Release;
+
+/// Deflate level unless the user asks otherwise: level 1 is 1.8 times as fast as 6 and its files 2 % larger.
+pub const DEFAULT_LEVEL: u32 = 1;
+
+/// One export, decided whole before it starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The sealed disk. No machine may have it open.
+    pub source: &'a Path,
+    /// File names begin with it: letters, digits, dot, dash, underscore.
+    pub name: &'a str,
+    pub outputs: &'a Outputs,
+    /// Exists.
+    pub directory: &'a Path,
+    pub firmware: Firmware,
+    pub secure_boot: bool,
+    /// The bus that the image was built on: its driver is known to start.
+    pub disk_bus: DiskBus,
+    pub guest: &'a GuestFacts,
+    pub cpus: u32,
+    /// Bytes.
+    pub memory: u64,
+    /// Unix seconds for every time that a format holds: `SOURCE_DATE_EPOCH`, or the build's own time.
+    pub epoch: i64,
+    /// Worker threads; 0: as many as there are processors.
+    pub threads: usize,
+    /// Deflate level, 1 to 12.
+    pub level: u32,
+    /// Shown in the OVA's product section, as `KUBERNETES_SEMVER` and the like. Not changeable by who deploys it.
+    pub properties: &'a [(String, String)],
+}
+
+/// What the image holds, as it was read from the install medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestFacts {
+    pub release: Release,
+    /// As in the WIM, `ServerDatacenterCore`.
+    pub edition: String,
+    /// `20348.2113`
+    pub build: String,
+}
+
+/// A finished file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Artifact {
+    /// `raw`, `vhd`, `ova`, `qcow2` or `ami`.
+    pub kind: &'static str,
+    /// Relative to the directory, with slashes.
+    pub file: String,
+    pub bytes: u64,
+    pub sha256: Digest,
+    /// The disk that this file speaks of, relative to the directory: an AMI's raw or VHD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// What was compared after writing, in words.
+    pub checked: Vec<String>,
+}
+
+impl Job<'_> {
+    /// What is wrong before any file is looked at.
+    pub(super) fn validate(&self) -> Result<()> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let fits = (1..=80).contains(&self.name.len()) && !self.name.starts_with(['.', '-']);
+        if !fits || !self.name.chars().all(allowed) {
+            return Err(Error::new(
+                Kind::Recipe,
+                format!("{:?} can't be the beginning of a file name", self.name),
+            )
+            .expected(
+                "1 to 80 letters, digits, dots, dashes, underscores, a letter or digit first",
+            ));
+        }
+        if !(1..=12).contains(&self.level) {
+            return Err(
+                Error::new(Kind::Recipe, "there is no such compression level")
+                    .expected("1 (fast) to 12 (small)")
+                    .found(self.level),
+            );
+        }
+        if let Some(ami) = &self.outputs.ami {
+            let expected = match self.firmware {
+                Firmware::Uefi => "uefi",
+                Firmware::Bios => "legacy-bios",
+            };
+            if ami.boot_mode != expected {
+                return Err(Error::new(
+                    Kind::Recipe,
+                    "the AMI's boot mode is not the firmware that the image was built with",
+                )
+                .expected(format!("boot_mode = {expected:?}"))
+                .found(format!("boot_mode = {:?}", ami.boot_mode)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Azure takes whole MiB only, and a VMDK whole grains of 64 KiB.
+    pub(super) fn validate_disk(&self, len: u64) -> Result<()> {
+        if len == 0 || !len.is_multiple_of(CHUNK) {
+            return Err(Error::new(
+                Kind::Export,
+                format!("{} has not a whole number of MiB", self.source.display()),
+            )
+            .found(format!("{len} bytes"))
+            .cure("choose a disk_size in whole MiB or GiB; the size can't be changed at export"));
+        }
+        // Microsoft: Azure, "Prepare a Windows VHD"; the VMDK's sector numbers have 32 bits.
+        let limit = 2u64 << 40;
+        if (self.outputs.vhd || self.outputs.ova.is_some()) && len >= limit {
+            return Err(
+                Error::new(Kind::Export, "the disk is too large for a VHD or an OVA")
+                    .expected(format!("less than {limit} bytes"))
+                    .found(format!("{len} bytes")),
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+            n => n,
+        }
+    }
+}

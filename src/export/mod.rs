@@ -1,0 +1,140 @@
+//! The sealed disk, written out as the formats a recipe asks for.
+//!
+//! One pass reads the source once and feeds every format; then each file is read back with winimg's own readers, and
+//! only when all of them hold does any get its name. The bytes depend on the disk and the job alone, never on the
+//! number of threads or the clock. Nothing here boots, uploads or changes the source.
+
+mod ami;
+mod check;
+mod flat;
+mod job;
+mod ova;
+mod ovf;
+mod pass;
+mod qcow2;
+mod source;
+mod space;
+mod staging;
+mod vmdk;
+
+pub use job::{Artifact, DEFAULT_LEVEL, GuestFacts, Job};
+pub use pass::{CHUNK, Chunk, Deflater, Totals};
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::event::{Cancel, Event, Sink};
+use crate::recipe::Outputs;
+use source::Source;
+use staging::Staging;
+
+/// What a format takes from the pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// `take` is called for every chunk.
+    pub chunks: bool,
+    /// `append` is called, in the disk's order, with what `take` made.
+    pub stream: bool,
+    /// `Totals::flat` is wanted: SHA-256 over the whole virtual disk, the costliest part.
+    pub flat_digest: bool,
+}
+
+/// A format. The pass drives it: `take` from many threads in any order, `append` from one in order, then once `finish`
+/// and once `check`.
+pub trait Exporter: Send + Sync {
+    fn needs(&self) -> Needs;
+
+    /// One MiB of the disk. Flat formats write it at its place; a stream gives what is to be appended.
+    fn take(&self, _chunk: &Chunk, _deflater: &mut Deflater) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    /// What `take` gave for chunk `index`. Called for 0, 1, 2 and so on.
+    fn append(&self, _index: u64, _packed: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Completes the file and brings it to the disk. It still has its temporary name.
+    fn finish(&self, totals: &Totals, cancel: &Cancel) -> Result<()>;
+
+    /// Reads the file back and compares it with what the pass saw in the source.
+    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact>;
+}
+
+/// Writes all of `job.outputs` into `job.directory`, which must exist. Artifacts come in the order raw, VHD, OVA, qcow2,
+/// AMI. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
+pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Artifact>> {
+    job.validate()?;
+    let staging = Staging::new(job.directory);
+    let source = Source::open(job, &staging, sink, cancel)?;
+    job.validate_disk(source.disk.len())?;
+    let outputs = with_ami_disk(job.outputs);
+    space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
+    let exporters = exporters(job, &outputs, &source, &staging, sink)?;
+
+    let progress = |done: u64, total: u64| {
+        sink.emit(&Event::Bytes {
+            what: "export".into(),
+            done,
+            total: Some(total),
+        });
+    };
+    let totals = pass::run(source.disk.as_ref(), &exporters, job, &progress, cancel)?;
+    for exporter in &exporters {
+        cancel.check()?;
+        exporter.finish(&totals, cancel)?;
+    }
+    let mut artifacts = Vec::new();
+    for exporter in &exporters {
+        cancel.check()?;
+        artifacts.push(exporter.check(&totals, cancel)?);
+    }
+    drop(exporters);
+    staging.commit()?;
+    Ok(artifacts)
+}
+
+/// An AMI needs a flat disk beside it: the raw, or the VHD when only that is asked for, so that nothing is written twice.
+fn with_ami_disk(asked: &Outputs) -> Outputs {
+    let mut outputs = asked.clone();
+    outputs.raw |= outputs.ami.is_some() && !outputs.vhd;
+    outputs
+}
+
+fn exporters<'a>(
+    job: &'a Job<'_>,
+    outputs: &'a Outputs,
+    source: &'a Source,
+    staging: &'a Staging,
+    sink: &dyn Sink,
+) -> Result<Vec<Box<dyn Exporter + 'a>>> {
+    let len = source.disk.len();
+    let identity = source::identity(source.disk.as_ref(), job)?;
+    let mut all: Vec<Box<dyn Exporter + 'a>> = Vec::new();
+    if outputs.raw {
+        all.push(Box::new(flat::Flat::raw(job, len, staging)?));
+    }
+    if outputs.vhd {
+        all.push(Box::new(flat::Flat::vhd(job, len, staging)?));
+    }
+    if let Some(wish) = &outputs.ova {
+        let hardware = ovf::Hardware::choose(job, wish, sink)?;
+        all.push(Box::new(ova::Ova::new(
+            job, hardware, len, &identity, staging,
+        )?));
+    }
+    if outputs.qcow2 {
+        all.push(Box::new(qcow2::Qcow2::new(job, source, staging)?));
+    }
+    if let Some(wish) = &outputs.ami {
+        all.push(Box::new(ami::Ami::new(job, wish, outputs, staging)?));
+    }
+    Ok(all)
+}
+
+/// The name of a file of this export, without its directory.
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .map(|n| n.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}

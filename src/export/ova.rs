@@ -1,0 +1,380 @@
+//! An OVA: a tar of descriptor, manifest and disk, in that order, written in one pass.
+//!
+//! The two small members have a known length before the disk is written (the descriptor is padded with newlines to it),
+//! so the disk streams behind them and they are filled in last (DMTF: DSP0243, Open Virtualization Format 1.1). Headers
+//! are plain ustar with binary sizes from 8 GiB; vSphere does not take pax headers (vmware/open-vmdk, pull request 65).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+
+use libdeflater::Crc;
+
+use super::ovf::{self, Hardware};
+use super::staging::Staging;
+use super::vmdk::{self, Emit};
+use super::{Artifact, CHUNK, Chunk, Deflater, Exporter, Job, Needs, Totals, check};
+use crate::digest::{Algorithm, Digest, Hasher};
+use crate::disk::vmdk::GRAIN;
+use crate::disk::{self, SECTOR};
+use crate::error::{Error, Kind, Result};
+use crate::event::Cancel;
+
+pub struct Ova<'j> {
+    job: &'j Job<'j>,
+    hardware: Hardware,
+    temporary: PathBuf,
+    name: String,
+    len: u64,
+    front: Front,
+    state: Mutex<State>,
+}
+
+/// Where the members are.
+struct Front {
+    ovf: u64,
+    ovf_size: u64,
+    mf: u64,
+    mf_size: u64,
+    vmdk: u64,
+}
+
+enum State {
+    Writing(Box<(vmdk::Writer, Stream)>),
+    Written(Disc),
+    Gone,
+}
+
+/// What is known of the VMDK at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Disc {
+    bytes: u64,
+    populated: u64,
+    sha256: Digest,
+    /// Of the same bytes: reading back needs no second SHA-256.
+    crc: u32,
+}
+
+/// The VMDK on its way into the file, hashed as it goes.
+struct Stream {
+    file: File,
+    path: PathBuf,
+    at: u64,
+    start: u64,
+    buffer: Vec<u8>,
+    hasher: Hasher,
+    crc: Crc,
+}
+
+impl Stream {
+    fn flush(&mut self) -> Result<()> {
+        self.file
+            .write_all_at(&self.buffer, self.at)
+            .map_err(|e| Error::io("write", &self.path, e))?;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Emit for Stream {
+    fn emit(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.crc.update(bytes);
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() as u64 >= CHUNK {
+            self.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// A member's header.
+pub fn tar_header(name: &str, size: u64, time: i64) -> Result<[u8; 512]> {
+    let mut header = tar::Header::new_ustar();
+    header
+        .set_path(name)
+        .map_err(|e| Error::new(Kind::Export, format!("{name} is no name for a tar")).because(e))?;
+    header.set_entry_type(tar::EntryType::Regular);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(time.max(0) as u64);
+    header.set_size(size);
+    header.set_cksum();
+    Ok(*header.as_bytes())
+}
+
+/// The manifest's lines. No blank before the parenthesis: that is refused as an unknown algorithm.
+fn manifest(members: &[(&str, &Digest)]) -> String {
+    let line = |(name, digest): &(&str, &Digest)| format!("SHA256({name})= {}\n", digest.hex());
+    members.iter().map(line).collect()
+}
+
+impl<'j> Ova<'j> {
+    pub fn new(
+        job: &'j Job<'_>,
+        hardware: Hardware,
+        len: u64,
+        identity: &Digest,
+        staging: &Staging,
+    ) -> Result<Self> {
+        let name = format!("{}.ova", job.name);
+        let (file, temporary) = staging.create(&name)?;
+        let longest = Disc {
+            bytes: u64::MAX,
+            populated: u64::MAX,
+            sha256: identity.clone(),
+            crc: 0,
+        };
+        let mut ova = Self {
+            job,
+            hardware,
+            name,
+            len,
+            front: Front {
+                ovf: SECTOR,
+                ovf_size: 0,
+                mf: 0,
+                mf_size: 0,
+                vmdk: 0,
+            },
+            state: Mutex::new(State::Gone),
+            temporary: temporary.clone(),
+        };
+        let ovf_size = ova.ovf(&longest)?.len() as u64;
+        let mf_size =
+            manifest(&[(&ova.member("ovf"), identity), (&ova.disc(), identity)]).len() as u64;
+        let padded = |n: u64| n.div_ceil(SECTOR) * SECTOR;
+        let mf = SECTOR + padded(ovf_size) + SECTOR;
+        ova.front = Front {
+            ovf: SECTOR,
+            ovf_size,
+            mf,
+            mf_size,
+            vmdk: mf + padded(mf_size) + SECTOR,
+        };
+        let mut stream = Stream {
+            file,
+            path: temporary,
+            at: ova.front.vmdk,
+            start: ova.front.vmdk,
+            buffer: Vec::with_capacity(2 * CHUNK as usize),
+            hasher: Hasher::new(Algorithm::Sha256),
+            crc: Crc::new(),
+        };
+        let descriptor = vmdk::descriptor(&ova.disc(), len / SECTOR, identity);
+        let writer = vmdk::Writer::begin(len, &descriptor, &mut stream)?;
+        ova.state = Mutex::new(State::Writing(Box::new((writer, stream))));
+        Ok(ova)
+    }
+
+    fn member(&self, extension: &str) -> String {
+        format!("{}.{extension}", self.job.name)
+    }
+
+    fn disc(&self) -> String {
+        format!("{}-disk1.vmdk", self.job.name)
+    }
+
+    fn ovf(&self, disc: &Disc) -> Result<String> {
+        ovf::render(
+            self.job,
+            &self.hardware,
+            &ovf::Disc {
+                file: self.disc(),
+                file_bytes: disc.bytes,
+                capacity: self.len,
+                populated: disc.populated,
+            },
+        )
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn out_of_order() -> Error {
+        Error::new(Kind::Failed, "the OVA's stream was used out of order")
+    }
+
+    /// Ends the VMDK and the tar, and fills in the members before it.
+    fn close(&self, writer: vmdk::Writer, mut stream: Stream) -> Result<Disc> {
+        let populated = writer.end(&mut stream)?;
+        stream.flush()?;
+        let disc = Disc {
+            bytes: stream.at - stream.start,
+            populated,
+            sha256: stream.hasher.clone().finish(),
+            crc: stream.crc.sum(),
+        };
+        // A VMDK is whole sectors: no padding, only the tar's end.
+        stream.buffer.extend_from_slice(&[0; 1024]);
+        stream.flush()?;
+
+        let mut ovf = self.ovf(&disc)?.into_bytes();
+        ovf.resize(self.front.ovf_size as usize, b'\n');
+        let digest = Digest::sha256_of(&ovf);
+        let names = (self.member("ovf"), self.member("mf"), self.disc());
+        let mf = manifest(&[(&names.0, &digest), (&names.2, &disc.sha256)]);
+        let time = self.job.epoch;
+        for (at, bytes) in [
+            (0, &tar_header(&names.0, self.front.ovf_size, time)?[..]),
+            (self.front.ovf, &ovf),
+            (
+                self.front.mf - SECTOR,
+                &tar_header(&names.1, self.front.mf_size, time)?,
+            ),
+            (self.front.mf, mf.as_bytes()),
+            (
+                self.front.vmdk - SECTOR,
+                &tar_header(&names.2, disc.bytes, time)?,
+            ),
+        ] {
+            stream
+                .file
+                .write_all_at(bytes, at)
+                .map_err(|e| Error::io("write", &self.temporary, e))?;
+        }
+        stream
+            .file
+            .sync_all()
+            .map_err(|e| Error::io("sync", &self.temporary, e))?;
+        Ok(disc)
+    }
+
+    /// Members, manifest and descriptor as a reader sees them.
+    fn check_members(&self, disc: &Disc) -> Result<disk::ova::Ova> {
+        let ova = disk::ova::Ova::open(&self.temporary)?;
+        let names: Vec<_> = ova.members.iter().map(|m| m.name.clone()).collect();
+        let expected = vec![self.member("ovf"), self.member("mf"), self.disc()];
+        check::same(&self.name, "list of members", expected, names)?;
+        let (descriptor, vmdk) = (ova.member("ovf")?, ova.member("vmdk")?);
+        check::same(
+            &self.name,
+            "place of the disk",
+            self.front.vmdk,
+            vmdk.offset,
+        )?;
+        let digest = Digest::sha256_of(ova.text(descriptor)?.as_bytes());
+        let lines = [
+            (descriptor.name.as_str(), &digest),
+            (vmdk.name.as_str(), &disc.sha256),
+        ];
+        let mf = ova.text(ova.member("mf")?)?;
+        check::same(&self.name, "manifest", manifest(&lines), mf)?;
+
+        let sizes = ovf::sizes(&ova.text(ova.member("ovf")?)?)?;
+        let found = (ova.member("vmdk")?.size, self.len, disc.populated);
+        check::same(&self.name, "descriptor", found, sizes)?;
+        Ok(ova)
+    }
+}
+
+impl Exporter for Ova<'_> {
+    fn needs(&self) -> Needs {
+        Needs {
+            chunks: true,
+            stream: true,
+            flat_digest: false,
+        }
+    }
+
+    fn take(&self, chunk: &Chunk, deflater: &mut Deflater) -> Result<Vec<u8>> {
+        vmdk::pack(chunk, deflater)
+    }
+
+    fn append(&self, index: u64, packed: &[u8]) -> Result<()> {
+        match &mut *self.state() {
+            State::Writing(open) => open.0.append(index, packed, &mut open.1),
+            _ => Err(Self::out_of_order()),
+        }
+    }
+
+    fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, State::Gone) {
+            State::Writing(open) => {
+                let (writer, stream) = *open;
+                *state = State::Written(self.close(writer, stream)?);
+                Ok(())
+            }
+            _ => Err(Self::out_of_order()),
+        }
+    }
+
+    /// The whole file's digest needs the front, which is written last: it is taken here, beside the comparison.
+    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
+        let State::Written(disc) = &*self.state() else {
+            return Err(Self::out_of_order());
+        };
+        let bytes = std::fs::metadata(&self.temporary)
+            .map_err(|e| Error::io("look at", &self.temporary, e))?
+            .len();
+        let sha256 = std::thread::scope(|scope| {
+            let part = self.front.vmdk..self.front.vmdk + disc.bytes;
+            let whole = scope.spawn(|| check::digest(&self.temporary, part, cancel));
+            let ova = self.check_members(disc)?;
+            let vmdk = ova.disk()?;
+            check::same(
+                &self.name,
+                "number of grains",
+                disc.populated / GRAIN,
+                vmdk.stored_grains(),
+            )?;
+            check::content(&self.name, &vmdk, totals, self.job.threads(), cancel)?;
+            let (sha256, crc) = whole.join().unwrap_or_else(|_| {
+                Err(Error::new(Kind::Failed, "a thread of the export panicked"))
+            })?;
+            check::same(&self.name, "disk", disc.crc, crc)?;
+            Ok::<_, Error>(sha256)
+        })?;
+        Ok(Artifact {
+            kind: "ova",
+            file: self.name.clone(),
+            bytes,
+            sha256,
+            disk: None,
+            checked: [
+                "members and their order",
+                "manifest digests",
+                "descriptor sizes",
+                "VMDK markers, end-of-stream last",
+                check::CONTENT,
+            ]
+            .map(String::from)
+            .to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_of_9_gib_has_a_binary_size_and_no_pax_header() {
+        let header = tar_header("demo-disk1.vmdk", 9 << 30, 1_700_000_000).unwrap();
+        assert_eq!(&header[257..263], b"ustar\0");
+        assert_eq!(header[156], b'0');
+        // GNU base-256: the top bit set, then the number, big-endian.
+        assert_eq!(header[124], 0x80);
+        let mut size = [0; 8];
+        size.copy_from_slice(&header[128..136]);
+        assert_eq!(u64::from_be_bytes(size), 9 << 30);
+        let read = tar::Header::from_byte_slice(&header);
+        assert_eq!(read.size().unwrap(), 9 << 30);
+        let small = tar_header("demo.ovf", 7 << 30, 0).unwrap();
+        assert_eq!(&small[124..136], b"70000000000\0");
+    }
+
+    #[test]
+    fn a_manifest_line_has_no_blank_before_its_parenthesis() {
+        let digest = Digest::sha256_of(b"abc");
+        assert_eq!(
+            manifest(&[("a.ovf", &digest)]),
+            "SHA256(a.ovf)= ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n"
+        );
+    }
+}

@@ -1,0 +1,352 @@
+//! The one pass over the source: workers read, test and pack chunks in any order; one thread appends them in order, one
+//! hashes the flat disk. Memory is bounded by a window of chunks, whatever the size of the disk.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use libdeflater::{CompressionLvl, Compressor};
+
+use super::{Exporter, Job};
+use crate::digest::{Algorithm, Hasher};
+use crate::disk::Disk;
+use crate::error::{Error, Kind, Result};
+use crate::event::Cancel;
+
+/// Bytes of a chunk, and of all that is handed around.
+pub const CHUNK: u64 = 1 << 20;
+
+/// One MiB of the disk.
+pub struct Chunk {
+    pub index: u64,
+    /// `None`: all zeros.
+    data: Option<Vec<u8>>,
+}
+
+impl Chunk {
+    /// The bytes; `None` when all are zero.
+    pub fn data(&self) -> Option<&[u8]> {
+        self.data.as_deref()
+    }
+
+    /// Where it lies on the disk, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.index * CHUNK
+    }
+}
+
+/// A worker's own compressor.
+pub struct Deflater {
+    pub(super) compressor: Compressor,
+}
+
+impl Deflater {
+    fn new(level: u32) -> Self {
+        let level = CompressionLvl::new(level as i32).unwrap_or_default();
+        Self {
+            compressor: Compressor::new(level),
+        }
+    }
+}
+
+/// What the pass saw in the source.
+pub struct Totals {
+    /// Bytes of the disk.
+    pub len: u64,
+    /// SHA-256 over the whole disk, unfinished so that a footer can follow. `None` when no format asked.
+    pub flat: Option<Hasher>,
+    /// CRC-32 of each chunk; `None` for one of zeros. What is read back is compared with these.
+    pub chunks: Vec<Option<u32>>,
+}
+
+/// Whether all bytes are zero.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    static ZEROS: [u8; 4096] = [0; 4096];
+    bytes.chunks(ZEROS.len()).all(|c| c == &ZEROS[..c.len()])
+}
+
+/// Whether any of `ranges` (ascending) touches the chunk.
+pub fn touches(ranges: &[Range<u64>], index: u64) -> bool {
+    let (start, end) = (index * CHUNK, (index + 1) * CHUNK);
+    let first = ranges.partition_point(|r| r.end <= start);
+    ranges.get(first).is_some_and(|r| r.start < end)
+}
+
+/// Values that arrive in any order and leave in theirs.
+struct Lane<T> {
+    next: u64,
+    ready: BTreeMap<u64, T>,
+}
+
+impl<T> Lane<T> {
+    fn new(active: bool, total: u64) -> Self {
+        Self {
+            next: if active { 0 } else { total },
+            ready: BTreeMap::new(),
+        }
+    }
+}
+
+struct State {
+    claimed: u64,
+    /// Chunks that every worker step is done with.
+    taken: u64,
+    hash: Lane<Arc<Chunk>>,
+    append: Lane<Vec<Vec<u8>>>,
+    chunks: Vec<Option<u32>>,
+    error: Option<Error>,
+    stopped: bool,
+}
+
+struct Pass<'p> {
+    source: &'p dyn Disk,
+    exporters: &'p [Box<dyn Exporter + 'p>],
+    data: Vec<Range<u64>>,
+    level: u32,
+    total: u64,
+    /// How far workers may run ahead of the slower of hashing and appending.
+    window: u64,
+    hashes: bool,
+    appends: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Drives `exporters` over `source`. `progress` gets bytes done and bytes in all, a few times a second.
+pub fn run(
+    source: &dyn Disk,
+    exporters: &[Box<dyn Exporter + '_>],
+    job: &Job<'_>,
+    progress: &dyn Fn(u64, u64),
+    cancel: &Cancel,
+) -> Result<Totals> {
+    let any = |f: fn(super::Needs) -> bool| exporters.iter().any(|e| f(e.needs()));
+    let total = if any(|n| n.chunks) {
+        source.len() / CHUNK
+    } else {
+        0
+    };
+    let (hashes, appends) = (any(|n| n.flat_digest), any(|n| n.stream));
+    let pass = Pass {
+        source,
+        exporters,
+        data: source.data()?,
+        level: job.level,
+        total,
+        window: 24 + 4 * job.threads() as u64,
+        hashes,
+        appends,
+        state: Mutex::new(State {
+            claimed: 0,
+            taken: 0,
+            hash: Lane::new(hashes, total),
+            append: Lane::new(appends, total),
+            chunks: vec![None; total as usize],
+            error: None,
+            stopped: false,
+        }),
+        changed: Condvar::new(),
+    };
+    let flat = thread::scope(|scope| {
+        for _ in 0..job.threads() {
+            scope.spawn(|| pass.work());
+        }
+        if appends {
+            scope.spawn(|| pass.append());
+        }
+        let hash = hashes.then(|| scope.spawn(|| pass.hash()));
+        pass.watch(progress, cancel);
+        // A panic is told as an error by the alarm, or goes on up when the scope ends.
+        hash.and_then(|h| h.join().ok())
+    });
+    let state = pass.state.into_inner().unwrap_or_else(|p| p.into_inner());
+    match state.error {
+        Some(error) => Err(error),
+        None => Ok(Totals {
+            len: source.len(),
+            flat,
+            chunks: state.chunks,
+        }),
+    }
+}
+
+impl Pass<'_> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked raises the alarm, which ends the pass: the state is not used after that.
+        self.state.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn stop(&self, error: Error) {
+        let mut state = self.lock();
+        state.stopped = true;
+        state.error.get_or_insert(error);
+        self.changed.notify_all();
+    }
+
+    /// Until all is done or stopped, shows progress and watches cancel.
+    fn watch(&self, progress: &dyn Fn(u64, u64), cancel: &Cancel) {
+        let mut state = self.lock();
+        loop {
+            let done = state.taken.min(state.hash.next).min(state.append.next);
+            if state.stopped || done == self.total {
+                drop(state);
+                progress(done * CHUNK, self.total * CHUNK);
+                return;
+            }
+            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
+            let (next, timeout) = waited.unwrap_or_else(|p| p.into_inner());
+            state = next;
+            if timeout.timed_out() || cancel.is_cancelled() {
+                drop(state);
+                if cancel.is_cancelled() {
+                    self.stop(Error::cancelled());
+                }
+                progress(done * CHUNK, self.total * CHUNK);
+                state = self.lock();
+            }
+        }
+    }
+
+    /// The next chunk, when the window allows one. `None`: there is no more to do.
+    fn claim(&self) -> Option<u64> {
+        let mut state = self.lock();
+        loop {
+            if state.stopped || state.claimed == self.total {
+                return None;
+            }
+            if state.claimed < state.hash.next.min(state.append.next) + self.window {
+                state.claimed += 1;
+                return Some(state.claimed - 1);
+            }
+            state = self.wait(state);
+        }
+    }
+
+    fn work(&self) {
+        let _alarm = Alarm(self);
+        let mut deflater = Deflater::new(self.level);
+        while let Some(index) = self.claim() {
+            if let Err(e) = self.chunk(index, &mut deflater) {
+                return self.stop(e);
+            }
+        }
+    }
+
+    fn chunk(&self, index: u64, deflater: &mut Deflater) -> Result<()> {
+        let chunk = Arc::new(self.read(index)?);
+        let crc = chunk.data().map(libdeflater::crc32);
+        let mut packed = Vec::with_capacity(self.exporters.len());
+        for exporter in self.exporters {
+            packed.push(match exporter.needs().chunks {
+                true => exporter.take(&chunk, deflater)?,
+                false => Vec::new(),
+            });
+        }
+        let mut state = self.lock();
+        state.chunks[index as usize] = crc;
+        state.taken += 1;
+        if self.hashes {
+            state.hash.ready.insert(index, chunk);
+        }
+        if self.appends {
+            state.append.ready.insert(index, packed);
+        }
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn read(&self, index: u64) -> Result<Chunk> {
+        let mut data = None;
+        if touches(&self.data, index) {
+            let mut buffer = vec![0; CHUNK as usize];
+            self.source.read_at(index * CHUNK, &mut buffer)?;
+            data = Some(buffer).filter(|b| !is_zero(b));
+        }
+        Ok(Chunk { index, data })
+    }
+
+    /// The next value of a lane, when it has come. `None`: the lane is at its end.
+    fn next<T>(&self, lane: fn(&mut State) -> &mut Lane<T>) -> Option<(u64, T)> {
+        let mut state = self.lock();
+        loop {
+            let next = lane(&mut state).next;
+            if state.stopped || next == self.total {
+                return None;
+            }
+            if let Some(value) = lane(&mut state).ready.remove(&next) {
+                return Some((next, value));
+            }
+            state = self.wait(state);
+        }
+    }
+
+    fn advance<T>(&self, lane: fn(&mut State) -> &mut Lane<T>) {
+        lane(&mut self.lock()).next += 1;
+        self.changed.notify_all();
+    }
+
+    fn append(&self) {
+        let _alarm = Alarm(self);
+        while let Some((index, packed)) = self.next(|s| &mut s.append) {
+            for (exporter, packed) in self.exporters.iter().zip(&packed) {
+                if !exporter.needs().stream {
+                    continue;
+                }
+                if let Err(e) = exporter.append(index, packed) {
+                    return self.stop(e);
+                }
+            }
+            self.advance(|s| &mut s.append);
+        }
+    }
+
+    fn hash(&self) -> Hasher {
+        let _alarm = Alarm(self);
+        let zeros = vec![0; CHUNK as usize];
+        let mut hasher = Hasher::new(Algorithm::Sha256);
+        while let Some((_, chunk)) = self.next(|s| &mut s.hash) {
+            hasher.update(chunk.data().unwrap_or(&zeros));
+            drop(chunk);
+            self.advance(|s| &mut s.hash);
+        }
+        hasher
+    }
+}
+
+/// Ends the pass when its thread panics: the others would wait for its chunk forever.
+struct Alarm<'p>(&'p Pass<'p>);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0
+                .stop(Error::new(Kind::Failed, "a thread of the export panicked"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_read_only_where_a_range_touches_it() {
+        let ranges = [CHUNK - 1..CHUNK, 3 * CHUNK..5 * CHUNK];
+        let touched: Vec<u64> = (0..7).filter(|i| touches(&ranges, *i)).collect();
+        assert_eq!(touched, [0, 3, 4]);
+    }
+
+    #[test]
+    fn one_set_bit_anywhere_is_not_zero() {
+        let mut bytes = vec![0; 10_000];
+        assert!(is_zero(&bytes));
+        bytes[9_999] = 1;
+        assert!(!is_zero(&bytes));
+    }
+}

@@ -1,0 +1,76 @@
+//! A compressed qcow2, written by `qemu-img`.
+//!
+//! zstd packs as small as zlib and several times as fast; readers need QEMU 5.1 (2020). Clusters are written in order
+//! (no `-W`), so that the same disk gives the same file.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::PathBuf;
+
+use super::source::Source;
+use super::staging::Staging;
+use super::{Artifact, Exporter, Job, Needs, Totals, check};
+use crate::disk::qemu_img::{self, file_name};
+use crate::error::{Error, Result};
+use crate::event::Cancel;
+
+pub struct Qcow2<'s> {
+    source: &'s Source,
+    temporary: PathBuf,
+    name: String,
+}
+
+impl<'s> Qcow2<'s> {
+    pub fn new(job: &Job<'_>, source: &'s Source, staging: &Staging) -> Result<Self> {
+        source.for_qemu()?;
+        let name = format!("{}.qcow2", job.name);
+        let (_, temporary) = staging.create(&name)?;
+        Ok(Self {
+            source,
+            temporary,
+            name,
+        })
+    }
+}
+
+impl Exporter for Qcow2<'_> {
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    fn finish(&self, _: &Totals, cancel: &Cancel) -> Result<()> {
+        let (source, driver) = self.source.for_qemu()?;
+        let (from, to) = (file_name(source), file_name(&self.temporary));
+        let mut arguments = [
+            "convert", "-f", driver, "-O", "qcow2", "-c", "-m", "16", "-o",
+        ]
+        .map(OsStr::new)
+        .to_vec();
+        arguments.extend([OsStr::new("compression_type=zstd"), &from, &to]);
+        qemu_img::run(&arguments, cancel)?;
+        File::open(&self.temporary)
+            .and_then(|f| f.sync_all())
+            .map_err(|e| Error::io("sync", &self.temporary, e))
+    }
+
+    fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
+        let (source, driver) = self.source.for_qemu()?;
+        let (from, to) = (file_name(source), file_name(&self.temporary));
+        let mut compare = ["compare", "-f", driver, "-F", "qcow2"]
+            .map(OsStr::new)
+            .to_vec();
+        compare.extend([&*from, &*to]);
+        qemu_img::run(&compare, cancel)?;
+        let bytes = std::fs::metadata(&self.temporary)
+            .map_err(|e| Error::io("look at", &self.temporary, e))?
+            .len();
+        Ok(Artifact {
+            kind: "qcow2",
+            file: self.name.clone(),
+            bytes,
+            sha256: check::digest(&self.temporary, 0..0, cancel)?.0,
+            disk: None,
+            checked: vec!["content against the source, by qemu-img compare".into()],
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! Whether the outputs fit, before an hour of work is lost to a full disk.
+//!
+//! An estimate: what deflate saves is not known beforehand. Refuses only what can't fit, and warns of what may not.
+
+use std::path::Path;
+
+use nix::sys::statvfs::statvfs;
+
+use crate::disk::Disk;
+use crate::error::{Error, Kind, Result};
+use crate::event::Sink;
+use crate::recipe::Outputs;
+
+/// Bytes that the outputs take: at least, and at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    pub least: u64,
+    pub most: u64,
+}
+
+/// `data` is the source's allocated bytes. Flat files take that; compressed ones from 2/5 of it (a Windows image takes
+/// about half) to a little more than all.
+pub fn estimate(data: u64, outputs: &Outputs) -> Estimate {
+    let count = |asked: bool| u64::from(asked);
+    let flat = count(outputs.raw) + count(outputs.vhd);
+    let packed = count(outputs.ova.is_some()) + count(outputs.qcow2);
+    Estimate {
+        least: flat * data + packed * (data / 5 * 2),
+        most: flat * data + packed * (data + data / 64) + (16 << 20),
+    }
+}
+
+/// Compares the estimate with what is free in `directory`.
+pub fn require(
+    directory: &Path,
+    disk: &dyn Disk,
+    outputs: &Outputs,
+    sink: &dyn Sink,
+) -> Result<()> {
+    let data: u64 = disk.data()?.iter().map(|r| r.end - r.start).sum();
+    let estimate = estimate(data, outputs);
+    let stat = statvfs(directory).map_err(|e| Error::io("look at", directory, e.into()))?;
+    let free = stat.blocks_available() as u64 * stat.fragment_size() as u64;
+    let mib = |bytes: u64| format!("{} MiB", bytes.div_ceil(1 << 20));
+    if free < estimate.least {
+        return Err(Error::new(
+            Kind::Host,
+            format!(
+                "{} has not enough room for the outputs",
+                directory.display()
+            ),
+        )
+        .expected(format!("at least {} free", mib(estimate.least)))
+        .found(format!("{} free", mib(free)))
+        .cure("make room, choose another --output, or ask for fewer formats"));
+    }
+    if free < estimate.most {
+        sink.warn(format!(
+            "{} has {} free; the outputs may take up to {}",
+            directory.display(),
+            mib(free),
+            mib(estimate.most)
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flat_files_count_whole_and_packed_ones_by_their_range() {
+        let outputs = Outputs {
+            raw: true,
+            vhd: true,
+            qcow2: true,
+            ..Outputs::default()
+        };
+        let gib = 1 << 30;
+        let e = estimate(5 * gib, &outputs);
+        assert_eq!(e.least, 12 * gib);
+        assert_eq!(e.most, 15 * gib + 5 * gib / 64 + (16 << 20));
+    }
+}

@@ -1,0 +1,141 @@
+//! Files under temporary names until all of them are good.
+//!
+//! A temporary name is fixed by the final one, so what a killed run left is written over by the next; a lock on it keeps
+//! two exports of the same name apart, and dies with its process.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::error::{Error, Kind, Result};
+
+/// The files of one export. Dropping it removes those that were not committed.
+pub struct Staging {
+    directory: PathBuf,
+    files: Mutex<Vec<Staged>>,
+}
+
+struct Staged {
+    temporary: PathBuf,
+    /// `None`: a scratch file, removed at the end whatever happens.
+    target: Option<PathBuf>,
+    /// Holds the lock.
+    _locked: File,
+}
+
+impl Staging {
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            files: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A new empty file that will be `name`, a path below the directory. Gives its temporary path too.
+    pub fn create(&self, name: &str) -> Result<(File, PathBuf)> {
+        self.stage(name, Some(self.directory.join(name)))
+    }
+
+    /// A file for other programs to write, removed at the end.
+    pub fn scratch(&self, name: &str) -> Result<PathBuf> {
+        self.stage(name, None).map(|(_, path)| path)
+    }
+
+    fn stage(&self, name: &str, target: Option<PathBuf>) -> Result<(File, PathBuf)> {
+        let temporary = self
+            .directory
+            .join(format!(".{}.part", name.replace('/', ".")));
+        let locked = lock(&temporary)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&temporary)
+            .map_err(|e| Error::io("open", &temporary, e))?;
+        self.files().push(Staged {
+            temporary: temporary.clone(),
+            target,
+            _locked: locked,
+        });
+        file.set_len(0)
+            .map_err(|e| Error::io("empty", &temporary, e))?;
+        Ok((file, temporary))
+    }
+
+    fn files(&self) -> std::sync::MutexGuard<'_, Vec<Staged>> {
+        // The list is only ever pushed to and taken whole: it is sound even after a panic elsewhere.
+        self.files.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Gives every file its name. Their content must have been synced.
+    pub fn commit(self) -> Result<()> {
+        let mut directories = vec![self.directory.clone()];
+        for target in self.files().iter().filter_map(|s| s.target.as_ref()) {
+            let parent = target.parent().unwrap_or(&self.directory);
+            fs::create_dir_all(parent).map_err(|e| Error::io("make", parent, e))?;
+            if !directories.iter().any(|d| d == parent) {
+                directories.push(parent.to_owned());
+            }
+        }
+        let staged = std::mem::take(&mut *self.files());
+        let mut rest = staged.into_iter();
+        while let Some(s) = rest.next() {
+            let done =
+                match &s.target {
+                    Some(target) => fs::rename(&s.temporary, target)
+                        .map_err(|e| Error::io("rename to", target, e)),
+                    None => fs::remove_file(&s.temporary)
+                        .map_err(|e| Error::io("remove", &s.temporary, e)),
+                };
+            if let Err(e) = done {
+                self.files().push(s);
+                self.files().extend(rest);
+                return Err(e);
+            }
+        }
+        for directory in &directories {
+            File::open(directory)
+                .and_then(|d| d.sync_all())
+                .map_err(|e| Error::io("sync", directory, e))?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens and locks the file at `path`; it may be one that a killed run left.
+fn lock(path: &Path) -> Result<File> {
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|e| Error::io("create", path, e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(
+                    Error::new(Kind::Export, "another export writes the same file")
+                        .at(path.display())
+                        .cure("wait for it to end, or choose another output directory"),
+                );
+            }
+            Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
+        }
+        // The other may have renamed or removed it between our open and our lock.
+        let ours = file.metadata().map_err(|e| Error::io("look at", path, e))?;
+        if fs::metadata(path).is_ok_and(|m| m.ino() == ours.ino() && m.dev() == ours.dev()) {
+            return Ok(file);
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        for staged in self.files().iter() {
+            // Best effort: an error is already on its way to the user.
+            let _ = fs::remove_file(&staged.temporary);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Writing a stream-optimised VMDK, front to back, in one go.
+//!
+//! winimg writes its own because `qemu-img convert -o subformat=streamOptimized` leaves up to 127 zero sectors behind the
+//! last grain; a stream reader takes the first for the end, and its digest never matches the manifest's (qemu-project
+//! issue 1357). Layout and sources: [`crate::disk::vmdk`].
+
+use crate::digest::Digest;
+use crate::disk::SECTOR;
+use crate::disk::vmdk::{
+    DESCRIPTOR_SECTORS, GD_AT_END, GRAIN, Marker, OVERHEAD, TABLE_GRAINS, TABLE_SECTORS, header,
+    marker,
+};
+use crate::error::{Error, Kind, Result};
+
+use super::pass::is_zero;
+use super::{CHUNK, Chunk, Deflater};
+
+/// Where the stream goes.
+pub trait Emit {
+    fn emit(&mut self, bytes: &[u8]) -> Result<()>;
+}
+
+/// The records of a chunk's grains, ready to be appended. Zero grains have none.
+pub fn pack(chunk: &Chunk, deflater: &mut Deflater) -> Result<Vec<u8>> {
+    let Some(data) = chunk.data() else {
+        return Ok(Vec::new());
+    };
+    let mut out = Vec::with_capacity(data.len() / 2);
+    for (i, grain) in data.chunks(GRAIN as usize).enumerate() {
+        if is_zero(grain) {
+            continue;
+        }
+        let lba = (chunk.offset() + i as u64 * GRAIN) / SECTOR;
+        let start = out.len();
+        out.extend_from_slice(&lba.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        deflate(grain, deflater, &mut out)?;
+        let size = (out.len() - start - 12) as u32;
+        out[start + 8..start + 12].copy_from_slice(&size.to_le_bytes());
+        out.resize(start + sectors(out.len() - start) * SECTOR as usize, 0);
+    }
+    Ok(out)
+}
+
+fn sectors(bytes: usize) -> usize {
+    bytes.div_ceil(SECTOR as usize)
+}
+
+/// Appends `grain` as a zlib stream.
+fn deflate(grain: &[u8], deflater: &mut Deflater, out: &mut Vec<u8>) -> Result<()> {
+    if is_dense(grain) {
+        store(grain, out);
+        return Ok(());
+    }
+    let start = out.len();
+    let bound = deflater.compressor.zlib_compress_bound(grain.len());
+    out.resize(start + bound, 0);
+    let size = deflater
+        .compressor
+        .zlib_compress(grain, &mut out[start..])
+        .map_err(|e| Error::new(Kind::Failed, "a grain could not be compressed").because(e))?;
+    out.truncate(start + size);
+    Ok(())
+}
+
+/// Whether deflate would save next to nothing: the bytes of two samples are spread as evenly as random ones.
+///
+/// 4096 random bytes give a sum of squared counts near 69 600; text and code several times that. Measured on a mixed
+/// disk, this nearly doubles the speed and adds 0.06 % to the file.
+fn is_dense(grain: &[u8]) -> bool {
+    const SAMPLE: usize = 2048;
+    if grain.len() < 4 * SAMPLE {
+        return false;
+    }
+    let mut counts = [0u32; 256];
+    let middle = grain.len() / 2;
+    for byte in grain[SAMPLE..2 * SAMPLE]
+        .iter()
+        .chain(&grain[middle..middle + SAMPLE])
+    {
+        counts[usize::from(*byte)] += 1;
+    }
+    counts.iter().map(|n| n * n).sum::<u32>() < 76_000
+}
+
+/// A zlib stream (RFC 1950) of stored blocks (RFC 1951, 3.2.4).
+fn store(grain: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0x78, 0x01]);
+    let mut blocks = grain.chunks(0xffff).peekable();
+    while let Some(block) = blocks.next() {
+        let len = block.len() as u16;
+        out.push(u8::from(blocks.peek().is_none()));
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(&(!len).to_le_bytes());
+        out.extend_from_slice(block);
+    }
+    out.extend_from_slice(&libdeflater::adler32(grain).to_be_bytes());
+}
+
+/// The descriptor's text.
+pub fn descriptor(file: &str, capacity_sectors: u64, identity: &Digest) -> String {
+    let id = identity.hex();
+    // Eight digits always, and neither of the two numbers that mean "none": a short one was taken for a delta disk.
+    let cid = match &id[..8] {
+        "ffffffff" | "fffffffe" => "00000001",
+        cid => cid,
+    };
+    let cylinders = capacity_sectors.div_ceil(255 * 63).min(65535);
+    format!(
+        "# Disk DescriptorFile\nversion=1\nencoding=\"UTF-8\"\nCID={cid}\nparentCID=ffffffff\n\
+         createType=\"streamOptimized\"\n\n\
+         # Extent description\nRW {capacity_sectors} SPARSE \"{file}\"\n\n\
+         # The Disk Data Base\n#DDB\n\n\
+         ddb.adapterType = \"lsilogic\"\nddb.geometry.cylinders = \"{cylinders}\"\n\
+         ddb.geometry.heads = \"255\"\nddb.geometry.sectors = \"63\"\n\
+         ddb.longContentID = \"{}\"\nddb.virtualHWVersion = \"4\"\n",
+        &id[..32]
+    )
+}
+
+/// The stream's state between chunks.
+pub struct Writer {
+    capacity_sectors: u64,
+    /// The sector that comes next.
+    sector: u64,
+    /// The table being filled.
+    table: Vec<u32>,
+    /// Sectors of the finished tables.
+    tables: Vec<u32>,
+    grains: u64,
+}
+
+impl Writer {
+    /// Emits header, descriptor and padding.
+    pub fn begin(len: u64, descriptor: &str, out: &mut dyn Emit) -> Result<Self> {
+        let capacity_sectors = len / SECTOR;
+        let mut head = header(capacity_sectors, GD_AT_END).to_vec();
+        head.extend_from_slice(descriptor.as_bytes());
+        if head.len() as u64 > (1 + DESCRIPTOR_SECTORS) * SECTOR {
+            return Err(Error::new(
+                Kind::Failed,
+                "the VMDK's descriptor is too long",
+            ));
+        }
+        head.resize((OVERHEAD * SECTOR) as usize, 0);
+        out.emit(&head)?;
+        Ok(Self {
+            capacity_sectors,
+            sector: OVERHEAD,
+            table: vec![0; TABLE_GRAINS as usize],
+            tables: Vec::new(),
+            grains: 0,
+        })
+    }
+
+    /// Appends what `pack` made of chunk `index`. Chunks come in order; after each 32 MiB of disk its table follows.
+    pub fn append(&mut self, index: u64, packed: &[u8], out: &mut dyn Emit) -> Result<()> {
+        let mut at = 0;
+        while at < packed.len() {
+            let record = &packed[at..];
+            let mut lba = [0; 8];
+            lba.copy_from_slice(&record[..8]);
+            let size = u32::from_le_bytes([record[8], record[9], record[10], record[11]]);
+            let grain = u64::from_le_bytes(lba) * SECTOR / GRAIN;
+            let len = sectors(12 + size as usize);
+            self.table[(grain % TABLE_GRAINS) as usize] = self.sector32()?;
+            self.sector += len as u64;
+            self.grains += 1;
+            at += len * SECTOR as usize;
+        }
+        out.emit(packed)?;
+        let end = (index + 1) * CHUNK;
+        if end.is_multiple_of(TABLE_GRAINS * GRAIN) || end == self.capacity_sectors * SECTOR {
+            self.table(out)?;
+        }
+        Ok(())
+    }
+
+    /// Empty tables are written too: not every reader is known to take a directory entry of 0.
+    fn table(&mut self, out: &mut dyn Emit) -> Result<()> {
+        out.emit(&marker(Marker::GrainTable, TABLE_SECTORS))?;
+        self.sector += 1;
+        let at = self.sector32()?;
+        self.tables.push(at);
+        let mut bytes = Vec::with_capacity(self.table.len() * 4);
+        for sector in &mut self.table {
+            bytes.extend_from_slice(&std::mem::take(sector).to_le_bytes());
+        }
+        out.emit(&bytes)?;
+        self.sector += TABLE_SECTORS;
+        Ok(())
+    }
+
+    fn sector32(&self) -> Result<u32> {
+        u32::try_from(self.sector).map_err(|_| {
+            Error::new(
+                Kind::Export,
+                "the VMDK would be over 2 TiB, which its format can't hold",
+            )
+        })
+    }
+
+    /// Emits directory, footer and the end-of-stream marker, the last sector. Gives the bytes of all stored grains.
+    pub fn end(mut self, out: &mut dyn Emit) -> Result<u64> {
+        let mut directory: Vec<u8> = self.tables.iter().flat_map(|t| t.to_le_bytes()).collect();
+        directory.resize(sectors(directory.len()) * SECTOR as usize, 0);
+        let count = directory.len() as u64 / SECTOR;
+        out.emit(&marker(Marker::GrainDirectory, count))?;
+        self.sector += 1;
+        let at = u64::from(self.sector32()?);
+        out.emit(&directory)?;
+        out.emit(&marker(Marker::Footer, 1))?;
+        out.emit(&header(self.capacity_sectors, at))?;
+        out.emit(&marker(Marker::EndOfStream, 0))?;
+        Ok(self.grains * GRAIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn random(len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        getrandom::fill(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn random_bytes_are_stored_and_text_is_not() {
+        assert!(is_dense(&random(GRAIN as usize)));
+        let text: Vec<u8> = include_bytes!("vmdk.rs")
+            .iter()
+            .copied()
+            .cycle()
+            .take(GRAIN as usize)
+            .collect();
+        assert!(!is_dense(&text));
+        assert!(!is_dense(&vec![0xff; GRAIN as usize]));
+    }
+
+    #[test]
+    fn a_stored_grain_inflates_by_another_library() {
+        use std::io::Read;
+        let grain = random(GRAIN as usize);
+        let mut stored = Vec::new();
+        store(&grain, &mut stored);
+        assert_eq!(stored.len(), 65_552);
+        let mut back = Vec::new();
+        flate2::read::ZlibDecoder::new(&stored[..])
+            .read_to_end(&mut back)
+            .unwrap();
+        assert!(back == grain);
+    }
+
+    #[test]
+    fn the_descriptor_as_text() {
+        let id = Digest::sha256_of(b"disk");
+        assert_eq!(
+            descriptor("demo-disk1.vmdk", 41_943_040, &id),
+            format!(
+                r##"# Disk DescriptorFile
+version=1
+encoding="UTF-8"
+CID={}
+parentCID=ffffffff
+createType="streamOptimized"
+
+# Extent description
+RW 41943040 SPARSE "demo-disk1.vmdk"
+
+# The Disk Data Base
+#DDB
+
+ddb.adapterType = "lsilogic"
+ddb.geometry.cylinders = "2611"
+ddb.geometry.heads = "255"
+ddb.geometry.sectors = "63"
+ddb.longContentID = "{}"
+ddb.virtualHWVersion = "4"
+"##,
+                &id.hex()[..8],
+                &id.hex()[..32]
+            )
+        );
+        let none = Digest::from_hex(&"ff".repeat(32)).unwrap();
+        assert!(descriptor("d", 128, &none).contains("\nCID=00000001\n"));
+    }
+}

@@ -1,0 +1,347 @@
+//! One file over the network into its partial place: tries, resumes, stalls.
+//!
+//! Nothing is proved here. A transfer that ends well is a whole file by the server's own words.
+
+use std::fs::File;
+use std::io::Write;
+use std::time::Duration;
+
+use reqwest::header::{
+    ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE,
+};
+use reqwest::{Response, StatusCode};
+use tokio::time::timeout;
+use url::Url;
+
+use crate::error::{Error, Kind, Result};
+use crate::store::{Partial, Resumable, Seen, Watch};
+use crate::text::redact;
+
+use super::failure::{Failure, refused, unanswered};
+use super::retry::Tries;
+use super::{Context, page};
+
+/// Room that stays free on the store's disk, bytes.
+const SPARE: u64 = 64 << 20;
+
+/// What to transfer.
+pub(super) struct Transfer<'a> {
+    pub context: &'a Context,
+    pub url: &'a Url,
+    /// The file name that is wanted.
+    pub file: &'a str,
+    pub watch: &'a Watch,
+    /// The copy in the store: the server may say that it still holds.
+    pub cached: Option<&'a Seen>,
+}
+
+/// How a transfer ended.
+pub(super) enum Got {
+    /// The whole file is in its partial place.
+    File {
+        from: Resumable,
+        /// It was put together from several answers.
+        resumed: bool,
+    },
+    /// The copy in the store still holds.
+    NotModified,
+}
+
+impl Transfer<'_> {
+    /// Tries until the file is whole or there is no point.
+    pub async fn run(&self, partial: &Partial) -> Result<Got> {
+        let mut tries = Tries::default();
+        let mut furthest = kept(partial);
+        loop {
+            let failure = match self.attempt(partial).await {
+                Ok(got) => return Ok(got),
+                Err(failure) => failure,
+            };
+            let have = kept(partial);
+            let progressed = have > furthest;
+            furthest = furthest.max(have);
+            let (wait, error) = tries.after(failure, progressed, &self.context.options)?;
+            tell_wait(self.watch, &error, wait);
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn attempt(&self, partial: &Partial) -> Result<Got, Failure> {
+        let shown = redact(self.url.as_str());
+        let left = partial
+            .left()
+            .filter(|(_, of)| of.url == shown && of.validator().is_some());
+        if let Some((have, of)) = &left {
+            // Killed between the last byte and its proof.
+            if of.total == Some(*have) {
+                return Ok(Got::File {
+                    from: of.clone(),
+                    resumed: true,
+                });
+            }
+        }
+        let response = self.ask(left.as_ref()).await?;
+        let headers = response.headers();
+        match (response.status(), left) {
+            (StatusCode::OK, _) => self.whole(response, partial, shown).await,
+            (StatusCode::PARTIAL_CONTENT, Some((have, of))) if fits(headers, have, &of) => {
+                let file = partial.append()?;
+                self.body(response, file, have, of.total).await?;
+                Ok(Got::File {
+                    from: of,
+                    resumed: true,
+                })
+            }
+            (StatusCode::NOT_MODIFIED, None) if self.cached.is_some() => Ok(Got::NotModified),
+            // The rest does not fit what we have: start anew.
+            (StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
+                partial.discard()?;
+                Err(Failure::again(
+                    Error::new(
+                        Kind::Fetch,
+                        format!("{}: the server does not resume this file", self.watch.what),
+                    )
+                    .at(shown),
+                ))
+            }
+            _ => Err(refused(&self.watch.what, self.url, &response)),
+        }
+    }
+
+    async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Response, Failure> {
+        let client = self.context.client.get(&self.context.options)?;
+        let mut request = client
+            .get(self.url.clone())
+            .header(ACCEPT_ENCODING, "identity");
+        match (left, self.cached) {
+            (Some((have, of)), _) => {
+                request = request.header(RANGE, format!("bytes={have}-"));
+                request = request.header(IF_RANGE, of.validator().unwrap_or_default());
+            }
+            (None, Some(seen)) => {
+                if let Some(etag) = &seen.etag {
+                    request = request.header(IF_NONE_MATCH, etag);
+                } else if let Some(date) = &seen.last_modified {
+                    request = request.header(IF_MODIFIED_SINCE, date);
+                }
+            }
+            (None, None) => {}
+        }
+        match timeout(self.context.options.stall_timeout, request.send()).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(e)) => Err(unanswered(&self.watch.what, self.url, &e)),
+            Err(_) => Err(self.stalled(0)),
+        }
+    }
+
+    async fn whole(
+        &self,
+        response: Response,
+        partial: &Partial,
+        shown: String,
+    ) -> Result<Got, Failure> {
+        let headers = response.headers();
+        let expects_page = page::is_wanted(self.file);
+        let says_page = header(headers, CONTENT_TYPE).is_some_and(|t| page::is_type(&t));
+        let from = Resumable {
+            url: shown,
+            // A weak one does not promise the same bytes.
+            etag: header(headers, ETAG).filter(|e| !e.starts_with("W/")),
+            last_modified: header(headers, LAST_MODIFIED),
+            total: response.content_length(),
+        };
+        let mut response = response;
+        let mut head = Vec::new();
+        let enough = if says_page {
+            page::TITLE_WITHIN
+        } else {
+            page::SNIFFED
+        };
+        while head.len() < enough {
+            match self.chunk(&mut response, head.len() as u64).await {
+                Ok(Some(bytes)) => head.extend_from_slice(&bytes),
+                Ok(None) => break,
+                Err(_) if says_page => break,
+                Err(e) => return Err(e),
+            }
+        }
+        if !expects_page && (says_page || page::is_page(&head)) {
+            return Err(page::error(&self.watch.what, &from.url, &head).into());
+        }
+        partial.discard()?;
+        self.check_room(from.total)?;
+        let mut file = partial.begin(&from)?;
+        write(&mut file, &head)?;
+        self.body(response, file, head.len() as u64, from.total)
+            .await?;
+        Ok(Got::File {
+            from,
+            resumed: false,
+        })
+    }
+
+    /// Writes what comes after the first `done` bytes.
+    async fn body(
+        &self,
+        mut response: Response,
+        mut file: File,
+        mut done: u64,
+        total: Option<u64>,
+    ) -> Result<(), Failure> {
+        self.watch.bytes(done, total)?;
+        while let Some(bytes) = self.chunk(&mut response, done).await? {
+            write(&mut file, &bytes)?;
+            done += bytes.len() as u64;
+            self.watch.bytes(done, total)?;
+        }
+        if total.is_some_and(|total| total != done) {
+            return Err(self.broken(done, "the server closed the connection"));
+        }
+        Ok(())
+    }
+
+    async fn chunk(
+        &self,
+        response: &mut Response,
+        done: u64,
+    ) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>, Failure> {
+        match timeout(self.context.options.stall_timeout, response.chunk()).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(e)) => Err(self.broken(done, &super::failure::innermost(&e))),
+            Err(_) => Err(self.stalled(done)),
+        }
+    }
+
+    fn broken(&self, done: u64, cause: &str) -> Failure {
+        let fact = format!(
+            "{}: the transfer broke after {done} bytes: {cause}",
+            self.watch.what
+        );
+        Failure::again(Error::new(Kind::Fetch, fact).at(redact(self.url.as_str())))
+    }
+
+    fn stalled(&self, done: u64) -> Failure {
+        let fact = format!(
+            "{}: nothing came for {} s after {done} bytes",
+            self.watch.what,
+            self.context.options.stall_timeout.as_secs()
+        );
+        Failure::again(Error::new(Kind::Fetch, fact).at(redact(self.url.as_str())))
+    }
+
+    fn check_room(&self, total: Option<u64>) -> Result<()> {
+        let folder = self.context.store.folder();
+        // A filesystem that does not tell its room is tried.
+        let (Some(need), Ok(free)) = (total, fs4::available_space(folder)) else {
+            return Ok(());
+        };
+        if need.saturating_add(SPARE) <= free {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Host,
+            format!("{}: there is no room for it in the store", self.watch.what),
+        )
+        .at(folder.display())
+        .expected(format!("{need} bytes, and {SPARE} to spare"))
+        .found(format!("{free} bytes free"))
+        .cure("make room (winimg cache prune), or set WINIMG_CACHE_DIR to a larger disk"))
+    }
+}
+
+/// A whole small file, such as a checksum file, in memory.
+pub(super) async fn small(
+    context: &Context,
+    url: &Url,
+    limit: u64,
+    watch: &Watch,
+) -> Result<Vec<u8>> {
+    let mut tries = Tries::default();
+    loop {
+        let transfer = Transfer {
+            context,
+            url,
+            file: "",
+            watch,
+            cached: None,
+        };
+        let failure = match transfer.small(limit).await {
+            Ok(bytes) => return Ok(bytes),
+            Err(failure) => failure,
+        };
+        let (wait, error) = tries.after(failure, false, &context.options)?;
+        tell_wait(watch, &error, wait);
+        tokio::time::sleep(wait).await;
+    }
+}
+
+impl Transfer<'_> {
+    async fn small(&self, limit: u64) -> Result<Vec<u8>, Failure> {
+        let mut response = self.ask(None).await?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(&self.watch.what, self.url, &response));
+        }
+        let total = response.content_length();
+        let mut all = Vec::new();
+        while let Some(bytes) = self.chunk(&mut response, all.len() as u64).await? {
+            all.extend_from_slice(&bytes);
+            if all.len() as u64 > limit {
+                let fact = format!("{} is longer than {limit} bytes", self.watch.what);
+                return Err(Error::new(Kind::Fetch, fact)
+                    .at(redact(self.url.as_str()))
+                    .into());
+            }
+        }
+        if total.is_some_and(|total| total != all.len() as u64) {
+            return Err(self.broken(all.len() as u64, "the server closed the connection"));
+        }
+        Ok(all)
+    }
+}
+
+fn tell_wait(watch: &Watch, error: &Error, wait: Duration) {
+    watch.note(format!(
+        "{}; trying again in {:.0} s",
+        error.fact(),
+        wait.as_secs_f64().ceil()
+    ));
+}
+
+/// Bytes that a further try need not bring again.
+fn kept(partial: &Partial) -> u64 {
+    match partial.left() {
+        Some((have, of)) if of.validator().is_some() => have,
+        _ => 0,
+    }
+}
+
+/// Whether a partial answer goes on where we stopped, in the same file.
+fn fits(headers: &HeaderMap, have: u64, of: &Resumable) -> bool {
+    // `bytes 10-99/100`
+    let Some(range) = header(headers, CONTENT_RANGE) else {
+        return false;
+    };
+    let Some((span, total)) = range.strip_prefix("bytes ").and_then(|r| r.split_once('/')) else {
+        return false;
+    };
+    let starts = span.split('-').next().and_then(|s| s.parse().ok()) == Some(have);
+    let same_total = match (total.parse::<u64>(), of.total) {
+        (Ok(now), Some(then)) => now == then,
+        _ => true,
+    };
+    let same_tag = match (header(headers, ETAG), &of.etag) {
+        (Some(now), Some(then)) => now == *then,
+        _ => true,
+    };
+    starts && same_total && same_tag
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_string)
+}
+
+fn write(file: &mut File, bytes: &[u8]) -> Result<()> {
+    file.write_all(bytes)
+        .map_err(|e| Error::io("write", "the partial download", e))
+}

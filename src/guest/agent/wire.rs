@@ -1,0 +1,304 @@
+//! The agent's line protocol (QEMU: docs/interop/qemu-ga): one request, one reply, in step.
+//!
+//! Honoured traps: nothing is sent before the guest has opened its port (the bytes would lie in a buffer and be answered much later); a reply
+//! that came too late belongs to an older request, so after every missed deadline the two sides are brought in step again with a number that
+//! was never used before; `0xFF` clears the agent's parser only when half a request may lie in it (ours or another client's), since it makes the agent complain once more
+//! *after* it has answered. Every wait has a deadline and sees the machine die, pause or being interrupted.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Host, Port};
+use crate::error::{Error, Kind, Result};
+
+/// The longest reply: 16 MiB each of stdout and stderr in base64, and room.
+const LONGEST_REPLY: usize = 64 << 20;
+/// How long one number may wait for its echo before another is sent.
+const SYNC_PATIENCE: Duration = Duration::from_secs(2);
+/// How often a blocked read or write looks at the machine.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The guest restarted, powered off or closed its port.
+    Gone,
+    /// The deadline passed.
+    Late,
+    /// The agent answered with an error.
+    Refused(String),
+    /// The machine or the channel failed.
+    Broken(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+pub struct Wire {
+    stream: UnixStream,
+    pub(super) host: Host,
+    /// Bytes that have come and are no whole line yet; `searched` of them hold no newline.
+    buffer: Vec<u8>,
+    searched: usize,
+    /// The port as it was when this session began.
+    session: Port,
+    in_step: bool,
+    half_sent: bool,
+    next_id: u64,
+}
+
+impl Wire {
+    pub fn new(stream: UnixStream, host: Host) -> Result<Self> {
+        let broken = |e| Error::new(Kind::Machine, "the agent's socket can't be used").because(e);
+        stream.set_read_timeout(Some(GLANCE)).map_err(broken)?;
+        stream.set_write_timeout(Some(GLANCE)).map_err(broken)?;
+        let mut random = [0; 4];
+        getrandom::fill(&mut random)
+            .map_err(|e| Error::new(Kind::Failed, "no random number").found(e))?;
+        Ok(Self {
+            stream,
+            host,
+            buffer: Vec::new(),
+            searched: 0,
+            session: Port::default(),
+            in_step: false,
+            half_sent: false,
+            // Numbers of an earlier process that used the same agent must not come again.
+            next_id: u64::from(u32::from_le_bytes(random)) << 16,
+        })
+    }
+
+    /// Waits until the guest has opened its port and answers.
+    pub fn open(&mut self, deadline: Instant) -> Result<(), Trouble> {
+        loop {
+            let port = (self.host.port)();
+            if port.off {
+                return Err(Trouble::Gone);
+            }
+            (self.host.check)()?;
+            if port.open {
+                self.session = port;
+                self.buffer.clear();
+                self.searched = 0;
+                self.in_step = false;
+                match self.sync(deadline) {
+                    Ok(()) => return Ok(()),
+                    Err(Trouble::Gone) => {}
+                    Err(other) => return Err(other),
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(Trouble::Late);
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    /// Waits until the guest of this session is gone.
+    pub fn wait_gone(&self, deadline: Instant) -> Result<(), Trouble> {
+        loop {
+            match self.watch() {
+                Ok(()) if Instant::now() >= deadline => return Err(Trouble::Late),
+                Ok(()) => std::thread::sleep(GLANCE),
+                Err(Trouble::Gone) => return Ok(()),
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// The `return` of a command.
+    pub fn ask(
+        &mut self,
+        command: &str,
+        arguments: Value,
+        deadline: Instant,
+    ) -> Result<Value, Trouble> {
+        self.watch()?;
+        if !self.in_step {
+            self.sync(deadline)?;
+        }
+        let answer = self.exchange(command, arguments, deadline);
+        // Whatever was not answered may be answered later.
+        self.in_step = matches!(answer, Ok(_) | Err(Trouble::Refused(_)));
+        answer
+    }
+
+    /// Sleeps, unless the machine has something to say.
+    pub fn pause(&self, time: Duration) -> Result<(), Trouble> {
+        let end = Instant::now() + time;
+        loop {
+            self.watch()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(GLANCE));
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        command: &str,
+        arguments: Value,
+        deadline: Instant,
+    ) -> Result<Value, Trouble> {
+        let mut line = json!({"execute": command, "arguments": arguments}).to_string();
+        line.push('\n');
+        self.send(line.as_bytes(), deadline)?;
+        let line = self.read_line(deadline)?;
+        let Ok(mut reply) = serde_json::from_slice::<Value>(&line) else {
+            return Err(Trouble::Broken(strange(&line)));
+        };
+        if let Some(error) = reply.get("error") {
+            let words = error["desc"].as_str().unwrap_or("no reason");
+            return Err(Trouble::Refused(words.to_string()));
+        }
+        match reply.get_mut("return") {
+            Some(value) => Ok(value.take()),
+            None => Err(Trouble::Broken(strange(&line))),
+        }
+    }
+
+    fn sync(&mut self, deadline: Instant) -> Result<(), Trouble> {
+        loop {
+            let until = deadline.min(Instant::now() + SYNC_PATIENCE);
+            match self.sync_once(until) {
+                Ok(()) => {
+                    self.in_step = true;
+                    return Ok(());
+                }
+                // It may have been glued to half a request that somebody left behind.
+                Err(Trouble::Late) if Instant::now() < deadline => self.half_sent = true,
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    fn sync_once(&mut self, deadline: Instant) -> Result<(), Trouble> {
+        if self.half_sent {
+            self.echo("guest-sync-delimited", &[0xff], deadline)?;
+            self.half_sent = false;
+        }
+        self.echo("guest-sync", &[], deadline)
+    }
+
+    /// Sends a new number and reads on until it comes back; what else comes is older and dropped.
+    fn echo(&mut self, command: &str, before: &[u8], deadline: Instant) -> Result<(), Trouble> {
+        self.next_id += 1;
+        let id = self.next_id;
+        let mut bytes = before.to_vec();
+        bytes.extend(
+            json!({"execute": command, "arguments": {"id": id}})
+                .to_string()
+                .bytes(),
+        );
+        bytes.push(b'\n');
+        self.send(&bytes, deadline)?;
+        loop {
+            let line = self.read_line(deadline)?;
+            let reply = serde_json::from_slice::<Value>(&line).unwrap_or_default();
+            if reply["return"] == id {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8], deadline: Instant) -> Result<(), Trouble> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let outcome = match self.stream.write(&bytes[sent..]) {
+                Ok(0) => self.closed(),
+                Ok(n) => {
+                    sent += n;
+                    Ok(())
+                }
+                Err(e) if is_pause(&e) && Instant::now() >= deadline => Err(Trouble::Late),
+                Err(e) if is_pause(&e) => self.watch(),
+                Err(_) => self.closed(),
+            };
+            if let Err(trouble) = outcome {
+                self.half_sent |= sent > 0;
+                return Err(trouble);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, without its newline and without the sentinels of `guest-sync-delimited`.
+    fn read_line(&mut self, deadline: Instant) -> Result<Vec<u8>, Trouble> {
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            if let Some(end) = self.buffer[self.searched..]
+                .iter()
+                .position(|&b| b == b'\n')
+            {
+                let rest = self.buffer.split_off(self.searched + end + 1);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                self.searched = 0;
+                line.retain(|&b| b != b'\n' && b != 0xff);
+                return Ok(line);
+            }
+            self.searched = self.buffer.len();
+            if self.buffer.len() > LONGEST_REPLY {
+                self.buffer.clear();
+                self.searched = 0;
+                return Err(Trouble::Broken(
+                    Error::new(Kind::Machine, "the guest agent's reply has no end")
+                        .expected(format!("at most {} MiB", LONGEST_REPLY >> 20)),
+                ));
+            }
+            self.watch()?;
+            match self.stream.read(&mut piece) {
+                Ok(0) => self.closed()?,
+                Ok(n) => self.buffer.extend_from_slice(&piece[..n]),
+                Err(e) if is_pause(&e) && Instant::now() >= deadline => return Err(Trouble::Late),
+                Err(e) if is_pause(&e) => {}
+                Err(_) => self.closed()?,
+            }
+        }
+    }
+
+    /// The machine first, then the guest: a machine that crashed has also closed the port.
+    fn watch(&self) -> Result<(), Trouble> {
+        let port = (self.host.port)();
+        if port.off {
+            return Err(Trouble::Gone);
+        }
+        (self.host.check)()?;
+        match port.downs == self.session.downs {
+            true => Ok(()),
+            false => Err(Trouble::Gone),
+        }
+    }
+
+    /// The socket's other end is closed. The machine gets a moment to say why.
+    fn closed(&self) -> Result<(), Trouble> {
+        let end = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < end {
+            self.watch()?;
+            std::thread::sleep(GLANCE);
+        }
+        Err(Trouble::Broken(Error::new(
+            Kind::Machine,
+            "the guest agent's socket was closed",
+        )))
+    }
+}
+
+fn is_pause(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
+}
+
+fn strange(line: &[u8]) -> Error {
+    let start: String = String::from_utf8_lossy(line).chars().take(200).collect();
+    Error::new(Kind::Machine, "the guest agent's reply can't be understood").found(start)
+}

@@ -1,0 +1,169 @@
+//! Files that are never half-written, and locks that the dead do not hold.
+//!
+//! Everything winimg keeps is written beside its place, fsynced and renamed into it. Nothing here knows what the
+//! bytes mean.
+
+mod lock;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::{Error, Result};
+
+pub use lock::Lock;
+
+/// A file that appears under its name whole, or not at all.
+///
+/// Written beside its place; [`commit`](AtomicFile::commit) makes it durable and visible. Dropped without that, or
+/// killed, it leaves nothing under the name (a kill may leave a hidden `.name.….part` beside it).
+pub struct AtomicFile {
+    temporary: NamedTempFile,
+    path: PathBuf,
+}
+
+impl AtomicFile {
+    /// Starts the file that is to stand at `path`. Its folder must exist.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        let name = path
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let mut builder = tempfile::Builder::new();
+        let prefix = format!(".{name}.");
+        builder.prefix(&prefix).suffix(".part");
+        #[cfg(unix)]
+        let builder = {
+            use std::os::unix::fs::PermissionsExt;
+            // As any other new file: the umask takes what it takes.
+            builder.permissions(fs::Permissions::from_mode(0o666))
+        };
+        let temporary = builder
+            .tempfile_in(folder_of(&path))
+            .map_err(|e| Error::io("write beside", &path, e))?;
+        Ok(Self { temporary, path })
+    }
+
+    /// The file itself, for seeking.
+    pub fn file(&mut self) -> &mut File {
+        self.temporary.as_file_mut()
+    }
+
+    /// Where the bytes are until [`commit`](AtomicFile::commit).
+    pub fn temporary_path(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    /// Makes it durable, then visible, replacing what was there.
+    pub fn commit(self) -> Result<()> {
+        let Self { temporary, path } = self;
+        temporary
+            .as_file()
+            .sync_all()
+            .map_err(|e| Error::io("write", &path, e))?;
+        temporary
+            .persist(&path)
+            .map_err(|e| Error::io("write", &path, e.error))?;
+        sync_folder(folder_of(&path))
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.temporary.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.temporary.flush()
+    }
+}
+
+/// Writes a whole small file atomically.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(bytes)
+        .map_err(|e| Error::io("write", path, e))?;
+    file.commit()
+}
+
+/// Moves a finished file or folder to its place on the same filesystem, durably.
+pub fn move_into_place(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(|e| Error::io("write", to, e))?;
+    sync_folder(folder_of(to))
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(folder: &Path) -> Result<()> {
+    // Other systems have no such call, and need none.
+    if cfg!(unix) {
+        File::open(folder)
+            .and_then(|f| f.sync_all())
+            .map_err(|e| Error::io("write", folder, e))?;
+    }
+    Ok(())
+}
+
+/// Copies a file's bytes; on filesystems that can, the copy shares the blocks (Linux: copy_file_range(2) clones
+/// where the filesystem has reflinks). `to` is replaced. Returns the number of bytes.
+pub fn copy(from: &Path, to: &Path) -> Result<u64> {
+    let mut source = File::open(from).map_err(|e| Error::io("read", from, e))?;
+    let mut target = File::create(to).map_err(|e| Error::io("write", to, e))?;
+    let copied = io::copy(&mut source, &mut target).map_err(|e| Error::io("write", to, e))?;
+    target.sync_all().map_err(|e| Error::io("write", to, e))?;
+    Ok(copied)
+}
+
+/// Creates a folder and its parents.
+pub fn create_folders(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))
+}
+
+/// The folder that holds `path`; `.` for a bare name.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_dropped_file_leaves_the_old_one_and_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("manifest.json");
+        write_atomically(&path, b"old").unwrap();
+        let mut file = AtomicFile::create(&path).unwrap();
+        file.write_all(b"new, but not finished").unwrap();
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["manifest.json"]);
+    }
+
+    #[test]
+    fn a_committed_file_replaces_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write_atomically(&path, b"old").unwrap();
+        let mut file = AtomicFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        file.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["a"]);
+    }
+}

@@ -1,0 +1,112 @@
+//! The El Torito boot catalog: what the firmware starts from a CD ("El Torito" Bootable CD-ROM Format Specification 1.0;
+//! UEFI 2.10, 13.3.2.1).
+
+use crate::udf::{Bytes, SECTOR, u16_le, u32_le};
+
+/// Bytes of a catalog entry.
+const ENTRY: usize = 32;
+/// Sectors of the catalog that are read.
+const CATALOG_SECTORS: u64 = 4;
+
+/// Who an entry is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Platform {
+    /// 0x00: PC BIOS
+    Bios,
+    /// 0xEF
+    Efi,
+    Other(u8),
+}
+
+impl Platform {
+    fn from_byte(b: u8) -> Self {
+        match b {
+            0 => Self::Bios,
+            0xef => Self::Efi,
+            b => Self::Other(b),
+        }
+    }
+}
+
+/// One bootable entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootEntry {
+    pub platform: Platform,
+    /// 0 is "no emulation".
+    pub emulation: u8,
+    /// Sector where the image begins, in sectors of 2048 bytes.
+    pub load_rba: u32,
+    /// Virtual sectors of 512 bytes.
+    pub sectors: u16,
+    /// Byte offset of the entry in the medium.
+    pub at: u64,
+}
+
+/// A catalog with its bootable entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalog {
+    /// Byte offset in the medium.
+    pub at: u64,
+    pub entries: Vec<BootEntry>,
+}
+
+impl Catalog {
+    /// `None` when the medium has no boot record or its catalog is not valid.
+    pub fn read(bytes: &Bytes) -> Option<Self> {
+        let boot_record = (16..32)
+            .map_while(|sector| bytes.take(sector * SECTOR, SECTOR as usize).ok())
+            .take_while(|b| &b[1..6] == b"CD001" && b[0] != 255)
+            .find(|b| b[0] == 0 && b[7..].starts_with(b"EL TORITO SPECIFICATION"))?;
+        let at = u64::from(u32_le(&boot_record, 71)) * SECTOR;
+        let length = (bytes.size().checked_sub(at)?).min(CATALOG_SECTORS * SECTOR);
+        let catalog = bytes.take(at, length as usize).ok()?;
+        let validation = catalog.get(..ENTRY)?;
+        let sum = validation
+            .chunks_exact(2)
+            .fold(0u16, |s, w| s.wrapping_add(u16_le(w, 0)));
+        if validation[0] != 1 || sum != 0 || validation[30..] != [0x55, 0xaa] {
+            return None;
+        }
+        Some(Self {
+            at,
+            entries: entries(&catalog, at),
+        })
+    }
+
+    /// The first bootable entry for EFI.
+    pub fn efi(&self) -> Option<&BootEntry> {
+        self.entries.iter().find(|e| e.platform == Platform::Efi)
+    }
+}
+
+/// The default entry belongs to the validation entry's platform; then come sections, each with its own.
+fn entries(catalog: &[u8], at: u64) -> Vec<BootEntry> {
+    let mut found = Vec::new();
+    let mut platform = Platform::from_byte(catalog[1]);
+    let (mut left, mut last_section) = (1u16, false);
+    for (n, entry) in catalog.chunks_exact(ENTRY).enumerate().skip(1) {
+        match entry[0] {
+            // An extension record of the entry before it.
+            0x44 => {}
+            0x88 | 0x00 if left > 0 => {
+                left -= 1;
+                if entry[0] == 0x88 {
+                    found.push(BootEntry {
+                        platform,
+                        emulation: entry[1] & 0x0f,
+                        load_rba: u32_le(entry, 8),
+                        sectors: u16_le(entry, 6),
+                        at: at + (n * ENTRY) as u64,
+                    });
+                }
+            }
+            header @ (0x90 | 0x91) if left == 0 && !last_section => {
+                platform = Platform::from_byte(entry[1]);
+                left = u16_le(entry, 2);
+                last_section = header == 0x91;
+            }
+            _ => break,
+        }
+    }
+    found
+}

@@ -1,0 +1,110 @@
+//! What is to stand on a disc, decided before a byte is written.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::udf;
+
+/// Where the bytes of a file come from.
+#[derive(Clone)]
+pub enum Source {
+    /// A file of the host, read while the disc is written.
+    Path(PathBuf),
+    /// Bytes made here. Never shown, since the answer file is one of these.
+    Bytes(Vec<u8>),
+    /// A file of another medium.
+    Medium(udf::File),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Medium(file) => write!(f, "{} bytes of a medium", file.size()),
+        }
+    }
+}
+
+/// The time that every record of a disc carries, so that equal inputs make equal discs. Seconds since 1970, UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(pub i64);
+
+impl Stamp {
+    /// 2020-01-01T00:00:00Z
+    pub const FIXED: Self = Self(1_577_836_800);
+
+    /// `SOURCE_DATE_EPOCH` (reproducible-builds.org specification) when it is set to a number, else [`Stamp::FIXED`].
+    pub fn from_environment() -> Self {
+        std::env::var("SOURCE_DATE_EPOCH")
+            .ok()
+            .and_then(|v| v.trim().parse().ok())
+            .map_or(Self::FIXED, Self)
+    }
+}
+
+/// The content of a disc: files by their path, parts separated by `/`. Folders come into being with their files.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    pub(super) label: String,
+    pub(super) stamp: Stamp,
+    pub(super) files: BTreeMap<String, Source>,
+    pub(super) dirs: Vec<String>,
+    /// Paths that were given twice; `write` refuses them.
+    pub(super) twice: Vec<String>,
+}
+
+impl Tree {
+    /// An empty disc. `label`: up to 16 of `A`-`Z`, `0`-`9`, `_` (the limit is Joliet's); `write` checks it.
+    pub fn new(label: impl Into<String>) -> Self {
+        Self {
+            label: label.into(),
+            stamp: Stamp::from_environment(),
+            files: BTreeMap::new(),
+            dirs: Vec::new(),
+            twice: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn stamp(mut self, stamp: Stamp) -> Self {
+        self.stamp = stamp;
+        self
+    }
+
+    /// Adds a file; a path given before is an error of `write`.
+    #[must_use]
+    pub fn file(mut self, path: impl Into<String>, source: Source) -> Self {
+        self.add(path, source);
+        self
+    }
+
+    /// The same in place, for loops.
+    pub fn add(&mut self, path: impl Into<String>, source: Source) {
+        match self.files.entry(path.into()) {
+            Entry::Occupied(there) => self.twice.push(there.key().clone()),
+            Entry::Vacant(free) => {
+                free.insert(source);
+            }
+        }
+    }
+
+    /// Adds a folder that may stay empty.
+    #[must_use]
+    pub fn dir(mut self, path: impl Into<String>) -> Self {
+        self.dirs.push(path.into());
+        self
+    }
+
+    /// The paths of all files, sorted.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// What stands at a path.
+    pub fn get(&self, path: &str) -> Option<&Source> {
+        self.files.get(path)
+    }
+}

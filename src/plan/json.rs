@@ -1,0 +1,142 @@
+//! The plan for programs: the same facts as the text, `winimg plan --json`.
+//!
+//! `schema` is raised when a key changes its meaning or goes; new keys may come at any time.
+
+use serde_json::{Value, json};
+
+use super::words::{encoding_name, entry_path, expected, proof};
+use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until};
+use crate::recipe::Recipe;
+
+/// One object: `schema`, `recipe`, `variables`, `values`, `components`, `payload`, `steps`, `warnings`. Times are in seconds.
+pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
+    let variables: Vec<Value> = recipe
+        .vars
+        .iter()
+        .map(|v| json!({ "name": v.name, "value": v.value, "origin": v.origin }))
+        .collect();
+    let effective: Vec<Value> = recipe
+        .effective
+        .iter()
+        .map(|e| {
+            let value: Value = serde_json::from_str(&e.value).unwrap_or_else(|_| json!(e.value));
+            json!({ "path": e.path, "value": value, "origin": e.origin })
+        })
+        .collect();
+    let components: Vec<Value> = recipe
+        .components
+        .iter()
+        .map(|c| {
+            json!({
+                "name": c.name.value,
+                "version": c.version,
+                "url": c.origin.url.value,
+                "proof": proof(&c.origin.proof),
+            })
+        })
+        .collect();
+    let payload: Vec<Value> = plan
+        .payload
+        .iter()
+        .enumerate()
+        .map(|(i, e)| entry(i, e))
+        .collect();
+    let steps: Vec<Value> = plan
+        .steps
+        .iter()
+        .enumerate()
+        .map(|(i, s)| step(plan, i + 1, s))
+        .collect();
+    let warnings: Vec<Value> = plan
+        .warnings
+        .0
+        .iter()
+        .map(
+            |w| json!({ "message": w.message, "place": w.place.as_ref().map(ToString::to_string) }),
+        )
+        .collect();
+    json!({
+        "schema": 1,
+        "recipe": { "name": recipe.name.value, "digest": recipe.digest.to_string() },
+        "variables": variables,
+        "values": effective,
+        "components": components,
+        "payload": payload,
+        "steps": steps,
+        "warnings": warnings,
+    })
+}
+
+fn entry(index: usize, entry: &Entry) -> Value {
+    let path = entry_path(index, entry);
+    match entry {
+        Entry::Component { component, .. } => json!({ "path": path, "component": component }),
+        Entry::Tree {
+            component,
+            strip,
+            only,
+        } => {
+            json!({ "path": path, "component": component, "strip": strip, "only": only })
+        }
+        Entry::Local { path: host } => json!({ "path": path, "local": host.display().to_string() }),
+        Entry::Text { text, encoding, .. } => {
+            json!({ "path": path, "encoding": encoding_name(*encoding), "text": text })
+        }
+    }
+}
+
+fn step(plan: &Plan, number: usize, step: &PlannedStep) -> Value {
+    let ops: Vec<Value> = step.ops.iter().map(|o| op(o, step)).collect();
+    let expects: Vec<String> = step.expects.iter().map(|e| expected(plan, e)).collect();
+    json!({
+        "number": number,
+        "name": step.name,
+        "verb": step.verb,
+        "place": step.place.to_string(),
+        "skipped": step.skipped,
+        "ops": ops,
+        "entries": step.entries,
+        "log": step.guest_log,
+        "expects": expects,
+    })
+}
+
+fn op(op: &Op, step: &PlannedStep) -> Value {
+    match op {
+        Op::Put(put) => {
+            let (program, arguments) = put.command();
+            json!({
+                "op": "put",
+                "program": program,
+                "arguments": arguments,
+                "exit": exit(&ExitRule::Zero),
+                "timeout": put.timeout.as_secs(),
+                "script": format!(r"s\{}.cmd", put.number()),
+                "text": put.text,
+            })
+        }
+        Op::Run(run) => json!({
+            "op": "run",
+            "program": run.program,
+            "arguments": run.arguments,
+            "exit": exit(&run.exit),
+            "timeout": run.timeout.as_secs(),
+        }),
+        Op::Reboot => json!({ "op": "reboot", "timeout": step.reboot_timeout.as_secs() }),
+        Op::Eject => json!({ "op": "eject" }),
+        Op::Wait(Until::Generalized { timeout }) => {
+            json!({ "op": "wait", "until": "generalized", "timeout": timeout.as_secs() })
+        }
+    }
+}
+
+fn exit(rule: &ExitRule) -> Value {
+    match rule {
+        ExitRule::Zero => json!({ "rule": "zero" }),
+        ExitRule::Msi => json!({ "rule": "msi" }),
+        ExitRule::Any => json!({ "rule": "any" }),
+        ExitRule::Robocopy => json!({ "rule": "robocopy" }),
+        ExitRule::Pnputil => json!({ "rule": "pnputil" }),
+        ExitRule::Listed { ok, reboot } => json!({ "rule": "listed", "ok": ok, "reboot": reboot }),
+    }
+}

@@ -1,0 +1,401 @@
+//! Whose word about a variable wins.
+//!
+//! Recipe < environment `WINIMG_VAR_x` < `--var-file` < `--var`; of two equals the later wins (Packer's order).
+//! A name that the recipe does not declare is refused, but for the environment, which is shared. A variable is
+//! never a secret.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::raw::{Sources, mask, mask_lines, read_text, user_in_url};
+use super::template::{self, Part};
+use super::value::{self, Data, Table, Value};
+use super::vars::{Scope, place_of_name};
+use super::words;
+use super::{Options, Var};
+use crate::diag::{Diagnostic, suggestion};
+use crate::text::{Place, Source};
+
+const ENV_PREFIX: &str = "WINIMG_VAR_";
+
+/// A word about a variable.
+struct Said {
+    text: String,
+    origin: String,
+    place: Place,
+    /// Only the recipe's own values may name other variables; what comes from outside is taken as it is.
+    template: bool,
+}
+
+/// Decides every variable.
+pub fn decide(
+    tree: &Table,
+    options: &Options,
+    sources: &mut Sources,
+    incomplete: bool,
+    problems: &mut Vec<Diagnostic>,
+) -> (Scope, Vec<Var>) {
+    let mut said = Deciding {
+        order: Vec::new(),
+        said: BTreeMap::new(),
+        incomplete,
+        problems,
+    };
+    said.recipe(tree);
+    for (name, value) in &options.env {
+        if let Some(name) = name.strip_prefix(ENV_PREFIX) {
+            said.environment(name, value, sources);
+        }
+    }
+    for path in &options.var_files {
+        said.file(path, sources);
+    }
+    for (name, value) in &options.vars {
+        said.flag(name, value, sources);
+    }
+    said.resolve()
+}
+
+struct Deciding<'a> {
+    /// Names as first declared.
+    order: Vec<String>,
+    /// `None`: declared, but its value was complained about.
+    said: BTreeMap<String, Option<Said>>,
+    incomplete: bool,
+    problems: &'a mut Vec<Diagnostic>,
+}
+
+impl Deciding<'_> {
+    fn recipe(&mut self, tree: &Table) {
+        let Some(value) = tree.get("vars") else {
+            return;
+        };
+        let Some(table) = value.as_table() else {
+            let fact = format!("`vars` takes a table, not {}", value.kind());
+            self.problems
+                .push(Diagnostic::error(fact).at(&value.place, ""));
+            return;
+        };
+        for entry in &table.entries {
+            let at = &entry.key_place;
+            if let Some(problem) = refused_name(&entry.key) {
+                let (fact, help) = problem;
+                self.problems
+                    .push(Diagnostic::error(fact).at(at, "").help(help));
+            }
+            let text = scalar(&entry.value).map_err(|d| self.problems.push(d)).ok();
+            self.order.push(entry.key.clone());
+            self.said.insert(
+                entry.key.clone(),
+                text.map(|text| Said {
+                    text,
+                    origin: entry.value.place.to_string(),
+                    place: entry.value.place.clone(),
+                    template: true,
+                }),
+            );
+        }
+    }
+
+    fn environment(&mut self, name: &str, value: &str, sources: &mut Sources) {
+        if !self.said.contains_key(name) || words::is_secret(name) {
+            return;
+        }
+        let source_name = format!("environment {ENV_PREFIX}{name}");
+        let source = sources.add(source_name.as_str(), value.into(), PathBuf::new());
+        let said = Said {
+            text: value.into(),
+            origin: source_name,
+            place: Place::new(&source, 0..value.len()),
+            template: false,
+        };
+        self.said.insert(name.into(), Some(said));
+    }
+
+    fn flag(&mut self, name: &str, value: &str, sources: &mut Sources) {
+        let shown = match words::is_secret(name) {
+            true => "***",
+            false => value,
+        };
+        let shown = match user_in_url(shown) {
+            Some(user) => format!("{}***{}", &shown[..user.start], &shown[user.end..]),
+            None => shown.to_string(),
+        };
+        let text = format!("{name}={shown}");
+        let source = sources.add("--var", text, PathBuf::new());
+        let key = Place::new(&source, 0..name.len());
+        if self.declared(name, &key) {
+            let said = Said {
+                text: value.into(),
+                origin: "--var".into(),
+                place: key,
+                template: false,
+            };
+            self.said.insert(name.into(), Some(said));
+        }
+    }
+
+    /// Whether a word from outside may set `name`; complains if not.
+    fn declared(&mut self, name: &str, place: &Place) -> bool {
+        if words::is_secret(name) {
+            let fact = format!("`{name}` would be a secret");
+            self.problems.push(
+                Diagnostic::error(fact)
+                    .at(place, "")
+                    .help(words::SECRET_HELP),
+            );
+            return false;
+        }
+        if self.said.contains_key(name) {
+            return true;
+        }
+        if !self.incomplete {
+            let names: Vec<&str> = self.order.iter().map(String::as_str).collect();
+            self.problems.push(
+                Diagnostic::error(format!("the recipe has no variable `{name}`"))
+                    .at(place, "not declared under [vars]")
+                    .help(suggestion(name, &names, "variables")),
+            );
+        }
+        false
+    }
+
+    fn file(&mut self, path: &Path, sources: &mut Sources) {
+        let name = path.display().to_string();
+        let text = match read_text(path) {
+            Ok(text) => text,
+            Err(fact) => {
+                let fact = format!("cannot read the var file {name}: {fact}");
+                self.problems.push(Diagnostic::error(fact));
+                return;
+            }
+        };
+        let is_json = path
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("json"))
+            || text
+                .trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t'])
+                .starts_with('{');
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let table = match is_json {
+            true => self.json(&name, text, folder, sources),
+            false => self.toml(&name, text, folder, sources),
+        };
+        for entry in table.entries {
+            if !self.declared(&entry.key, &entry.key_place) {
+                continue;
+            }
+            match scalar(&entry.value) {
+                Ok(text) => {
+                    let said = Said {
+                        text,
+                        origin: entry.key_place.to_string(),
+                        place: entry.key_place.clone(),
+                        template: false,
+                    };
+                    self.said.insert(entry.key, Some(said));
+                }
+                Err(diagnostic) => self.problems.push(diagnostic),
+            }
+        }
+    }
+
+    fn toml(&mut self, name: &str, text: String, folder: PathBuf, sources: &mut Sources) -> Table {
+        let source = Arc::new(Source {
+            name: name.into(),
+            text,
+        });
+        let (table, broken) = value::parse(&source);
+        let mut bytes = source.text.clone().into_bytes();
+        if !broken.is_empty() {
+            mask_lines(&source.text, &mut bytes);
+        }
+        for entry in &table.entries {
+            if words::is_secret(&entry.key) {
+                mask(&mut bytes, entry.value.place.span.clone(), b'1');
+            }
+        }
+        let masked = String::from_utf8(bytes).unwrap_or_default();
+        let source = sources.add(name, masked, folder);
+        let (table, problems) = value::parse(&source);
+        self.problems.extend(problems);
+        table
+    }
+
+    /// A flat JSON object, as image-builder's var files are.
+    fn json(&mut self, name: &str, text: String, folder: PathBuf, sources: &mut Sources) -> Table {
+        let text = text.trim_start_matches('\u{feff}').to_string();
+        let parsed = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
+        let map = match parsed {
+            Ok(map) => map,
+            Err(error) => {
+                // Only the place is told: the text may hold a secret, and a wrong type is told with its value.
+                let (line, column) = (error.line(), error.column());
+                let why = match error.classify() {
+                    serde_json::error::Category::Data => "an object is expected".to_string(),
+                    _ => error
+                        .to_string()
+                        .replace(&format!(" at line {line} column {column}"), ""),
+                };
+                self.problems.push(
+                    Diagnostic::error(format!("cannot read the var file {name}: {why}"))
+                        .help(format!("line {line}, column {column}")),
+                );
+                return Table::default();
+            }
+        };
+        let mut bytes = text.clone().into_bytes();
+        for key in map.keys().filter(|k| words::is_secret(k)) {
+            let from = json_key(&text, key).end;
+            let rest = text[from..].trim_start_matches([':', ' ', '\t']);
+            let line = rest.lines().next().unwrap_or_default();
+            let from = text.len() - rest.len();
+            mask(&mut bytes, from..from + line.len(), b'*');
+        }
+        let masked = String::from_utf8(bytes).unwrap_or_default();
+        let source = sources.add(name, masked, folder);
+        let mut table = Table::default();
+        for (key, json) in map {
+            let place = Place::new(&source, json_key(&text, &key));
+            let data = match json {
+                serde_json::Value::String(text) => Data::String(text),
+                serde_json::Value::Bool(flag) => Data::Bool(flag),
+                serde_json::Value::Number(number) => Data::String(number.to_string()),
+                serde_json::Value::Null => Data::Unknown,
+                serde_json::Value::Array(_) => Data::Array(Vec::new()),
+                serde_json::Value::Object(_) => Data::Table(Table::default()),
+            };
+            table.entries.push(value::Entry {
+                key,
+                key_place: place.clone(),
+                value: Value::new(data, place),
+            });
+        }
+        table
+    }
+
+    fn resolve(self) -> (Scope, Vec<Var>) {
+        let mut resolving = Resolving {
+            said: &self.said,
+            scope: Scope::new(self.incomplete),
+            stack: Vec::new(),
+            problems: self.problems,
+        };
+        for name in &self.order {
+            resolving.resolve(name);
+        }
+        let scope = resolving.scope;
+        let vars = self.order.iter().filter_map(|n| scope.get(n).cloned());
+        let vars = vars.collect();
+        (scope, vars)
+    }
+}
+
+struct Resolving<'a> {
+    said: &'a BTreeMap<String, Option<Said>>,
+    scope: Scope,
+    stack: Vec<String>,
+    problems: &'a mut Vec<Diagnostic>,
+}
+
+impl Resolving<'_> {
+    /// Decides `name` after the variables that it names.
+    fn resolve(&mut self, name: &str) {
+        if self.scope.contains(name) {
+            return;
+        }
+        let Some(Some(said)) = self.said.get(name) else {
+            self.scope.set(name, None, "");
+            return;
+        };
+        let mut value = Value::new(Data::String(said.text.clone()), said.place.clone());
+        if said.template && template::is_template(&said.text) {
+            self.stack.push(name.to_string());
+            for part in template::parse(&said.text).unwrap_or_default() {
+                let Part::Name(other) = part else { continue };
+                if let Some(first) = self.stack.iter().position(|n| *n == other) {
+                    let mut circle = self.stack[first..].to_vec();
+                    circle.push(other.clone());
+                    let fact = format!("variables go in a circle: {}", circle.join(" → "));
+                    let at = place_of_name(&said.place, &other);
+                    self.problems.push(Diagnostic::error(fact).at(&at, ""));
+                    self.scope.set(&other, None, "");
+                } else if self.said.contains_key(&other) {
+                    self.resolve(&other);
+                }
+            }
+            self.stack.pop();
+            // Names not decided yet are known all the same, for the did-you-mean.
+            let mut scope = self.scope.clone();
+            for other in self.said.keys() {
+                scope.announce(other);
+            }
+            scope.fill(&mut value, self.problems);
+        }
+        let text = value.as_str().map(str::to_string);
+        self.scope.set(name, text, &said.origin);
+    }
+}
+
+/// Why a variable cannot have this name, and the cure.
+fn refused_name(name: &str) -> Option<(String, String)> {
+    if words::is_secret(name) {
+        let fact = format!("`{name}` would be a secret");
+        return Some((fact, words::SECRET_HELP.into()));
+    }
+    if name == "name" || name == "version" {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = format!(
+            "`{{{{{name}}}}}` is a component's own {name}: say whose, as in `image_{name}`"
+        );
+        return Some((fact, help));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let reserved = [
+        "true",
+        "false",
+        "null",
+        "undefined",
+        "this",
+        "else",
+        "as",
+        "raw",
+    ];
+    if !starts || !name.chars().all(plain) || reserved.contains(&name) {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = "letters, digits and `_`, a letter first, and none of Handlebars' own words";
+        return Some((fact, help.into()));
+    }
+    None
+}
+
+/// Strings, whole numbers and booleans as text.
+fn scalar(value: &Value) -> Result<String, Diagnostic> {
+    match &value.data {
+        Data::String(text) => Ok(text.clone()),
+        Data::Integer(number) => Ok(number.to_string()),
+        Data::Bool(flag) => Ok(flag.to_string()),
+        Data::Float(text) => Err(Diagnostic::error(
+            "a variable takes a string, a whole number, true or false",
+        )
+        .at(&value.place, "a number with a fraction")
+        .help(format!(
+            "put it in quotes, or 1.30 would become 1.3: \"{text}\""
+        ))),
+        _ => Err(
+            Diagnostic::error("a variable takes a string, a whole number, true or false")
+                .at(&value.place, value.kind()),
+        ),
+    }
+}
+
+/// The key with its quotes. JSON readers let the last of two equal keys win, so the last is found.
+fn json_key(text: &str, key: &str) -> std::ops::Range<usize> {
+    let quoted = serde_json::Value::from(key).to_string();
+    let found = text
+        .rmatch_indices(&quoted)
+        .find(|(at, _)| text[at + quoted.len()..].trim_start().starts_with(':'));
+    found.map_or(0..0, |(at, _)| at..at + quoted.len())
+}

@@ -1,0 +1,264 @@
+//! `[components.NAME]`, and what every download has: a URL and what proves it.
+
+use url::Url;
+
+use crate::diag::Diagnostic;
+use crate::digest::{Algorithm, Digest};
+use crate::recipe::fields::{Context, Fields};
+use crate::recipe::merge::PROOFS;
+use crate::recipe::value::Entry;
+use crate::recipe::{Archive, Component, Origin, ProofWish, guest_name};
+use crate::text::{Located, Place};
+
+pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
+    let what = format!("component `{}`", entry.key);
+    let fields = Fields::open(cx, &entry.value, &what)?;
+    let name = name(cx, entry);
+    let version = fields.text("version");
+    let origin = origin(&fields);
+    let given = fields.needed_if_given("file");
+    let unpack = fields.choice(
+        "unpack",
+        &[
+            ("zip", Archive::Zip),
+            ("tar", Archive::Tar),
+            ("tar.gz", Archive::TarGz),
+            ("tar.zst", Archive::TarZst),
+        ],
+    );
+    let license = fields.text("license");
+    let url = origin.as_ref().map(|o| &o.url);
+    let file = file(&fields, given, url);
+    later(&fields, "signature");
+    fields.finish_but(|key| key == "signature");
+    Some(Component {
+        name: name?,
+        version,
+        origin: origin?,
+        file: file?,
+        unpack: unpack.map(|u| u.value),
+        license,
+    })
+}
+
+fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let right = !entry.key.is_empty() && entry.key.chars().all(plain);
+    if !right || entry.key.starts_with(['.', '-']) {
+        let fact = format!("a component cannot be called \"{}\"", entry.key);
+        let help = "letters, digits, `-`, `_` and `.`, a letter or digit first";
+        cx.error(fact, &entry.key_place, "", help);
+        return None;
+    }
+    Some(Located::new(entry.key.clone(), entry.key_place.clone()))
+}
+
+/// A key that is named in the documentation but not read yet.
+fn later(fields: &Fields<'_>, key: &str) {
+    if let Some(entry) = fields.table.entry(key) {
+        let fact = format!("this version does not have `{key}` yet");
+        fields
+            .cx
+            .error(fact, &entry.key_place, "", "prove the file with a digest");
+    }
+}
+
+impl Fields<'_> {
+    /// A string that may be absent but not empty.
+    pub fn needed_if_given(&self, key: &'static str) -> Option<Located<String>> {
+        match self.has(key) {
+            true => self.needed_string(key, ""),
+            false => {
+                self.get(key);
+                None
+            }
+        }
+    }
+}
+
+/// The name to keep the file under: `file`, or the last segment of the URL.
+fn file(
+    fields: &Fields<'_>,
+    given: Option<Located<String>>,
+    url: Option<&Located<String>>,
+) -> Option<String> {
+    let (name, place) = match given {
+        Some(given) => (given.value, given.place),
+        None if fields.has("file") => return None,
+        None => {
+            let url = url?;
+            match last_segment(&url.value) {
+                Some(name) => (name, url.place.clone()),
+                None => {
+                    let fact = format!("the url of {} does not end in a file name", fields.what);
+                    fields
+                        .cx
+                        .error(fact, &url.place, "", "give the name: `file = \"x.exe\"`");
+                    return None;
+                }
+            }
+        }
+    };
+    match guest_name::file_name(&name) {
+        Ok(()) => Some(name),
+        Err((why, _)) => {
+            let fact = format!("{} cannot be kept as \"{name}\": {why}", fields.what);
+            fields
+                .cx
+                .error(fact, &place, "", "give another name with `file`");
+            None
+        }
+    }
+}
+
+fn last_segment(url: &str) -> Option<String> {
+    let path = match Url::parse(url) {
+        Ok(parsed) if parsed.scheme().len() > 1 => parsed.path().to_string(),
+        _ => url.replace('\\', "/"),
+    };
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let decoded = percent_decoded(last);
+    (!decoded.is_empty()).then_some(decoded)
+}
+
+fn percent_decoded(text: &str) -> String {
+    // A query in form encoding is the one percent decoder that the URL library offers; `+` is no space in a path.
+    let guarded = text
+        .replace('+', "%2B")
+        .replace('&', "%26")
+        .replace('=', "%3D");
+    let mut pairs = url::form_urlencoded::parse(guarded.as_bytes());
+    pairs
+        .next()
+        .map(|(name, _)| name.into_owned())
+        .unwrap_or_default()
+}
+
+/// `url` and the one of the four proofs.
+pub fn origin(fields: &Fields<'_>) -> Option<Origin> {
+    let url = url(fields);
+    let given: Vec<&'static str> = PROOFS.iter().copied().filter(|p| fields.has(p)).collect();
+    let proof = proof(fields, &given);
+    Some(Origin {
+        url: url?,
+        proof: proof?,
+    })
+}
+
+fn url(fields: &Fields<'_>) -> Option<Located<String>> {
+    let url = fields.needed_string("url", "write `url = \"https://…\"`, or the path of a file")?;
+    address(fields, "url", url)
+}
+
+/// http(s), `file://`, or a path, which is taken from the folder of the file that says it.
+fn address(fields: &Fields<'_>, key: &str, url: Located<String>) -> Option<Located<String>> {
+    let cx = fields.cx;
+    let parsed = match Url::parse(&url.value) {
+        // `C:\x` looks like a scheme of one letter.
+        Ok(parsed) if parsed.scheme().len() > 1 => parsed,
+        Err(error) if url.value.contains("://") => {
+            let fact = format!("`{key}` is not a URL: {error}");
+            cx.error(fact, &url.place, "", "");
+            return None;
+        }
+        _ => {
+            let path = cx.sources.folder(&url.place).join(&url.value);
+            return Some(Located::new(path.display().to_string(), url.place));
+        }
+    };
+    if !matches!(parsed.scheme(), "http" | "https" | "file") {
+        let fact = format!("`{key}` has the scheme `{}`", parsed.scheme());
+        let help = "it is http, https, file, or the path of a file";
+        cx.error(fact, &url.place, "", help);
+        return None;
+    }
+    if parsed.password().is_some() || !parsed.username().is_empty() {
+        let fact = format!("`{key}` holds a user name or password");
+        let help = "a recipe holds no secrets; take it out of the URL";
+        cx.error(fact, &url.place, "", help);
+        return None;
+    }
+    Some(url)
+}
+
+fn proof(fields: &Fields<'_>, given: &[&'static str]) -> Option<ProofWish> {
+    let entry = fields.needed_if_given("checksum_entry");
+    if let (Some(entry), false) = (&entry, fields.has("checksum_url")) {
+        let fact =
+            "`checksum_entry` names a line of a checksum file, but there is no `checksum_url`";
+        fields.cx.error(fact, &entry.place, "", "");
+    }
+    // Every proof is read, so that each is checked and none is called unknown.
+    let sha256 = digest(fields, "sha256", Algorithm::Sha256);
+    let sha512 = digest(fields, "sha512", Algorithm::Sha512);
+    let checksum = fields.needed_if_given("checksum_url");
+    let checksum = checksum.and_then(|url| address(fields, "checksum_url", url));
+    let unverified = fields.has("unverified").then(|| reason(fields)).flatten();
+    fields.get("unverified");
+    match given {
+        [] => {
+            unproved(fields);
+            None
+        }
+        [_] => sha256
+            .or(sha512)
+            .map(ProofWish::Digest)
+            .or(checksum.map(|url| ProofWish::ChecksumFile {
+                url,
+                entry: entry.map(|e| e.value),
+            }))
+            .or(unverified.map(|reason| ProofWish::Unverified { reason })),
+        [first, second, ..] => {
+            let place = fields.table.entry(second).map(|e| &e.key_place);
+            let fact = format!("{} has two proofs, `{first}` and `{second}`", fields.what);
+            let place = place.unwrap_or(&fields.place);
+            fields.cx.error(fact, place, "", "keep one of them");
+            None
+        }
+    }
+}
+
+fn digest(fields: &Fields<'_>, key: &'static str, algorithm: Algorithm) -> Option<Located<Digest>> {
+    let text = fields.string(key)?;
+    let complain = |why: &str, help: &str| {
+        let fact = format!("the {key} of {} {why}", fields.what);
+        fields.cx.error(fact, &text.place, "", help);
+    };
+    match text.value.trim().parse::<Digest>() {
+        Ok(digest) if digest.algorithm == algorithm => {
+            Some(Located::new(digest, text.place.clone()))
+        }
+        Ok(digest) => {
+            let name = digest.algorithm.name();
+            complain(&format!("is a {name}"), &format!("write `{name} = …`"));
+            None
+        }
+        Err(why) => {
+            complain(&why, "");
+            None
+        }
+    }
+}
+
+fn reason(fields: &Fields<'_>) -> Option<Located<String>> {
+    let help =
+        "say in a few words why nothing proves this file; the reason is kept in the manifest";
+    fields.needed_string("unverified", help)
+}
+
+fn unproved(fields: &Fields<'_>) {
+    if fields.cx.incomplete {
+        return;
+    }
+    let place: &Place = match fields.table.entry("url") {
+        Some(entry) => &entry.value.place,
+        // The missing URL was complained about.
+        None => return,
+    };
+    fields.cx.problem(
+        Diagnostic::error(format!("nothing proves what {} fetches", fields.what))
+            .at(place, "any bytes would do")
+            .help("write `sha256 = \"…\"` (or `sha512`, or `checksum_url = \"https://…\"`)")
+            .help("or say why there is none: `unverified = \"reason\"`"),
+    );
+}

@@ -1,0 +1,171 @@
+//! From the tree as written to the recipe as meant; every complaint at once.
+//!
+//! Each part reads one table. A part that complained gives `None` and the others go on.
+
+mod component;
+mod execution;
+mod files;
+mod machine;
+mod media;
+mod outputs;
+mod registry;
+mod step;
+mod system;
+
+use super::fields::{Context, Fields};
+use super::raw::Raw;
+use super::value::{Data, Value};
+use super::vars::Scope;
+use super::{Component, Effective, Recipe, Step, Var};
+use crate::diag::Diagnostic;
+use crate::text::{Located, Place};
+
+/// The recipe, if nothing is wrong with it; the complaints; the defaults that were taken.
+pub fn lower(
+    raw: &Raw,
+    scope: &Scope,
+    vars: Vec<Var>,
+) -> (Option<Recipe>, Vec<Diagnostic>, Vec<Effective>) {
+    let cx = Context::new(&raw.sources, scope, raw.incomplete);
+    let recipe = recipe(&cx, raw, vars);
+    let (problems, defaults) = cx.finish();
+    (recipe, problems, defaults)
+}
+
+fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
+    let top = Fields::of(cx, &raw.tree, "the recipe", &raw.start);
+    let name = name(&top);
+    let description = top.text("description");
+    top.get("vars");
+    let media = media::media(&top);
+    let machine = machine::machine(&top, media.as_ref());
+    let setup = media::setup(&top);
+    let (components, names) = components(&top);
+    let steps = steps(
+        &top,
+        step::Known {
+            names: &names,
+            components: &components,
+        },
+    );
+    let outputs = outputs::outputs(&top, machine.as_ref());
+    top.finish();
+    // What was complained about must not go missing silently.
+    let wanted = match raw.tree.get("steps").map(|v| &v.data) {
+        Some(Data::Array(items)) => items.len(),
+        _ => 0,
+    };
+    if components.len() != names.len() || steps.len() != wanted {
+        return None;
+    }
+    Some(Recipe {
+        name: name?,
+        description,
+        digest: super::effective::digest(&raw.tree),
+        media: media?,
+        machine: machine?,
+        setup: setup?,
+        components,
+        steps,
+        outputs: outputs?,
+        vars,
+        effective: Vec::new(),
+    })
+}
+
+fn name(top: &Fields<'_>) -> Option<Located<String>> {
+    let name = top.needed_string(
+        "name",
+        "write `name = \"capi-ws2022\"`; the output folder is called so",
+    )?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if !name.value.chars().all(plain) || name.value.starts_with(['.', '-']) {
+        let fact = format!("`name` cannot be \"{}\"", name.value);
+        let help = "it names a folder and files: letters, digits, `.`, `-` and `_`, a letter or digit first";
+        top.cx.error(fact, &name.place, "", help);
+        return None;
+    }
+    Some(name)
+}
+
+/// The components that are right, and the names of all.
+fn components(top: &Fields<'_>) -> (Vec<Component>, Vec<String>) {
+    let Some(table) = top.table("components", "[components]") else {
+        return Default::default();
+    };
+    let mut components = Vec::new();
+    let mut names = Vec::new();
+    for entry in &table.table.entries {
+        names.push(entry.key.clone());
+        components.extend(component::component(table.cx, entry));
+    }
+    (components, names)
+}
+
+fn steps(top: &Fields<'_>, known: step::Known<'_>) -> Vec<Step> {
+    let cx = top.cx;
+    let items = match top.get("steps") {
+        None => return Vec::new(),
+        Some(Value {
+            data: Data::Array(items),
+            ..
+        }) => items,
+        Some(other) => {
+            let fact = format!("`steps` takes a list of tables, not {}", other.kind());
+            cx.error(fact, &other.place, "", "each step begins with `[[steps]]`");
+            return Vec::new();
+        }
+    };
+    let mut steps = Vec::new();
+    let mut named: Vec<(String, Place)> = Vec::new();
+    let mut sealed = Sealed::default();
+    for item in items {
+        let (name, step) = step::step(cx, item, known);
+        if let Some(name) = name {
+            unique(cx, name, &mut named);
+        }
+        let Some(step) = step else { continue };
+        if step.skipped.is_none() {
+            order(cx, &step, &mut sealed);
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Place)>) {
+    if let Some((_, first)) = named.iter().find(|(n, _)| *n == name.value) {
+        let fact = format!("two steps are called `{}`", name.value);
+        let help = format!("the other one is at {first}; give each its own name");
+        cx.error(fact, &name.place, "", &help);
+    }
+    named.push((name.value, name.place));
+}
+
+/// Where the image was generalized, and whether a step after it was complained about.
+#[derive(Default)]
+struct Sealed {
+    at: Option<Place>,
+    told: bool,
+}
+
+/// Nothing sensible follows `generalize`.
+fn order(cx: &Context<'_>, step: &Step, sealed: &mut Sealed) {
+    let generalizes = matches!(step.verb, super::Verb::Generalize { .. });
+    match &sealed.at {
+        Some(first) if generalizes => {
+            let help = format!("the first is at {first}");
+            cx.error("the image is generalized twice", &step.place, "", &help);
+        }
+        Some(first) if !sealed.told => {
+            let fact = format!("step `{}` comes after the image is generalized", step.name);
+            let help = format!(
+                "`generalize` at {first} has to be the last step; includes' steps come before the recipe's own"
+            );
+            cx.error(fact, &step.place, "", &help);
+            sealed.told = true;
+        }
+        None if generalizes => sealed.at = Some(step.place.clone()),
+        _ => {}
+    }
+}

@@ -1,0 +1,250 @@
+//! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
+
+use super::{execution, files, registry, system};
+use crate::diag::{Diagnostic, nearest};
+use crate::recipe::fields::{Context, Fields};
+use crate::recipe::value::{Entry, Value};
+use crate::recipe::{Component, Step, Verb, words};
+use crate::text::{Located, Place};
+
+/// What a verb may refer to.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// All names, those of components with mistakes too.
+    pub names: &'a [String],
+    pub components: &'a [Component],
+}
+
+/// The name, if it has one, and the step, if nothing is wrong with it.
+pub fn step(
+    cx: &Context<'_>,
+    item: &Value,
+    known: Known<'_>,
+) -> (Option<Located<String>>, Option<Step>) {
+    let Some(mut fields) = Fields::open(cx, item, "a step") else {
+        return (None, None);
+    };
+    let name = fields.needed_string(
+        "name",
+        "every step has a name: `name = \"install kubelet\"`",
+    );
+    if let Some(name) = &name {
+        fields.what = format!("step `{}`", name.value);
+    }
+    let skipped = when(&fields);
+    let timeout = fields.duration("timeout");
+    let timed = timeout.is_some() || !fields.has("timeout");
+    let verb = verb(&fields, known);
+    let known_verb = |key: &str| words::VERBS.contains(&key) || words::LATER_VERBS.contains(&key);
+    match fields.table.entries.iter().any(|e| known_verb(&e.key)) {
+        true => fields.finish_but(known_verb),
+        false => no_verb(&fields),
+    }
+    let step = name
+        .clone()
+        .zip(verb)
+        .zip(skipped)
+        .map(|((name, verb), skipped)| Step {
+            name: name.value,
+            place: item.place.clone(),
+            skipped,
+            timeout: timeout.map(|t| t.value),
+            verb,
+        });
+    (name, step.filter(|_| timed))
+}
+
+/// No key of the step is a verb: each unknown key may have been meant as one.
+fn no_verb(fields: &Fields<'_>) {
+    let own = ["name", "when", "timeout"];
+    let mut unknown = fields
+        .table
+        .entries
+        .iter()
+        .filter(|e| !own.contains(&&*e.key))
+        .peekable();
+    if unknown.peek().is_none() {
+        let help = format!("the verbs: {}", words::VERBS.join(", "));
+        fields
+            .cx
+            .missing(format!("{} has no verb", fields.what), &fields.place, &help);
+    }
+    for entry in unknown {
+        let candidates = own.into_iter().chain(words::VERBS.iter().copied());
+        let candidates = candidates.chain(words::LATER_VERBS.iter().copied());
+        let help = match (nearest(&entry.key, candidates), words::foreign(&entry.key)) {
+            (Some(near), _) if words::LATER_VERBS.contains(&near) => {
+                format!("did you mean `{near}`? This version does not have it yet")
+            }
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, Some(instead)) => instead.to_string(),
+            (None, None) => format!("the verbs: {}", words::VERBS.join(", ")),
+        };
+        let fact = format!("unknown verb `{}` in {}", entry.key, fields.what);
+        fields.cx.error(fact, &entry.key_place, "", &help);
+    }
+}
+
+fn verb(fields: &Fields<'_>, known: Known<'_>) -> Option<Verb> {
+    let cx = fields.cx;
+    let entries = &fields.table.entries;
+    let is_verb =
+        |e: &&Entry| words::VERBS.contains(&&*e.key) || words::LATER_VERBS.contains(&&*e.key);
+    let verbs: Vec<&Entry> = entries.iter().filter(is_verb).collect();
+    if let [first, second, ..] = verbs.as_slice() {
+        let names: Vec<&str> = verbs.iter().map(|e| e.key.as_str()).collect();
+        let count = match names.len() {
+            2 => "two verbs".to_string(),
+            n => format!("{n} verbs"),
+        };
+        let fact = format!("{} has {count}: {}", fields.what, names.join(", "));
+        let help = format!(
+            "keep `{}` and make a step of its own for each other",
+            first.key
+        );
+        cx.error(fact, &second.key_place, "", &help);
+    }
+    for later in verbs
+        .iter()
+        .filter(|e| words::LATER_VERBS.contains(&&*e.key))
+    {
+        let fact = format!("this version does not have the verb `{}` yet", later.key);
+        let help = "use `cmd` or `powershell` for it";
+        cx.error(fact, &later.key_place, "", help);
+    }
+    let read = verbs.iter().map(|e| one_verb(cx, e, known));
+    let read: Vec<Option<Verb>> = read.collect();
+    match verbs.len() {
+        1 => read.into_iter().next().flatten(),
+        _ => None,
+    }
+}
+
+fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
+    let value = &entry.value;
+    match entry.key.as_str() {
+        "copy" => files::copy(cx, value, known),
+        "extract" => files::extract(cx, value, known),
+        "file" => files::file(cx, value),
+        "directory" => files::directory(cx, value),
+        "remove" => files::remove(cx, value),
+        "cmd" => execution::cmd(cx, value),
+        "powershell" => execution::powershell(cx, value),
+        "reboot" => execution::reboot(cx, value),
+        "assert" => execution::assert(cx, value),
+        "generalize" => execution::generalize(cx, value),
+        "service" => system::service(cx, value),
+        "registry" => registry::registry(cx, value),
+        "environment" => system::environment(cx, value),
+        "path" => system::path(cx, value),
+        "msi" => system::msi(cx, value, known),
+        _ => None,
+    }
+}
+
+/// `component`, naming one of the recipe's.
+pub fn component(fields: &Fields<'_>, known: Known<'_>) -> Option<Located<String>> {
+    let name = fields.needed_string("component", "name a component: `component = \"kubelet\"`")?;
+    if known.names.contains(&name.value) {
+        return Some(name);
+    }
+    if !fields.cx.incomplete {
+        let names: Vec<&str> = known.names.iter().map(String::as_str).collect();
+        let help = crate::diag::suggestion(&name.value, &names, "components");
+        let fact = format!("there is no component `{}`", name.value);
+        fields
+            .cx
+            .error(fact, &name.place, "not under [components]", &help);
+    }
+    None
+}
+
+/// What `when` decides: `Some(None)` to run, `Some(Some(text))` to skip, with the text as written; `None` when it
+/// is wrong.
+fn when(fields: &Fields<'_>) -> Option<Option<String>> {
+    if !fields.has("when") {
+        fields.get("when");
+        return Some(None);
+    }
+    let cx = fields.cx;
+    if let Some(Value {
+        data: crate::recipe::value::Data::Bool(on),
+        ..
+    }) = fields.get("when")
+    {
+        return Some((!on).then(|| "false".to_string()));
+    }
+    let text = fields.string("when")?;
+    let written = fields
+        .table
+        .get("when")?
+        .template
+        .clone()
+        .unwrap_or(text.value);
+    match decide(cx, &written, &text.place) {
+        Ok(true) => Some(None),
+        Ok(false) => Some(Some(written)),
+        Err(Some(diagnostic)) => {
+            cx.problem(diagnostic);
+            None
+        }
+        Err(None) => None,
+    }
+}
+
+/// `a == b`, `a != b`, or a text that is true unless it is empty, `false`, `0` or `no`. The text is split before
+/// variables are filled in, so a value cannot become an operator.
+fn decide(cx: &Context<'_>, written: &str, place: &Place) -> Result<bool, Option<Diagnostic>> {
+    let refuse = |fact: &str| {
+        let help =
+            "`when` is `{{x}}`, `{{x}} == y` or `{{x}} != y`; one comparison, no other operators";
+        Err(Some(Diagnostic::error(fact).at(place, "").help(help)))
+    };
+    let outside = outside_of_braces(written);
+    let lone = outside.replace("==", "").replace("!=", "");
+    if lone.contains("&&") || lone.contains("||") {
+        return refuse("`when` cannot join conditions");
+    }
+    if lone.contains(['=', '<', '>'])
+        || lone.trim_start().starts_with('!')
+        || lone.starts_with("not ")
+    {
+        return refuse("`when` has an operator that it does not know");
+    }
+    let places: Vec<(usize, &str)> = ["==", "!="]
+        .into_iter()
+        .flat_map(|op| outside.match_indices(op).collect::<Vec<_>>())
+        .collect();
+    let side = |text: &str| -> Result<String, Option<Diagnostic>> {
+        let text = cx.scope.expand(text).ok_or(None)?;
+        let text = text.trim();
+        let bare = ['"', '\'']
+            .iter()
+            .find_map(|q| text.strip_prefix(*q)?.strip_suffix(*q));
+        Ok(bare.unwrap_or(text).to_string())
+    };
+    match places.as_slice() {
+        [] => {
+            let text = side(written)?.to_lowercase();
+            Ok(!["", "false", "0", "no"].contains(&text.as_str()))
+        }
+        [(at, op)] => {
+            let equal = side(&written[..*at])? == side(&written[at + 2..])?;
+            Ok(equal == (*op == "=="))
+        }
+        _ => refuse("`when` has two comparisons"),
+    }
+}
+
+/// The text with everything inside `{{…}}` blanked, byte for byte.
+fn outside_of_braces(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find("{{") {
+        let end = rest[open..].find("}}").map_or(rest.len(), |n| open + n + 2);
+        out.push_str(&rest[..open]);
+        out.extend(std::iter::repeat_n(' ', end - open));
+        rest = &rest[end..];
+    }
+    out + rest
+}

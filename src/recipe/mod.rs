@@ -1,0 +1,354 @@
+//! The recipe as it is meant: every value decided, every value knowing its place.
+//!
+//! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
+//! `decide` says whose word about a variable wins, `vars` fills it in, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+
+mod decide;
+mod effective;
+mod fields;
+mod guest_name;
+mod lower;
+mod merge;
+mod quantity;
+mod raw;
+mod read;
+mod template;
+mod value;
+mod vars;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use read::{Options, read};
+
+/// The JSON Schema of a recipe and of a pack, for editors (`winimg schema`).
+pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
+
+use crate::digest::Digest;
+use crate::text::{Located, Place};
+
+/// A whole recipe after includes, variables and overrides.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    pub name: Located<String>,
+    pub description: Option<String>,
+    /// SHA-256 over the effective recipe's canonical JSON (without secrets, which a recipe cannot hold).
+    pub digest: Digest,
+    pub media: Media,
+    pub machine: MachineWish,
+    pub setup: SetupWish,
+    /// In the order in which they were first named.
+    pub components: Vec<Component>,
+    pub steps: Vec<Step>,
+    pub outputs: Outputs,
+    pub vars: Vec<Var>,
+    /// Every value that was written, after variables, then the defaults that were taken.
+    pub effective: Vec<Effective>,
+}
+
+/// One value and who said it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Effective {
+    /// Dotted, as `--set` takes it: `components.kubelet.url`, `steps."site settings".registry.key`.
+    pub path: String,
+    /// As JSON.
+    pub value: String,
+    /// Words for people: `packs/kubernetes.toml:9:7`, `--set`, `default`, and the variables in it.
+    pub origin: String,
+}
+
+/// A variable with the value that won and who said it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Var {
+    pub name: String,
+    pub value: String,
+    /// Words for people: `recipe.toml:7:1`, `--var`, `environment WINIMG_VAR_x`, `vars.json`.
+    pub origin: String,
+}
+
+/// Something to fetch and how it is proved. `url` is http(s), `file://` or a path (relative to the file that says it).
+#[derive(Clone, Debug)]
+pub struct Origin {
+    pub url: Located<String>,
+    pub proof: ProofWish,
+}
+
+/// How a fetched file is to be proved.
+#[derive(Clone, Debug)]
+pub enum ProofWish {
+    Digest(Located<Digest>),
+    /// A checksum file; `entry` names the line when it is not the URL's last segment.
+    ChecksumFile {
+        url: Located<String>,
+        entry: Option<String>,
+    },
+    /// The recipe says why nothing proves it. Warned about and recorded.
+    Unverified {
+        reason: Located<String>,
+    },
+}
+
+/// `[media]`: what Windows is installed from.
+#[derive(Clone, Debug)]
+pub struct Media {
+    /// `[media.iso]`
+    pub iso: Origin,
+    /// `[media.virtio]`: the virtio-win ISO (drivers and guest agent). Absent: nothing is taken from one.
+    pub virtio: Option<Origin>,
+    /// `image`: a WIM `<NAME>`, an index, or a short edition such as `datacenter-core`.
+    pub image: Located<String>,
+    /// `product_key`: absent on evaluation media; `kms` takes the public KMS client key of the edition.
+    pub product_key: Option<Located<String>>,
+    /// BCP 47, `en-US` unless given.
+    pub language: Located<String>,
+    /// Windows zone name, `UTC` unless given.
+    pub time_zone: Located<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firmware {
+    Uefi,
+    Bios,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskBus {
+    Nvme,
+    Virtio,
+    Ahci,
+}
+
+/// `[machine]`: the machine that the image is built on.
+#[derive(Clone, Debug)]
+pub struct MachineWish {
+    pub firmware: Firmware,
+    pub secure_boot: bool,
+    pub disk_bus: DiskBus,
+    /// Bytes, a whole number of MiB.
+    pub disk_size: u64,
+    pub cpus: u32,
+    /// Bytes.
+    pub memory: u64,
+    /// Off unless the recipe asks: the guest needs none.
+    pub network: bool,
+}
+
+/// `[setup]`: how the answer file is made.
+#[derive(Clone, Debug)]
+pub struct SetupWish {
+    /// The template, when the team brings its own; otherwise the built-in one.
+    pub answer_file: Option<Located<PathBuf>>,
+    /// `lint = "warn"`: complaints about the answer file do not stop the build.
+    pub lint_is_advice: bool,
+    pub computer_name: String,
+    /// From power-on to a ready guest, before scaling for a slow accelerator.
+    pub timeout: Duration,
+    /// How long Setup may stand entirely still (no screen change, no I/O, idle processor) before it is called stopped.
+    pub still_limit: Duration,
+    /// Driver folders of the virtio ISO that go onto the answer CD.
+    pub drivers: Vec<String>,
+}
+
+/// `[components.NAME]`
+#[derive(Clone, Debug)]
+pub struct Component {
+    pub name: Located<String>,
+    pub version: Option<String>,
+    pub origin: Origin,
+    /// The file name to keep; the URL's last segment unless given.
+    pub file: String,
+    pub unpack: Option<Archive>,
+    pub license: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Archive {
+    Zip,
+    Tar,
+    TarGz,
+    TarZst,
+}
+
+/// `[[steps]]`
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub name: String,
+    /// The step's header in the TOML; errors in the guest point here.
+    pub place: Place,
+    /// The `when` that turned it off, as written.
+    pub skipped: Option<String>,
+    pub timeout: Option<Duration>,
+    pub verb: Verb,
+}
+
+/// What a step does. One variant a verb key. Guest paths are absolute `C:\…`.
+#[derive(Clone, Debug)]
+pub enum Verb {
+    Copy {
+        from: Content,
+        to: Located<String>,
+    },
+    Extract {
+        component: Located<String>,
+        to: Located<String>,
+        /// Leading path segments to drop.
+        strip: usize,
+        /// Glob patterns over the paths that remain; empty: all.
+        only: Vec<String>,
+    },
+    File {
+        path: Located<String>,
+        content: String,
+        encoding: Encoding,
+    },
+    Directory {
+        path: Located<String>,
+    },
+    Remove {
+        path: Located<String>,
+        recursive: bool,
+    },
+    Cmd {
+        /// Batch text, several lines; variables were filled in.
+        script: String,
+        exit_codes: ExitCodes,
+    },
+    Powershell {
+        script: String,
+        exit_codes: ExitCodes,
+    },
+    Service(Service),
+    Registry {
+        key: Located<String>,
+        /// The default value when `None`.
+        value: Option<String>,
+        data: RegistryData,
+    },
+    Environment {
+        name: Located<String>,
+        /// Removed when `None`.
+        value: Option<String>,
+    },
+    /// Adds folders to the machine's `Path`.
+    Path {
+        add: Vec<Located<String>>,
+    },
+    Msi {
+        from: Content,
+        properties: BTreeMap<String, String>,
+        exit_codes: ExitCodes,
+    },
+    Reboot,
+    Assert(Assertion),
+    Generalize {
+        /// The template of the clone's answer file, when the team brings its own.
+        answer_file: Option<Located<PathBuf>>,
+        mode_vm: bool,
+    },
+}
+
+/// Where the bytes of a step come from.
+#[derive(Clone, Debug)]
+pub enum Content {
+    Component(Located<String>),
+    /// A file or folder beside the recipe, resolved against the file that says it.
+    Local(Located<PathBuf>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    Utf8,
+    Utf8Bom,
+    Utf16,
+}
+
+/// `exit_codes = { ok = [0], reboot = [3010, 1641] }`; `None` keeps the verb's own rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExitCodes {
+    pub ok: Option<Vec<i64>>,
+    pub reboot: Option<Vec<i64>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub name: Located<String>,
+    pub display_name: Option<String>,
+    pub description: Option<String>,
+    /// The program, unquoted. Absent: the service exists and is only changed.
+    pub program: Option<Located<String>>,
+    pub arguments: Vec<String>,
+    pub start: Option<Start>,
+    pub depends: Vec<String>,
+    pub account: Option<String>,
+    /// Milliseconds before each restart after a failure.
+    pub restart_delays: Vec<u32>,
+    pub state: Option<ServiceState>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    Auto,
+    DelayedAuto,
+    Demand,
+    Disabled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceState {
+    Running,
+    Stopped,
+    Absent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistryData {
+    Sz(String),
+    ExpandSz(String),
+    MultiSz(Vec<String>),
+    Dword(u32),
+    Qword(u64),
+    Binary(Vec<u8>),
+    /// The value, or the key when no value is named, must not exist.
+    Absent,
+}
+
+/// `assert = { … }`: checked in the guest, now.
+#[derive(Clone, Debug)]
+pub enum Assertion {
+    Exists(Located<String>),
+    Missing(Located<String>),
+    ServiceRunning(Located<String>),
+    RegistryValue {
+        key: Located<String>,
+        value: String,
+        data: RegistryData,
+    },
+    /// A batch command that must exit 0.
+    Cmd(Located<String>),
+}
+
+/// `[outputs]`; a format that is absent is not made.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs {
+    pub raw: bool,
+    pub vhd: bool,
+    pub ova: Option<OvaWish>,
+    pub ami: Option<AmiWish>,
+    pub qcow2: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct OvaWish {
+    /// `vmx-NN`
+    pub hardware_version: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct AmiWish {
+    /// `uefi` or `legacy-bios`
+    pub boot_mode: String,
+    /// `AWS` or `BYOL`
+    pub license_type: String,
+}

@@ -1,0 +1,369 @@
+//! Recipe files as written: reads them, follows `include`, and lays one over the other.
+//!
+//! Refuses circles, missing files and schemas it does not know; decides nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::merge;
+use super::value::{self, Data, Table, Value};
+use super::words;
+use crate::diag::{Diagnostic, suggestion};
+use crate::text::{Place, Source};
+
+/// The schema this version reads.
+const SCHEMA: i64 = 1;
+
+/// Every file and flag that was read, in that order, each with the folder that its relative paths start from.
+#[derive(Debug, Default)]
+pub struct Sources(Vec<(Arc<Source>, PathBuf)>);
+
+impl Sources {
+    pub fn add(&mut self, name: impl Into<String>, text: String, folder: PathBuf) -> Arc<Source> {
+        let source = Arc::new(Source {
+            name: name.into(),
+            text,
+        });
+        self.0.push((Arc::clone(&source), folder));
+        source
+    }
+
+    /// The folder that a path written at `place` is relative to.
+    pub fn folder(&self, place: &Place) -> &Path {
+        let found = self.0.iter().find(|(s, _)| Arc::ptr_eq(s, &place.source));
+        found.map_or(Path::new(""), |(_, folder)| folder)
+    }
+
+    pub fn order(&self) -> Vec<Arc<Source>> {
+        self.0.iter().map(|(s, _)| Arc::clone(s)).collect()
+    }
+}
+
+/// What the files say together.
+pub struct Raw {
+    pub tree: Table,
+    /// The start of the recipe, for what is said nowhere.
+    pub start: Place,
+    pub sources: Sources,
+    pub problems: Vec<Diagnostic>,
+    /// Something could not be read: what is missing may be there.
+    pub incomplete: bool,
+}
+
+/// Reads the recipe and all that it includes. `None` when the recipe itself cannot be read.
+pub fn load(path: &Path, search: &[PathBuf]) -> (Option<Raw>, Vec<Diagnostic>) {
+    let mut loader = Loader {
+        search,
+        sources: Sources::default(),
+        problems: Vec::new(),
+        stack: Vec::new(),
+        done: Vec::new(),
+        incomplete: false,
+    };
+    let name = path.display().to_string();
+    let Some((tree, start)) = loader.file(path, &name, None) else {
+        return (None, loader.problems);
+    };
+    let raw = Raw {
+        tree,
+        start,
+        sources: loader.sources,
+        problems: loader.problems,
+        incomplete: loader.incomplete,
+    };
+    (Some(raw), Vec::new())
+}
+
+struct Loader<'a> {
+    search: &'a [PathBuf],
+    sources: Sources,
+    problems: Vec<Diagnostic>,
+    /// The files being read, each with its shown name.
+    stack: Vec<(PathBuf, String)>,
+    done: Vec<PathBuf>,
+    incomplete: bool,
+}
+
+impl Loader<'_> {
+    fn problem(&mut self, diagnostic: Diagnostic, at: Option<&Place>) {
+        self.incomplete = true;
+        self.problems.push(match at {
+            Some(place) => diagnostic.at(place, "included here"),
+            None => diagnostic,
+        });
+    }
+
+    /// `None`: not read, or read already.
+    fn file(&mut self, path: &Path, name: &str, at: Option<&Place>) -> Option<(Table, Place)> {
+        let real = match fs::canonicalize(path) {
+            Ok(real) => real,
+            Err(error) => {
+                self.problem(
+                    Diagnostic::error(format!("cannot read {name}: {error}")),
+                    at,
+                );
+                return None;
+            }
+        };
+        if let Some(first) = self.stack.iter().position(|(p, _)| *p == real) {
+            let mut circle: Vec<&str> = self.stack[first..].iter().map(|(_, n)| &**n).collect();
+            circle.push(name);
+            let fact = format!("includes go in a circle: {}", circle.join(" → "));
+            self.problem(Diagnostic::error(fact), at);
+            return None;
+        }
+        if self.done.contains(&real) {
+            return None;
+        }
+        let text = match read_text(path) {
+            Ok(text) => text,
+            Err(fact) => {
+                self.problem(Diagnostic::error(format!("cannot read {name}: {fact}")), at);
+                return None;
+            }
+        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let source = self.sources.add(name, mask_secrets(name, text), folder);
+        let (mut own, problems) = value::parse(&source);
+        self.incomplete |= !problems.is_empty();
+        self.problems.extend(problems);
+        let start = Place::new(&source, 0..0);
+        self.schema(&mut own, &start);
+
+        self.stack.push((real.clone(), name.to_string()));
+        let mut tree = Table::default();
+        if let Some(entry) = own.remove("include") {
+            for included in self.includes(&entry.value) {
+                merge::lay_over(&mut tree, included, &mut self.problems);
+            }
+        }
+        self.stack.pop();
+        self.done.push(real);
+
+        if at.is_some() {
+            // A pack's name is its own.
+            own.remove("name");
+            own.remove("description");
+        }
+        merge::lay_over(&mut tree, own, &mut self.problems);
+        Some((tree, start))
+    }
+
+    fn schema(&mut self, table: &mut Table, start: &Place) {
+        let Some(entry) = table.remove("schema") else {
+            if !self.incomplete {
+                let fact = format!("{} does not say its schema", start.source.name);
+                self.problems.push(
+                    Diagnostic::error(fact)
+                        .at(start, "")
+                        .help(format!("begin the file with `schema = {SCHEMA}`")),
+                );
+            }
+            return;
+        };
+        let value = entry.value;
+        match value.data {
+            Data::Integer(SCHEMA) => {}
+            Data::Integer(other) => self.problems.push(
+                Diagnostic::error(format!("schema {other} is not known to this version"))
+                    .at(&value.place, "")
+                    .help(format!("this version reads schema {SCHEMA}")),
+            ),
+            _ => self.problems.push(
+                Diagnostic::error(format!(
+                    "`schema` takes a whole number, not {}",
+                    value.kind()
+                ))
+                .at(&value.place, "")
+                .help(format!("write `schema = {SCHEMA}`")),
+            ),
+        }
+    }
+
+    fn includes(&mut self, value: &Value) -> Vec<Table> {
+        let Data::Array(items) = &value.data else {
+            let fact = format!("`include` takes a list of files, not {}", value.kind());
+            self.incomplete = true;
+            self.problems.push(
+                Diagnostic::error(fact)
+                    .at(&value.place, "")
+                    .help("write `include = [\"packs/containerd.toml\"]`"),
+            );
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for item in items {
+            let Some(wanted) = item.as_str() else {
+                let fact = format!("`include` takes file names, not {}", item.kind());
+                self.problem(Diagnostic::error(fact), Some(&item.place));
+                continue;
+            };
+            if wanted.contains("{{") {
+                let fact = "variables are not filled in in `include`";
+                self.problem(Diagnostic::error(fact), Some(&item.place));
+                continue;
+            }
+            if let Some(found) = self.find(wanted, &item.place) {
+                let name = shown(&found);
+                let read = self.file(&found, &name, Some(&item.place));
+                tables.extend(read.map(|(table, _)| table));
+            }
+        }
+        tables
+    }
+
+    /// Beside the including file first, then in the folders of the options.
+    fn find(&mut self, wanted: &str, place: &Place) -> Option<PathBuf> {
+        let own = self.sources.folder(place).to_path_buf();
+        let folders: Vec<PathBuf> = std::iter::once(own).chain(self.search.to_vec()).collect();
+        let candidates: Vec<PathBuf> = folders.iter().map(|f| tidy(&f.join(wanted))).collect();
+        if let Some(found) = candidates.iter().find(|p| p.is_file()) {
+            return Some(found.clone());
+        }
+        let mut diagnostic = Diagnostic::error(format!("there is no file {wanted}"));
+        let siblings: Vec<String> = candidates
+            .iter()
+            .flat_map(|p| siblings(p, wanted))
+            .collect();
+        let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
+        if !siblings.is_empty() {
+            diagnostic = diagnostic.help(suggestion(wanted, &siblings, "files there"));
+        }
+        let looked: Vec<String> = candidates.iter().map(|p| shown(p)).collect();
+        diagnostic = diagnostic.help(format!("looked for {}", looked.join(", ")));
+        self.problem(diagnostic, Some(place));
+        None
+    }
+}
+
+/// The TOML files in the folder of a candidate, written as the include would be.
+fn siblings(candidate: &Path, wanted: &str) -> Vec<String> {
+    let prefix = wanted.rfind('/').map_or("", |at| &wanted[..=at]);
+    let folder = match candidate.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|e| e.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|n| n.ends_with(".toml")).collect();
+    names.sort();
+    names.iter().map(|n| format!("{prefix}{n}")).collect()
+}
+
+/// `a/b/../c` is `a/c`, without asking the file system.
+fn tidy(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir
+                if matches!(out.components().next_back(), Some(Component::Normal(_))) =>
+            {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// With `/` everywhere, as the recipe writes it.
+fn shown(path: &Path) -> String {
+    path.display().to_string().replace('\\', "/")
+}
+
+/// UTF-8, with or without a byte order mark.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err("it is UTF-16; save it as UTF-8".into());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        format!("byte {at} is not UTF-8")
+    })
+}
+
+/// The text with the values of `[vars]` that would be secrets, and the user names in URLs, overwritten byte for byte,
+/// so that no complaint about that file can show them.
+fn mask_secrets(name: &str, text: String) -> String {
+    let source = Arc::new(Source {
+        name: name.into(),
+        text,
+    });
+    let (table, broken) = value::parse(&source);
+    let mut bytes = source.text.clone().into_bytes();
+    if !broken.is_empty() {
+        mask_lines(&source.text, &mut bytes);
+    }
+    let vars = table.get("vars").and_then(Value::as_table);
+    for entry in vars.iter().flat_map(|t| &t.entries) {
+        if words::is_secret(&entry.key) {
+            mask_value(&entry.value, &mut bytes);
+        }
+    }
+    mask_urls(&table, &mut bytes);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Where the syntax is broken, the lines that look as if they gave a secret a value.
+pub fn mask_lines(text: &str, bytes: &mut [u8]) {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some((key, value)) = line.split_once('=')
+            && words::is_secret(key.trim().trim_matches(['"', '\'']))
+        {
+            let value = start + line.len() - value.trim_start().len();
+            mask(bytes, value..start + line.len(), b'*');
+        }
+        start += line.len();
+    }
+}
+
+fn mask_urls(table: &Table, bytes: &mut [u8]) {
+    for entry in &table.entries {
+        match &entry.value.data {
+            Data::Table(inner) => mask_urls(inner, bytes),
+            Data::String(_) if entry.key.ends_with("url") => {
+                let place = &entry.value.place;
+                let text = place.source.text.get(place.span.clone()).unwrap_or("");
+                if let Some(user) = user_in_url(text) {
+                    let start = place.span.start;
+                    mask(bytes, start + user.start..start + user.end, b'*');
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where the user name and password of a URL stand.
+pub fn user_in_url(text: &str) -> Option<std::ops::Range<usize>> {
+    let start = text.find("://")? + 3;
+    let host = text[start..].split(['/', '?', '#']).next()?;
+    let end = start + host.rfind('@')?;
+    Some(start..end)
+}
+
+fn mask_value(value: &Value, bytes: &mut [u8]) {
+    match &value.data {
+        Data::Array(items) => items.iter().for_each(|v| mask_value(v, bytes)),
+        Data::Table(table) => table
+            .entries
+            .iter()
+            .for_each(|e| mask_value(&e.value, bytes)),
+        Data::String(_) => mask(bytes, value.place.span.clone(), b'*'),
+        _ => mask(bytes, value.place.span.clone(), b'1'),
+    }
+}
+
+/// Overwrites all but quotes and line ends.
+pub fn mask(bytes: &mut [u8], span: std::ops::Range<usize>, with: u8) {
+    for byte in bytes.get_mut(span).into_iter().flatten() {
+        if !matches!(byte, b'"' | b'\'' | b'\r' | b'\n') {
+            *byte = with;
+        }
+    }
+}

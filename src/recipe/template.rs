@@ -1,0 +1,144 @@
+//! `{{name}}` in a string: parsed by handlebars, without its helpers, blocks and partials.
+//!
+//! A backslash before `{{` is a backslash: `C:\k\{{dir}}` means what it says. (Handlebars would read an escape
+//! there.) A literal `{{` is written the way Handlebars writes one: `{{{{raw}}}} … {{{{/raw}}}}`.
+
+use handlebars::template::{HelperTemplate, Parameter, TemplateElement};
+use handlebars::{Path, PathSeg, Template};
+
+/// A piece of a string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Text(String),
+    Name(String),
+}
+
+/// Stands in for a backslash while handlebars parses; a noncharacter, so no text has it.
+const BACKSLASH: &str = "\u{fdd0}";
+
+/// The pieces, or one sentence saying what is wrong.
+pub fn parse(text: &str) -> Result<Vec<Part>, String> {
+    let guarded = text.replace('\\', BACKSLASH);
+    let template = Template::compile(&guarded).map_err(|error| {
+        let reason = error.reason().to_string();
+        match reason.contains("invalid handlebars syntax") {
+            true => "`{{` is not followed by the name of a variable and `}}`".to_string(),
+            false => reason,
+        }
+    })?;
+    let mut parts = Vec::new();
+    for element in &template.elements {
+        match element {
+            TemplateElement::RawString(text) => parts.push(Part::Text(restore(text))),
+            TemplateElement::Comment(_) => {}
+            TemplateElement::Expression(e) | TemplateElement::HtmlExpression(e) => {
+                parts.push(Part::Name(name_of(e)?));
+            }
+            TemplateElement::HelperBlock(block) if is_raw(block) => {
+                for inner in block.template.iter().flat_map(|t| &t.elements) {
+                    if let TemplateElement::RawString(text) = inner {
+                        parts.push(Part::Text(restore(text)));
+                    }
+                }
+            }
+            TemplateElement::HelperBlock(block) => {
+                return Err(format!(
+                    "`{{{{#{}}}}}` is not supported: a step's `when` decides whether it runs",
+                    block.name.as_name().unwrap_or("…")
+                ));
+            }
+            TemplateElement::PartialExpression(_) | TemplateElement::PartialBlock(_) => {
+                return Err("partials (`{{> …}}`) are not supported".into());
+            }
+            _ => return Err("decorators (`{{* …}}`) are not supported".into()),
+        }
+    }
+    Ok(parts)
+}
+
+/// Whether the string names any variable at all.
+pub fn is_template(text: &str) -> bool {
+    text.contains("{{")
+}
+
+fn restore(text: &str) -> String {
+    text.replace(BACKSLASH, "\\")
+}
+
+fn is_raw(block: &HelperTemplate) -> bool {
+    block.name.as_name() == Some("raw") && block.params.is_empty()
+}
+
+fn name_of(expression: &HelperTemplate) -> Result<String, String> {
+    let name = match &expression.name {
+        Parameter::Path(Path::Relative((segments, raw))) => {
+            let names: Option<Vec<&str>> = segments
+                .iter()
+                .map(|s| match s {
+                    PathSeg::Named(name) => Some(name.as_str()),
+                    _ => None,
+                })
+                .collect();
+            match names {
+                Some(names) if !names.is_empty() => Some(names.join(".")),
+                _ => Some(raw.clone()),
+            }
+        }
+        _ => None,
+    };
+    match name {
+        Some(name) if expression.params.is_empty() && expression.hash.is_empty() => Ok(name),
+        _ => Err(format!(
+            "`{{{{{} …}}}}` calls a function; only names of variables are filled in",
+            expression.name.as_name().unwrap_or("…")
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        match parse(text) {
+            Ok(parts) => parts
+                .iter()
+                .map(|p| match p {
+                    Part::Text(text) => text.clone(),
+                    Part::Name(name) => format!("<{name}>"),
+                })
+                .collect(),
+            Err(problem) => format!("! {problem}"),
+        }
+    }
+
+    #[test]
+    fn backslashes_stay_and_names_are_found() {
+        for (text, want) in [
+            (r"C:\k\{{dir}}\x", r"C:\k\<dir>\x"),
+            (r"\\{{server}}\share", r"\\<server>\share"),
+            ("{{a}}{{ b }}{{{c}}}", "<a><b><c>"),
+            (
+                "{{components.cloudbase-init.version}}",
+                "<components.cloudbase-init.version>",
+            ),
+            (r"{{{{raw}}}}{{.Id}}\n{{{{/raw}}}}", r"{{.Id}}\n"),
+            ("a }} b", "a }} b"),
+            ("a & b < {{c}}", "a & b < <c>"),
+            (
+                "{{#if x}}a{{/if}}",
+                "! `{{#if}}` is not supported: a step's `when` decides whether it runs",
+            ),
+            (
+                "{{upper x}}",
+                "! `{{upper …}}` calls a function; only names of variables are filled in",
+            ),
+            (
+                "{{.Id}}",
+                "! `{{` is not followed by the name of a variable and `}}`",
+            ),
+        ] {
+            assert_eq!(shown(text), want);
+        }
+    }
+}

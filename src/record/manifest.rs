@@ -1,0 +1,236 @@
+//! `manifest.json`: what went into an image, what was done to it, what came out, and how each was proved.
+//!
+//! The schema is versioned by its name; `schemas/manifest-1.json` is the JSON Schema. A field may be added within a
+//! version, none is renamed or removed, so a reader passes over fields that it does not know.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::beside;
+use crate::error::{Error, Kind, Result};
+
+/// The value of `schema`.
+pub const SCHEMA: &str = "winimg/manifest/1";
+
+/// winimg's record of one build.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "winimg manifest, version 1")]
+pub struct Manifest {
+    /// The version of this layout.
+    pub schema: Schema,
+    /// What made the image.
+    pub tool: Tool,
+    /// What it was made from, as the user wrote it.
+    pub recipe: Recipe,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// RFC 3339, UTC.
+    pub finished: String,
+    pub host: Host,
+    /// Everything that was fetched or taken from a file, in the order of the recipe.
+    pub inputs: Vec<Input>,
+    pub windows: Windows,
+    /// In the order in which they ran.
+    pub steps: Vec<Step>,
+    pub artifacts: Vec<Artifact>,
+    /// What was odd but did not stop the build.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Schema {
+    #[default]
+    #[serde(rename = "winimg/manifest/1")]
+    V1,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tool {
+    /// `winimg`
+    pub name: String,
+    pub version: String,
+    /// The source's commit, when the program knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+}
+
+impl Tool {
+    /// This program. The commit is the one that `WINIMG_COMMIT` named at compile time.
+    pub fn this() -> Self {
+        Self {
+            name: env!("CARGO_PKG_NAME").into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            commit: option_env!("WINIMG_COMMIT").map(Into::into),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recipe {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// As it was given on the command line.
+    pub path: String,
+    /// Over the effective recipe: after includes, variables and overrides.
+    #[schemars(regex(pattern = r"^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$"))]
+    pub digest: String,
+}
+
+/// The machine that the image was built on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// `QEMU 7.2.22`
+    pub qemu: String,
+    /// `kvm`, `tcg` …
+    pub accelerator: String,
+    /// Why a better accelerator was not taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// A file that went into the build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// The component, or `media.iso`, `media.virtio`.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where it came from, without credentials.
+    pub url: String,
+    /// Bytes.
+    pub size: u64,
+    #[schemars(regex(pattern = r"^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$"))]
+    pub digest: String,
+    pub proof: Proof,
+}
+
+/// Why an input was taken for what the recipe says it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Proof {
+    /// The recipe or its lock names the digest.
+    Digest { expected: String },
+    /// A publisher's checksum file names it.
+    ChecksumFile { url: String, entry: String },
+    /// Nothing proves it; the recipe says why that is accepted.
+    Unverified { reason: String },
+}
+
+/// What was installed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Windows {
+    /// `2019`, `2022` or `2025`.
+    pub release: String,
+    /// As in the WIM: `ServerDatacenterCore`.
+    pub edition: String,
+    /// The WIM image's name.
+    pub image: String,
+    /// What Setup shows for it.
+    pub display_name: String,
+    /// `10.0.20348.2113`
+    pub build: String,
+    /// BCP 47.
+    pub language: String,
+}
+
+/// A step of the recipe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    pub name: String,
+    /// `copy`, `msi`, `powershell` …
+    pub verb: String,
+    /// The recipe's file, line and column.
+    pub place: String,
+    /// Of each command it ran, in order; `null` where the guest went down before the end was seen.
+    pub exit_codes: Vec<Option<i64>>,
+    pub seconds: f64,
+    /// The condition that turned it off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+}
+
+/// A finished file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Artifact {
+    /// `raw`, `vhd`, `ova`, `qcow2` or `ami`.
+    pub kind: String,
+    /// Relative to this manifest, with slashes.
+    pub file: String,
+    /// Bytes.
+    pub size: u64,
+    /// Lower-case hex.
+    #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
+    pub sha256: String,
+    /// The disk that an `ami` file speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// What was compared after writing.
+    pub checked: Vec<String>,
+}
+
+impl From<&crate::export::Artifact> for Artifact {
+    fn from(a: &crate::export::Artifact) -> Self {
+        Self {
+            kind: a.kind.into(),
+            file: a.file.clone(),
+            size: a.bytes,
+            sha256: a.sha256.hex(),
+            disk: a.disk.clone(),
+            checked: a.checked.clone(),
+        }
+    }
+}
+
+/// A moment as the manifest writes it: `2026-01-31T12:00:00Z`.
+pub fn rfc3339(time: SystemTime) -> String {
+    jiff::Timestamp::try_from(time)
+        .map(|t| t.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+        .unwrap_or_default()
+}
+
+/// The JSON Schema, as `schemas/manifest-1.json` holds it.
+pub fn schema() -> String {
+    format!("{:#}\n", schemars::schema_for!(Manifest).as_value())
+}
+
+impl Manifest {
+    /// Pretty JSON with a final newline.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self)
+            .map(|text| text + "\n")
+            .map_err(|e| {
+                Error::new(Kind::Failed, "the manifest can't be written as JSON").because(e)
+            })
+    }
+
+    /// Writes `path` in one step. Comes after every artifact: a manifest that exists speaks of files that do.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        beside::write(path, self.to_json()?.as_bytes())
+    }
+
+    /// Reads a manifest of this version; another version is named in the error.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        Self::parse(&text).map_err(|e| e.at(path.display()))
+    }
+
+    pub fn parse(text: &str) -> Result<Self> {
+        let not_one = |e| Error::new(Kind::Failed, "this is not a winimg manifest").because(e);
+        let value: serde_json::Value = serde_json::from_str(text).map_err(not_one)?;
+        match value.get("schema").and_then(|s| s.as_str()) {
+            Some(SCHEMA) => serde_json::from_value(value).map_err(not_one),
+            Some(other) => Err(
+                Error::new(Kind::Failed, "this manifest is of another version")
+                    .expected(SCHEMA)
+                    .found(other)
+                    .cure("use the winimg that wrote it, or a later one"),
+            ),
+            None => Err(Error::new(Kind::Failed, "this is not a winimg manifest")
+                .expected(format!("\"schema\": {SCHEMA:?}"))),
+        }
+    }
+}

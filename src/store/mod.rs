@@ -1,0 +1,240 @@
+//! The content-addressed store and its `Blob`s.
+//!
+//! A [`Blob`] is a file whose bytes were proved. It has no public constructor: [`Store::admit`] makes one from bytes
+//! that it has just hashed, and [`Store::find`] makes one from what was admitted before. The store never deletes a
+//! file for having the wrong digest, and never touches a file outside its own folder.
+//!
+//! ```text
+//! blobs/sha256/ab/abcd…   the files, read-only, named by what they hold
+//! stamps/  sha512/        size, mtime and inode of each blob when it was hashed; SHA-512 names for them
+//! local/                  the same for large local files, which are used where they stand
+//! partial/                broken transfers that may be resumed
+//! seen/                   what a URL gave last time
+//! trees/                  unpacked archives
+//! quarantine/             downloads that were not what the recipe named, and blobs that went bad
+//! locks/                  advisory locks; free by themselves when their holder dies
+//! ```
+
+mod admit;
+mod blob;
+mod partial;
+mod seen;
+mod tree;
+mod watch;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::digest::{Algorithm, Digest};
+use crate::error::{Error, Kind, Result};
+use crate::event::Cancel;
+use crate::io::{self, Lock};
+
+pub use admit::{Candidate, IN_PLACE_FROM};
+pub use blob::{Blob, Expected, Proof};
+pub use partial::{Partial, Resumable};
+pub use seen::Seen;
+pub use tree::Tree;
+pub use watch::Watch;
+
+const FOLDERS: [&str; 9] = [
+    "blobs",
+    "stamps",
+    "sha512",
+    "local",
+    "partial",
+    "seen",
+    "trees",
+    "quarantine",
+    "locks",
+];
+
+/// A store's folder. Cheap to clone; any number of processes may work in one.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// Opens the store in `folder`, creating what is missing.
+    pub fn open(folder: &Path) -> Result<Self> {
+        io::create_folders(folder)?;
+        // Blobs' paths go to other programs, which may run elsewhere.
+        let folder = fs::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
+        for name in FOLDERS {
+            io::create_folders(&folder.join(name))?;
+        }
+        sweep(&folder.join("partial"), "copy-");
+        sweep(&folder.join("trees"), ".unpack-");
+        Ok(Self { folder })
+    }
+
+    /// Where the store is unless the command line says otherwise: `WINIMG_CACHE_DIR`, else `winimg` in the user's
+    /// cache folder (XDG Base Directory Specification; on macOS and Windows the system's own).
+    pub fn default_folder() -> Result<PathBuf> {
+        default_folder(|name| env::var_os(name))
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether a blob with this digest is there; its bytes are not looked at. For `plan`.
+    pub fn holds(&self, digest: &Digest) -> bool {
+        self.sha256_of(digest)
+            .is_some_and(|sha256| self.blob_path(&sha256).is_file())
+    }
+
+    /// Where a SHA-256's blob stands, whether it is there or not.
+    fn blob_path(&self, sha256: &Digest) -> PathBuf {
+        let hex = sha256.hex();
+        self.folder.join("blobs/sha256").join(&hex[..2]).join(&hex)
+    }
+
+    fn stamp_path(&self, sha256: &Digest) -> PathBuf {
+        self.folder.join("stamps").join(sha256.hex() + ".json")
+    }
+
+    fn sha512_path(&self, sha512: &Digest) -> PathBuf {
+        self.folder.join("sha512").join(sha512.hex() + ".json")
+    }
+
+    fn quarantine_path(&self, sha256: &Digest) -> PathBuf {
+        self.folder.join("quarantine").join(sha256.hex())
+    }
+
+    fn lock(&self, key: &str, cancel: &Cancel, waiting: impl FnOnce(&str)) -> Result<Lock> {
+        let path = self.folder.join("locks").join(format!("{key}.lock"));
+        Lock::take(&path, cancel, waiting)
+    }
+
+    /// The SHA-256 that names the blob with this digest, as far as the store knows it.
+    fn sha256_of(&self, digest: &Digest) -> Option<Digest> {
+        match digest.algorithm {
+            Algorithm::Sha256 => Some(digest.clone()),
+            Algorithm::Sha512 => read_record(&self.sha512_path(digest)),
+        }
+    }
+}
+
+/// Removes what killed builds left. Nothing is at work on a copy for a whole day; failing is no reason to stop.
+fn sweep(folder: &Path, prefix: &str) {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(prefix);
+        let modified = entry.metadata().and_then(|m| m.modified()).ok();
+        let is_old = modified
+            .and_then(|t| t.elapsed().ok())
+            .is_some_and(|age| age > DAY);
+        if is_ours && is_old {
+            let path = entry.path();
+            let _ = match path.is_dir() {
+                true => fs::remove_dir_all(path),
+                false => fs::remove_file(path),
+            };
+        }
+    }
+}
+
+fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+    let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(folder) = set("WINIMG_CACHE_DIR") {
+        return Ok(folder);
+    }
+    // The specification has relative paths ignored.
+    let cache = set("XDG_CACHE_HOME").filter(|p| p.is_absolute());
+    let home = || set("HOME").or_else(|| set("USERPROFILE"));
+    let cache = if cfg!(windows) {
+        cache.or_else(|| set("LOCALAPPDATA"))
+    } else if cfg!(target_os = "macos") {
+        cache.or_else(|| home().map(|h| h.join("Library/Caches")))
+    } else {
+        cache.or_else(|| home().map(|h| h.join(".cache")))
+    };
+    cache.map(|c| c.join("winimg")).ok_or_else(|| {
+        Error::new(
+            Kind::Host,
+            "there is no folder for the store: neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
+        )
+        .cure("set WINIMG_CACHE_DIR")
+    })
+}
+
+/// A record of the store. What cannot be read is as if it were not there: records only save work.
+fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec_pretty(record).map_err(|e| {
+        Error::new(Kind::Failed, "a record of the store cannot be written").because(e)
+    })?;
+    io::write_atomically(path, &text)
+}
+
+/// A file name for a text that must not show in it.
+fn key_of(text: &str) -> String {
+    Digest::sha256_of(text.as_bytes()).hex()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder_with(set: &[(&str, &str)]) -> Result<PathBuf> {
+        default_folder(|name| {
+            set.iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| OsString::from(v))
+        })
+    }
+
+    #[test]
+    fn what_a_killed_build_left_is_swept_after_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let partial = store.folder().join("partial");
+        for name in ["copy-old", "copy-new", "old.data"] {
+            let file = fs::File::create(partial.join(name)).unwrap();
+            if name != "copy-new" {
+                file.set_modified(std::time::UNIX_EPOCH).unwrap();
+            }
+        }
+        Store::open(folder.path()).unwrap();
+        let left = |name| partial.join(name).exists();
+        assert_eq!(
+            (left("copy-old"), left("copy-new"), left("old.data")),
+            (false, true, true)
+        );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_folder_follows_the_environment() {
+        let home = ("HOME", "/home/u");
+        let xdg = ("XDG_CACHE_HOME", "/x");
+        let own = ("WINIMG_CACHE_DIR", "rel/cache");
+        for (set, folder) in [
+            (&[home, xdg, own][..], "rel/cache"),
+            (&[home, xdg], "/x/winimg"),
+            (
+                &[home, ("XDG_CACHE_HOME", "not/absolute")],
+                "/home/u/.cache/winimg",
+            ),
+            (&[home, ("WINIMG_CACHE_DIR", "")], "/home/u/.cache/winimg"),
+        ] {
+            assert_eq!(folder_with(set).unwrap(), Path::new(folder));
+        }
+        assert_eq!(
+            folder_with(&[]).unwrap_err().to_string(),
+            "there is no folder for the store: neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set\n  \
+             cure: set WINIMG_CACHE_DIR"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Text that knows where it was written, and text that must never be shown.
+//!
+//! Refuses to parse anything: it only remembers sources and places.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use url::Url;
+
+/// A piece of input as the user knows it: a recipe file, a var file, or the text given to a flag.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The name to show, such as `recipe.toml`, `packs/containerd.toml` or `--set`.
+    pub name: String,
+    /// The whole text; places index its bytes.
+    pub text: String,
+}
+
+/// A byte range of a source. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place {
+    pub source: Arc<Source>,
+    /// Bytes of `source.text`.
+    pub span: Range<usize>,
+}
+
+impl Place {
+    pub fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
+        Self {
+            source: Arc::clone(source),
+            span,
+        }
+    }
+
+    /// Line and column, both counted from 1, the column in characters.
+    pub fn line_column(&self) -> (usize, usize) {
+        let upto = self.span.start.min(self.source.text.len());
+        let before = &self.source.text.as_bytes()[..upto];
+        let before = String::from_utf8_lossy(before);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
+        (line, column)
+    }
+}
+
+/// `recipe.toml:12:3`
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (line, column) = self.line_column();
+        write!(f, "{}:{line}:{column}", self.source.name)
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A value and the place that said it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located<T> {
+    pub value: T,
+    pub place: Place,
+}
+
+impl<T> Located<T> {
+    pub fn new(value: T, place: Place) -> Self {
+        Self { value, place }
+    }
+
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Located<U> {
+        Located {
+            value: f(self.value),
+            place: self.place,
+        }
+    }
+}
+
+/// A secret that neither `{}` nor `{:?}` nor serde can show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The secret itself. Every caller of this is a place to review.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// A URL as it may be shown and recorded: without user name, password, query string and fragment.
+///
+/// A query that was there is shown as `?…`: signed URLs carry their signature in it. Plain paths come back unchanged.
+pub fn redact(url: &str) -> String {
+    let Some((scheme, _)) = url.split_once(':') else {
+        return url.to_string();
+    };
+    // `C:\…` is a path, not a scheme.
+    let scheme_like = scheme.len() > 1
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    if !scheme_like || scheme.eq_ignore_ascii_case("file") {
+        return url.to_string();
+    }
+    let queried = url.contains('?');
+    let shown = match Url::parse(url) {
+        Ok(mut parsed) if parsed.has_host() => {
+            parsed.set_query(None);
+            parsed.set_fragment(None);
+            // Both fail only for URLs without a host.
+            let _ = parsed.set_username("");
+            let _ = parsed.set_password(None);
+            parsed.to_string()
+        }
+        // Not a URL that can be taken apart: keep what certainly holds no secret.
+        _ => {
+            let head = url.split(['?', '#']).next().unwrap_or_default();
+            let rest = &head[scheme.len() + 1..];
+            format!("{scheme}:{}", rest.rsplit('@').next().unwrap_or_default())
+        }
+    };
+    if queried {
+        format!("{shown}?…")
+    } else {
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redact;
+
+    #[test]
+    fn what_a_url_hides_is_not_shown() {
+        for (url, shown) in [
+            ("https://h.example/a.zip", "https://h.example/a.zip"),
+            (
+                "https://u:p@h.example:8443/a.zip?sig=S#f",
+                "https://h.example:8443/a.zip?…",
+            ),
+            ("https:/u:p@h.example/a", "https://h.example/a"),
+            ("https:\\\\u:p@h.example\\a", "https://h.example/a"),
+            ("https://u:p@[bad/a?sig=S", "https:[bad/a?…"),
+            ("https://u:p@ss@h.example/a", "https://h.example/a"),
+            ("./files/a?b.zip", "./files/a?b.zip"),
+            ("C:\\files\\a.zip", "C:\\files\\a.zip"),
+            ("file:///srv/a.zip", "file:///srv/a.zip"),
+        ] {
+            assert_eq!(redact(url), shown, "{url}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! UDF directories: a file whose bytes are file identifier descriptors (ECMA-167 4/14.4), which may cross blocks.
+
+use super::icb::{Icb, LongAd, TAG_FILE_IDENTIFIER, tag};
+use super::volume::Volume;
+use super::{Bytes, Damage, Entry, reader, u16_le};
+
+/// Largest directory that is read, bytes: some 300,000 entries.
+const MAX_DIRECTORY: u64 = 16 << 20;
+
+const DELETED: u8 = 4;
+const PARENT: u8 = 8;
+
+/// The entries of a directory, without the parent and the deleted ones.
+pub(super) fn read(volume: &Volume, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>, Damage> {
+    let content = whole(bytes, dir)?;
+    let mut entries = Vec::new();
+    let mut rest = content.as_slice();
+    while rest.len() >= 38 {
+        let name_length = usize::from(rest[19]);
+        let name_at = 38 + usize::from(u16_le(rest, 36));
+        let total = (name_at + name_length).next_multiple_of(4);
+        let Some(one) = rest.get(..total) else {
+            return Err(Damage::new("a directory entry that is cut short"));
+        };
+        if tag(one) != Some(TAG_FILE_IDENTIFIER) {
+            return Err(Damage::new(format!(
+                "an invalid directory entry, {} bytes before the end of its directory",
+                rest.len()
+            )));
+        }
+        if one[18] & (DELETED | PARENT) == 0 {
+            let name = identifier(&one[name_at..name_at + name_length]);
+            let icb = Icb::read(volume, bytes, LongAd::read(one, 20))?;
+            entries.push(Entry {
+                is_dir: icb.is_dir(),
+                name,
+                size: icb.size,
+                data: icb.data,
+            });
+        }
+        rest = &rest[total..];
+    }
+    Ok(entries)
+}
+
+pub(super) fn whole(bytes: &Bytes, dir: &Entry) -> Result<Vec<u8>, Damage> {
+    if dir.size > MAX_DIRECTORY || dir.size > bytes.size() {
+        return Err(Damage::new(format!("a directory of {} bytes", dir.size)));
+    }
+    let mut content = vec![0; dir.size as usize];
+    let mut done = 0;
+    while done < content.len() {
+        done += reader::read_some(bytes, &dir.data, done as u64, &mut content[done..])?;
+    }
+    Ok(content)
+}
+
+/// OSTA compressed Unicode: a compression id of 8 (one byte a character) or 16 (two, big-endian), then the characters.
+pub(super) fn identifier(bytes: &[u8]) -> String {
+    match bytes.split_first() {
+        Some((8 | 254, text)) => text.iter().map(|b| char::from(*b)).collect(),
+        Some((16 | 255, text)) => {
+            let units: Vec<u16> = text
+                .chunks_exact(2)
+                .map(|c| u16::from_be_bytes([c[0], c[1]]))
+                .collect();
+            String::from_utf16_lossy(&units)
+        }
+        _ => String::new(),
+    }
+}
+
+/// A fixed field whose last byte counts the bytes used (OSTA UDF 2.1.3).
+pub(super) fn dstring(field: &[u8]) -> String {
+    let used = field.last().copied().map_or(0, usize::from);
+    identifier(field.get(..used).unwrap_or_default())
+}

@@ -1,0 +1,233 @@
+//! UDF descriptor tags, file entries and allocation descriptors (ECMA-167 3/7.2, 4/14.9, 4/14.14, 4/14.17).
+
+use super::volume::Volume;
+use super::{Bytes, Damage, Data, Extent, SECTOR, u16_le, u32_le, u64_le};
+
+pub(super) const TAG_PRIMARY_VOLUME: u16 = 1;
+pub(super) const TAG_ANCHOR: u16 = 2;
+pub(super) const TAG_POINTER: u16 = 3;
+pub(super) const TAG_PARTITION: u16 = 5;
+pub(super) const TAG_LOGICAL_VOLUME: u16 = 6;
+pub(super) const TAG_TERMINATING: u16 = 8;
+pub(super) const TAG_FILE_SET: u16 = 256;
+pub(super) const TAG_FILE_IDENTIFIER: u16 = 257;
+const TAG_ALLOCATION_EXTENT: u16 = 258;
+const TAG_FILE_ENTRY: u16 = 261;
+const TAG_EXTENDED_FILE_ENTRY: u16 = 266;
+
+/// Most extents that one file is believed to have: a 200 GiB file in extents of 1 MiB.
+const MAX_EXTENTS: usize = 200_000;
+/// Most continuation blocks of allocation descriptors.
+const MAX_CONTINUATIONS: usize = 4096;
+
+/// The tag's identifier, when its checksum and the descriptor's CRC are right.
+pub(super) fn tag(block: &[u8]) -> Option<u16> {
+    let head = block.get(..16)?;
+    let sum = head
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| *i != 4)
+        .fold(0u8, |s, (_, b)| s.wrapping_add(*b));
+    if sum != head[4] {
+        return None;
+    }
+    let length = usize::from(u16_le(head, 10));
+    let body = block.get(16..16 + length)?;
+    (crc(body) == u16_le(head, 8)).then(|| u16_le(head, 0))
+}
+
+/// CRC-ITU-T over a descriptor's body: polynomial 0x1021, initial value 0 (ECMA-167 1/7.2.6).
+pub(crate) fn crc(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |mut crc: u16, b| {
+        crc ^= u16::from(*b) << 8;
+        for _ in 0..8 {
+            crc = if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            };
+        }
+        crc
+    })
+}
+
+/// A place inside a logical volume, and a length in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LongAd {
+    pub length: u32,
+    pub block: u32,
+    /// Index into the partition maps.
+    pub partition: u16,
+}
+
+impl LongAd {
+    pub fn read(bytes: &[u8], at: usize) -> Self {
+        Self {
+            length: u32_le(bytes, at),
+            block: u32_le(bytes, at + 4),
+            partition: u16_le(bytes, at + 8),
+        }
+    }
+}
+
+/// A file entry or extended file entry, decoded.
+pub(super) struct Icb {
+    pub file_type: u8,
+    /// Bytes.
+    pub size: u64,
+    pub data: Data,
+}
+
+impl Icb {
+    /// Reads the file entry at `ad`.
+    pub fn read(volume: &Volume, bytes: &Bytes, ad: LongAd) -> Result<Self, Damage> {
+        let at = volume.offset(ad.partition, ad.block)?;
+        let block = bytes.take(at, SECTOR as usize)?;
+        let (size_of_ea_at, ea_at) = match tag(&block) {
+            Some(TAG_FILE_ENTRY) => (168, 176),
+            Some(TAG_EXTENDED_FILE_ENTRY) => (208, 216),
+            Some(other) => {
+                return Err(Damage::new(format!(
+                    "tag {other} where a file entry has to be, at offset {at}"
+                )));
+            }
+            None => return Err(Damage::new(format!("no valid file entry at offset {at}"))),
+        };
+        let strategy = u16_le(&block, 20);
+        if strategy != 4 {
+            return Err(Damage::new(format!(
+                "ICB strategy {strategy} at offset {at}; only 4 is read"
+            )));
+        }
+        let size = u64_le(&block, 56);
+        let start = ea_at + u32_le(&block, size_of_ea_at) as usize;
+        let length = u32_le(&block, size_of_ea_at + 4) as usize;
+        let descriptors = start
+            .checked_add(length)
+            .and_then(|end| block.get(start..end))
+            .ok_or_else(|| {
+                Damage::new(format!(
+                    "the file entry at offset {at} is larger than its block"
+                ))
+            })?;
+        let data = match u16_le(&block, 34) & 7 {
+            3 => Data::Embedded(
+                usize::try_from(size)
+                    .ok()
+                    .and_then(|n| descriptors.get(..n))
+                    .ok_or_else(|| {
+                        Damage::new(format!(
+                            "the embedded file at offset {at} says {size} bytes and has {length}"
+                        ))
+                    })?
+                    .to_vec(),
+            ),
+            kind @ (0 | 1) => Data::Extents(extents(
+                volume,
+                bytes,
+                descriptors,
+                kind == 1,
+                ad.partition,
+                size,
+            )?),
+            other => {
+                return Err(Damage::new(format!(
+                    "allocation descriptors of kind {other} at offset {at}"
+                )));
+            }
+        };
+        Ok(Self {
+            file_type: block[27],
+            size,
+            data,
+        })
+    }
+
+    pub fn is_dir(&self) -> bool {
+        self.file_type == 4
+    }
+}
+
+/// Follows allocation descriptors until `size` bytes are covered, they end, or a limit is met.
+fn extents(
+    volume: &Volume,
+    bytes: &Bytes,
+    first: &[u8],
+    long: bool,
+    own_partition: u16,
+    size: u64,
+) -> Result<Vec<Extent>, Damage> {
+    let mut list = first.to_vec();
+    let mut found: Vec<Extent> = Vec::new();
+    let mut covered = 0u64;
+    for _ in 0..MAX_CONTINUATIONS {
+        let mut next = None;
+        for one in list.chunks_exact(if long { 16 } else { 8 }) {
+            let ad = if long {
+                LongAd::read(one, 0)
+            } else {
+                LongAd {
+                    partition: own_partition,
+                    ..LongAd::read(one, 0)
+                }
+            };
+            let length = u64::from(ad.length & 0x3fff_ffff);
+            if length == 0 || covered >= size {
+                break;
+            }
+            match ad.length >> 30 {
+                3 => {
+                    next = Some(ad);
+                    break;
+                }
+                kind => {
+                    let length = length.min(size - covered);
+                    if kind == 0 {
+                        volume.map(&mut found, ad.partition, ad.block, length)?;
+                    } else {
+                        found.push(Extent { at: None, length });
+                    }
+                    covered += length;
+                }
+            }
+            if found.len() > MAX_EXTENTS {
+                return Err(Damage::new(format!(
+                    "a file with more than {MAX_EXTENTS} extents"
+                )));
+            }
+        }
+        let Some(ad) = next else {
+            return if covered < size {
+                Err(Damage::new(format!(
+                    "a file of {size} bytes whose extents hold {covered}"
+                )))
+            } else {
+                Ok(found)
+            };
+        };
+        list = continuation(volume, bytes, ad)?;
+    }
+    Err(Damage::new(
+        "a file whose allocation descriptors never end".to_string(),
+    ))
+}
+
+/// The descriptors in an allocation extent descriptor.
+fn continuation(volume: &Volume, bytes: &Bytes, ad: LongAd) -> Result<Vec<u8>, Damage> {
+    let at = volume.offset(ad.partition, ad.block)?;
+    let block = bytes.take(at, SECTOR as usize)?;
+    if tag(&block) != Some(TAG_ALLOCATION_EXTENT) {
+        return Err(Damage::new(format!(
+            "no allocation extent descriptor at offset {at}"
+        )));
+    }
+    let length = u32_le(&block, 20) as usize;
+    block
+        .get(24..24usize.saturating_add(length))
+        .map(<[u8]>::to_vec)
+        .ok_or_else(|| {
+            Damage::new(format!(
+                "the allocation extent at offset {at} is larger than its block"
+            ))
+        })
+}

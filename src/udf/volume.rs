@@ -1,0 +1,309 @@
+//! The way from the anchor to the root directory of a UDF volume (ECMA-167 3/8.4, 3/10; OSTA UDF 2.2).
+
+use super::directory;
+use super::icb::{
+    Icb, LongAd, TAG_ANCHOR, TAG_FILE_SET, TAG_LOGICAL_VOLUME, TAG_PARTITION, TAG_POINTER,
+    TAG_PRIMARY_VOLUME, TAG_TERMINATING, tag,
+};
+use super::{Bytes, Damage, Data, Entry, Extent, SECTOR, u16_le, u32_le};
+
+/// Most descriptors that are read of a volume descriptor sequence.
+const MAX_DESCRIPTORS: u32 = 256;
+
+/// Where the blocks of one partition map lie in the medium.
+enum Map {
+    /// Sectors, from the start of the medium.
+    Physical { start: u64, blocks: u64 },
+    /// UDF 2.50: blocks live inside the metadata file.
+    Metadata { extents: Vec<Extent> },
+}
+
+/// A mounted UDF volume.
+pub(super) struct Volume {
+    pub label: String,
+    maps: Vec<Map>,
+    file_set: LongAd,
+}
+
+/// The prevailing descriptors of a volume descriptor sequence.
+#[derive(Default)]
+struct Sequence {
+    partitions: Vec<Vec<u8>>,
+    logical: Option<Vec<u8>>,
+}
+
+impl Volume {
+    /// `None` when the medium has no UDF at all; damage when it claims to have one.
+    pub fn read(bytes: &Bytes) -> Result<Option<Self>, Damage> {
+        let Some(anchor) = anchor(bytes) else {
+            return Ok(None);
+        };
+        let mut sequence = Sequence::default();
+        for at in [16, 24] {
+            let (length, start) = (u32_le(&anchor, at), u32_le(&anchor, at + 4));
+            sequence = Sequence::read(bytes, start, length / SECTOR as u32);
+            if sequence.logical.is_some() && !sequence.partitions.is_empty() {
+                break;
+            }
+        }
+        let Some(logical) = sequence.logical else {
+            return Err(Damage::new(
+                "UDF without a logical volume descriptor in either sequence",
+            ));
+        };
+        let block_size = u32_le(&logical, 212);
+        if u64::from(block_size) != SECTOR {
+            return Err(Damage::new(format!(
+                "UDF with blocks of {block_size} bytes; optical media have {SECTOR}"
+            )));
+        }
+        let mut volume = Self {
+            label: directory::dstring(logical.get(84..212).unwrap_or_default()),
+            maps: Vec::new(),
+            file_set: LongAd::read(&logical, 248),
+        };
+        volume.read_maps(bytes, &logical, &sequence.partitions)?;
+        Ok(Some(volume))
+    }
+
+    fn read_maps(
+        &mut self,
+        bytes: &Bytes,
+        logical: &[u8],
+        partitions: &[Vec<u8>],
+    ) -> Result<(), Damage> {
+        let mut at = 440;
+        for _ in 0..u32_le(logical, 268).min(16) {
+            let length = logical.get(at + 1).copied().unwrap_or(0) as usize;
+            let map = logical
+                .get(at..at + length)
+                .filter(|m| m.len() >= 6)
+                .ok_or_else(|| Damage::new("a UDF partition map that is cut short"))?;
+            let map = match map[0] {
+                1 => physical(u16_le(map, 4), partitions)?,
+                2 => match map.get(5..28).unwrap_or_default() {
+                    id if id.starts_with(b"*UDF Metadata Partition") => {
+                        self.maps.push(physical(u16_le(map, 38), partitions)?);
+                        let under = (self.maps.len() - 1) as u16;
+                        let found = self.metadata(bytes, under, map);
+                        self.maps.pop();
+                        found?
+                    }
+                    id => {
+                        return Err(Damage::new(format!(
+                            "a UDF partition of a kind that install media do not have: {}",
+                            String::from_utf8_lossy(id).trim_end_matches('\0')
+                        )));
+                    }
+                },
+                other => return Err(Damage::new(format!("a UDF partition map of type {other}"))),
+            };
+            self.maps.push(map);
+            at += length;
+        }
+        if self.maps.is_empty() {
+            return Err(Damage::new("UDF without a partition map"));
+        }
+        Ok(())
+    }
+
+    /// The metadata file, or its mirror when the first is unreadable (OSTA UDF 2.50, 2.2.13).
+    fn metadata(&self, bytes: &Bytes, under: u16, map: &[u8]) -> Result<Map, Damage> {
+        let mut why = Damage::new("no metadata file");
+        for at in [40, 44] {
+            let ad = LongAd {
+                length: SECTOR as u32,
+                block: u32_le(map, at),
+                partition: under,
+            };
+            match Icb::read(self, bytes, ad) {
+                Ok(Icb {
+                    data: Data::Extents(extents),
+                    ..
+                }) => return Ok(Map::Metadata { extents }),
+                Ok(_) => why = Damage::new("a metadata file embedded in its own entry"),
+                Err(e) => why = e,
+            }
+        }
+        Err(why)
+    }
+
+    /// The byte offset of one block.
+    pub fn offset(&self, partition: u16, block: u32) -> Result<u64, Damage> {
+        let mut found = Vec::new();
+        self.map(&mut found, partition, block, SECTOR)?;
+        match found.as_slice() {
+            [
+                Extent {
+                    at: Some(at),
+                    length: SECTOR,
+                },
+            ] => Ok(*at),
+            _ => Err(Damage::new(format!("block {block} was never recorded"))),
+        }
+    }
+
+    /// Adds the extents of `length` bytes from `block` of a partition on, joined with the last one where they touch.
+    pub fn map(
+        &self,
+        out: &mut Vec<Extent>,
+        partition: u16,
+        block: u32,
+        length: u64,
+    ) -> Result<(), Damage> {
+        let beyond = || {
+            Damage::new(format!(
+                "{length} bytes at block {block} lie outside partition {partition}"
+            ))
+        };
+        let from = u64::from(block) * SECTOR;
+        match self.maps.get(usize::from(partition)) {
+            None => Err(Damage::new(format!(
+                "a reference to partition {partition}, which is not there"
+            ))),
+            Some(Map::Physical { start, blocks }) => {
+                if from + length > blocks * SECTOR {
+                    return Err(beyond());
+                }
+                join(out, Some(start * SECTOR + from), length);
+                Ok(())
+            }
+            Some(Map::Metadata { extents }) => {
+                let (mut skip, mut left) = (from, length);
+                for extent in extents {
+                    if skip >= extent.length {
+                        skip -= extent.length;
+                        continue;
+                    }
+                    let n = (extent.length - skip).min(left);
+                    join(out, extent.at.map(|at| at + skip), n);
+                    (skip, left) = (0, left - n);
+                    if left == 0 {
+                        return Ok(());
+                    }
+                }
+                Err(beyond())
+            }
+        }
+    }
+
+    /// Byte offset of the end of the last partition.
+    pub fn end(&self) -> u64 {
+        self.maps
+            .iter()
+            .map(|m| match m {
+                Map::Physical { start, blocks } => (start + blocks) * SECTOR,
+                Map::Metadata { .. } => 0,
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The root directory.
+    pub fn root(&self, bytes: &Bytes) -> Result<Entry, Damage> {
+        let at = self.offset(self.file_set.partition, self.file_set.block)?;
+        let block = bytes.take(at, SECTOR as usize)?;
+        if tag(&block) != Some(TAG_FILE_SET) {
+            return Err(Damage::new(format!(
+                "no file set descriptor at offset {at}"
+            )));
+        }
+        let icb = Icb::read(self, bytes, LongAd::read(&block, 400))?;
+        if !icb.is_dir() {
+            return Err(Damage::new("a root that is not a directory"));
+        }
+        Ok(Entry {
+            name: String::new(),
+            is_dir: true,
+            size: icb.size,
+            data: icb.data,
+        })
+    }
+
+    pub fn read_dir(&self, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>, Damage> {
+        directory::read(self, bytes, dir)
+    }
+}
+
+fn join(out: &mut Vec<Extent>, at: Option<u64>, length: u64) {
+    if let Some(last) = out.last_mut()
+        && let (Some(a), Some(b)) = (last.at, at)
+        && a + last.length == b
+    {
+        last.length += length;
+        return;
+    }
+    out.push(Extent { at, length });
+}
+
+/// The anchor stands at sector 256, at the last sector, or 256 before it; two of the three (ECMA-167 3/8.4.2.1).
+fn anchor(bytes: &Bytes) -> Option<Vec<u8>> {
+    let sectors = bytes.size() / SECTOR;
+    [Some(256), sectors.checked_sub(257), sectors.checked_sub(1)]
+        .into_iter()
+        .flatten()
+        .filter_map(|sector| bytes.take(sector * SECTOR, SECTOR as usize).ok())
+        .find(|block| tag(block) == Some(TAG_ANCHOR))
+}
+
+fn physical(number: u16, partitions: &[Vec<u8>]) -> Result<Map, Damage> {
+    partitions
+        .iter()
+        .find(|p| u16_le(p, 22) == number)
+        .map(|p| Map::Physical {
+            start: u64::from(u32_le(p, 188)),
+            blocks: u64::from(u32_le(p, 192)),
+        })
+        .ok_or_else(|| Damage::new(format!("no descriptor for UDF partition {number}")))
+}
+
+impl Sequence {
+    /// Reads descriptors until a terminator; of several with the same role the highest sequence number prevails.
+    fn read(bytes: &Bytes, start: u32, sectors: u32) -> Self {
+        let mut found = Self::default();
+        let mut next = Some((start, sectors));
+        let mut budget = MAX_DESCRIPTORS;
+        while let Some((start, sectors)) = next.take() {
+            for sector in 0..sectors {
+                if budget == 0 {
+                    return found;
+                }
+                budget -= 1;
+                let at = (u64::from(start) + u64::from(sector)) * SECTOR;
+                let Ok(block) = bytes.take(at, SECTOR as usize) else {
+                    return found;
+                };
+                match tag(&block) {
+                    Some(TAG_LOGICAL_VOLUME) => found.logical(block),
+                    Some(TAG_PARTITION) => found.partition(block),
+                    Some(TAG_POINTER) => {
+                        next = Some((u32_le(&block, 24), u32_le(&block, 20) / SECTOR as u32));
+                        break;
+                    }
+                    Some(TAG_TERMINATING) => return found,
+                    Some(TAG_PRIMARY_VOLUME | _) | None => {}
+                }
+            }
+        }
+        found
+    }
+
+    fn logical(&mut self, block: Vec<u8>) {
+        let newer = self
+            .logical
+            .as_ref()
+            .is_none_or(|old| u32_le(&block, 16) >= u32_le(old, 16));
+        if newer {
+            self.logical = Some(block);
+        }
+    }
+
+    fn partition(&mut self, block: Vec<u8>) {
+        let number = u16_le(&block, 22);
+        match self.partitions.iter_mut().find(|p| u16_le(p, 22) == number) {
+            Some(old) if u32_le(old, 16) <= u32_le(&block, 16) => *old = block,
+            Some(_) => {}
+            None => self.partitions.push(block),
+        }
+    }
+}

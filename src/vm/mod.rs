@@ -1,0 +1,98 @@
+//! Machines that Windows is installed on.
+//!
+//! `qemu` is the real one here, `fake` plays scripted faults. This module decides nothing about the guest's content.
+
+pub mod fake;
+#[cfg(unix)]
+pub mod qemu;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::event::{Cancel, Sink};
+use crate::guest::Guest;
+pub use crate::iso::Disc;
+use crate::recipe::{DiskBus, Firmware};
+
+/// What the user asked for with `--accel`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accel {
+    #[default]
+    Auto,
+    Kvm,
+    Tcg,
+    Whpx,
+    Hvf,
+}
+
+/// A machine, decided whole before it starts.
+#[derive(Clone, Debug)]
+pub struct MachinePlan {
+    /// For process titles and messages; unique to the build.
+    pub name: String,
+    pub firmware: Firmware,
+    pub secure_boot: bool,
+    pub disk_bus: DiskBus,
+    /// A qcow2 that exists and is empty.
+    pub disk: PathBuf,
+    pub cpus: u32,
+    /// Bytes.
+    pub memory: u64,
+    pub network: bool,
+    /// The install medium: an ISO, or the overlay over it that boots without a prompt.
+    pub install_disc: Disc,
+    /// The answer CD. Its drive later takes the payload disc.
+    pub answer_disc: PathBuf,
+    /// A private directory (0700) for sockets, firmware variables and logs. Exists.
+    pub run_dir: PathBuf,
+    pub accel: Accel,
+    /// Power-on to the agent's first answer.
+    pub install_timeout: Duration,
+    /// How long Setup may stand entirely still.
+    pub still_limit: Duration,
+}
+
+/// What the host can do, as `doctor` and the manifest tell it.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// `QEMU 7.2.22`
+    pub version: String,
+    /// `kvm`, `tcg` …
+    pub accel: String,
+    /// Why a better accelerator was not taken; shown loudly.
+    pub remarks: Vec<String>,
+    /// Multiply deadlines by this: 1 with hardware acceleration.
+    pub slowness: u32,
+}
+
+/// Something that starts machines.
+pub trait Hypervisor {
+    /// Looks at the host. Cheap enough to call once a build (a boot canary of a second or so).
+    fn probe(&self, wish: Accel, firmware: Firmware) -> Result<Probe>;
+
+    /// Starts the machine; from here on it ends with the value it returns, or with this process.
+    fn start(
+        &self,
+        plan: MachinePlan,
+        sink: Arc<dyn Sink>,
+        cancel: Cancel,
+    ) -> Result<Box<dyn Machine>>;
+}
+
+/// A running machine. Dropping it stops it at once.
+pub trait Machine: Send {
+    /// Waits until Windows is installed as far as its guest agent answering. A Setup that stopped at a screen, a loop
+    /// of restarts, a crash or a machine that powered off is an error that names it, never a timeout where it was seen.
+    fn guest(&mut self) -> Result<Box<dyn Guest>>;
+
+    /// Waits for the guest's own power-off, and for the process to be gone: the disk is then closed.
+    fn wait_off(&mut self, timeout: Duration) -> Result<()>;
+
+    /// Ends it now. Idempotent.
+    fn stop(&mut self);
+
+    /// Writes a PNG of the screen.
+    fn screenshot(&mut self, file: &Path) -> Result<()>;
+}

@@ -1,0 +1,154 @@
+//! What QEMU's events add up to (QEMU: docs/interop/qmp-spec, run-state and char schemas).
+//!
+//! Pure: one event goes in, the sum changes. Knows nothing of sockets.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::guest::agent::Port;
+
+/// The id of the agent's port, by which `VSERPORT_CHANGE` names it.
+pub const AGENT_PORT: &str = "agent0";
+
+/// One restart is told as up to three `RESET`s in a row.
+const ONE_RESTART: Duration = Duration::from_secs(1);
+
+/// Why the machine went off by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// The guest asked for it.
+    pub guest: bool,
+    /// QEMU's word for it: `guest-shutdown`, `host-qmp-quit`, `guest-panic` …
+    pub reason: String,
+}
+
+/// The sum of all events so far.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Restarts that the guest asked for.
+    pub restarts: u32,
+    pub port: Port,
+    /// `STOP` without a `RESUME` after it.
+    pub stopped: bool,
+    /// What was told about a fault of a drive or of the guest's kernel, in words.
+    pub faults: Vec<String>,
+    pub shutdown: Option<Shutdown>,
+    last_reset: Option<Instant>,
+}
+
+impl Seen {
+    pub fn add(&mut self, event: &Value, now: Instant) {
+        let data = &event["data"];
+        match event["event"].as_str().unwrap_or_default() {
+            "RESET" => self.reset(data, now),
+            "VSERPORT_CHANGE" if data["id"] == AGENT_PORT => {
+                self.port.change(data["open"] == true);
+            }
+            "STOP" => self.stopped = true,
+            "RESUME" => self.stopped = false,
+            "SHUTDOWN" => {
+                let guest = data["guest"] == true;
+                self.port.off |= guest;
+                self.shutdown = Some(Shutdown {
+                    guest,
+                    reason: text(&data["reason"]),
+                });
+            }
+            "BLOCK_IO_ERROR" if data["action"] == "stop" => self.faults.push(format!(
+                "{} of drive {} failed: {}",
+                text(&data["operation"]),
+                text(&data["device"]),
+                text(&data["reason"])
+            )),
+            "GUEST_PANICKED" => {
+                let info = &data["info"];
+                self.faults.push(match info["type"].as_str() {
+                    Some(_) => format!("the guest's kernel crashed: {info}"),
+                    None => "the guest's kernel crashed".to_string(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// A reset from the host (`system_reset`) is ours and no restart of the guest.
+    fn reset(&mut self, data: &Value, now: Instant) {
+        if data["guest"] != true {
+            return;
+        }
+        self.port.downs += 1;
+        let again = self
+            .last_reset
+            .is_some_and(|last| now.saturating_duration_since(last) < ONE_RESTART);
+        self.last_reset = Some(now);
+        if !again {
+            self.restarts += 1;
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or("unknown").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn resets_in_a_row_are_one_restart_and_the_hosts_are_none() {
+        let start = Instant::now();
+        let guest = json!({"event": "RESET", "data": {"guest": true, "reason": "guest-reset"}});
+        let host =
+            json!({"event": "RESET", "data": {"guest": false, "reason": "host-qmp-system-reset"}});
+        let mut seen = Seen::default();
+        for ms in [0, 10, 30, 20_000, 20_900] {
+            seen.add(&guest, start + Duration::from_millis(ms));
+        }
+        seen.add(&host, start + Duration::from_millis(40_000));
+        assert_eq!(seen.restarts, 2);
+    }
+
+    #[test]
+    fn the_port_counts_openings_and_only_its_own() {
+        let change = |id: &str, open: bool| json!({"event": "VSERPORT_CHANGE", "data": {"id": id, "open": open}});
+        let mut seen = Seen::default();
+        for event in [
+            change(AGENT_PORT, true),
+            change("other", false),
+            change(AGENT_PORT, false),
+            change(AGENT_PORT, true),
+        ] {
+            seen.add(&event, Instant::now());
+        }
+        let expected = Port {
+            open: true,
+            opened: 2,
+            downs: 1,
+            off: false,
+        };
+        assert_eq!(seen.port, expected);
+    }
+
+    #[test]
+    fn faults_are_told_in_words() {
+        let mut seen = Seen::default();
+        seen.add(
+            &json!({"event": "BLOCK_IO_ERROR", "data": {"device": "disk0", "operation": "write",
+                "action": "stop", "nospace": true, "reason": "No space left on device"}}),
+            Instant::now(),
+        );
+        seen.add(&json!({"event": "STOP"}), Instant::now());
+        seen.add(
+            &json!({"event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-shutdown"}}),
+            Instant::now(),
+        );
+        assert_eq!(
+            seen.faults,
+            ["write of drive disk0 failed: No space left on device"]
+        );
+        assert!(seen.stopped && seen.port.off);
+    }
+}

@@ -1,0 +1,111 @@
+//! The machine as the build sees it.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::install::Install;
+use super::process::describe;
+use super::running::Running;
+use super::watch::State;
+use crate::error::{Error, Kind, Result};
+use crate::event::Sink;
+use crate::guest::Guest;
+use crate::guest::agent::{Agent, Host};
+use crate::vm::{Machine, MachinePlan};
+
+/// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.
+pub const AGENT_PATIENCE: Duration = Duration::from_secs(90);
+
+pub struct QemuMachine {
+    running: Arc<Running>,
+    plan: MachinePlan,
+    sink: Arc<dyn Sink>,
+    patience: Duration,
+}
+
+impl QemuMachine {
+    pub fn new(
+        running: Arc<Running>,
+        plan: MachinePlan,
+        sink: Arc<dyn Sink>,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            running,
+            plan,
+            sink,
+            patience,
+        }
+    }
+
+    /// Connected before the guest runs, so that its port has a host's end from the first moment; nothing is sent.
+    fn agent(&self) -> Result<Agent> {
+        let path = self.running.dir.agent();
+        let stream = UnixStream::connect(&path).map_err(|e| Error::io("connect to", &path, e))?;
+        let share = || Arc::clone(&self.running);
+        let (check, port, discs) = (share(), share(), share());
+        let host = Host {
+            check: Box::new(move || check.check()),
+            port: Box::new(move || port.seen().port),
+            discs: Box::new(move |iso| discs.discs(iso)),
+        };
+        Agent::new(stream, host, self.patience)
+    }
+}
+
+impl Machine for QemuMachine {
+    fn guest(&mut self) -> Result<Box<dyn Guest>> {
+        let mut agent = self.agent()?;
+        Install::new(&self.running, &self.plan, &*self.sink)?.wait(&mut agent)?;
+        Ok(Box::new(agent))
+    }
+
+    fn wait_off(&mut self, timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            self.running.cancel.check()?;
+            if let Some(status) = self.running.process.wait(Duration::from_millis(100)) {
+                return match self.running.state() {
+                    State::Off if status.success() => Ok(()),
+                    State::Off => Err(Error::new(
+                        Kind::Machine,
+                        format!(
+                            "the guest powered off, but QEMU ended with {}",
+                            describe(status)
+                        ),
+                    )
+                    .at(self.running.dir.stderr().display())
+                    .lines(self.running.process.last_words())),
+                    _ => Err(self.running.crashed(&describe(status))),
+                };
+            }
+            if let State::Paused(why) = self.running.state() {
+                return Err(self.running.paused(&why));
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::new(
+                    Kind::Machine,
+                    format!("the guest did not power off within {} s", timeout.as_secs()),
+                ));
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        self.running.stop();
+    }
+
+    fn screenshot(&mut self, file: &Path) -> Result<()> {
+        let file = super::absolute_path(file)?;
+        self.running.dump_screen(&file, "png")
+    }
+}
+
+impl Drop for QemuMachine {
+    fn drop(&mut self) {
+        // The agent may still hold its share of the machine: it must find it dead, not keep it alive.
+        self.running.stop();
+    }
+}

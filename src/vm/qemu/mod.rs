@@ -1,0 +1,156 @@
+//! QEMU on this host.
+//!
+//! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process` and
+//! `qmp` hold the child, `install` watches Windows Setup, `machine` is what the build sees. Downloads and configures nothing.
+
+pub mod args;
+pub mod canary;
+pub mod choice;
+pub mod events;
+pub mod firmware;
+mod install;
+pub mod keys;
+mod machine;
+pub mod process;
+pub mod program;
+pub mod qmp;
+pub mod rundir;
+mod running;
+pub mod screen;
+pub mod setup;
+pub mod stage;
+pub mod watch;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::choice::{Choice, Host};
+use self::firmware::{Pair, Places};
+use self::program::Program;
+use self::rundir::RunDir;
+use super::{Accel, Hypervisor, Machine, MachinePlan, Probe};
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Sink};
+use crate::recipe::Firmware;
+
+/// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
+pub struct Qemu {
+    program: Program,
+    places: Places,
+    /// The canary is sent once for each question.
+    chosen: Mutex<Vec<((Accel, Firmware), Choice)>>,
+}
+
+impl Qemu {
+    pub fn find() -> Result<Self> {
+        Ok(Self::new(program::find()?, Places::system()))
+    }
+
+    pub fn new(program: Program, places: Places) -> Self {
+        Self {
+            program,
+            places,
+            chosen: Mutex::default(),
+        }
+    }
+
+    fn choose(&self, wish: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Choice> {
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let question = (wish, firmware);
+        if let Some((_, choice)) = chosen.iter().find(|(asked, _)| *asked == question) {
+            return Ok(choice.clone());
+        }
+        let host = Host {
+            accelerators: &self.program.accelerators,
+            kvm_obstacle: choice::kvm_obstacle(),
+        };
+        let choice = choice::choose(wish, &host, &mut |how| {
+            canary::send(&self.program, how, uefi)
+        })?;
+        chosen.push((question, choice.clone()));
+        Ok(choice)
+    }
+
+    fn firmware(&self, firmware: Firmware, secure_boot: bool) -> Result<Option<Pair>> {
+        match (firmware, secure_boot) {
+            (Firmware::Uefi, secure_boot) => firmware::find(&self.places, secure_boot).map(Some),
+            (Firmware::Bios, false) => Ok(None),
+            (Firmware::Bios, true) => {
+                Err(Error::new(Kind::Recipe, "Secure Boot needs UEFI firmware")
+                    .cure("set firmware = \"uefi\", or secure_boot = false"))
+            }
+        }
+    }
+}
+
+impl Hypervisor for Qemu {
+    fn probe(&self, wish: Accel, firmware: Firmware) -> Result<Probe> {
+        let uefi = self.firmware(firmware, false)?;
+        let choice = self.choose(wish, firmware, uefi.as_ref())?;
+        Ok(Probe {
+            version: format!("QEMU {}", self.program.version),
+            accel: choice.how.accel,
+            remarks: choice.remarks,
+            slowness: choice.slowness,
+        })
+    }
+
+    /// The machine is made and stands before its first instruction; `Machine::guest` lets it go.
+    fn start(
+        &self,
+        plan: MachinePlan,
+        sink: Arc<dyn Sink>,
+        cancel: Cancel,
+    ) -> Result<Box<dyn Machine>> {
+        let plan = absolute(plan)?;
+        let dir = RunDir::new(&plan.run_dir)?;
+        let uefi = self.firmware(plan.firmware, plan.secure_boot)?;
+        let choice = self.choose(plan.accel, plan.firmware, uefi.as_ref())?;
+        if let Some(pair) = &uefi {
+            own_variables(pair, &dir.vars())?;
+        }
+        let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
+        let running = running::Running::start(&self.program.path, &arguments, dir, cancel)?;
+        let patience = machine::AGENT_PATIENCE * choice.slowness;
+        Ok(Box::new(machine::QemuMachine::new(
+            Arc::new(running),
+            plan,
+            sink,
+            patience,
+        )))
+    }
+}
+
+/// QEMU runs where we do, but messages and QMP name files for good.
+fn absolute(mut plan: MachinePlan) -> Result<MachinePlan> {
+    for path in [
+        &mut plan.disk,
+        &mut plan.install_disc.file,
+        &mut plan.answer_disc,
+        &mut plan.run_dir,
+    ] {
+        *path = absolute_path(path)?;
+    }
+    Ok(plan)
+}
+
+fn absolute_path(path: &Path) -> Result<PathBuf> {
+    let whole = std::path::absolute(path).map_err(|e| Error::io("resolve", path, e))?;
+    match whole.to_str() {
+        Some(_) => Ok(whole),
+        None => Err(
+            Error::new(Kind::Host, "QEMU can't be given a path that is no UTF-8")
+                .at(whole.display()),
+        ),
+    }
+}
+
+/// A copy of the empty variables for this machine alone; one that is already there is a layer's and stays.
+fn own_variables(pair: &Pair, vars: &Path) -> Result<()> {
+    if vars.exists() {
+        return Ok(());
+    }
+    let bytes = std::fs::read(&pair.vars).map_err(|e| Error::io("read", &pair.vars, e))?;
+    // Read and written rather than copied: the template may be read-only, and its rights must not come along.
+    std::fs::write(vars, bytes).map_err(|e| Error::io("write", vars, e))
+}

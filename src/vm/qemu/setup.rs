@@ -1,0 +1,241 @@
+//! What to tell about a Windows Setup that ended otherwise than with a guest that answers.
+//!
+//! Pure: from what was seen to the whole message. The causes are those that fit the phase (Microsoft: Windows Setup log files and event logs;
+//! the texts of Setup's own boxes).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Error, Kind};
+
+/// What is known when the watch ends.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Since power-on.
+    pub elapsed: Duration,
+    /// Since when nothing moves, counted from power-on.
+    pub still_since: Option<Duration>,
+    pub restarts: u32,
+    /// Setup itself was read from the CD, or the disk was booted.
+    pub setup_started: bool,
+    pub disk_written: u64,
+    /// What the firmware tried in vain, as it words it.
+    pub failed_options: Vec<String>,
+    pub screenshot: Option<PathBuf>,
+}
+
+/// Bytes on the disk from which on an image was being applied: partitions and their file systems are far below.
+const IMAGE_STARTED: u64 = 64 << 20;
+
+/// A Setup that stands at a screen.
+pub fn stands_still(seen: &Seen) -> Error {
+    let still = seen.still_since.unwrap_or(seen.elapsed);
+    let error = Error::new(
+        Kind::Setup,
+        "Windows Setup stopped at a screen and waits for a person",
+    )
+    .expected("a Setup that goes on by itself")
+    .found(format!(
+        "nothing moved since {} after power-on, for {}, {}",
+        time(still),
+        time(seen.elapsed.saturating_sub(still)),
+        restarts(seen.restarts)
+    ))
+    .lines(causes(seen).iter().map(|cause| format!("likely: {cause}")));
+    with_screen(error, seen).cure("look at the screenshot: its text names the cause")
+}
+
+/// The firmware found nothing to boot.
+pub fn nothing_boots(seen: &Seen, retries: u32) -> Error {
+    let fact = match (seen.restarts, retries) {
+        (0, 0) => "the firmware finds nothing to boot".to_string(),
+        (0, n) => format!(
+            "the install disc's key prompt was not answered in {} attempts",
+            n + 1
+        ),
+        _ => "the disk does not boot after Windows Setup's restart".to_string(),
+    };
+    let error = Error::new(Kind::Setup, fact)
+        .found(format!(
+            "{} after power-on, {}",
+            time(seen.elapsed),
+            restarts(seen.restarts)
+        ))
+        .lines(&seen.failed_options);
+    let cure = match seen.restarts {
+        0 => {
+            "check that the ISO boots with this firmware: not every disc has a UEFI and a BIOS entry"
+        }
+        _ => {
+            "the answer file's disk layout must fit the firmware: GPT with an EFI partition for UEFI, an active partition for BIOS"
+        }
+    };
+    with_screen(error, seen).cure(cure)
+}
+
+pub fn powered_off(seen: &Seen) -> Error {
+    let error = Error::new(
+        Kind::Setup,
+        "the machine powered off while Windows was being installed",
+    )
+    .found(format!(
+        "{} after power-on, {}",
+        time(seen.elapsed),
+        restarts(seen.restarts)
+    ));
+    error.cure("an answer file, SetupComplete.cmd or a first command that shuts down must not: winimg does")
+}
+
+pub fn restart_loop(seen: &Seen) -> Error {
+    let error = Error::new(Kind::Setup, "Windows Setup restarts again and again")
+        .found(format!(
+            "{} within {}",
+            restarts(seen.restarts),
+            time(seen.elapsed)
+        ))
+        .lines([
+            "likely: a driver or a command of the specialize pass that fails",
+            "likely: a processor without what this Windows needs (Server 2025: SSE4.2 and POPCNT)",
+        ]);
+    with_screen(error, seen)
+        .cure("keep the disk (--on-error keep) and read C:\\Windows\\Panther\\setuperr.log")
+}
+
+pub fn too_late(seen: &Seen, limit: Duration) -> Error {
+    let error = Error::new(
+        Kind::Setup,
+        format!("the guest agent did not answer within {}", time(limit)),
+    )
+    .found(format!(
+        "a machine that still works, {}",
+        restarts(seen.restarts)
+    ));
+    with_screen(error, seen)
+        .cure("give [setup] a longer timeout, or see in the screenshot what it is doing")
+}
+
+fn with_screen(error: Error, seen: &Seen) -> Error {
+    match &seen.screenshot {
+        Some(file) => error.at(file.display()),
+        None => error,
+    }
+}
+
+/// What stops a Setup in this phase, likeliest first.
+fn causes(seen: &Seen) -> &'static [&'static str] {
+    if !seen.setup_started && seen.restarts == 0 {
+        return &["the disc's loader waits, or found no Windows to start"];
+    }
+    match (seen.restarts, seen.disk_written) {
+        (0, 0) => &[
+            "the answer file was not found, or is not valid for this Windows",
+            "the disk was not found: its driver is missing from the answer file's DriverPaths",
+            "DiskConfiguration does not fit the firmware (GPT for UEFI, MBR for BIOS)",
+            "no AcceptEula, or a product key that does not fit the image",
+            "a media driver is missing: the CD is not on AHCI",
+        ],
+        (0, written) if written < IMAGE_STARTED => &[
+            "the image that the answer file names is not in install.wim",
+            "a product key that does not fit the image, or an empty one",
+            "DiskConfiguration failed half-way: a partition too small or a wrong order",
+        ],
+        (0, _) => &[
+            "applying the image failed: the disk is too small, or the medium is damaged",
+            "Server 2025 chose CompactOS (0x80071160): set <Compact>false</Compact> or a larger disk",
+        ],
+        (1, _) => &[
+            "a command of the specialize pass failed",
+            "a driver, the computer name or the product key of the specialize pass is wrong",
+        ],
+        _ => &[
+            "an out-of-box page waits: locale (International-Core) or the Administrator's password is missing",
+            "an unplanned restart during the specialize or oobeSystem pass",
+            "Windows is installed, but SetupComplete.cmd did not start the guest agent (driver vioserial, service QEMU-GA)",
+        ],
+    }
+}
+
+fn restarts(n: u32) -> String {
+    match n {
+        0 => "before the first restart".to_string(),
+        1 => "after 1 restart".to_string(),
+        n => format!("after {n} restarts"),
+    }
+}
+
+/// `42 s`, `3 min 5 s`, `1 h 2 min`
+fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(restarts: u32, disk_written: u64) -> Seen {
+        Seen {
+            elapsed: Duration::from_secs(246),
+            still_since: Some(Duration::from_secs(216)),
+            restarts,
+            setup_started: true,
+            disk_written,
+            failed_options: Vec::new(),
+            screenshot: Some("/run/w/screens/stopped.png".into()),
+        }
+    }
+
+    #[test]
+    fn a_wrong_image_name_is_told_with_screen_time_and_causes() {
+        assert_eq!(
+            stands_still(&seen(0, 5 << 20)).to_string(),
+            "Windows Setup stopped at a screen and waits for a person\n  \
+             at: /run/w/screens/stopped.png\n  \
+             expected: a Setup that goes on by itself\n  \
+             found: nothing moved since 3 min 36 s after power-on, for 30 s, before the first restart\n  \
+             | likely: the image that the answer file names is not in install.wim\n  \
+             | likely: a product key that does not fit the image, or an empty one\n  \
+             | likely: DiskConfiguration failed half-way: a partition too small or a wrong order\n  \
+             cure: look at the screenshot: its text names the cause"
+        );
+    }
+
+    #[test]
+    fn each_phase_has_its_own_first_cause() {
+        let first = |seen: &Seen| causes(seen)[0];
+        let mut texts = vec![
+            first(&seen(0, 0)),
+            first(&seen(0, 1)),
+            first(&seen(0, 1 << 30)),
+            first(&seen(1, 1 << 30)),
+            first(&seen(2, 1 << 30)),
+            first(&Seen {
+                setup_started: false,
+                ..seen(0, 0)
+            }),
+        ];
+        texts.sort_unstable();
+        texts.dedup();
+        assert_eq!(texts.len(), 6);
+    }
+
+    #[test]
+    fn a_missed_prompt_a_blank_disc_and_a_wrong_layout_differ() {
+        let facts = [(0, 0), (0, 5), (1, 0)].map(|(restarts, retries)| {
+            let error = nothing_boots(&seen(restarts, 0), retries);
+            error.fact().to_string()
+        });
+        assert_eq!(
+            facts,
+            [
+                "the firmware finds nothing to boot",
+                "the install disc's key prompt was not answered in 6 attempts",
+                "the disk does not boot after Windows Setup's restart",
+            ]
+        );
+    }
+}

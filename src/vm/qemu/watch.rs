@@ -1,0 +1,303 @@
+//! Judges samples of a machine that installs Windows: does it work, or is it over?
+//!
+//! Pure: samples come with their times, verdicts go out. A screen alone never condemns: a machine stands still only when the screen,
+//! the drives and the processor all do, for the whole limit. Asks nothing of the guest, which may be behind an error box.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::screen::Screen;
+
+/// Guest restarts of a normal installation are 2 to 6 (windows-setup: WinPE, first boot, OOBE, and those that drivers add).
+pub const RESTART_LIMIT: u32 = 8;
+
+/// A guest that waits for a person wants less than this share of one processor. Measured without hardware acceleration, running and waiting to
+/// run together: SeaBIOS with a blinking cursor and an idle Linux console 0.01 to 0.03, on an overloaded host 0.05 to 0.25; a guest in a loop 1.0
+/// or more on both, although the overloaded host let it run for only 0.07.
+const IDLE_SHARE: f64 = 0.5;
+
+/// Bytes per second below which drives count as quiet: Windows in an error box still writes a log now and then.
+const QUIET_BYTES: f64 = 64.0 * 1024.0;
+
+/// What the machine was seen doing.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Since power-on.
+    pub at: Duration,
+    /// `None` when no picture could be had: then nothing is said about standing still.
+    pub screen: Option<Screen>,
+    /// Bytes read and written on all drives since power-on.
+    pub io: u64,
+    /// Processor time that QEMU's threads have used or waited for; `None` where the host does not tell.
+    pub demand: Option<Duration>,
+    /// Restarts that the guest asked for.
+    pub restarts: u32,
+    pub state: State,
+    /// The firmware has nothing left to boot.
+    pub nothing_boots: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    #[default]
+    Running,
+    /// Stopped by QEMU: its `query-status`, and what its events said.
+    Paused(String),
+    /// The guest powered off.
+    Off,
+    /// The process is gone without a power-off.
+    Gone(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Fine,
+    Paused { why: String },
+    Crashed { how: String },
+    PoweredOff,
+    RestartLoop { restarts: u32 },
+    NoBootDevice,
+    StandsStill { since: Duration },
+}
+
+/// Keeps the samples of the last `still_limit`.
+#[derive(Debug)]
+pub struct Judge {
+    still_limit: Duration,
+    window: VecDeque<Sample>,
+}
+
+impl Judge {
+    pub fn new(still_limit: Duration) -> Self {
+        Self {
+            still_limit,
+            window: VecDeque::new(),
+        }
+    }
+
+    pub fn look(&mut self, sample: Sample) -> Verdict {
+        match &sample.state {
+            State::Paused(why) => return Verdict::Paused { why: why.clone() },
+            State::Gone(how) => return Verdict::Crashed { how: how.clone() },
+            State::Off => return Verdict::PoweredOff,
+            State::Running => {}
+        }
+        if sample.restarts > RESTART_LIMIT {
+            return Verdict::RestartLoop {
+                restarts: sample.restarts,
+            };
+        }
+        if sample.nothing_boots {
+            return Verdict::NoBootDevice;
+        }
+        self.forget_moving(&sample);
+        self.window.push_back(sample);
+        self.standing()
+    }
+
+    /// A changed screen or a restart empties the window; what is older than the limit leaves it but for one sample.
+    fn forget_moving(&mut self, sample: &Sample) {
+        let same = |old: &Sample| {
+            old.restarts == sample.restarts
+                && matches!((&old.screen, &sample.screen), (Some(a), Some(b)) if a.stands(b))
+        };
+        if let Some(moved) = self.window.iter().rposition(|old| !same(old)) {
+            self.window.drain(..=moved);
+        }
+        while self
+            .window
+            .get(1)
+            .is_some_and(|second| sample.at.saturating_sub(second.at) >= self.still_limit)
+        {
+            self.window.pop_front();
+        }
+    }
+
+    fn standing(&self) -> Verdict {
+        let (Some(first), Some(last)) = (self.window.front(), self.window.back()) else {
+            return Verdict::Fine;
+        };
+        let time = last.at.saturating_sub(first.at);
+        let seconds = time.as_secs_f64();
+        let busy = match (first.demand, last.demand) {
+            (Some(a), Some(b)) => b.saturating_sub(a).as_secs_f64() > IDLE_SHARE * seconds,
+            _ => false,
+        };
+        let moved = last.io.saturating_sub(first.io) as f64;
+        if time < self.still_limit || last.screen.is_none() || busy || moved > QUIET_BYTES * seconds
+        {
+            return Verdict::Fine;
+        }
+        Verdict::StandsStill { since: first.at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A screen of 20 by 10 cells; `text` cells differ from those of another number.
+    fn screen(text: u8, cursor: bool) -> Option<Screen> {
+        let mut ppm = b"P6\n320 160\n255\n".to_vec();
+        for y in 0..160 {
+            for x in 0..320 {
+                let lit = cursor && y / 16 == 9 && x / 9 == 5;
+                let shade = if y / 16 == 0 { text } else { 0 };
+                ppm.extend([if lit { 255 } else { shade }; 3]);
+            }
+        }
+        Screen::from_ppm(&ppm)
+    }
+
+    fn at(seconds: u64) -> Sample {
+        Sample {
+            at: Duration::from_secs(seconds),
+            screen: screen(1, seconds.is_multiple_of(4)),
+            demand: Some(Duration::from_millis(seconds * 40)),
+            ..Sample::default()
+        }
+    }
+
+    /// The first verdict that is not `Fine`, over two minutes of a sample every 2 s.
+    fn run(make: impl Fn(u64) -> Sample) -> Option<(u64, Verdict)> {
+        let mut judge = Judge::new(Duration::from_secs(30));
+        (0..120).step_by(2).find_map(|second| {
+            let verdict = judge.look(make(second));
+            (verdict != Verdict::Fine).then_some((second, verdict))
+        })
+    }
+
+    /// A name, a machine's life by the second, the verdict with its second.
+    type Case = (
+        &'static str,
+        Box<dyn Fn(u64) -> Sample>,
+        Option<(u64, Verdict)>,
+    );
+
+    #[test]
+    fn still_only_when_screen_drives_and_processor_all_stand() {
+        let still = |since: u64| Verdict::StandsStill {
+            since: Duration::from_secs(since),
+        };
+        let cases: Vec<Case> = vec![
+            ("a blinking cursor", Box::new(at), Some((30, still(0)))),
+            (
+                "a screen that came at 20 s",
+                Box::new(|t| Sample {
+                    screen: screen(u8::from(t >= 20), false),
+                    ..at(t)
+                }),
+                Some((50, still(20))),
+            ),
+            (
+                "a screen that changes every 10 s",
+                Box::new(|t| Sample {
+                    screen: screen((t / 10) as u8 + 1, false),
+                    ..at(t)
+                }),
+                None,
+            ),
+            (
+                "a processor at work behind the same screen",
+                Box::new(|t| Sample {
+                    demand: Some(Duration::from_millis(t * 900)),
+                    ..at(t)
+                }),
+                None,
+            ),
+            (
+                "a disk at work behind the same screen",
+                Box::new(|t| Sample {
+                    io: t << 20,
+                    ..at(t)
+                }),
+                None,
+            ),
+            (
+                "work until 40 s, then a log line now and then",
+                Box::new(|t| Sample {
+                    io: (t.min(40) << 20) + (t / 10) * 4096,
+                    demand: Some(Duration::from_millis(t.min(40) * 1000 + t * 30)),
+                    ..at(t)
+                }),
+                Some((70, still(40))),
+            ),
+            (
+                "no picture",
+                Box::new(|t| Sample {
+                    screen: None,
+                    ..at(t)
+                }),
+                None,
+            ),
+            (
+                "a restart at 20 s",
+                Box::new(|t| Sample {
+                    restarts: u32::from(t >= 20),
+                    ..at(t)
+                }),
+                Some((50, still(20))),
+            ),
+        ];
+        for (name, make, expected) in cases {
+            assert_eq!(run(make), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_over_is_named_at_once() {
+        let paused = State::Paused("io-error".into());
+        let gone = State::Gone("signal 6 (SIGABRT)".into());
+        let cases = [
+            (
+                Sample {
+                    state: paused,
+                    ..at(2)
+                },
+                Verdict::Paused {
+                    why: "io-error".into(),
+                },
+            ),
+            (
+                Sample {
+                    state: gone,
+                    ..at(2)
+                },
+                Verdict::Crashed {
+                    how: "signal 6 (SIGABRT)".into(),
+                },
+            ),
+            (
+                Sample {
+                    state: State::Off,
+                    ..at(2)
+                },
+                Verdict::PoweredOff,
+            ),
+            (
+                Sample {
+                    nothing_boots: true,
+                    ..at(2)
+                },
+                Verdict::NoBootDevice,
+            ),
+            (
+                Sample {
+                    restarts: 8,
+                    ..at(2)
+                },
+                Verdict::Fine,
+            ),
+            (
+                Sample {
+                    restarts: 9,
+                    ..at(2)
+                },
+                Verdict::RestartLoop { restarts: 9 },
+            ),
+        ];
+        for (sample, expected) in cases {
+            assert_eq!(Judge::new(Duration::from_secs(30)).look(sample), expected);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Builds on a real QEMU with the stand-in installer: slow, so each test is ignored unless asked for (`make end-to-end`).
+//!
+//! What stands here is what a user would notice: an image with the files in it, a stopped Setup that is named, two
+//! builds side by side, and interrupts that leave nothing behind.
+
+mod demo;
+mod interrupts;
+mod refusals;
+mod winimg;

@@ -1,0 +1,199 @@
+//! What every output has to hold, whoever reads it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use winimg::event::Cancel;
+use winimg::export::export;
+use winimg::recipe::Outputs;
+
+use crate::fixture::{Heard, MIB, disk, everything, files, guest, job, openssl, path, run, sh};
+
+fn same_content(source: &Path, file: &Path, format: &str) {
+    let said = sh(
+        "qemu-img",
+        &[
+            "compare",
+            "-f",
+            "qcow2",
+            "-F",
+            format,
+            path(source),
+            path(file),
+        ],
+    );
+    assert_eq!(said, "Images are identical.\n");
+}
+
+#[test]
+fn every_output_is_the_disk_and_every_digest_is_openssls() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 66);
+    let out = tempfile::tempdir().unwrap();
+    let artifacts = run(&source, out.path(), &everything());
+    let kinds: Vec<_> = artifacts.iter().map(|a| a.kind).collect();
+    assert_eq!(kinds, ["raw", "vhd", "ova", "qcow2", "ami"]);
+    assert_eq!(
+        files(out.path()),
+        [
+            "demo.ami/HOWTO.md",
+            "demo.ami/import-image.json",
+            "demo.ova",
+            "demo.qcow2",
+            "demo.raw",
+            "demo.vhd"
+        ]
+    );
+    for artifact in &artifacts {
+        let file = out.path().join(&artifact.file);
+        assert_eq!(artifact.sha256.hex(), openssl(&file), "{}", artifact.file);
+        assert_eq!(artifact.bytes, fs::metadata(&file).unwrap().len());
+        assert!(!artifact.checked.is_empty());
+    }
+    same_content(&source, &out.path().join("demo.raw"), "raw");
+    same_content(&source, &out.path().join("demo.vhd"), "vpc");
+    same_content(&source, &out.path().join("demo.qcow2"), "qcow2");
+    sh(
+        "tar",
+        &[
+            "-xf",
+            path(&out.path().join("demo.ova")),
+            "-C",
+            path(dir.path()),
+        ],
+    );
+    same_content(&source, &dir.path().join("demo-disk1.vmdk"), "vmdk");
+    sh("qemu-img", &["check", path(&out.path().join("demo.qcow2"))]);
+}
+
+#[test]
+fn flat_files_have_holes_where_the_disk_has_zeros() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 200);
+    let outputs = Outputs {
+        raw: true,
+        vhd: true,
+        ..Outputs::default()
+    };
+    run(&source, dir.path(), &outputs);
+    for name in ["demo.raw", "demo.vhd"] {
+        let file = fs::metadata(dir.path().join(name)).unwrap();
+        // About 4 MiB are not zero, 512 KiB more are allocated in the source.
+        assert!(file.blocks() * 512 < 6 * MIB, "{name}: {}", file.blocks());
+        assert!(file.len() >= 200 * MIB);
+    }
+}
+
+#[test]
+fn the_vhd_is_what_azure_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    // 67 MiB is no whole number of cylinders: a tool that rounds to the geometry shows here.
+    let source = disk(dir.path(), 67);
+    let outputs = Outputs {
+        vhd: true,
+        ..Outputs::default()
+    };
+    run(&source, dir.path(), &outputs);
+    let vhd = dir.path().join("demo.vhd");
+    assert_eq!(fs::metadata(&vhd).unwrap().len(), 67 * MIB + 512);
+    let info = sh(
+        "qemu-img",
+        &["info", "--output=json", "-f", "vpc", path(&vhd)],
+    );
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["virtual-size"], 67 * MIB);
+    let bytes = fs::read(&vhd).unwrap();
+    let footer = &bytes[bytes.len() - 512..];
+    assert_eq!(&footer[..8], b"conectix");
+    // 1 700 000 000 - 946 684 800, the seconds from 1970 to 2000
+    assert_eq!(footer[24..28], 753_315_200u32.to_be_bytes());
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_threads_or_on_how_the_source_is_laid_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 66);
+    let moved = dir.path().join("moved.qcow2");
+    sh(
+        "qemu-img",
+        &[
+            "convert",
+            "-O",
+            "qcow2",
+            "-o",
+            "cluster_size=4k,compat=0.10",
+            path(&source),
+            path(&moved),
+        ],
+    );
+    let guest = guest();
+    let outputs = everything();
+    let digests = |source: &Path, threads: usize| {
+        let out = tempfile::tempdir().unwrap();
+        let mut job = job(source, out.path(), &outputs, &guest);
+        job.threads = threads;
+        let made = export(&job, &Heard::default(), &Cancel::default()).unwrap();
+        made.iter()
+            .map(|a| format!("{} {}", a.kind, a.sha256))
+            .collect::<Vec<_>>()
+    };
+    let one = digests(&source, 1);
+    assert_eq!(one, digests(&source, 2));
+    assert_eq!(one, digests(&source, 7));
+    assert_eq!(one, digests(&moved, 3));
+}
+
+#[test]
+fn compressed_and_layered_sources_are_flattened_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    let packed = dir.path().join("packed.qcow2");
+    sh(
+        "qemu-img",
+        &["convert", "-O", "qcow2", "-c", path(&source), path(&packed)],
+    );
+    let overlay = dir.path().join("overlay.qcow2");
+    sh(
+        "qemu-img",
+        &[
+            "create",
+            "-q",
+            "-f",
+            "qcow2",
+            "-F",
+            "qcow2",
+            "-b",
+            path(&source),
+            path(&overlay),
+        ],
+    );
+    let outputs = Outputs {
+        raw: true,
+        qcow2: true,
+        ..Outputs::default()
+    };
+    let out = tempfile::tempdir().unwrap();
+    let plain = run(&source, out.path(), &outputs);
+    for source in [packed, overlay] {
+        let out = tempfile::tempdir().unwrap();
+        assert_eq!(run(&source, out.path(), &outputs)[0], plain[0]);
+        assert_eq!(files(out.path()), ["demo.qcow2", "demo.raw"]);
+    }
+}
+
+#[test]
+fn what_was_exported_can_be_exported_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    let first = run(&source, dir.path(), &everything());
+    let outputs = Outputs {
+        qcow2: false,
+        ..everything()
+    };
+    for name in ["demo.raw", "demo.vhd", "demo.ova", "demo.qcow2"] {
+        let out = tempfile::tempdir().unwrap();
+        let again = run(&dir.path().join(name), out.path(), &outputs);
+        assert_eq!(again[..3], first[..3], "from {name}");
+    }
+}

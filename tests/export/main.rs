@@ -1,0 +1,8 @@
+//! Exports of small disks, judged by other programs: qemu-img, openssl, tar, xmllint.
+
+mod ami;
+mod disks;
+mod faults;
+mod fixture;
+mod formats;
+mod ova;

@@ -1,0 +1,205 @@
+//! The OVA as other readers see it.
+
+use std::fs;
+use std::path::Path;
+
+use winimg::disk::RawDisk;
+use winimg::disk::vmdk::StreamVmdk;
+use winimg::event::Cancel;
+use winimg::export::export;
+use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
+
+use crate::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
+
+fn only_ova() -> Outputs {
+    Outputs {
+        ova: Some(OvaWish {
+            hardware_version: 19,
+        }),
+        ..Outputs::default()
+    }
+}
+
+fn unpacked(directory: &Path) -> String {
+    sh(
+        "tar",
+        &[
+            "-xf",
+            path(&directory.join("demo.ova")),
+            "-C",
+            path(directory),
+        ],
+    );
+    fs::read_to_string(directory.join("demo.ovf")).unwrap()
+}
+
+#[test]
+fn tar_lists_descriptor_manifest_and_disk_in_this_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    run(&source, dir.path(), &only_ova());
+    let ova = dir.path().join("demo.ova");
+    unpacked(dir.path());
+    let size = |name: &str| fs::metadata(dir.path().join(name)).unwrap().len();
+    let listing = sh("tar", &["--full-time", "-tvf", path(&ova)]);
+    let fields: Vec<Vec<&str>> = listing
+        .lines()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    let line = |name: &'static str| {
+        let size = size(name).to_string();
+        format!("-rw-r--r-- 0/0 {size} 2023-11-14 22:13:20 {name}")
+    };
+    let found: Vec<String> = fields.iter().map(|f| f.join(" ")).collect();
+    assert_eq!(
+        found,
+        [line("demo.ovf"), line("demo.mf"), line("demo-disk1.vmdk")]
+    );
+    // Two zero blocks end the tar, and no header but the three is in it.
+    let bytes = fs::read(&ova).unwrap();
+    assert!(bytes[bytes.len() - 1024..].iter().all(|b| *b == 0));
+    assert_eq!(
+        bytes.len() as u64,
+        3 * 512
+            + size("demo.ovf").next_multiple_of(512)
+            + size("demo.mf").next_multiple_of(512)
+            + size("demo-disk1.vmdk")
+            + 1024
+    );
+}
+
+#[test]
+fn the_manifest_holds_openssls_digests_in_ovftools_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    run(&source, dir.path(), &only_ova());
+    unpacked(dir.path());
+    let lines: String = ["demo.ovf", "demo-disk1.vmdk"]
+        .map(|n| format!("SHA256({n})= {}\n", openssl(&dir.path().join(n))))
+        .concat();
+    assert_eq!(
+        fs::read_to_string(dir.path().join("demo.mf")).unwrap(),
+        lines
+    );
+}
+
+#[test]
+fn the_descriptor_as_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    let guest = guest();
+    let outputs = only_ova();
+    let mut job = job(&source, dir.path(), &outputs, &guest);
+    let properties = [(
+        "KUBERNETES_SEMVER".to_string(),
+        "v1.36.1 \"<&>\"".to_string(),
+    )];
+    job.properties = &properties;
+    let heard = Heard::default();
+    export(&job, &heard, &Cancel::default()).unwrap();
+    assert_eq!(heard.warnings(), Vec::<String>::new());
+    let ovf = unpacked(dir.path());
+    sh("xmllint", &["--noout", path(&dir.path().join("demo.ovf"))]);
+    let size = fs::metadata(dir.path().join("demo-disk1.vmdk"))
+        .unwrap()
+        .len();
+    insta::assert_snapshot!(
+        ovf.trim_end()
+            .replace(&size.to_string(), "[size of the VMDK]")
+    );
+}
+
+#[test]
+fn a_bios_image_has_no_nvme_and_virtio_is_warned_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    let (guest, outputs) = (guest(), only_ova());
+    let mut job = job(&source, dir.path(), &outputs, &guest);
+    for (firmware, bus, subtype, warned) in [
+        (Firmware::Bios, DiskBus::Ahci, "vmware.sata.ahci", 0),
+        (Firmware::Bios, DiskBus::Nvme, "vmware.sata.ahci", 1),
+        (Firmware::Uefi, DiskBus::Virtio, "vmware.sata.ahci", 1),
+        (Firmware::Uefi, DiskBus::Nvme, "vmware.nvme.controller", 0),
+    ] {
+        (job.firmware, job.disk_bus) = (firmware, bus);
+        let heard = Heard::default();
+        export(&job, &heard, &Cancel::default()).unwrap();
+        let ovf = unpacked(dir.path());
+        assert!(ovf.contains(&format!("<rasd:ResourceSubType>{subtype}<")));
+        let efi = ovf.contains("vmw:key=\"firmware\" vmw:value=\"efi\"");
+        assert_eq!(efi, firmware == Firmware::Uefi);
+        assert_eq!(heard.warnings().len(), warned, "{firmware:?} {bus:?}");
+    }
+}
+
+#[test]
+fn our_vmdk_ends_with_its_end_marker_and_qemus_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 66);
+    run(&source, dir.path(), &only_ova());
+    unpacked(dir.path());
+    let ours = RawDisk::open(&dir.path().join("demo-disk1.vmdk")).unwrap();
+    assert!(StreamVmdk::open(ours).is_ok());
+
+    let theirs = dir.path().join("qemu.vmdk");
+    sh(
+        "qemu-img",
+        &[
+            "convert",
+            "-O",
+            "vmdk",
+            "-o",
+            "subformat=streamOptimized",
+            path(&source),
+            path(&theirs),
+        ],
+    );
+    let refused = StreamVmdk::open(RawDisk::open(&theirs).unwrap())
+        .err()
+        .unwrap();
+    let text = refused.to_string();
+    assert!(
+        text.contains("is not a stream-optimised VMDK that a stream reader accepts")
+            && (text.contains("after the end-of-stream marker")
+                || text.contains("without an end-of-stream marker")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_changed_or_cut_vmdk_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 66);
+    run(&source, dir.path(), &only_ova());
+    unpacked(dir.path());
+    let good = fs::read(dir.path().join("demo-disk1.vmdk")).unwrap();
+    let bad = dir.path().join("bad.vmdk");
+    let open = |bytes: &[u8]| {
+        fs::write(&bad, bytes).unwrap();
+        StreamVmdk::open(RawDisk::open(&bad).unwrap())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(open(&good[..good.len() - 512]).contains("without an end-of-stream marker"));
+    let mut tail = good.clone();
+    tail.extend_from_slice(&[0; 1024]);
+    assert!(open(&tail).contains("1024 bytes after the end-of-stream marker"));
+    let mut table = good.clone();
+    // The last four records are: directory marker, directory, footer marker, footer, end. The footer lies 2 from the end.
+    let footer = table.len() - 1024;
+    table[footer + 56] ^= 1;
+    assert!(open(&table).contains("a footer that is not the header"));
+    // Fields that a hostile file may set to anything: capacity, overhead, the first grain's place and size.
+    for (at, bytes) in [
+        (12, [0x80; 8]),
+        (64, [0xff; 8]),
+        (128 * 512, [0xff; 8]),
+        (128 * 512, [0x80; 8]),
+        (128 * 512 + 8, [0xff; 8]),
+    ] {
+        let mut hostile = good.clone();
+        hostile[at..at + 8].copy_from_slice(&bytes);
+        assert!(open(&hostile).contains("that a stream reader accepts"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The manifest as a reader gets it, against the JSON Schema in the repository.
+
+use std::fs;
+
+use winimg::digest::Digest;
+use winimg::export;
+use winimg::record::manifest::{
+    Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows, rfc3339, schema,
+};
+
+const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest-1.json");
+
+fn manifest() -> Manifest {
+    let iso = Digest::sha256_of(b"iso").to_string();
+    let input = |name: &str, url: &str, proof| Input {
+        name: name.into(),
+        version: None,
+        url: url.into(),
+        size: 3,
+        digest: iso.clone(),
+        proof,
+    };
+    let artifact = export::Artifact {
+        kind: "vhd",
+        file: "demo.vhd".into(),
+        bytes: 1_049_088,
+        sha256: Digest::sha256_of(b"vhd"),
+        disk: None,
+        checked: vec!["size".into(), "footer".into()],
+    };
+    Manifest {
+        schema: Schema::V1,
+        tool: Tool {
+            name: "winimg".into(),
+            version: "0.1.0".into(),
+            commit: None,
+        },
+        recipe: Recipe {
+            name: "demo".into(),
+            description: Some("two artifacts".into()),
+            path: "recipes/demo.toml".into(),
+            digest: Digest::sha256_of(b"recipe").to_string(),
+        },
+        started: rfc3339(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)),
+        finished: "2023-11-14T22:43:20Z".into(),
+        host: Host {
+            qemu: "QEMU 7.2.22".into(),
+            accelerator: "tcg".into(),
+            remarks: vec!["/dev/kvm is there, but its machines crash".into()],
+        },
+        inputs: vec![
+            input(
+                "media.iso",
+                "https://example.com/ws2022.iso",
+                Proof::Digest {
+                    expected: iso.clone(),
+                },
+            ),
+            input(
+                "kubelet",
+                "https://dl.k8s.io/kubelet.exe",
+                Proof::ChecksumFile {
+                    url: "https://dl.k8s.io/kubelet.exe.sha256".into(),
+                    entry: "kubelet.exe".into(),
+                },
+            ),
+            input(
+                "tool",
+                "file:///srv/tool.exe",
+                Proof::Unverified {
+                    reason: "built here a minute ago".into(),
+                },
+            ),
+        ],
+        windows: Windows {
+            release: "2022".into(),
+            edition: "ServerDatacenterCore".into(),
+            image: "Windows Server 2022 SERVERDATACENTERCORE".into(),
+            build: "20348.2113".into(),
+            language: "en-US".into(),
+            display_name: "Windows Server 2022 Datacenter Evaluation".into(),
+        },
+        steps: vec![
+            Step {
+                name: "kubelet".into(),
+                verb: "copy".into(),
+                place: "recipe.toml:12:1".into(),
+                exit_codes: vec![Some(0), Some(3010), None],
+                seconds: 1.5,
+                skipped: None,
+            },
+            Step {
+                name: "debug tools".into(),
+                verb: "extract".into(),
+                place: "recipe.toml:20:1".into(),
+                exit_codes: vec![],
+                seconds: 0.0,
+                skipped: Some("debug == \"true\"".into()),
+            },
+        ],
+        artifacts: vec![Artifact::from(&artifact)],
+        warnings: vec!["tool is not verified: built here a minute ago".into()],
+    }
+}
+
+#[test]
+fn the_manifest_as_text() {
+    insta::assert_snapshot!(manifest().to_json().unwrap());
+}
+
+/// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test export_record`.
+#[test]
+fn the_schema_in_the_repository_is_current() {
+    let now = schema();
+    if std::env::var_os("WINIMG_WRITE_SCHEMA").is_some() {
+        fs::write(SCHEMA_FILE, &now).unwrap();
+    }
+    assert_eq!(fs::read_to_string(SCHEMA_FILE).unwrap(), now);
+}
+
+#[test]
+fn the_schema_takes_the_manifest_and_refuses_a_wrong_one() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(SCHEMA_FILE).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let good = serde_json::to_value(manifest()).unwrap();
+    let complaints: Vec<String> = validator
+        .iter_errors(&good)
+        .map(|e| e.to_string())
+        .collect();
+    assert_eq!(complaints, Vec::<String>::new());
+    let spoiled: [(&str, serde_json::Value); 7] = [
+        ("/schema", "winimg/manifest/2".into()),
+        ("/artifacts/0/sha256", "ABC".into()),
+        ("/inputs/0/digest", "md5:00".into()),
+        ("/inputs/0/proof/kind", "hope".into()),
+        ("/inputs/0/size", (-1).into()),
+        ("/steps/0/exit_codes/0", "0".into()),
+        ("/windows/release", 2022.into()),
+    ];
+    for (pointer, value) in spoiled {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = value;
+        assert!(!validator.is_valid(&bad), "{pointer}");
+    }
+    for key in ["schema", "recipe", "artifacts", "steps", "windows"] {
+        let mut bad = good.clone();
+        bad.as_object_mut().unwrap().remove(key);
+        assert!(!validator.is_valid(&bad), "without {key}");
+    }
+}
+
+#[test]
+fn a_manifest_is_read_back_and_other_versions_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("manifest.json");
+    manifest().write(&path).unwrap();
+    assert_eq!(Manifest::read(&path).unwrap(), manifest());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+
+    let text = fs::read_to_string(&path).unwrap();
+    let with_more = text.replacen('{', "{ \"later\": 1,", 1);
+    assert_eq!(Manifest::parse(&with_more).unwrap(), manifest());
+    let other = text.replace("winimg/manifest/1", "winimg/manifest/9");
+    assert_eq!(
+        Manifest::parse(&other).unwrap_err().to_string(),
+        "this manifest is of another version\n  expected: winimg/manifest/1\n  found: winimg/manifest/9\n  \
+         cure: use the winimg that wrote it, or a later one"
+    );
+    let fact = |t: &str| Manifest::parse(t).unwrap_err().fact().to_string();
+    assert_eq!(fact("{}"), "this is not a winimg manifest");
+    assert_eq!(fact("<html>"), "this is not a winimg manifest");
+}

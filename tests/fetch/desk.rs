@@ -1,0 +1,149 @@
+//! A recipe, a store and a sink for one test, and what came of them as text.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use winimg::digest::Digest;
+use winimg::error::Error;
+use winimg::event::{Cancel, Event, Sink};
+use winimg::fetch::{FetchOptions, Request, fetch};
+use winimg::recipe::{Origin, ProofWish};
+use winimg::store::{Blob, Store};
+use winimg::text::{Located, Place, Source};
+
+#[derive(Default)]
+pub struct Events(pub Mutex<Vec<Event>>);
+
+impl Sink for Events {
+    fn emit(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+/// A folder with a store and a recipe in it.
+pub struct Desk {
+    pub folder: TempDir,
+    pub events: Arc<Events>,
+    pub cancel: Cancel,
+    pub options: FetchOptions,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        Self::with(tempfile::tempdir().unwrap())
+    }
+
+    pub fn with(folder: TempDir) -> Self {
+        Self {
+            folder,
+            events: Arc::default(),
+            cancel: Cancel::default(),
+            options: FetchOptions {
+                first_wait: Duration::from_millis(1),
+                ..FetchOptions::default()
+            },
+        }
+    }
+
+    pub fn store(&self) -> Store {
+        Store::open(&self.folder.path().join("store")).unwrap()
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// A place on a line of its own, so that messages show which value they mean.
+    fn located<T>(&self, line: usize, value: T) -> Located<T> {
+        let source = Arc::new(Source {
+            name: self.folder.path().join("recipe.toml").display().to_string(),
+            text: "\n".repeat(20),
+        });
+        Located::new(value, Place::new(&source, line - 1..line - 1))
+    }
+
+    /// The URL stands on line 3 of the recipe, its proof on line 4.
+    pub fn request(&self, name: &str, url: &str, proof: ProofWish) -> Request {
+        let url = self.located(3, url.to_string());
+        Request::named(name, &Origin { url, proof })
+    }
+
+    pub fn pin(&self, bytes: &[u8]) -> ProofWish {
+        ProofWish::Digest(self.located(4, Digest::sha256_of(bytes)))
+    }
+
+    pub fn pin_digest(&self, digest: &str) -> ProofWish {
+        ProofWish::Digest(self.located(4, digest.parse().unwrap()))
+    }
+
+    pub fn checksum(&self, url: &str) -> ProofWish {
+        ProofWish::ChecksumFile {
+            url: self.located(4, url.to_string()),
+            entry: None,
+        }
+    }
+
+    pub fn unverified(&self, reason: &str) -> ProofWish {
+        ProofWish::Unverified {
+            reason: self.located(4, reason.to_string()),
+        }
+    }
+
+    pub fn fetch_all(&self, requests: Vec<Request>) -> Result<Vec<Blob>, Vec<Error>> {
+        let sink = Arc::clone(&self.events) as Arc<dyn Sink>;
+        fetch(requests, &self.store(), sink, &self.cancel, &self.options)
+    }
+
+    pub fn fetch(&self, url: &str, proof: ProofWish) -> Result<Blob, Error> {
+        let mut result = self.fetch_all(vec![self.request("kubelet", url, proof)]);
+        match &mut result {
+            Ok(blobs) => Ok(blobs.remove(0)),
+            Err(errors) => Err(errors.remove(0)),
+        }
+    }
+
+    /// An error's whole text with the folder shown as DESK.
+    pub fn text(&self, error: &Error) -> String {
+        let folder = fs::canonicalize(self.folder.path()).unwrap();
+        error
+            .to_string()
+            .replace(&folder.display().to_string(), "DESK")
+            .replace(&self.folder.path().display().to_string(), "DESK")
+    }
+
+    pub fn warnings(&self) -> Vec<String> {
+        let events = self.events.0.lock().unwrap();
+        let texts = events.iter().filter_map(|e| match e {
+            Event::Warning { text } => Some(text.clone()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// The files below a folder of the store, relative to it.
+    pub fn stored(&self, folder: &str) -> Vec<String> {
+        let root = self.store().folder().join(folder);
+        let mut files = Vec::new();
+        walk(&root, &mut |path| {
+            files.push(path.strip_prefix(&root).unwrap().display().to_string());
+        });
+        files.sort();
+        files
+    }
+}
+
+pub fn walk(folder: &Path, visit: &mut dyn FnMut(&Path)) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, visit);
+        } else {
+            visit(&path);
+        }
+    }
+}

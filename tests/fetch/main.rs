@@ -1,0 +1,8 @@
+//! Fetching over real sockets from a server that misbehaves, and into a store that several share.
+
+mod desk;
+mod messages;
+mod processes;
+mod secure;
+mod server;
+mod transfers;

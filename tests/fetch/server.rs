@@ -1,0 +1,232 @@
+//! An HTTP server that misbehaves on cue and keeps a log of what it was asked.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// One request, with lower-case header names.
+pub struct Asked {
+    /// Counted from 0 over the server's life.
+    pub number: usize,
+    pub path: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// `GET /a bytes=5- if "tag"`
+    fn line(&self) -> String {
+        let mut line = format!("GET {}", self.path);
+        if let Some(range) = self.header("range") {
+            line += &format!(" {range}");
+        }
+        for name in ["if-range", "if-none-match"] {
+            if let Some(tag) = self.header(name) {
+                line += &format!(" {name} {tag}");
+            }
+        }
+        line
+    }
+}
+
+/// What the server sends, byte by byte.
+pub struct Answer {
+    head: String,
+    body: Vec<u8>,
+    /// Bytes of the body after which nothing more comes.
+    cut: Option<(usize, Cut)>,
+}
+
+#[derive(Clone, Copy)]
+pub enum Cut {
+    Close,
+    /// The connection stays open and silent.
+    Hang,
+}
+
+impl Answer {
+    pub fn new(status: &str, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Self {
+        let body = body.into();
+        let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        Self {
+            head: head + "connection: close\r\n\r\n",
+            body,
+            cut: None,
+        }
+    }
+
+    /// A file with a strong tag, as a good server gives it: whole, the rest, or not modified.
+    pub fn file(asked: &Asked, bytes: &[u8], tag: &str) -> Self {
+        let tagged = ("etag", tag);
+        if asked.header("if-none-match") == Some(tag) {
+            return Self::new("304 Not Modified", &[tagged], "");
+        }
+        let start = asked
+            .header("range")
+            .filter(|_| asked.header("if-range") == Some(tag))
+            .and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
+        match start {
+            None => Self::new("200 OK", &[tagged], bytes),
+            Some(start) if start < bytes.len() => {
+                let range = format!("bytes {start}-{}/{}", bytes.len() - 1, bytes.len());
+                let headers = [tagged, ("content-range", &range)];
+                Self::new("206 Partial Content", &headers, &bytes[start..])
+            }
+            Some(_) => Self::new("416 Range Not Satisfiable", &[], ""),
+        }
+    }
+
+    pub fn redirect(to: &str) -> Self {
+        Self::new("302 Found", &[("location", to)], "")
+    }
+
+    /// A `Content-Length` that the body does not have.
+    pub fn claims(mut self, length: u64) -> Self {
+        let own = format!("content-length: {}\r\n", self.body.len());
+        self.head = self
+            .head
+            .replace(&own, &format!("content-length: {length}\r\n"));
+        self
+    }
+
+    pub fn cut(mut self, after: usize, cut: Cut) -> Self {
+        self.cut = Some((after, cut));
+        self
+    }
+}
+
+pub struct Server {
+    scheme: &'static str,
+    address: SocketAddr,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    pub fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::listen("http", |stream| Some(Box::new(stream)), answer)
+    }
+
+    /// With TLS, and a certificate of its own for 127.0.0.1. The second value is that certificate as PEM.
+    pub fn start_tls(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (Self, String) {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::SeqCst);
+        let mut wish = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
+        // Two of one name would be taken for one authority.
+        let name = format!("winimg test {number}");
+        wish.distinguished_name
+            .push(rcgen::DnType::CommonName, name);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = wish.self_signed(&key).unwrap();
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(
+            rustls::crypto::aws_lc_rs::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key.into())
+        .unwrap();
+        let config = Arc::new(config);
+        let wrap = move |stream| -> Option<Box<dyn Stream>> {
+            let session = rustls::ServerConnection::new(Arc::clone(&config)).ok()?;
+            Some(Box::new(rustls::StreamOwned::new(session, stream)))
+        };
+        (Self::listen("https", wrap, answer), cert.pem())
+    }
+
+    fn listen(
+        scheme: &'static str,
+        wrap: impl Fn(TcpStream) -> Option<Box<dyn Stream>> + Send + Sync + 'static,
+        answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Self {
+            scheme,
+            address: listener.local_addr().unwrap(),
+            log: Arc::default(),
+        };
+        let log = Arc::clone(&server.log);
+        let (wrap, answer) = (Arc::new(wrap), Arc::new(answer));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let log = Arc::clone(&log);
+                let (wrap, answer) = (Arc::clone(&wrap), Arc::clone(&answer));
+                thread::spawn(move || {
+                    if let Some(stream) = wrap(stream) {
+                        serve(stream, &log, &*answer);
+                    }
+                });
+            }
+        });
+        server
+    }
+
+    /// Serves one file well.
+    pub fn of(bytes: &'static [u8]) -> Self {
+        Self::start(move |asked| Answer::file(asked, bytes, "\"v1\""))
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}://{}{path}", self.scheme, self.address)
+    }
+
+    pub fn host(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+}
+
+trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+fn serve(mut stream: Box<dyn Stream>, log: &Mutex<Vec<String>>, answer: &dyn Fn(&Asked) -> Answer) {
+    let Some(asked) = read(&mut stream, log) else {
+        return;
+    };
+    let answer = answer(&asked);
+    let (upto, cut) = answer.cut.unwrap_or((answer.body.len(), Cut::Close));
+    let _ = stream.write_all(answer.head.as_bytes());
+    let _ = stream.write_all(&answer.body[..upto]);
+    let _ = stream.flush();
+    if let Cut::Hang = cut {
+        // Until the client goes.
+        let _ = stream.read(&mut [0]);
+    }
+}
+
+fn read(stream: &mut impl Read, log: &Mutex<Vec<String>>) -> Option<Asked> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let path = line.split(' ').nth(1)?.to_string();
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_string()));
+    }
+    let mut log = log.lock().unwrap();
+    let asked = Asked {
+        number: log.len(),
+        path,
+        headers,
+    };
+    log.push(asked.line());
+    Some(asked)
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that `make demo` and `make test` need, by name, and nothing that is there already.
+set -euo pipefail
+
+# QEMU's packages have to come from one suite: a system emulator of the release removes the tools of a backport.
+qemu=(qemu-system-x86 qemu-utils)
+packages=(
+    # firmware, TPM
+    ovmf swtpm
+    # the stand-in installer
+    busybox-static cpio dosfstools genisoimage gnu-efi grub-efi-amd64-bin grub-pc-bin grub-common
+    libhivex-dev mtools ntfs-3g wimtools wixl zstd
+    # what the tests judge with
+    gdisk libhivex-bin libxml2-utils msitools p7zip-full python3-hivex qemu-guest-agent xorriso
+    # building
+    gcc make openssl pkg-config
+)
+
+missing=()
+for package in "${qemu[@]}" "${packages[@]}"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "to install ${missing[*]}: run as root, or install sudo" >&2; exit 3; }
+    sudo=(sudo)
+fi
+echo "installing ${missing[*]}"
+"${sudo[@]}" apt-get update -q
+version=$(apt-cache policy qemu-system-x86 | awk '/Candidate:/ { print $2 }')
+pinned=()
+for package in "${missing[@]}"; do
+    [[ " ${qemu[*]} " == *" $package "* ]] || pinned+=("$package")
+done
+pinned+=("${qemu[@]/%/=$version}")
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends --allow-downgrades "${pinned[@]}"

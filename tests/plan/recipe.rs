@@ -1,0 +1,218 @@
+//! Recipes made by hand for the plan's tests, until they are read from TOML: each step stands on a line of its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use winimg::digest::Digest;
+use winimg::recipe::*;
+use winimg::text::{Located, Place, Source};
+
+/// Steps are on lines 11, 12, … of `recipe.toml`; everything else is on line 1.
+pub struct Maker {
+    source: Arc<Source>,
+    recipe: Recipe,
+}
+
+impl Maker {
+    pub fn new() -> Self {
+        let source = Arc::new(Source {
+            name: "recipe.toml".into(),
+            text: "\n".repeat(200),
+        });
+        let at = |text: &str| Located::new(text.to_owned(), Place::new(&source, 0..0));
+        let origin = |url: &str| Origin {
+            url: at(url),
+            proof: ProofWish::Digest(Located::new(
+                Digest::sha256_of(url.as_bytes()),
+                Place::new(&source, 0..0),
+            )),
+        };
+        let recipe = Recipe {
+            name: at("test"),
+            description: None,
+            digest: Digest::sha256_of(b"recipe"),
+            media: Media {
+                iso: origin("ws2022.iso"),
+                virtio: None,
+                image: at("datacenter-core"),
+                product_key: None,
+                language: at("en-US"),
+                time_zone: at("UTC"),
+            },
+            machine: MachineWish {
+                firmware: Firmware::Uefi,
+                secure_boot: false,
+                disk_bus: DiskBus::Nvme,
+                disk_size: 64 << 30,
+                cpus: 2,
+                memory: 4 << 30,
+                network: false,
+            },
+            setup: SetupWish {
+                answer_file: None,
+                computer_name: "winimg".into(),
+                timeout: Duration::from_secs(3600),
+                still_limit: Duration::from_secs(600),
+                drivers: vec![],
+            },
+            components: vec![],
+            steps: vec![],
+            outputs: Outputs::default(),
+            vars: vec![],
+            effective: vec![],
+        };
+        Self { source, recipe }
+    }
+
+    /// Text at the line of the step that comes next.
+    pub fn at(&self, text: &str) -> Located<String> {
+        Located::new(text.to_owned(), self.next_place())
+    }
+
+    fn next_place(&self) -> Place {
+        let line = 10 + self.recipe.steps.len();
+        Place::new(&self.source, line..line)
+    }
+
+    pub fn component(mut self, name: &str, file: &str, unpack: Option<Archive>) -> Self {
+        let url = format!("https://example.com/{file}");
+        let place = Place::new(&self.source, 0..0);
+        self.recipe.components.push(Component {
+            name: Located::new(name.to_owned(), place.clone()),
+            version: Some("1.2.3".into()),
+            origin: Origin {
+                proof: ProofWish::Digest(Located::new(
+                    Digest::sha256_of(url.as_bytes()),
+                    place.clone(),
+                )),
+                url: Located::new(url, place),
+            },
+            file: file.to_owned(),
+            unpack,
+            license: None,
+        });
+        self
+    }
+
+    pub fn var(mut self, name: &str, value: &str, origin: &str) -> Self {
+        self.recipe.vars.push(Var {
+            name: name.into(),
+            value: value.into(),
+            origin: origin.into(),
+        });
+        self
+    }
+
+    pub fn value(mut self, path: &str, value: &str, origin: &str) -> Self {
+        self.recipe.effective.push(Effective {
+            path: path.into(),
+            value: value.into(),
+            origin: origin.into(),
+        });
+        self
+    }
+
+    pub fn language(mut self, language: &str, time_zone: &str) -> Self {
+        self.recipe.media.language.value = language.into();
+        self.recipe.media.time_zone.value = time_zone.into();
+        self
+    }
+
+    pub fn step(mut self, name: &str, verb: impl FnOnce(&Self) -> Verb) -> Self {
+        let verb = verb(&self);
+        let place = self.next_place();
+        self.recipe.steps.push(Step {
+            name: name.into(),
+            place,
+            skipped: None,
+            timeout: None,
+            verb,
+        });
+        self
+    }
+
+    /// Changes the step that was added last.
+    pub fn but(mut self, change: impl FnOnce(&mut Step)) -> Self {
+        change(self.recipe.steps.last_mut().expect("a step"));
+        self
+    }
+
+    pub fn made(self) -> Recipe {
+        self.recipe
+    }
+
+    // Verbs, short.
+
+    pub fn copy(&self, component: &str, to: &str) -> Verb {
+        Verb::Copy {
+            from: Content::Component(self.at(component)),
+            to: self.at(to),
+        }
+    }
+
+    pub fn copy_local(&self, from: PathBuf, to: &str) -> Verb {
+        let from = self.at("").map(|_| from);
+        Verb::Copy {
+            from: Content::Local(from),
+            to: self.at(to),
+        }
+    }
+
+    pub fn registry(&self, key: &str, value: Option<&str>, data: RegistryData) -> Verb {
+        Verb::Registry {
+            key: self.at(key),
+            value: value.map(str::to_owned),
+            data,
+        }
+    }
+
+    pub fn environment(&self, name: &str, value: Option<&str>) -> Verb {
+        Verb::Environment {
+            name: self.at(name),
+            value: value.map(str::to_owned),
+        }
+    }
+
+    pub fn service(&self, name: &str) -> Service {
+        Service {
+            name: self.at(name),
+            display_name: None,
+            description: None,
+            program: None,
+            arguments: vec![],
+            start: None,
+            depends: vec![],
+            account: None,
+            restart_delays: vec![],
+            state: None,
+        }
+    }
+
+    pub fn msi(&self, component: &str, properties: &[(&str, &str)]) -> Verb {
+        let properties: BTreeMap<String, String> = properties
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+            .collect();
+        Verb::Msi {
+            from: Content::Component(self.at(component)),
+            properties,
+            exit_codes: ExitCodes::default(),
+        }
+    }
+
+    pub fn cmd(&self, script: &str) -> Verb {
+        Verb::Cmd {
+            script: script.into(),
+            exit_codes: ExitCodes::default(),
+        }
+    }
+
+    pub fn generalize(&self) -> Verb {
+        Verb::Generalize {
+            answer_file: None,
+            mode_vm: false,
+        }
+    }
+}

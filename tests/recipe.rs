@@ -1,0 +1,701 @@
+//! Recipes as a user meets them: what is read, who wins, and what is complained about.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use winimg::recipe::{Options, Recipe, read};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes")
+}
+
+/// The complaints with the fixture folder taken out of file names.
+fn complaints(path: &Path, options: &Options) -> (Option<Recipe>, String) {
+    let (recipe, diagnostics) = read(path, options);
+    let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
+    let text = diagnostics.render(false).replace(&format!("{folder}/"), "");
+    (recipe, text)
+}
+
+/// A folder with these files; the first is the recipe.
+fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+    let first = dir.path().join(files[0].0);
+    (dir, first)
+}
+
+/// A recipe that is right, with more lines after it.
+fn small(more: &str) -> String {
+    format!(
+        r#"schema = 1
+name = "small"
+[media]
+image = "datacenter-core"
+[media.iso]
+url = "https://example.com/x.iso"
+unverified = "test"
+[outputs]
+raw = {{}}
+{more}"#
+    )
+}
+
+fn small_complaints(more: &str, options: &Options) -> String {
+    let (_dir, path) = folder(&[("recipe.toml", &small(more))]);
+    complaints(&path, options).1
+}
+
+fn good(files: &[(&str, &str)], options: &Options) -> Recipe {
+    let (_dir, path) = folder(files);
+    let (recipe, text) = complaints(&path, options);
+    assert_eq!(text, "");
+    recipe.expect("a recipe")
+}
+
+fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    list.iter()
+        .map(|(a, b)| (a.to_string(), b.to_string()))
+        .collect()
+}
+
+/// The golden files are written anew with `WINIMG_BLESS=1`.
+fn golden(name: &str, text: &str) {
+    let path = fixtures().join(name);
+    if std::env::var_os("WINIMG_BLESS").is_some() {
+        fs::write(&path, text).expect("the golden file");
+    }
+    let want = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, want, "{name}; look at it, then WINIMG_BLESS=1");
+}
+
+#[test]
+fn a_recipe_with_every_key_is_read_without_a_complaint() {
+    let (recipe, text) = complaints(&fixtures().join("complete.toml"), &Options::default());
+    assert_eq!(text, "");
+    let recipe = recipe.expect("a recipe");
+    let folder = format!("{}/", fixtures().display());
+    golden(
+        "complete.debug.txt",
+        &format!("{recipe:#?}\n").replace(&folder, ""),
+    );
+}
+
+#[test]
+fn twelve_mistakes_give_twelve_diagnostics_in_one_run() {
+    let path = fixtures().join("twelve-mistakes.toml");
+    let (recipe, diagnostics) = read(&path, &Options::default());
+    assert!(recipe.is_none());
+    let (_, text) = complaints(&path, &Options::default());
+    golden("twelve-mistakes.txt", &text);
+    assert_eq!(diagnostics.count(), (12, 0));
+    // Each of the twelve lines that a comment numbers is pointed at once.
+    let source = fs::read_to_string(&path).expect("the recipe");
+    let json = diagnostics.to_json();
+    let pointed = json["diagnostics"].as_array().expect("a list");
+    let pointed: Vec<u64> = pointed
+        .iter()
+        .filter_map(|d| d["place"]["line"].as_u64())
+        .collect();
+    let numbered = (1..=12).map(|n| {
+        let line = source.lines().position(|l| l.contains(&format!("# {n}: ")));
+        line.expect("a numbered line") as u64 + 1
+    });
+    assert_eq!(pointed, numbered.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_recipe_overrides_only_what_differs_and_names_another_proof() {
+    let pack = r#"schema = 1
+name = "the pack"
+[components.kubelet]
+version = "1.36.1"
+url = "https://dl.k8s.io/{{version}}/kubelet.exe"
+checksum_url = "https://dl.k8s.io/{{version}}/kubelet.exe.sha256"
+checksum_entry = "kubelet.exe"
+license = "Apache-2.0"
+[[steps]]
+name = "from the pack"
+cmd = "ver"
+"#;
+    let own = small(
+        r#"
+[components.kubelet]
+url = "https://mirror.example.com/{{version}}/{{name}}.exe"
+sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+[[steps]]
+name = "own"
+cmd = "ver"
+"#,
+    );
+    let own = own.replacen(
+        "schema = 1",
+        "schema = 1\ninclude = [\"packs/kubelet.toml\"]",
+        1,
+    );
+    let recipe = good(
+        &[("recipe.toml", &own), ("packs/kubelet.toml", pack)],
+        &Options::default(),
+    );
+    assert_eq!(recipe.name.value, "small");
+    let effective: Vec<String> = recipe
+        .effective
+        .iter()
+        .filter(|e| e.path.starts_with("components") || e.path.starts_with("steps"))
+        .map(|e| {
+            let origin = e
+                .origin
+                .rsplit_once('/')
+                .map_or(e.origin.as_str(), |(_, o)| o);
+            format!("{} = {} <- {origin}", e.path, e.value)
+        })
+        .collect();
+    assert_eq!(
+        effective,
+        [
+            r#"components.kubelet.version = "1.36.1" <- kubelet.toml:4:11"#,
+            r#"components.kubelet.url = "https://mirror.example.com/1.36.1/kubelet.exe" <- recipe.toml:13:7"#,
+            r#"components.kubelet.license = "Apache-2.0" <- kubelet.toml:8:11"#,
+            r#"components.kubelet.sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" <- recipe.toml:14:10"#,
+            r#"steps."from the pack".name = "from the pack" <- kubelet.toml:10:8"#,
+            r#"steps."from the pack".cmd = "ver" <- kubelet.toml:11:7"#,
+            r#"steps.own.name = "own" <- recipe.toml:16:8"#,
+            r#"steps.own.cmd = "ver" <- recipe.toml:17:7"#,
+        ]
+    );
+    let defaults: Vec<String> = recipe
+        .effective
+        .iter()
+        .filter(|e| e.origin == "default")
+        .map(|e| format!("{} = {}", e.path, e.value))
+        .collect();
+    assert_eq!(
+        defaults,
+        [
+            r#"media.language = "en-US""#,
+            r#"media.time_zone = "UTC""#,
+            r#"machine.firmware = "uefi""#,
+            "machine.secure_boot = false",
+            r#"machine.disk_bus = "nvme""#,
+            r#"machine.disk_size = "64 GiB""#,
+            "machine.cpus = 4",
+            r#"machine.memory = "4 GiB""#,
+            "machine.network = false",
+            r#"setup.computer_name = "winimg-build""#,
+            r#"setup.timeout = "60m""#,
+            r#"setup.still_limit = "45s""#,
+        ]
+    );
+}
+
+#[test]
+fn a_new_version_with_the_old_digest_is_warned_about_and_a_mirror_is_not() {
+    let component = r#"
+[components.x]
+version = "1.0"
+url = "https://example.com/x.exe"
+sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+"#;
+    let set = |set: &str| Options {
+        set: vec![set.into()],
+        ..Options::default()
+    };
+    let mirror = set("components.x.url=https://mirror.example.com/x.exe");
+    assert_eq!(small_complaints(component, &mirror), "");
+    assert_eq!(
+        small_complaints(component, &set("components.x.version=2.0")),
+        "\
+warning: `components.x` has another version, but its sha256 is still that of 1.0
+ --> --set:1:22
+  |
+1 | components.x.version=2.0
+  |                      ^^^
+  |
+  = help: give the sha256 of this version too, or a `checksum_url`
+
+1 warning in --set
+"
+    );
+}
+
+#[test]
+fn the_last_word_about_a_variable_wins() {
+    let recipe = small(
+        r#"
+[vars]
+a = "recipe"
+b = "recipe"
+c = "recipe"
+d = "recipe"
+e = "{{a}} and {{d}}"
+"#,
+    );
+    let dir = [
+        ("recipe.toml", recipe.as_str()),
+        ("one.json", r#"{ "c": "one.json", "d": "one.json" }"#),
+        ("two.toml", "d = \"two.toml\"\n"),
+    ];
+    let (folder, path) = folder(&dir);
+    let options = Options {
+        env: pairs(&[
+            ("WINIMG_VAR_b", "env"),
+            ("WINIMG_VAR_c", "env"),
+            ("WINIMG_VAR_d", "env"),
+            ("WINIMG_VAR_nobody_declared_me", "env"),
+            ("PATH", "/bin"),
+        ]),
+        var_files: vec![
+            folder.path().join("one.json"),
+            folder.path().join("two.toml"),
+        ],
+        vars: pairs(&[("d", "first"), ("d", "{{a}}")]),
+        ..Options::default()
+    };
+    let (recipe, text) = complaints(&path, &options);
+    assert_eq!(text, "");
+    let shown: Vec<String> = recipe
+        .expect("a recipe")
+        .vars
+        .iter()
+        .map(|v| {
+            let origin = v
+                .origin
+                .rsplit_once('/')
+                .map_or(v.origin.as_str(), |(_, o)| o);
+            format!("{} = {} <- {origin}", v.name, v.value)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "a = recipe <- recipe.toml:12:5",
+            "b = env <- environment WINIMG_VAR_b",
+            "c = one.json <- one.json:1:3",
+            // What comes from outside is taken as it is.
+            "d = {{a}} <- --var",
+            "e = recipe and {{a}} <- recipe.toml:16:5",
+        ]
+    );
+}
+
+#[test]
+fn variables_that_nobody_declared_circles_and_secrets() {
+    let recipe = small(
+        r#"
+[vars]
+kubernetes_version = 1.36
+one = "{{two}}"
+two = "{{one}}"
+admin_password = "hunter2"
+name = "x"
+[[steps]]
+name = "x"
+cmd = "echo {{onne}} {{#if one}}{{/if}}"
+[[steps]]
+name = "y"
+cmd = "echo {{onne}}"
+"#,
+    );
+    let files = [
+        ("recipe.toml", recipe.as_str()),
+        (
+            "vars.json",
+            "{\n  \"kubernetes_semver\": \"v1\",\n  \"windows_admin_password\": \"hunter2\",\n  \"one\": [1]\n}\n",
+        ),
+    ];
+    let (dir, path) = folder(&files);
+    let options = Options {
+        var_files: vec![dir.path().join("vars.json"), dir.path().join("none.json")],
+        vars: pairs(&[("kubernetes_versoin", "1"), ("token", "hunter2")]),
+        ..Options::default()
+    };
+    let text = complaints(&path, &options).1;
+    assert!(!text.contains("hunter2"), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_value_is_set_from_the_command_line_and_a_wrong_path_is_pointed_at() {
+    let more = r#"
+[vars]
+v = "1"
+[components.x]
+version = "0"
+url = "https://example.com/{{version}}/x.exe"
+unverified = "test"
+[[steps]]
+name = "long step"
+cmd = "ver"
+"#;
+    let own = small(more);
+    let set = |sets: &[&str]| Options {
+        set: sets.iter().map(|s| s.to_string()).collect(),
+        ..Options::default()
+    };
+    let recipe = good(
+        &[("recipe.toml", &own)],
+        &set(&[
+            "machine.cpus=8",
+            "machine.memory=8 GiB",
+            // TOML reads a number here; a version is a string.
+            "components.x.version=1.36",
+            "components.x.checksum_url=https://example.com/sums",
+            "steps.\"long step\".timeout=2h",
+            "outputs.ova={hardware_version=20}",
+        ]),
+    );
+    assert_eq!((recipe.machine.cpus, recipe.machine.memory), (8, 8 << 30));
+    let x = &recipe.components[0];
+    assert_eq!(x.version.as_deref(), Some("1.36"));
+    assert_eq!(x.origin.url.value, "https://example.com/1.36/x.exe");
+    assert!(matches!(
+        x.origin.proof,
+        winimg::recipe::ProofWish::ChecksumFile { .. }
+    ));
+    let hours = recipe.steps[0].timeout.map(|t| t.as_secs() / 3600);
+    assert_eq!(hours, Some(2));
+    assert_eq!(recipe.outputs.ova.map(|o| o.hardware_version), Some(20));
+
+    let wrong = set(&[
+        "machin.cpus=8",
+        "machine.cpu=8",
+        "components.y.url=x",
+        "steps.\"lang step\".timeout=2h",
+        "steps=[]",
+        "vars.v=2",
+        "machine.cpus=many",
+        "nothing",
+    ]);
+    insta::assert_snapshot!(small_complaints(more, &wrong));
+}
+
+#[test]
+fn files_that_cannot_be_included() {
+    let own = small("").replacen(
+        "schema = 1",
+        "schema = 1\ninclude = [\"packs/a.toml\", \"packs/kubelte.toml\", \"broken.toml\", \"{{x}}.toml\"]",
+        1,
+    );
+    let (dir, path) = folder(&[
+        ("recipe.toml", &own),
+        ("packs/a.toml", "schema = 1\ninclude = [\"b.toml\"]\n"),
+        (
+            "packs/b.toml",
+            "schema = 2\ninclude = [\"../packs/a.toml\"]\n",
+        ),
+        ("packs/kubelet.toml", "schema = 1\n"),
+        (
+            "broken.toml",
+            "schema = 1\n[components.x]\nurl = \"C:\\k\"\nfile = name\nverzion = \"1\"\n",
+        ),
+    ]);
+    let folder = format!("{}/", dir.path().display());
+    insta::assert_snapshot!(
+        complaints(&path, &Options::default())
+            .1
+            .replace(&folder, "")
+    );
+}
+
+#[test]
+fn an_include_is_looked_for_in_the_given_folders_and_read_once() {
+    let own = small("").replacen(
+        "schema = 1",
+        "schema = 1\ninclude = [\"a.toml\", \"b.toml\"]",
+        1,
+    );
+    let (dir, path) = folder(&[
+        ("recipe.toml", &own),
+        ("b.toml", "schema = 1\ninclude = [\"a.toml\"]\n"),
+        (
+            "packs/a.toml",
+            "schema = 1\n[[steps]]\nname = \"once\"\ncmd = \"ver\"\n",
+        ),
+    ]);
+    let options = Options {
+        search: vec![dir.path().join("packs")],
+        ..Options::default()
+    };
+    let (recipe, text) = complaints(&path, &options);
+    assert_eq!(text, "");
+    assert_eq!(recipe.expect("a recipe").steps.len(), 1);
+}
+
+/// An unknown key in every table there is: each is refused, and a near one is named.
+#[test]
+fn unknown_keys_are_refused_everywhere() {
+    let own = small(
+        r#"
+qcow = {}
+ova = { hardware = 19 }
+ami = { bootmode = "uefi" }
+[machine]
+cpu = 4
+[setup]
+driver = []
+[components.x]
+url = "https://example.com/x.zip"
+unverified = "test"
+unpack = "zip"
+sha1 = "x"
+[[steps]]
+name = "copy"
+tiemout = "1m"
+copy = { component = "x", too = 'C:\x', to = 'C:\x' }
+[[steps]]
+name = "extract"
+extract = { component = "x", to = 'C:\x', stripe = 1 }
+[[steps]]
+name = "file"
+file = { path = 'C:\x', content = "", encode = "utf-8" }
+[[steps]]
+name = "directory"
+directory = { path = 'C:\x', mode = 7 }
+[[steps]]
+name = "remove"
+remove = { path = 'C:\x', recurse = true }
+[[steps]]
+name = "cmd"
+cmd = { script = "ver", file = "x" }
+[[steps]]
+name = "powershell"
+powershell = { inline = ["x"], exit_codes = { good = [1] } }
+[[steps]]
+name = "service"
+service = { name = "x", startup = "auto" }
+[[steps]]
+name = "registry"
+registry = { key = 'HKLM\X', value = "x", type = "sz", data = "" }
+[[steps]]
+name = "environment"
+environment = { name = "x", value = "y", scope = "machine" }
+[[steps]]
+name = "path"
+path = { add = ['C:\x'], remove = [] }
+[[steps]]
+name = "msi"
+msi = { component = "x", property = {} }
+[[steps]]
+name = "reboot"
+reboot = { timeout = "1m" }
+[[steps]]
+name = "assert"
+assert = { exist = 'C:\x' }
+[[steps]]
+name = "assert registry"
+assert = { registry = { key = 'HKLM\X', name = "x", kind = "sz", type = "sz", data = "" } }
+[[steps]]
+name = "generalize"
+generalize = { vm = true }
+"#,
+    )
+    .replacen("[media]", "disk_size = 1\n[media]\nlang = \"x\"", 1)
+    .replacen("[media.iso]", "[media.iso]\nchecksum = \"x\"", 1);
+    let (_dir, path) = folder(&[("recipe.toml", &own)]);
+    let (_, diagnostics) = read(&path, &Options::default());
+    let lines: Vec<String> = diagnostics
+        .0
+        .iter()
+        .map(|d| format!("{}; {}", d.message, d.help.join("; ")))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn the_digest_is_that_of_the_meaning_not_of_the_writing() {
+    let digest = |text: &str, options: &Options| good(&[("recipe.toml", text)], options).digest;
+    let plain = Options::default();
+    let one = small("[machine]\ncpus = 2\nmemory = \"8 GiB\"\n");
+    let two = small("# a remark\n[vars]\nn = 2\n[machine]\nmemory = '8 GiB'\ncpus = 2\n");
+    assert_eq!(digest(&one, &plain), digest(&two, &plain));
+    let set = Options {
+        set: vec!["machine.cpus=3".into()],
+        ..Options::default()
+    };
+    assert_ne!(digest(&one, &plain), digest(&one, &set));
+}
+
+#[test]
+fn when_decides_with_one_comparison() {
+    for (when, runs) in [
+        ("{{yes}}", Some(true)),
+        ("{{no}}", Some(false)),
+        ("{{empty}}", Some(false)),
+        ("0", Some(false)),
+        ("No", Some(false)),
+        ("{{os}} == 2022", Some(true)),
+        ("{{os}} == '2022'", Some(true)),
+        ("{{os}} != 2022", Some(false)),
+        ("{{tricky}} == a == b", None),
+        ("{{tricky}}", Some(true)),
+        ("{{os}} = 2022", None),
+        ("!{{yes}}", None),
+        ("{{yes}} && {{no}}", None),
+        ("{{os}} >= 2022", None),
+    ] {
+        let own = small(&format!(
+            "[vars]\nyes = true\nno = false\nempty = \"\"\nos = 2022\ntricky = \"a == c\"\n\
+             [[steps]]\nname = \"x\"\nwhen = \"{when}\"\ncmd = \"ver\"\n"
+        ));
+        let (_dir, path) = folder(&[("recipe.toml", &own)]);
+        let (recipe, _) = read(&path, &Options::default());
+        let ran = recipe.map(|r| r.steps[0].skipped.is_none());
+        assert_eq!(ran, runs, "{when}");
+    }
+}
+
+#[test]
+fn complaints_about_values_are_whole_sentences_with_a_cure() {
+    let more = r#"
+ami = { boot_mode = "legacy-bios" }
+vhd = true
+[machine]
+disk_bus = "virtio"
+disk_size = "16 GiB"
+memory = "512"
+secure_boot = "yes"
+cpus = 0
+[setup]
+answer_file = "none.xml"
+timeout = "soon"
+drivers = ["viostor"]
+[components.kubelet]
+url = "ftp://example.com/kubelet.exe"
+sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+sha512 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+[components.nameless]
+url = "https://user:hunter2@example.com/"
+unverified = ""
+[components.signed]
+url = "https://example.com/x.exe"
+signature = { kind = "authenticode" }
+[[steps]]
+name = "seal"
+generalize = {}
+[[steps]]
+name = "seal"
+cmd = "ver"
+[[steps]]
+cmd = "ver"
+[[steps]]
+name = "nothing"
+[[steps]]
+name = "firewall"
+firewall = { port = 1 }
+[[steps]]
+name = "codes"
+cmd = { script = "ver", exit_codes = { ok = [0, 99999999999], reboot = [0] } }
+[[steps]]
+name = "three"
+assert = { exists = 'C:\x', missing = 'C:\y' }
+[[steps]]
+name = "types"
+registry = { key = 'HKLM:\X', type = "REG_DWORD", data = 1 }
+[[steps]]
+name = "paths"
+path = { add = ["C:/k", 'k', '%SystemRoot%\x', 'C:\a;C:\b'] }
+[[steps]]
+name = "env"
+environment = { name = "Path", value = "x" }
+[[steps]]
+name = "windows"
+remove = { path = 'C:\Windows\', recursive = true }
+[[steps]]
+name = "msi"
+msi = { component = "signed", properties = { InstallDir = 'C:\x' } }
+[[steps]]
+name = "unpack"
+extract = { component = "kubelet", to = 'C:\x' }
+"#;
+    let text = small_complaints(more, &Options::default());
+    assert!(!text.contains("hunter2"), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn an_empty_file_says_all_that_a_recipe_needs() {
+    let (_dir, path) = folder(&[("recipe.toml", "")]);
+    insta::assert_snapshot!(complaints(&path, &Options::default()).1);
+}
+
+#[test]
+fn a_recipe_that_is_not_there() {
+    let (recipe, diagnostics) = read(Path::new("/nonexistent/recipe.toml"), &Options::default());
+    assert!(recipe.is_none());
+    let text = diagnostics.render(false);
+    assert!(
+        text.starts_with("error: cannot read /nonexistent/recipe.toml: "),
+        "{text}"
+    );
+    assert!(text.ends_with("\n1 error\n"), "{text}");
+}
+
+#[test]
+fn var_files_that_are_not_flat_objects_do_not_show_what_they_hold() {
+    for text in [
+        "\"hunter2\"",
+        "{ \"a\": hunter2 }",
+        "{ \"token\": \"hunter2\", ",
+        "[\"hunter2\"]",
+        "token = \"hunter2",
+    ] {
+        let own = small("");
+        let (dir, path) = folder(&[("recipe.toml", own.as_str()), ("vars.json", text)]);
+        let options = Options {
+            var_files: vec![dir.path().join("vars.json")],
+            ..Options::default()
+        };
+        let (recipe, text) = complaints(&path, &options);
+        assert!(recipe.is_none());
+        assert!(
+            text.starts_with("error: cannot read the var file vars.json: "),
+            "{text}"
+        );
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn line_ends_of_windows_and_a_byte_order_mark_are_read() {
+    let own = format!(
+        "\u{feff}{}",
+        small("[machine]\ncpu = 2\n").replace('\n', "\r\n")
+    );
+    let (_dir, path) = folder(&[("recipe.toml", &own)]);
+    let text = complaints(&path, &Options::default()).1;
+    assert_eq!(
+        text,
+        "\
+error: unknown key `cpu` in [machine]
+  --> recipe.toml:11:1
+   |
+11 | cpu = 2
+   | ^^^
+   |
+   = help: did you mean `cpus`?
+
+1 error in recipe.toml
+"
+    );
+}
+
+#[test]
+fn a_secret_on_a_broken_line_is_not_shown() {
+    let own = small("[vars]\nadmin_password = \"hunter2\nx = \n");
+    let (dir, path) = folder(&[
+        ("recipe.toml", own.as_str()),
+        ("vars.toml", "token = hunter2\n"),
+    ]);
+    let options = Options {
+        var_files: vec![dir.path().join("vars.toml")],
+        ..Options::default()
+    };
+    let (_, text) = complaints(&path, &options);
+    assert!(text.contains("11 | admin_password = \"*******\n"), "{text}");
+    assert!(text.contains("1 | token = "), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
