@@ -248,7 +248,7 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("--cd-first", action="store_true", help="the firmware tries the CD before the disk")
     parser.add_argument("--deadline", type=float, default=240)
-    parser.add_argument("--still", type=float, default=25, help="seconds after which a screen counts as one that stays")
+    parser.add_argument("--still", type=float, default=40, help="seconds after which a screen counts as one that stays")
     parser.add_argument("--serial")
     parser.add_argument("--then", action="append", default=[])
     args = parser.parse_args()

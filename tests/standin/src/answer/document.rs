@@ -215,7 +215,10 @@ fn read_settings(node: roxmltree::Node<'_, '_>) -> Result<Settings, String> {
             let found = child.attribute(attribute);
             if !found.is_some_and(|found| found.eq_ignore_ascii_case(wanted)) {
                 let found = found.unwrap_or("missing");
-                return Err(at(child, &format!("{name}: {attribute} is {found}, not {wanted}")));
+                return Err(at(
+                    child,
+                    &format!("{name}: {attribute} is {found}, not {wanted}"),
+                ));
             }
         }
         if components.iter().any(|other| other.name == name) {

@@ -1,7 +1,7 @@
 //! Lays out the files of one image of install.wim: standin-image DIRECTORY --product P --edition E --kind K --build N
 //! --revision N --release R.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use winimg_standin::windows::{ImageFacts, create_image};
@@ -39,30 +39,5 @@ fn lay_out(arguments: Vec<String>) -> Result<(), String> {
     };
     let root = PathBuf::from(root);
     std::fs::create_dir_all(&root).map_err(|e| e.to_string())?;
-    create_image(&root, &facts)?;
-    for hive in ["SYSTEM", "SOFTWARE", "SAM", "SECURITY", "DEFAULT"] {
-        let path = root.join("Windows/System32/config").join(hive);
-        set_time(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Puts SOURCE_DATE_EPOCH in place of the time a hive was made, so that equal input gives an equal image. All keys of a
-/// new hive carry the time of its header (offset 12, FILETIME); the header ends with the XOR of its words.
-fn set_time(hive: &Path) -> std::io::Result<()> {
-    let Some(epoch) = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse::<u64>().ok()) else {
-        return Ok(());
-    };
-    let mut bytes = std::fs::read(hive)?;
-    let old = bytes[12..20].to_vec();
-    let new = ((epoch + 11_644_473_600) * 10_000_000).to_le_bytes();
-    for at in (0..bytes.len() - 7).step_by(4) {
-        if bytes[at..at + 8] == old[..] {
-            bytes[at..at + 8].copy_from_slice(&new);
-        }
-    }
-    let words = bytes[..508].chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
-    let sum = words.fold(0, |sum, word| sum ^ word);
-    bytes[508..512].copy_from_slice(&sum.to_le_bytes());
-    std::fs::write(hive, bytes)
+    create_image(&root, &facts)
 }

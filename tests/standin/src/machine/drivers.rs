@@ -69,11 +69,18 @@ pub fn load_inbox() -> std::io::Result<()> {
 }
 
 fn pci_devices() -> impl Iterator<Item = PathBuf> {
-    std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten().map(|device| device.path())
+    std::fs::read_dir("/sys/bus/pci/devices")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|device| device.path())
 }
 
 fn id(device: &Path, name: &str) -> String {
-    std::fs::read_to_string(device.join(name)).unwrap_or_default().trim().to_owned()
+    std::fs::read_to_string(device.join(name))
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// All INF files below `directory`, deepest last.
@@ -206,9 +213,17 @@ fn fits(decoration: &str, build: u32) -> bool {
 /// Hardware ids of this computer's PCI devices: `PCI\VEN_1AF4&DEV_1003&SUBSYS_00031AF4`.
 pub fn devices() -> Vec<String> {
     let name = |device: PathBuf| {
-        let hex = |name: &str| id(&device, name).trim_start_matches("0x").to_ascii_uppercase();
+        let hex = |name: &str| {
+            id(&device, name)
+                .trim_start_matches("0x")
+                .to_ascii_uppercase()
+        };
         let subsystem = format!("{}{}", hex("subsystem_device"), hex("subsystem_vendor"));
-        format!("PCI\\VEN_{}&DEV_{}&SUBSYS_{subsystem}", hex("vendor"), hex("device"))
+        format!(
+            "PCI\\VEN_{}&DEV_{}&SUBSYS_{subsystem}",
+            hex("vendor"),
+            hex("device")
+        )
     };
     pci_devices().map(name).collect()
 }

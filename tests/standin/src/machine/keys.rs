@@ -40,7 +40,10 @@ impl Quit {
     pub fn wait(&self) {
         let mut state = self.state();
         while *state == State::Asking {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -77,10 +80,15 @@ pub fn decode(bytes: &[u8]) -> Key {
 
 /// Follows the keyboard of the first console; `screen` is used for the dialog.
 pub fn watch(mut screen: Screen) -> Arc<Quit> {
-    let quit = Arc::new(Quit { state: Mutex::new(State::Working), changed: Condvar::new() });
+    let quit = Arc::new(Quit {
+        state: Mutex::new(State::Working),
+        changed: Condvar::new(),
+    });
     let shared = quit.clone();
     std::thread::spawn(move || {
-        let Ok(mut console) = File::options().read(true).write(true).open("/dev/tty1") else { return };
+        let Ok(mut console) = File::options().read(true).write(true).open("/dev/tty1") else {
+            return;
+        };
         raw(&console);
         let mut bytes = [0; 32];
         while let Ok(count) = console.read(&mut bytes) {
@@ -108,7 +116,13 @@ mod tests {
 
     #[test]
     fn arrows_are_harmless() {
-        for (bytes, key) in [(&b"\r"[..], Key::Enter), (b"\x1b", Key::Escape), (b"\x1b[A", Key::Other), (b" ", Key::Other), (b"", Key::Other)] {
+        for (bytes, key) in [
+            (&b"\r"[..], Key::Enter),
+            (b"\x1b", Key::Escape),
+            (b"\x1b[A", Key::Other),
+            (b" ", Key::Other),
+            (b"", Key::Other),
+        ] {
             assert_eq!(decode(bytes), key, "{bytes:?}");
         }
     }

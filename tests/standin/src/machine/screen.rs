@@ -22,9 +22,20 @@ pub struct Screen {
 
 impl Screen {
     pub fn open() -> Screen {
-        let console = File::options().read(true).write(true).open("/dev/tty1").ok();
-        let (columns, rows) = console.as_ref().and_then(sys::console_size).unwrap_or((80, 25));
-        Screen { console, size: (usize::from(columns), usize::from(rows)), quit: None }
+        let console = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/tty1")
+            .ok();
+        let (columns, rows) = console
+            .as_ref()
+            .and_then(sys::console_size)
+            .unwrap_or((80, 25));
+        Screen {
+            console,
+            size: (usize::from(columns), usize::from(rows)),
+            quit: None,
+        }
     }
 
     /// Lets stray keys open the quit dialog, as in Windows Setup.
@@ -56,7 +67,11 @@ impl Screen {
         if let Some(quit) = &self.quit {
             quit.end();
         }
-        super::debug(&format!("dialog: {} | {}", dialog.text.replace('\n', " / "), dialog.why));
+        super::debug(&format!(
+            "dialog: {} | {}",
+            dialog.text.replace('\n', " / "),
+            dialog.why
+        ));
         let width = WIDTH.min(self.size.0.saturating_sub(6));
         let mut lines = vec![dialog.title.to_owned(), "-".repeat(width)];
         lines.extend(wrap(&dialog.text, width));

@@ -60,16 +60,23 @@ pub fn run() -> ! {
 
 fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
     let stop_code = |fault: String| dialog::stop_code("INACCESSIBLE_BOOT_DEVICE", fault);
-    let opened = drivers::load_inbox().map_err(|e| stop_code(e.to_string())).and_then(|()| {
-        devices::settle(false);
-        let volume = volume::find().map_err(stop_code)?;
-        let cds = CdDrives::open();
-        let config = Config { c_root: volume.root.clone(), drives: letters(&cds), computer_name: String::new() };
-        let windows = Windows::open(config).map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
-        windows.set_devices(drivers::devices());
-        volume::check_driver(&volume, &windows).map_err(stop_code)?;
-        Ok((volume, cds, windows))
-    });
+    let opened = drivers::load_inbox()
+        .map_err(|e| stop_code(e.to_string()))
+        .and_then(|()| {
+            devices::settle(false);
+            let volume = volume::find().map_err(stop_code)?;
+            let cds = CdDrives::open();
+            let config = Config {
+                c_root: volume.root.clone(),
+                drives: letters(&cds),
+                computer_name: String::new(),
+            };
+            let windows = Windows::open(config)
+                .map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
+            windows.set_devices(drivers::devices());
+            volume::check_driver(&volume, &windows).map_err(stop_code)?;
+            Ok((volume, cds, windows))
+        });
     match opened {
         Ok((volume, cds, windows)) => {
             let system = System {
