@@ -51,7 +51,6 @@ impl Maker {
                 network: false,
             },
             setup: SetupWish {
-                lint_is_advice: false,
                 answer_file: None,
                 lint_is_advice: false,
                 computer_name: "winimg".into(),
