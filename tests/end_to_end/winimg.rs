@@ -107,10 +107,16 @@ impl Build {
         }
     }
 
-    /// What it said that is not an event: the error.
+    /// The error that it ended with, as people read it; whatever is no event stands before it.
     pub fn error(&self) -> String {
-        let plain = self.said.iter().filter(|line| !line.starts_with('{'));
-        plain.map(String::as_str).collect::<Vec<_>>().join("\n")
+        let said = self.said.iter().filter_map(|line| {
+            let Ok(event) = serde_json::from_str::<Value>(line) else {
+                return Some(line.clone());
+            };
+            let text = event["text"].as_str().unwrap_or_default();
+            (event["event"] == "failed").then(|| format!("error: {text}"))
+        });
+        said.collect::<Vec<_>>().join("\n")
     }
 
     fn tail(&self) -> String {
