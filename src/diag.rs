@@ -262,6 +262,21 @@ pub fn nearest<'a>(
     best.map(|(_, candidate)| candidate).or(beginning)
 }
 
+/// The candidate most like `word`, for names of several words, where the few slips of [`nearest`] are too strict; `None`
+/// when none is like it (Jaro-Winkler, case ignored).
+pub fn most_alike<T: AsRef<str>>(word: &str, candidates: impl IntoIterator<Item = T>) -> Option<T> {
+    let wanted = word.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|name| {
+            let near = strsim::jaro_winkler(&wanted, &name.as_ref().to_lowercase());
+            (near, name)
+        })
+        .filter(|(near, _)| *near > 0.85)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
 /// `did you mean `x`?`, or what is there when nothing is near; `what` as in "variables".
 pub fn suggestion(word: &str, candidates: &[&str], what: &str) -> String {
     if let Some(near) = nearest(word, candidates.iter().copied()) {

@@ -2,7 +2,14 @@
 """Boots the stand-in's ISO in QEMU and says how it ended: the agent answered, or a screen that stays.
 
     try.py ISO [--virtio-iso F] [--answer F] [--set OLD=NEW]... [--firmware uefi|bios] [--disk ahci|nvme|virtio|scsi]
-           [--prompt ignore|key|overlay] [--keep DIR] [--deadline S] [--serial F] [--then 'COMMAND LINE']...
+           [--prompt ignore|key|overlay] [--keep DIR] [--deadline S] [--serial F] [--then WHAT]...
+
+WHAT is a command line for cmd.exe in the guest, or one of
+    !cd FILE          change the medium of the last CD drive (an empty FILE: take it out)
+    !restart          wait until the agent's port opens again
+    !off              wait until the machine is off
+    !key NAME         press a key
+    !agent NAME JSON  any other command of the agent
 
 For the developer of the stand-in; winimg's own build is the real user. Exit code 0: agent; 3: a screen stays (its
 picture is in DIR/screen.png); 4: the deadline passed.
@@ -67,7 +74,10 @@ class Qmp(Lines):
 
 def agent_call(agent, name, **arguments):
     agent.send({"execute": name, "arguments": arguments} if arguments else {"execute": name})
-    return agent.receive(30)
+    try:
+        return agent.receive(30)
+    except (EOFError, ConnectionResetError):
+        return "no answer: QEMU is gone"
 
 
 def agent_run(agent, line):
@@ -80,6 +90,33 @@ def agent_run(agent, line):
             text = b"".join(base64.b64decode(state.get(key, "")) for key in ("out-data", "err-data"))
             return f"> {line}\n{text.decode(errors='replace')}({state.get('exitcode')})"
         time.sleep(0.05)
+
+
+def follow(args, work, process, qmp, agent, what):
+    """One --then."""
+    word, _, rest = what.partition(" ")
+    if word == "!cd" and rest:
+        print(what, qmp.call("blockdev-change-medium", id=f"cdrom{args.cds - 1}", filename=rest, format="raw"))
+        time.sleep(1)
+    elif word == "!cd":
+        print(what, qmp.call("eject", id=f"cdrom{args.cds - 1}", force=True))
+        time.sleep(1)
+    elif word == "!key":
+        print(what, qmp.call("send-key", keys=[{"type": "qcode", "data": rest}]))
+    elif word == "!agent":
+        name, _, arguments = rest.partition(" ")
+        print(what, agent_call(agent, name, **json.loads(arguments or "{}")))
+    elif word == "!restart":
+        while not any(event["event"] == "RESET" for event in qmp.events):
+            qmp.poll(60)
+        qmp.events.clear()
+        code = watch(args, work, process, qmp)
+        if code:
+            sys.exit(code)
+    elif word == "!off":
+        print(f"QEMU ended with {process.wait(60)}")
+    else:
+        print(agent_run(agent, what), flush=True)
 
 
 def answer_cd(args, work):
@@ -137,6 +174,8 @@ def qemu(args, work):
               "nvme": ["-device", "nvme,drive=disk,serial=1,bootindex=1"],
               "virtio": ["-device", "virtio-blk-pci,drive=disk,bootindex=1"],
               "scsi": ["-device", "virtio-scsi-pci", "-device", "scsi-hd,drive=disk,bootindex=1"]}[args.disk]
+    first, second = (2, 1) if args.cd_first else (1, 2)
+    device = [part.replace("bootindex=1", f"bootindex={first}") for part in device]
     command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max",
                "-smp", "2", "-m", "1024", "-vga", "std", "-display", "none", "-rtc", "base=utc", "-nic", "none",
                "-qmp", f"unix:{work}/qmp,server=on,wait=off", "-serial", f"file:{args.serial or work + '/serial'}",
@@ -149,7 +188,8 @@ def qemu(args, work):
             shutil.copy("/usr/share/OVMF/OVMF_VARS_4M.fd", variables)
         command += ["-drive", "if=pflash,format=raw,unit=0,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd",
                     "-drive", f"if=pflash,format=raw,unit=1,file={variables}"]
-    cds = [(cd, kind, ",bootindex=2")] + [(path, "raw", "") for path in [answer_cd(args, work), args.virtio_iso] if path]
+    cds = [(cd, kind, f",bootindex={second}")] + [(path, "raw", "") for path in [answer_cd(args, work), args.virtio_iso] if path]
+    args.cds = len(cds)
     for index, (path, form, boot) in enumerate(cds):
         command += ["-drive", f"if=none,id=cd{index},media=cdrom,readonly=on,format={form},file={path}",
                     "-device", f"ide-cd,drive=cd{index},id=cdrom{index},bus=ide.{index + 1}{boot}"]
@@ -206,8 +246,9 @@ def main():
     parser.add_argument("--disk", choices=["ahci", "nvme", "virtio", "scsi"], default="ahci")
     parser.add_argument("--prompt", choices=["ignore", "key", "overlay"], default="overlay")
     parser.add_argument("--keep")
+    parser.add_argument("--cd-first", action="store_true", help="the firmware tries the CD before the disk")
     parser.add_argument("--deadline", type=float, default=240)
-    parser.add_argument("--still", type=float, default=25, help="seconds after which a screen counts as one that stays")
+    parser.add_argument("--still", type=float, default=40, help="seconds after which a screen counts as one that stays")
     parser.add_argument("--serial")
     parser.add_argument("--then", action="append", default=[])
     args = parser.parse_args()
@@ -221,10 +262,10 @@ def main():
         if code == 0:
             agent = connect(f"{work}/qga", Lines)
             print(agent_call(agent, "guest-sync", id=os.getpid()))
-            for line in args.then:
-                print(agent_run(agent, line))
-            time.sleep(1)
-            qmp.call("screendump", filename=f"{work}/screen.png", format="png")
+            for what in args.then:
+                follow(args, work, process, qmp, agent, what)
+            if process.poll() is None:
+                qmp.call("screendump", filename=f"{work}/screen.png", format="png")
         print(work)
         return code
     finally:

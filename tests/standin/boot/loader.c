@@ -1,14 +1,17 @@
 // EFI loader of the stand-in, built three ways:
 //   -DPROMPT  cdboot.efi: "Press any key to boot from CD or DVD", five seconds, then EFI_TIMEOUT so that the firmware
 //             goes on with its next boot option, as Windows' own cdboot.efi does.
-//   (none)    cdboot_noprompt.efi: starts CHILD at once.
-//   -DOPTIONS=L"..." with CHILD a kernel: bootmgfw.efi, which hands the kernel its command line.
+//   (none)    cdboot_noprompt.efi: starts the kernel at once.
+//   -DOWN_VOLUME  bootmgfw.efi: the kernel lies beside it on the EFI system partition.
+// CHILD is the kernel's path, OPTIONS its command line. The first two look for it on every volume the firmware reads:
+// the medium's files are in its UDF file system, the loader itself is in the El Torito image.
 // Compile with -DGNU_EFI_USE_MS_ABI: without it a firmware call jumps to nowhere and takes QEMU's TCG down with it.
 #include <efi.h>
 
 static EFI_GUID loaded_image_guid = EFI_LOADED_IMAGE_PROTOCOL_GUID;
 static EFI_GUID device_path_guid = EFI_DEVICE_PATH_PROTOCOL_GUID;
 static CHAR16 child[] = CHILD;
+static CHAR16 options[] = OPTIONS;
 
 #ifdef PROMPT
 static EFI_STATUS ask(EFI_SYSTEM_TABLE *st)
@@ -64,6 +67,30 @@ static EFI_STATUS load(EFI_BOOT_SERVICES *bs, EFI_HANDLE self, EFI_HANDLE device
     return bs->LoadImage(FALSE, self, (EFI_DEVICE_PATH *)whole, NULL, 0, loaded);
 }
 
+#ifndef OWN_VOLUME
+static EFI_GUID file_system_guid = EFI_SIMPLE_FILE_SYSTEM_PROTOCOL_GUID;
+
+static EFI_STATUS find_volume(EFI_BOOT_SERVICES *bs, EFI_HANDLE *device)
+{
+    UINTN count;
+    EFI_HANDLE *handles;
+    EFI_STATUS status = bs->LocateHandleBuffer(ByProtocol, &file_system_guid, NULL, &count, &handles);
+    if (EFI_ERROR(status))
+        return status;
+    for (UINTN i = 0; i < count; i++) {
+        EFI_FILE_IO_INTERFACE *volume;
+        EFI_FILE *root, *file;
+        if (EFI_ERROR(bs->HandleProtocol(handles[i], &file_system_guid, (void **)&volume)) ||
+            EFI_ERROR(volume->OpenVolume(volume, &root)) || EFI_ERROR(root->Open(root, &file, child, EFI_FILE_MODE_READ, 0)))
+            continue;
+        file->Close(file);
+        *device = handles[i];
+        return EFI_SUCCESS;
+    }
+    return EFI_NOT_FOUND;
+}
+#endif
+
 EFI_STATUS efi_main(EFI_HANDLE self, EFI_SYSTEM_TABLE *st)
 {
     EFI_LOADED_IMAGE *own;
@@ -74,20 +101,22 @@ EFI_STATUS efi_main(EFI_HANDLE self, EFI_SYSTEM_TABLE *st)
     if (EFI_ERROR(status))
         return status;
 #endif
+    EFI_HANDLE device;
+#ifdef OWN_VOLUME
     status = st->BootServices->HandleProtocol(self, &loaded_image_guid, (void **)&own);
-    if (EFI_ERROR(status))
-        return status;
-    status = load(st->BootServices, self, own->DeviceHandle, &loaded);
-    if (EFI_ERROR(status))
-        return status;
-#ifdef OPTIONS
-    static CHAR16 options[] = OPTIONS;
-    EFI_LOADED_IMAGE *kernel;
-    status = st->BootServices->HandleProtocol(loaded, &loaded_image_guid, (void **)&kernel);
-    if (EFI_ERROR(status))
-        return status;
-    kernel->LoadOptions = options;
-    kernel->LoadOptionsSize = sizeof(options);
+    device = EFI_ERROR(status) ? NULL : own->DeviceHandle;
+#else
+    status = find_volume(st->BootServices, &device);
 #endif
+    if (EFI_ERROR(status))
+        return status;
+    status = load(st->BootServices, self, device, &loaded);
+    if (EFI_ERROR(status))
+        return status;
+    status = st->BootServices->HandleProtocol(loaded, &loaded_image_guid, (void **)&own);
+    if (EFI_ERROR(status))
+        return status;
+    own->LoadOptions = options;
+    own->LoadOptionsSize = sizeof(options);
     return st->BootServices->StartImage(loaded, NULL, NULL);
 }

@@ -2,8 +2,10 @@
 set -euo pipefail
 mkdir -p "$work/initrd"/{modules,bin,dev,proc,sys,tmp,run,boot,etc}
 # What Windows has in-box: AHCI, IDE, NVMe, USB storage, CD, UDF.
-module_group inbox ata_piix ahci sd_mod sr_mod nvme isofs udf vfat nls_cp437 nls_ascii nls_iso8859_1 fuse efivarfs \
-    xhci_pci usb_storage button evdev
+module_group inbox ata_piix ahci sd_mod sr_mod isofs udf fuse button evdev
+module_group nvme nvme
+module_group usb xhci_pci usb_storage vfat nls_cp437 nls_ascii nls_iso8859_1
+module_group efi efivarfs vfat nls_cp437 nls_ascii nls_iso8859_1
 # What it does not: each list is loaded when a driver package for it is.
 module_group viostor virtio_pci virtio_blk
 module_group vioscsi virtio_pci virtio_scsi

@@ -17,14 +17,14 @@ efi_program() { # OUT DEFINE...
         --target=efi-app-x86_64 "$work/$name.so" "$work/boot/$name"
 }
 # Wide literals of C: backslashes doubled.
-efi_program cdboot.efi -DPROMPT '-DCHILD=L"\\EFI\\BOOT\\GRUBX64.EFI"'
-efi_program cdboot_noprompt.efi '-DCHILD=L"\\EFI\\BOOT\\GRUBX64.EFI"'
-efi_program bootmgfw.efi '-DCHILD=L"\\EFI\\Microsoft\\Boot\\standin\\vmlinuz"' \
+from_cd=('-DCHILD=L"\\boot\\standin\\vmlinuz"' "-DOPTIONS=L\"initrd=\\\\boot\\\\standin\\\\initrd standin=setup $quiet\"")
+efi_program cdboot.efi -DPROMPT "${from_cd[@]}"
+efi_program cdboot_noprompt.efi "${from_cd[@]}"
+efi_program bootmgfw.efi -DOWN_VOLUME '-DCHILD=L"\\EFI\\Microsoft\\Boot\\standin\\vmlinuz"' \
     "-DOPTIONS=L\"initrd=\\\\EFI\\\\Microsoft\\\\Boot\\\\standin\\\\initrd standin=os $quiet\""
 
 cat >"$work/cd.cfg" <<END
 search.file /boot/standin/vmlinuz root
-set gfxpayload=keep
 linux /boot/standin/vmlinuz standin=setup $quiet
 initrd /boot/standin/initrd
 boot
@@ -36,7 +36,6 @@ initrd /Boot/standin/initrd
 boot
 END
 # UDF only: on a Windows medium ISO9660 shows no files.
-grub-mkimage -O x86_64-efi -c "$work/cd.cfg" -p / -o "$work/grubx64.efi" udf search_fs_file linux boot efi_gop video
 grub-mkimage -O i386-pc-eltorito -c "$work/cd.cfg" -p / -o "$work/grub.eltorito" biosdisk udf search_fs_file linux boot
 grub-mkimage -O i386-pc -c "$work/disk.cfg" -p / -o "$work/boot/core.img" biosdisk part_msdos ntfs search_fs_file linux boot
 head -c 440 /usr/lib/grub/i386-pc/boot.img >"$work/boot/boot.img"
@@ -53,7 +52,6 @@ efi_floppy() { # OUT LOADER
     mkfs.fat --invariant -i 57494e49 -C "$work/boot/$1" 1440 >/dev/null
     mmd -i "$work/boot/$1" ::/EFI ::/EFI/BOOT
     mcopy -i "$work/boot/$1" "$work/boot/$2" ::/EFI/BOOT/BOOTX64.EFI
-    mcopy -i "$work/boot/$1" "$work/grubx64.efi" ::/EFI/BOOT/GRUBX64.EFI
 }
 efi_floppy efisys.bin cdboot.efi
 efi_floppy efisys_noprompt.bin cdboot_noprompt.efi

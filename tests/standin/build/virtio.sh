@@ -41,10 +41,13 @@ for os in 2k19 2k22 2k25; do
     done
 done
 
-# The program: a marker that the stand-in's service manager takes for the agent.
-printf 'MZ winimg stand-in program: qemu-ga\r\n' >"$work/qemu-ga.exe"
+# The program: any MZ file can run as a service of the stand-in; the service's name makes it the agent.
+printf 'MZ winimg stand-in agent\r\n' >"$work/qemu-ga.exe"
 touch -d "@$SOURCE_DATE_EPOCH" "$work/qemu-ga.exe"
 (cd "$work" && stopped wixl -a x64 -o "$drivers/guest-agent/qemu-ga-x86_64.msi" "$here/boot/qemu-ga.wxs")
+# wixl makes the package code up; a random one would change the medium's digest.
+code=$(msiinfo suminfo "$drivers/guest-agent/qemu-ga-x86_64.msi" | sed -n 's/^Revision number (UUID): //p')
+sed -i "s/$code/{0F7D3C5B-3D53-4A0E-9E5C-6D1F00A7A102}/" "$drivers/guest-agent/qemu-ga-x86_64.msi"
 printf '100.100.104.285\r\nwinimg stand-in (not the virtio-win drivers)\r\n' >"$drivers/data/info.txt"
 find "$drivers" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 (

@@ -57,6 +57,15 @@ pub fn no_system_partition(why: impl Into<String>) -> Dialog {
     setup(text, why)
 }
 
+pub fn quit() -> Dialog {
+    let why = "Enter or Escape was pressed while Setup was at work; Enter goes back to it";
+    Dialog {
+        title: "Install Windows",
+        text: "Are you sure you want to quit?".to_owned(),
+        why: why.to_owned(),
+    }
+}
+
 pub fn media_driver(why: impl Into<String>) -> Dialog {
     let text = "A media driver your computer needs is missing. This could be a DVD, USB or hard disk driver.";
     Dialog {
@@ -104,6 +113,16 @@ pub fn invalid_product_key(why: impl Into<String>) -> Dialog {
     let text = "The unattend answer file contains an invalid product key. Either remove the invalid key or provide a valid \
                 product key in the unattend answer file to proceed with Windows installation.";
     setup(text, why)
+}
+
+/// Not a dialog of Windows: the stand-in lacks what the file asks for and won't pretend.
+pub fn not_modelled(why: impl Into<String>) -> Dialog {
+    let text = "The answer file uses a setting that this stand-in can't carry out. Windows might.";
+    Dialog {
+        title: "winimg stand-in",
+        text: text.to_owned(),
+        why: why.into(),
+    }
 }
 
 /// A page of the out-of-box experience.

@@ -214,9 +214,10 @@ fn read_settings(node: roxmltree::Node<'_, '_>) -> Result<Settings, String> {
         for (attribute, wanted) in IDENTITY {
             let found = child.attribute(attribute);
             if !found.is_some_and(|found| found.eq_ignore_ascii_case(wanted)) {
+                let found = found.unwrap_or("missing");
                 return Err(at(
                     child,
-                    &format!("{name}: {attribute} is {found:?}, not {wanted:?}"),
+                    &format!("{name}: {attribute} is {found}, not {wanted}"),
                 ));
             }
         }

@@ -9,5 +9,7 @@ pub mod plan;
 pub mod product_key;
 pub mod schema;
 pub mod search;
+#[cfg(test)]
+mod tests;
 
 pub use document::{Answer, Element, Pass};

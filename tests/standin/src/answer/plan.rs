@@ -41,6 +41,7 @@ pub fn start<'a>(answer: Option<&'a Answer>, medium: &Medium) -> Result<&'a Answ
     };
     schema::check(answer, PASS)
         .map_err(|why| dialog::unknown_setting(&answer.path, PASS.name(), why))?;
+    schema::not_modelled(answer, PASS).map_err(dialog::not_modelled)?;
     let international = answer.component(PASS, "International-Core-WinPE");
     let language = international.and_then(|component| component.text("SetupUILanguage/UILanguage"));
     let Some(language) = language else {

@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::drives::entry;
+use super::sys;
 
 /// A whole driver package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,33 @@ impl Package {
             "scsiadapter" | "hdc"
         )
     }
+}
+
+/// Loads what Windows has in-box, as far as this computer has a use for it.
+pub fn load_inbox() -> std::io::Result<()> {
+    sys::load_modules("inbox")?;
+    sys::leave_trays_unlocked();
+    for (list, class) in [("nvme", "0x0108"), ("usb", "0x0c03")] {
+        if pci_devices().any(|device| id(&device, "class").starts_with(class)) {
+            sys::load_modules(list)?;
+        }
+    }
+    Ok(())
+}
+
+fn pci_devices() -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir("/sys/bus/pci/devices")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|device| device.path())
+}
+
+fn id(device: &Path, name: &str) -> String {
+    std::fs::read_to_string(device.join(name))
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// All INF files below `directory`, deepest last.
@@ -182,20 +210,28 @@ fn fits(decoration: &str, build: u32) -> bool {
     build >= least
 }
 
-/// Whether a PCI device of this computer has one of the hardware ids.
-pub fn device_present(package: &Package) -> bool {
-    let devices = std::fs::read_dir("/sys/bus/pci/devices")
-        .into_iter()
-        .flatten()
-        .flatten();
-    devices.into_iter().any(|device| {
-        let id = |name: &str| {
-            let text = std::fs::read_to_string(device.path().join(name)).unwrap_or_default();
-            text.trim().trim_start_matches("0x").to_ascii_uppercase()
+/// Hardware ids of this computer's PCI devices: `PCI\VEN_1AF4&DEV_1003&SUBSYS_00031AF4`.
+pub fn devices() -> Vec<String> {
+    let name = |device: PathBuf| {
+        let hex = |name: &str| {
+            id(&device, name)
+                .trim_start_matches("0x")
+                .to_ascii_uppercase()
         };
-        let name = format!("PCI\\VEN_{}&DEV_{}", id("vendor"), id("device"));
-        package.hardware.iter().any(|held| held.starts_with(&name))
-    })
+        let subsystem = format!("{}{}", hex("subsystem_device"), hex("subsystem_vendor"));
+        format!(
+            "PCI\\VEN_{}&DEV_{}&SUBSYS_{subsystem}",
+            hex("vendor"),
+            hex("device")
+        )
+    };
+    pci_devices().map(name).collect()
+}
+
+/// Whether a device of this computer has one of the package's hardware ids.
+pub fn device_present(package: &Package) -> bool {
+    let fits = |device: &String| package.hardware.iter().any(|id| device.starts_with(id));
+    devices().iter().any(fits)
 }
 
 #[cfg(test)]

@@ -68,6 +68,7 @@ fn write(root: &Path, name: &str, data: &[u8]) -> io::Result<()> {
 /// Writes the option (over an older one of the same name) and puts it first in BootOrder.
 pub fn register(partition: &SystemPartition) -> io::Result<()> {
     let root = Path::new("/sys/firmware/efi/efivars");
+    sys::load_modules("efi")?;
     let _ = sys::mount("efivarfs", root, "efivarfs", 0, "");
     let named = |number: &u16| {
         read(root, &format!("Boot{number:04X}")).is_some_and(|option| {
@@ -90,4 +91,34 @@ pub fn register(partition: &SystemPartition) -> io::Result<()> {
         order.extend(held);
     }
     write(root, "BootOrder", &order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Laid out by hand from the specification's tables.
+    #[test]
+    fn the_load_option_names_partition_and_loader() {
+        let partition = SystemPartition {
+            number: 1,
+            start: 0x800,
+            sectors: 0x82000,
+            guid: [0xAB; 16],
+        };
+        let option = load_option(&partition);
+        let title = utf16("Windows Boot Manager");
+        let file = utf16(r"\EFI\Microsoft\Boot\bootmgfw.efi");
+        assert_eq!(option[..4], [1, 0, 0, 0]);
+        assert_eq!(usize::from(option[4]), 42 + 4 + file.len() + 4);
+        assert_eq!(option[6..6 + title.len()], title);
+        let disk = &option[6 + title.len()..];
+        assert_eq!(disk[..8], [4, 1, 42, 0, 1, 0, 0, 0]);
+        assert_eq!(
+            disk[8..24],
+            [0, 8, 0, 0, 0, 0, 0, 0, 0, 0x20, 8, 0, 0, 0, 0, 0]
+        );
+        assert_eq!(disk[24..42], [&[0xAB; 16][..], &[2, 2]].concat());
+        assert!(disk[42..].ends_with(&[0x7F, 0xFF, 4, 0]));
+    }
 }

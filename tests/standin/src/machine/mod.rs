@@ -6,6 +6,7 @@ pub mod devices;
 pub mod drivers;
 pub mod drives;
 pub mod firmware;
+pub mod keys;
 pub mod screen;
 pub mod sys;
 

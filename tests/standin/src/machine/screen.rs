@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::sync::Arc;
 
+use super::keys::{self, Quit};
 use super::sys;
 use crate::dialog::Dialog;
 
@@ -14,6 +16,8 @@ const WIDTH: usize = 70;
 pub struct Screen {
     console: Option<File>,
     size: (usize, usize),
+    /// Setup waits behind "Are you sure you want to quit?".
+    quit: Option<Arc<Quit>>,
 }
 
 impl Screen {
@@ -30,7 +34,13 @@ impl Screen {
         Screen {
             console,
             size: (usize::from(columns), usize::from(rows)),
+            quit: None,
         }
+    }
+
+    /// Lets stray keys open the quit dialog, as in Windows Setup.
+    pub fn heed_keys(&mut self) {
+        self.quit = Some(keys::watch(Screen::open()));
     }
 
     fn write(&mut self, text: &str) {
@@ -39,8 +49,11 @@ impl Screen {
         }
     }
 
-    /// A plain page: what goes on.
+    /// A plain page: what goes on. Waits while the quit dialog is open.
     pub fn progress(&mut self, lines: &[&str]) {
+        if let Some(quit) = &self.quit {
+            quit.wait();
+        }
         super::debug(&lines.join(" / "));
         let mut text = format!("{BLUE}\x1b[2J\x1b[H\x1b[?25l {LABEL}");
         for (index, line) in lines.iter().enumerate() {
@@ -51,6 +64,9 @@ impl Screen {
 
     /// A dialog, to stay.
     pub fn dialog(&mut self, dialog: &Dialog) {
+        if let Some(quit) = &self.quit {
+            quit.end();
+        }
         super::debug(&format!(
             "dialog: {} | {}",
             dialog.text.replace('\n', " / "),

@@ -71,8 +71,6 @@ pub fn mount_kernel_file_systems() {
     ] {
         let _ = mount(kind, Path::new(target), kind, 0, "");
     }
-    // A CD tray stays free while a CD is in use, as under Windows.
-    let _ = std::fs::write("/proc/sys/dev/cdrom/lock", "0");
 }
 
 /// Loads the modules of `/modules/LIST` that are not loaded yet.
@@ -94,6 +92,11 @@ pub fn load_modules(list: &str) -> io::Result<()> {
 pub fn reread_partitions(disk: &File) -> io::Result<()> {
     // SAFETY: no argument.
     check(unsafe { libc::ioctl(disk.as_raw_fd(), BLKRRPART) })
+}
+
+/// Keeps CD trays free while a CD is in use, as under Windows. The CD driver has to be loaded.
+pub fn leave_trays_unlocked() {
+    let _ = std::fs::write("/proc/sys/dev/cdrom/lock", "0");
 }
 
 /// Whether a CD drive holds a medium.

@@ -83,6 +83,7 @@ pub fn find(system: &System, pass: Pass, log: &Log) -> Result<Option<Answer>, Di
     ));
     schema::check(&answer, pass)
         .map_err(|why| dialog::unknown_setting(&answer.path, pass.name(), why))?;
+    schema::not_modelled(&answer, pass).map_err(dialog::not_modelled)?;
     Ok(Some(answer))
 }
 

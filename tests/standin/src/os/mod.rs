@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::dialog::{self, Dialog};
 use crate::machine::drives::CdDrives;
-use crate::machine::{devices, screen::Screen, sys};
+use crate::machine::{devices, drivers, screen::Screen, sys};
 use crate::setup::log::Log;
 use crate::windows::{Config, Data, Power, Windows};
 
@@ -60,7 +60,7 @@ pub fn run() -> ! {
 
 fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
     let stop_code = |fault: String| dialog::stop_code("INACCESSIBLE_BOOT_DEVICE", fault);
-    let opened = sys::load_modules("inbox")
+    let opened = drivers::load_inbox()
         .map_err(|e| stop_code(e.to_string()))
         .and_then(|()| {
             devices::settle(false);
@@ -73,6 +73,7 @@ fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
             };
             let windows = Windows::open(config)
                 .map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
+            windows.set_devices(drivers::devices());
             volume::check_driver(&volume, &windows).map_err(stop_code)?;
             Ok((volume, cds, windows))
         });

@@ -45,6 +45,8 @@ pub fn run(system: &mut System) -> Result<(), Dialog> {
         system.set(super::SETUP, name, Data::Dword(number))?;
     }
     system.set(super::SETUP, "CmdLine", Data::Text(String::new()))?;
+    // Setup's own directory goes when it has finished; the logs are in Panther.
+    let _ = std::fs::remove_dir_all(system.root.join("$WINDOWS.~BT"));
     system.set_state("IMAGE_STATE_COMPLETE")?;
     log.info("OOBE is finished");
     first_logon(system, shell, &log);

@@ -167,6 +167,30 @@ fn other_settings<'a>(system: &System, part: &impl Fn(&str) -> &'a Element) -> R
             "Manual",
         ),
         (
+            "OutOfBoxExperience",
+            "DoNotOpenInitialConfigurationTasksAtLogon",
+            r"HKLM\SOFTWARE\Microsoft\ServerManager\Oobe".into(),
+            "DoNotOpenInitialConfigurationTasksAtLogon",
+        ),
+        (
+            "ErrorReportingCore",
+            "DisableWER",
+            r"HKLM\SOFTWARE\Microsoft\Windows\Windows Error Reporting".into(),
+            "Disabled",
+        ),
+        (
+            "SQMApi",
+            "CEIPEnabled",
+            r"HKLM\SOFTWARE\Microsoft\SQMClient\Windows".into(),
+            "CEIPEnable",
+        ),
+        (
+            "SecureStartup-FilterDriver",
+            "PreventDeviceEncryption",
+            format!(r"{CONTROL}\BitLocker"),
+            "PreventDeviceEncryption",
+        ),
+        (
             "Networking-MPSSVC-Svc",
             "DomainProfile_EnableFirewall",
             format!(r"{firewall}\DomainProfile"),

@@ -9,10 +9,10 @@ use crate::answer::plan::{self, Install};
 use crate::answer::{Answer, Pass, document};
 use crate::dialog::{self, Dialog};
 use crate::disk;
-use crate::layout::{Format, Layout, Partition};
+use crate::layout::{Format, Layout, Partition, SECTOR};
 use crate::machine::devices::Device;
 use crate::machine::{Firmware, drivers, drives, sys};
-use crate::windows::{Config, Windows};
+use crate::windows::{Config, Data, Windows};
 
 /// The disk that is installed to.
 pub struct Target {
@@ -115,9 +115,22 @@ fn format(device: &Device, partition: &Partition) -> Result<(), String> {
             } else {
                 &partition.label
             };
+            // FAT32 starts at 65525 clusters; small tables are quicker to write.
+            let per_cluster = [8, 4, 2, 1]
+                .into_iter()
+                .find(|sectors| partition.length / SECTOR / sectors > 66_000)
+                .unwrap_or(1);
             sys::tool(
                 "mkfs.fat",
-                &["-F", "32", "-n", &label.to_uppercase(), &node],
+                &[
+                    "-F",
+                    "32",
+                    "-s",
+                    &per_cluster.to_string(),
+                    "-n",
+                    &label.to_uppercase(),
+                    &node,
+                ],
             )
         }
     }
@@ -200,7 +213,10 @@ fn offline_servicing(setup: &mut Setup, answer: &Answer, target: &Target) -> Res
     }
     crate::answer::schema::check(answer, Pass::OfflineServicing)
         .map_err(|why| dialog::unknown_setting(&answer.path, Pass::OfflineServicing.name(), why))?;
-    if infs.is_empty() {
+    let lua = answer
+        .component(Pass::OfflineServicing, "LUA-Settings")
+        .filter(|found| found.get("EnableLUA").is_some());
+    if infs.is_empty() && lua.is_none() {
         return Ok(());
     }
     let letters = setup
@@ -214,6 +230,20 @@ fn offline_servicing(setup: &mut Setup, answer: &Answer, target: &Target) -> Res
         computer_name: String::new(),
     };
     let windows = Windows::open(config).map_err(dialog::cannot_install)?;
+    // A boot-critical driver is set up even without its device: the installed system may be started from one.
+    let critical = setup
+        .packages
+        .iter()
+        .filter(|package| package.boot_critical())
+        .flat_map(|package| package.hardware.clone());
+    windows.set_devices(drivers::devices().into_iter().chain(critical).collect());
+    if let Some(lua) = lua {
+        let key = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Policies\System";
+        let on = Data::Dword(u32::from(lua.is_true("EnableLUA")));
+        windows
+            .set_value(key, "EnableLUA", on)
+            .map_err(dialog::cannot_install)?;
+    }
     infs.sort();
     infs.dedup();
     for inf in infs {

@@ -26,6 +26,7 @@ pub fn write(setup: &Setup, install: &Install, target: &Target) -> Result<(), St
     let node = target.disk.partition(target.system.number);
     match setup.firmware {
         Firmware::Uefi => {
+            sys::load_modules("efi").map_err(|e| e.to_string())?;
             sys::mount(&node, &root, "vfat", 0, "")
                 .map_err(|e| format!("the EFI system partition: {e}"))?;
             efi(setup, &root, target)?;

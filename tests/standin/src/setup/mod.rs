@@ -18,9 +18,9 @@ use crate::medium::{self, Medium};
 use log::Log;
 
 /// What Setup carries from step to step.
-pub struct Setup {
-    pub screen: Screen,
-    pub log: Log,
+pub struct Setup<'a> {
+    pub screen: &'a mut Screen,
+    pub log: &'a mut Log,
     pub drives: Vec<Drive>,
     pub firmware: Firmware,
     /// Root of the install medium.
@@ -34,58 +34,43 @@ pub struct Setup {
 pub fn run() -> ! {
     let mut screen = Screen::open();
     screen.progress(&["Setup is starting"]);
-    let log = Log::in_memory();
-    let stopped = match start(screen, log) {
-        Ok(mut setup) => match install(&mut setup) {
-            Ok(()) => {
-                setup
-                    .screen
-                    .progress(&["Windows needs to restart to continue"]);
-                sys::end(true)
-            }
-            Err(dialog) => (setup.screen, setup.log, dialog),
-        },
-        Err((screen, log, dialog)) => (screen, log, dialog),
-    };
-    let (mut screen, log, dialog) = stopped;
-    log.error(&format!("{} [{}]", dialog.text, dialog.why));
-    screen.dialog(&dialog);
-    sys::stay()
+    screen.heed_keys();
+    let mut log = Log::in_memory();
+    match start(&mut screen, &mut log).and_then(|mut setup| install(&mut setup)) {
+        Ok(()) => {
+            screen.progress(&["Windows needs to restart to continue"]);
+            sys::end(true)
+        }
+        Err(dialog) => {
+            log.error(&format!("{} [{}]", dialog.text, dialog.why));
+            screen.dialog(&dialog);
+            sys::stay()
+        }
+    }
 }
 
-fn start(screen: Screen, log: Log) -> Result<Setup, (Screen, Log, Dialog)> {
-    if let Err(fault) = sys::load_modules("inbox") {
-        return Err((screen, log, dialog::media_driver(fault.to_string())));
-    }
-    crate::machine::debug("modules are loaded");
+fn start<'a>(screen: &'a mut Screen, log: &'a mut Log) -> Result<Setup<'a>, Dialog> {
+    drivers::load_inbox().map_err(|fault| dialog::media_driver(fault.to_string()))?;
     devices::settle(true);
-    crate::machine::debug("devices have settled");
     let cds = CdDrives::open();
     let mut all = cds.list();
     all.extend(drives::removable(cds.next_letter()));
-    let root = all
+    let holder = all
         .iter()
-        .find(|drive| drive.root.join("sources/install.wim").exists())
-        .map(|drive| drive.root.clone());
-    let Some(root) = root else {
-        return Err((
-            screen,
-            log,
-            dialog::media_driver("no drive holds sources/install.wim"),
-        ));
-    };
-    match medium::read(&root) {
-        Ok(medium) => Ok(Setup {
-            screen,
-            log,
-            drives: all,
-            firmware: Firmware::running(),
-            root,
-            medium,
-            packages: Vec::new(),
-        }),
-        Err(fault) => Err((screen, log, dialog::cannot_install(fault))),
-    }
+        .find(|drive| drive.root.join("sources/install.wim").exists());
+    let root = holder.map(|drive| drive.root.clone());
+    let root = root.ok_or_else(|| dialog::media_driver("no drive holds sources/install.wim"))?;
+    let medium = medium::read(&root).map_err(dialog::cannot_install)?;
+    let firmware = Firmware::running();
+    Ok(Setup {
+        screen,
+        log,
+        drives: all,
+        firmware,
+        root,
+        medium,
+        packages: Vec::new(),
+    })
 }
 
 /// The places where Windows PE looks, in its order.

@@ -5,6 +5,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::volume::Located;
+
 pub const READ_ONLY: u32 = 1;
 pub const HIDDEN: u32 = 2;
 pub const SYSTEM: u32 = 4;
@@ -19,6 +21,15 @@ pub fn get(path: &Path) -> u32 {
         .iter()
         .find_map(|name| read(path, name))
         .unwrap_or(0)
+}
+
+/// The bits as Windows shows them: everything on a CD is read-only.
+pub fn of(file: &Located) -> u32 {
+    if file.read_only {
+        READ_ONLY
+    } else {
+        get(&file.host)
+    }
 }
 
 pub fn set(path: &Path, bits: u32) -> Result<(), String> {

@@ -34,7 +34,7 @@ pub fn create_hives(c_root: &Path, facts: &ImageFacts) -> Result<(), String> {
     let config = c_root.join("Windows/System32/config");
     std::fs::create_dir_all(&config)
         .map_err(|e| format!("can't make {}: {e}", config.display()))?;
-    registry::create(&system(facts), &config.join("SYSTEM"))?;
+    registry::create(&system(), &config.join("SYSTEM"))?;
     registry::create(&software(facts), &config.join("SOFTWARE"))?;
     registry::create(&sam(), &config.join("SAM"))?;
     let mut security = Key::new("ROOT");
@@ -54,7 +54,9 @@ pub fn create_hives(c_root: &Path, facts: &ImageFacts) -> Result<(), String> {
         "TEMP",
         expand_sz(r"%USERPROFILE%\AppData\Local\Temp"),
     );
-    registry::create(&user, &config.join("DEFAULT"))
+    registry::create(&user, &config.join("DEFAULT"))?;
+    // What a new user's own hive is copied from; `reg load` opens it.
+    registry::create(&user, &c_root.join("Users/Default/NTUSER.DAT"))
 }
 
 /// The directories and program files of `C:\Windows`.
@@ -100,7 +102,7 @@ fn put(root: &mut Key, path: &[&str], name: &str, (kind, data): (u32, Vec<u8>)) 
     root.make(path).set(name, kind, data);
 }
 
-fn system(facts: &ImageFacts) -> Key {
+fn system() -> Key {
     let mut root = Key::new("ROOT");
     for (name, set) in [
         ("Current", 1),
@@ -205,7 +207,6 @@ fn system(facts: &ImageFacts) -> Key {
         "Hostname",
         sz("WIN-STANDIN"),
     );
-    let _ = facts;
     root
 }
 

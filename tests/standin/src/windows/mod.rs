@@ -9,7 +9,7 @@ mod account;
 pub mod agent;
 mod attribute;
 mod boot;
-pub mod cmd;
+mod cmd;
 pub mod cmdline;
 mod codepage;
 mod error;
@@ -78,8 +78,12 @@ pub(crate) struct Machine {
     serial: Mutex<Option<Stream>>,
     /// Held while an installer package is applied: a second one gets 1618.
     installer: Mutex<()>,
+    /// Hardware ids of the devices that drivers can be installed on.
+    devices: Mutex<Vec<String>>,
 }
 
+/// Long enough for the agent to tell how the command that asked for it ended.
+const COMING_DOWN: Duration = Duration::from_millis(1500);
 const STATE: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
 const NT: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const COMPUTER_NAME: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName";
@@ -109,6 +113,7 @@ impl Windows {
             env,
             serial: Mutex::new(None),
             installer: Mutex::new(()),
+            devices: Mutex::default(),
         });
         service::start_automatic(&machine);
         Ok(Windows { machine })
@@ -160,6 +165,11 @@ impl Windows {
     /// Where what is written to COM1 and COM2 goes; nowhere at first.
     pub fn set_serial(&self, port: impl Write + Send + 'static) {
         *lock(&self.machine.serial) = Some(Arc::new(Mutex::new(port)));
+    }
+
+    /// Hardware ids of the devices of this machine (`PCI\\VEN_1AF4&DEV_1003`), for `pnputil /install`; none at first.
+    pub fn set_devices(&self, ids: Vec<String>) {
+        *lock(&self.machine.devices) = ids;
     }
 
     /// The reboot or shutdown that was asked for, once it is due.
@@ -264,6 +274,10 @@ impl Machine {
         lock(&self.serial).clone().unwrap_or_else(process::null)
     }
 
+    pub fn devices(&self) -> Vec<String> {
+        lock(&self.devices).clone()
+    }
+
     /// `10.0.20348.587`
     pub fn version(&self) -> String {
         let registry = self.registry();
@@ -271,8 +285,9 @@ impl Machine {
         format!("10.0.{build}.{}", registry.dword(NT, "UBR").unwrap_or(0))
     }
 
+    /// Asks for a reboot or shutdown; it is due after `after` and the time that Windows takes to come down at least.
     pub fn ask_power(&self, power: Power, after: Duration) {
-        *lock(&self.power) = Some((power, Instant::now() + after));
+        *lock(&self.power) = Some((power, Instant::now() + after + COMING_DOWN));
     }
 
     /// Takes back a power request that is not due yet; whether there was one.

@@ -81,7 +81,7 @@ impl Env {
 
 #[derive(Clone)]
 pub struct Process {
-    pub machine: Arc<Machine>,
+    pub(crate) machine: Arc<Machine>,
     pub env: Env,
     pub cwd: Cwd,
     /// What a pipe or `<` gives; empty at once otherwise (no program of a build has a console to read).

@@ -4,7 +4,7 @@
 //! `HKLM\SOFTWARE\Classes`. Volatile parts (`HKLM\HARDWARE`, `HKCC`) do not exist and are refused as missing keys.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::regf::{self, Key, REG_DWORD, REG_EXPAND_SZ, REG_MULTI_SZ, REG_SZ, Value, utf16};
 
@@ -92,6 +92,19 @@ impl Registry {
 
     pub fn flush(&mut self) -> Result<(), String> {
         self.hives.iter_mut().try_for_each(Hive::commit)
+    }
+
+    /// The key trees of all hives, for `restore`.
+    pub fn snapshot(&self) -> Vec<Key> {
+        self.hives.iter().map(|hive| hive.root.clone()).collect()
+    }
+
+    /// Puts back what `snapshot` gave.
+    pub fn restore(&mut self, roots: Vec<Key>) {
+        for (hive, root) in self.hives.iter_mut().zip(roots) {
+            hive.dirty |= hive.root != root;
+            hive.root = root;
+        }
     }
 
     /// The hive and the names below its root that `path` means.
@@ -235,14 +248,17 @@ impl Hive {
     fn commit(&mut self) -> Result<(), String> {
         if self.dirty {
             self.sequence = self.sequence.wrapping_add(1);
-            regf::replace(&self.file, &image(&self.root, &self.file, self.sequence))?;
+            regf::replace(
+                &self.file,
+                &image(&self.root, &self.file, self.sequence, SystemTime::now()),
+            )?;
             self.dirty = false;
         }
         Ok(())
     }
 }
 
-fn image(root: &Key, file: &Path, sequence: u32) -> Vec<u8> {
+fn image(root: &Key, file: &Path, sequence: u32, time: SystemTime) -> Vec<u8> {
     let name = file
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
@@ -251,13 +267,19 @@ fn image(root: &Key, file: &Path, sequence: u32) -> Vec<u8> {
         root,
         &format!(r"\SystemRoot\System32\Config\{name}"),
         sequence,
-        filetime(SystemTime::now()),
+        filetime(time),
     )
 }
 
-/// Writes a new hive file.
+/// Writes a new hive file, made at SOURCE_DATE_EPOCH when that is set: equal facts then give equal files.
 pub fn create(root: &Key, file: &Path) -> Result<(), String> {
-    regf::replace(file, &image(root, file, 1))
+    let epoch = std::env::var("SOURCE_DATE_EPOCH")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let time = epoch.map_or_else(SystemTime::now, |secs| {
+        UNIX_EPOCH + Duration::from_secs(secs)
+    });
+    regf::replace(file, &image(root, file, 1, time))
 }
 
 /// 100 ns units since 1601.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+use super::attribute;
 use super::error::*;
 
 /// Where each drive letter's files are on the host.
@@ -18,7 +19,7 @@ pub struct Volumes(BTreeMap<char, PathBuf>);
 pub enum Place {
     Null,
     Serial,
-    File(Located),
+    File(Box<Located>),
 }
 
 /// A file or directory, or the place where one could be made.
@@ -64,12 +65,15 @@ impl Located {
         }
     }
 
-    /// Fails when it can't be written: read-only drive, no directory above, a directory itself.
+    /// Fails when it can't be written: read-only drive or file, no directory above, a directory itself.
     pub fn writable(self) -> Result<Located, Win32> {
         match () {
             () if self.read_only => Err(WRITE_PROTECT),
             () if self.orphan => Err(PATH_NOT_FOUND),
             () if self.is_dir() => Err(ACCESS_DENIED),
+            () if self.is_file() && attribute::get(&self.host) & attribute::READ_ONLY != 0 => {
+                Err(ACCESS_DENIED)
+            }
             () => Ok(self),
         }
     }
@@ -89,22 +93,18 @@ impl Volumes {
         Volumes(map)
     }
 
-    pub fn has(&self, letter: char) -> bool {
-        self.0.contains_key(&letter.to_ascii_uppercase())
-    }
-
     pub fn resolve(&self, cwd: &Cwd, path: &str) -> Result<Place, Win32> {
         if let Some(device) = device(path) {
             return device;
         }
         let full = absolute(cwd, path)?;
-        self.locate(&full).map(Place::File)
+        self.locate(&full).map(|found| Place::File(Box::new(found)))
     }
 
     /// Only files and directories; a device is refused.
     pub fn file(&self, cwd: &Cwd, path: &str) -> Result<Located, Win32> {
         match self.resolve(cwd, path)? {
-            Place::File(located) => Ok(located),
+            Place::File(located) => Ok(*located),
             Place::Null | Place::Serial => Err(INVALID_NAME),
         }
     }

@@ -97,8 +97,11 @@ pub fn start(agent: &mut Agent, mut fields: Fields) -> Result<Value, Refusal> {
 
     let out = want_out.then(Arc::<Mutex<Captured>>::default);
     let err = want_err.then(Arc::<Mutex<Captured>>::default);
-    let stream = |captured: &Option<Arc<Mutex<Captured>>>| {
-        captured.clone().map_or_else(null, |c| -> Stream { c })
+    let stream = |captured: &Option<Arc<Mutex<Captured>>>| -> Stream {
+        match captured {
+            Some(captured) => captured.clone(),
+            None => null(),
+        }
     };
     (process.out, process.err) = (stream(&out), stream(&err));
     let worker = std::thread::spawn(move || run(process, image, &line));

@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use serde_json::{Value, json};
 
 use super::{Agent, Fields, Refusal, decode, encode, refuse};
-use crate::windows::error::{ACCESS_DENIED, WRITE_PROTECT, Win32};
+use crate::windows::error::{ACCESS_DENIED, Win32};
 use crate::windows::volume::Place;
 
 /// qemu-ga's limit of one read.
@@ -119,8 +119,9 @@ fn locate(
     };
     match () {
         () if found.is_dir() => Err(ACCESS_DENIED),
-        () if writes && found.read_only => Err(WRITE_PROTECT),
         () if found.meta.is_none() && (found.orphan || !creates) => Err(found.missing()),
+        () if writes && !found.orphan => found.writable().map(|found| Some(found.host)),
+
         () => Ok(Some(found.host)),
     }
 }

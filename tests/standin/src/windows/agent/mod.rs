@@ -14,15 +14,13 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::Windows;
 use wire::Message;
 
-/// How long the agent still answers after a shutdown or reboot was asked for: Windows takes seconds to stop it too.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
 const POLL_MS: i32 = 100;
 
 /// An error reply: its class and description.
@@ -68,14 +66,10 @@ impl Agent {
             .metadata()
             .is_ok_and(|meta| meta.file_type().is_char_device());
         let mut splitter = wire::Splitter::default();
-        let mut leaving: Option<Instant> = None;
         let mut chunk = vec![0; 64 * 1024];
         loop {
             if self.windows.power_request().is_some() {
-                let since = *leaving.get_or_insert_with(Instant::now);
-                if since.elapsed() >= LAST_WORDS {
-                    return;
-                }
+                return;
             }
             if !readable(&port) {
                 continue;

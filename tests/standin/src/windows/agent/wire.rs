@@ -24,6 +24,8 @@ pub struct Splitter {
     escaped: bool,
     /// A message over the limit: its rest is skipped.
     skipping: bool,
+    /// After a byte that can't be: what follows is dropped up to something a message may begin with.
+    recovering: bool,
 }
 
 fn fault(what: &str) -> Message {
@@ -53,6 +55,7 @@ impl Splitter {
             });
             self.skipping = false;
             self.reset();
+            self.recovering = true;
             return found.push(fault(&format!("stray '{partial}\u{fffd}'")));
         }
         if self.skipping {
@@ -63,6 +66,12 @@ impl Splitter {
             self.skipping = true;
             self.reset();
             return found.push(Message::Fault("JSON token size limit exceeded".into()));
+        }
+        if self.recovering {
+            self.recovering = (0x20..0xfe).contains(&byte) && !b"\"{}[]:,".contains(&byte);
+            if self.recovering {
+                return;
+            }
         }
         if self.in_text {
             self.bytes.push(byte);
@@ -122,6 +131,7 @@ impl Splitter {
             }
             stray => {
                 self.reset();
+                self.recovering = true;
                 found.push(fault(&format!("stray '{}'", char::from(stray))));
             }
         }

@@ -8,7 +8,7 @@ const NAMES: [&str; 47] = [
     "assoc", "break", "call", "cd", "chdir", "cls", "color", "copy", "date", "del", "dir", "echo",
     "endlocal", "erase", "exit", "ftype", "goto", "md", "mkdir", "mklink", "move", "path", "pause",
     "popd", "prompt", "pushd", "rd", "ren", "rename", "rmdir", "set", "setlocal", "shift", "start",
-    "time", "title", "type", "ver", "verify", "vol", "for", "if", "else", "chcp_", "dpath", "keys",
+    "time", "title", "type", "ver", "verify", "vol", "for", "if", "else", "chcp", "dpath", "keys",
     "rem",
 ];
 
@@ -63,6 +63,7 @@ pub fn run(shell: &mut Shell, name: &str, rest: &str) -> Flow {
             shell.fail(0);
         }
         "cls" | "title" | "color" | "prompt" | "break" | "verify" => shell.code = 0,
+        "chcp" => code_page(shell, rest.trim()),
         "path" => path(shell, rest),
         "pause" => {
             shell.p.complain("pause: nobody is there to press a key\n");
@@ -93,6 +94,21 @@ fn refuse(shell: &mut Shell, name: &str, rest: &str) {
         .p
         .complain(&format!("the stand-in's cmd.exe can't do: {name}{rest}\n"));
     shell.fail(1);
+}
+
+/// `chcp.com` of the real system; here a command of the shell, whose console it changes.
+fn code_page(shell: &mut Shell, number: &str) {
+    match number.parse() {
+        Ok(page @ (437 | 65001)) => shell.p.code_page = page,
+        Err(_) if number.is_empty() => {}
+        _ => {
+            shell.p.complain("Invalid code page\n");
+            return shell.fail(1);
+        }
+    }
+    let text = format!("Active code page: {}\n", shell.p.code_page);
+    shell.p.print(&text);
+    shell.fail(0);
 }
 
 fn echo(shell: &mut Shell, rest: &str) {

@@ -505,11 +505,7 @@ impl Parser<'_> {
                     self.at += 1;
                     match self.peek() {
                         Some('\n') => self.at += 1,
-                        None => {
-                            if self.pull() {
-                                self.at += 1;
-                            }
-                        }
+                        None if self.pull() => self.at += 1,
                         _ => {}
                     }
                     text.extend(self.peek());

@@ -8,7 +8,7 @@ use super::Arguments;
 use super::small::unknown;
 use crate::windows::boot::{CBS, reboot_pending};
 use crate::windows::process::Process;
-use crate::windows::registry::{Registry, dword_value};
+use crate::windows::registry::{Registry, dword_value, sz};
 
 const STATES: &str = r"HKLM\SOFTWARE\winimg-standin\Features";
 const DISABLED: u32 = 0;
@@ -82,6 +82,8 @@ struct Options {
     online: bool,
     all: bool,
     no_restart: bool,
+    clean: bool,
+    reset_base: bool,
     features: Vec<String>,
     package: Option<String>,
     log: Option<String>,
@@ -119,10 +121,7 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
         "/get-features" => list(p),
         "/get-featureinfo" => info(p, &options),
         "/add-package" => add_package(p, &options),
-        "/cleanup-image" => {
-            p.print("The operation completed successfully.\n");
-            0
-        }
+        "/cleanup-image" => clean(p, &options),
         other => unknown(p, "dism", other, 87),
     }
 }
@@ -141,12 +140,9 @@ fn parse(list: &[String]) -> Result<Options, String> {
             "/online" => options.online = true,
             "/all" => options.all = true,
             "/norestart" => options.no_restart = true,
-            "/quiet"
-            | "/english"
-            | "/limitaccess"
-            | "/startcomponentcleanup"
-            | "/resetbase"
-            | "/remove" => {}
+            "/quiet" | "/english" | "/limitaccess" => {}
+            "/startcomponentcleanup" => options.clean = true,
+            "/resetbase" => options.reset_base = true,
             "/featurename" if !value.is_empty() => options.features.push(value.into()),
             "/packagepath" if !value.is_empty() => options.package = Some(value.into()),
             "/logpath" if !value.is_empty() => options.log = Some(value.into()),
@@ -276,6 +272,40 @@ fn info(p: &mut Process, options: &Options) -> u32 {
     let state = label(state(&p.machine.registry(), name, *fresh));
     let reboot = if *reboot { "Required" } else { "Possible" };
     p.print(&format!("Feature Information:\n\nFeature Name : {name}\nRestart Required : {reboot}\nState : {state}\n\nThe operation completed successfully.\n"));
+    0
+}
+
+/// `/Cleanup-Image /StartComponentCleanup`: empties the store's backup, not while servicing waits for a reboot.
+fn clean(p: &mut Process, options: &Options) -> u32 {
+    if !options.clean {
+        return unknown(
+            p,
+            "dism",
+            "/cleanup-image without /startcomponentcleanup",
+            87,
+        );
+    }
+    if reboot_pending(&p.machine.registry()) {
+        return failed(
+            p,
+            0x800f_0806,
+            "The operation could not be completed due to pending operations.",
+        );
+    }
+    for path in [r"C:\Windows\WinSxS\Backup", r"C:\Windows\WinSxS\Temp"] {
+        let Ok(found) = p.locate(path) else { continue };
+        if found.is_dir() && std::fs::remove_dir_all(&found.host).is_err() {
+            return failed(p, 5, "Access is denied.");
+        }
+    }
+    let done = p
+        .machine
+        .registry()
+        .set(CBS, "LastResetBase_UTC", sz(&super::small::timestamp()));
+    if options.reset_base && done.is_err() {
+        return 0x8000_4005;
+    }
+    p.print("The operation completed successfully.\n");
     0
 }
 

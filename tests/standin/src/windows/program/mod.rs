@@ -1,9 +1,21 @@
 //! The programs of `C:\Windows`: which there are, where their files lie, and what runs for each.
 
+mod certutil;
 pub mod dism;
+mod icacls;
+mod msiexec;
+mod net;
+mod netsh;
+mod pnputil;
 mod reg;
+mod robocopy;
 mod sc;
+mod schtasks;
+mod settings;
 mod small;
+mod sysprep;
+mod text;
+mod xcopy;
 
 use super::process::Process;
 
@@ -23,22 +35,51 @@ const SYSTEM32: &str = "Windows/System32";
 
 /// File, name in the marker, code. The first is below `C:\`; a bare file name is in System32.
 const PROGRAMS: &[(&str, &str, Program)] = &[
+    ("attrib.exe", "attrib", text::attrib),
+    ("bcdedit.exe", "bcdedit", settings::bcdedit),
+    ("certutil.exe", "certutil", certutil::run),
     ("cmd.exe", "cmd", |p, args| super::cmd::run(p, &args.line)),
     ("dism.exe", "dism", dism::run),
+    ("find.exe", "find", text::find),
+    ("findstr.exe", "findstr", text::findstr),
+    ("fsutil.exe", "fsutil", settings::fsutil),
     ("hostname.exe", "hostname", small::hostname),
+    ("icacls.exe", "icacls", icacls::run),
+    ("msiexec.exe", "msiexec", msiexec::run),
+    ("net.exe", "net", net::run),
+    ("netsh.exe", "netsh", netsh::run),
+    ("ping.exe", "ping", text::ping),
+    ("pnputil.exe", "pnputil", pnputil::run),
+    ("powercfg.exe", "powercfg", settings::powercfg),
+    ("reagentc.exe", "reagentc", settings::reagentc),
     ("reg.exe", "reg", reg::run),
+    ("robocopy.exe", "robocopy", robocopy::robocopy),
     ("sc.exe", "sc", sc::run),
+    ("schtasks.exe", "schtasks", schtasks::run),
+    ("setx.exe", "setx", settings::setx),
     ("shutdown.exe", "shutdown", small::shutdown),
+    ("takeown.exe", "takeown", icacls::takeown),
+    ("taskkill.exe", "taskkill", text::taskkill),
+    ("timeout.exe", "timeout", text::timeout),
+    ("tzutil.exe", "tzutil", settings::tzutil),
+    ("wevtutil.exe", "wevtutil", settings::wevtutil),
+    ("where.exe", "where", text::whereis),
     ("whoami.exe", "whoami", small::whoami),
-    ("powershell.exe", "powershell", small::powershell),
+    ("xcopy.exe", "xcopy", xcopy::xcopy),
+    ("Windows/regedit.exe", "regedit", reg::regedit),
+    (
+        "Windows/System32/Sysprep/sysprep.exe",
+        "sysprep",
+        sysprep::run,
+    ),
     (
         "Windows/System32/WindowsPowerShell/v1.0/powershell.exe",
         "powershell",
         small::powershell,
     ),
+    ("lsass.exe", "service", small::service),
     ("svchost.exe", "service", small::service),
     ("vssvc.exe", "service", small::service),
-    ("lsass.exe", "service", small::service),
     (
         "Windows/servicing/TrustedInstaller.exe",
         "service",

@@ -49,7 +49,7 @@ fn batch_files_print_what_cmd_prints() {
         ),
         (
             "@echo off\ncall C:\\sub.cmd \"a b\" c\necho after %errorlevel%\n",
-            0,
+            7,
             "sub a b [c] \"a b\" c\nafter 7\n",
         ),
         ("@echo off\nC:\\sub.cmd x\necho never\n", 7, "sub x [] x\n"),
@@ -139,7 +139,7 @@ fn batch_files_print_what_cmd_prints() {
         ),
         (
             "@echo off\nmkdir C:\\x\\y\\z\nmd C:\\x\necho %errorlevel%\n",
-            0,
+            1,
             "A subdirectory or file C:\\x already exists.\n1\n",
         ),
         (
@@ -185,6 +185,47 @@ fn batch_files_print_what_cmd_prints() {
         }
         assert_eq!(guest.batch(script), (code, output.to_owned()), "{script}");
     }
+}
+
+/// A script of the kind that a build sends: the machine's Path read, compared and written back unexpanded.
+#[test]
+fn the_path_is_extended_once() {
+    let guest = Guest::new();
+    let script = concat!(
+        "@echo off\n",
+        "setlocal disabledelayedexpansion\n",
+        "set \"key=HKLM\\SYSTEM\\CurrentControlSet\\Control\\Session Manager\\Environment\"\n",
+        "set \"old=\"\n",
+        "for /f \"tokens=2,*\" %%a in ('C:\\Windows\\System32\\reg.exe query \"%key%\" /v Path') do if not \"%%b\"==\"\" set \"old=%%b\"\n",
+        "if not defined old exit /b 1\n",
+        "setlocal enabledelayedexpansion\n",
+        "set \"new=!old!\"\n",
+        "if \"!new:~-1!\"==\";\" set \"new=!new:~0,-1!\"\n",
+        "set \"seen=;!new!;\"\n",
+        "if /i \"!seen:;C:\\Program Files\\x;=!\"==\"!seen!\" set \"new=!new!;C:\\Program Files\\x\"\n",
+        "if \"!new!\"==\"!old!\" exit /b 7\n",
+        "C:\\Windows\\System32\\reg.exe add \"%key%\" /v Path /t REG_EXPAND_SZ /d \"!new!\" /f || exit /b 1\n",
+        "exit /b 0\n",
+    );
+    let key = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
+    let path = || match guest.windows.value(key, "Path") {
+        Some(crate::windows::Data::Expand(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    let before = path().trim_end_matches(';').to_owned();
+    assert!(before.starts_with("%SystemRoot%\\system32;"));
+    assert_eq!(guest.batch(script).0, 0);
+    assert_eq!(path(), format!("{before};C:\\Program Files\\x"));
+    assert_eq!(guest.batch(&script.replace("Files\\x", "FILES\\X")).0, 7);
+}
+
+#[test]
+fn waiting_in_a_loop_ends_when_the_service_is_there() {
+    let guest = Guest::new();
+    let script = "@echo off\nfor /l %%i in (1,1,3) do (\n  C:\\Windows\\System32\\sc.exe query \"EventLog\" | C:\\Windows\\System32\\find.exe \"RUNNING\" >nul && exit /b 0\n  C:\\Windows\\System32\\ping.exe -n 1 127.0.0.1 >nul\n)\nexit /b 1\n";
+    assert_eq!(guest.batch(script), (0, String::new()));
+    let (code, _) = guest.batch(&script.replace("EventLog", "nope"));
+    assert_eq!(code, 1);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A stand-in on a temporary directory, for tests.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use crate::windows::{Config, ImageFacts, Windows, create_image};
+use crate::windows::{Config, ImageFacts, Power, Windows, create_image};
 
 pub struct Guest {
     pub dir: tempfile::TempDir,
@@ -59,6 +60,19 @@ impl Guest {
     pub fn batch(&self, text: &str) -> (u32, String) {
         self.put(r"C:\t.cmd", text.replace('\n', "\r\n").as_bytes());
         self.run(r"cmd.exe /d /c C:\t.cmd")
+    }
+
+    /// The reboot or shutdown that was asked for, once it is due.
+    pub fn power(&self) -> Option<Power> {
+        let asked = crate::windows::lock(&self.windows.machine.power).is_some();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while asked && Instant::now() < deadline {
+            if let Some(power) = self.windows.power_request() {
+                return Some(power);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        None
     }
 
     pub fn host(&self, path: &str) -> PathBuf {

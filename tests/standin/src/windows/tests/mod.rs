@@ -3,5 +3,8 @@
 mod agent;
 mod cmd;
 mod guest;
+mod msi;
+mod ntfs;
+mod program;
 mod registry;
 mod service;

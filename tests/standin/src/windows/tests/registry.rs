@@ -229,6 +229,29 @@ fn an_exported_key_imports_as_it_was() {
 }
 
 #[test]
+fn a_users_hive_is_loaded_changed_and_unloaded() {
+    let guest = Guest::new();
+    for (line, code) in [
+        (r"reg load HKU\Def C:\Users\Default\NTUSER.DAT", 0),
+        (r"reg load HKU\Def C:\Users\Default\NTUSER.DAT", 1),
+        (r"reg add HKU\Def\Software\Example /v Tier /d gold", 0),
+        (r"reg unload HKU\Def", 0),
+        (r"reg unload HKU\Def", 1),
+        (r"reg unload HKLM\SYSTEM", 1),
+        (r"reg query HKU\Def", 1),
+    ] {
+        assert_eq!(guest.run(line).0, code, "{line}");
+    }
+    let file = guest.host(r"C:\Users\Default\NTUSER.DAT");
+    let out = Command::new("hivexget")
+        .arg(file)
+        .args([r"\Software\Example", "Tier"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "gold\n");
+}
+
+#[test]
 fn a_damaged_hive_is_refused() {
     let mut bytes = regf::serialize(&Key::new("ROOT"), "X", 1, 0);
     assert!(regf::parse(&bytes).is_ok());

@@ -1,0 +1,454 @@
+//! netsh.exe: firewall rules and profiles, dynamic ports, the WinHTTP proxy. Every failure is exit code 1.
+//!
+//! A firewall rule is a value of `SharedAccess\Parameters\FirewallPolicy\FirewallRules`, named by a GUID, in the text
+//! form of MS-GPFAS 2.2.2.19 (`v2.31|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=10250|Name=…|`).
+
+use std::io::Read;
+
+use super::Arguments;
+use crate::windows::process::Process;
+use crate::windows::regf::same;
+use crate::windows::registry::{Registry, dword_value, sz, text};
+
+const POLICY: &str =
+    r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy";
+const RULES: &str =
+    r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy\FirewallRules";
+const WINHTTP: &str =
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections";
+const TCPIP: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
+
+type Done = Result<String, String>;
+
+pub fn run(p: &mut Process, args: &Arguments) -> u32 {
+    let words: Vec<String> = args
+        .list
+        .iter()
+        .map(|word| word.to_ascii_lowercase())
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let rest = |from: usize| args.list.get(from..).unwrap_or_default();
+    let done = match &words[..] {
+        ["advfirewall", "firewall", "add", "rule", ..] => add(p, rest(4)),
+        ["advfirewall", "firewall", "delete", "rule", ..] => delete(p, rest(4)),
+        ["advfirewall", "firewall", "show", "rule", ..] => show(p, rest(4)),
+        ["advfirewall", "firewall", "set", "rule", ..] => set_rule(p, rest(4)),
+        ["advfirewall", "set", profile, "state", state] => profile_state(p, profile, state),
+        [
+            "int" | "interface",
+            family @ ("ipv4" | "ipv6"),
+            "set",
+            "dynamicportrange" | "dynamicport",
+            ..,
+        ] => dynamic_ports(p, family, &words[4..]),
+        [
+            "int" | "interface",
+            family @ ("ipv4" | "ipv6"),
+            "show",
+            "dynamicportrange" | "dynamicport",
+            protocol,
+        ] => Ok(ports_shown(p, family, protocol)),
+        ["winhttp", "reset", "proxy"] => {
+            p.machine
+                .registry()
+                .key_mut(WINHTTP)
+                .map(|key| key.unset("WinHttpSettings"));
+            Ok(
+                "\nCurrent WinHTTP proxy settings:\n\n    Direct access (no proxy server).\n\n"
+                    .into(),
+            )
+        }
+        _ => Err(format!(
+            "The following command was not found: {}.",
+            args.list.join(" ")
+        )),
+    };
+    match done {
+        Ok(text) => {
+            p.print(&text);
+            0
+        }
+        Err(text) => {
+            p.print(&format!("{text}\n"));
+            1
+        }
+    }
+}
+
+/// `name=value` words; each name once, known ones only.
+fn pairs<'a>(words: &'a [String], known: &[&str]) -> Result<Vec<(String, &'a str)>, String> {
+    let mut found: Vec<(String, &str)> = Vec::new();
+    for word in words {
+        let (name, value) = word
+            .split_once('=')
+            .ok_or_else(|| format!("\nA specified value is not valid: {word}\n"))?;
+        let name = name.to_ascii_lowercase();
+        if !known.contains(&name.as_str()) || found.iter().any(|(other, _)| *other == name) {
+            return Err(format!(
+                "\n'{name}' is not a valid argument for this command.\nThe syntax supplied for this command is not valid. Check help for the correct syntax.\n"
+            ));
+        }
+        found.push((name, value));
+    }
+    Ok(found)
+}
+
+fn get<'a>(pairs: &[(String, &'a str)], name: &str) -> Option<&'a str> {
+    pairs
+        .iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, value)| *value)
+}
+
+fn bad<T>(what: &str) -> Result<T, String> {
+    Err(format!("\nA specified value is not valid: {what}\n"))
+}
+
+const ADD: [&str; 16] = [
+    "name",
+    "dir",
+    "action",
+    "protocol",
+    "localport",
+    "remoteport",
+    "localip",
+    "remoteip",
+    "program",
+    "service",
+    "profile",
+    "enable",
+    "description",
+    "interfacetype",
+    "edge",
+    "security",
+];
+
+fn add(p: &Process, words: &[String]) -> Done {
+    let pairs = pairs(words, &ADD)?;
+    let need = |name: &str| {
+        get(&pairs, name)
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| format!("\nOne or more essential parameters were not entered: {name}\n"))
+    };
+    let name = need("name")?;
+    if same(name, "all") || name.contains('|') {
+        return bad(name);
+    }
+    let direction = match need("dir")?.to_ascii_lowercase().as_str() {
+        "in" => "In",
+        "out" => "Out",
+        other => return bad(other),
+    };
+    let action = match need("action")?.to_ascii_lowercase().as_str() {
+        "allow" => "Allow",
+        "block" => "Block",
+        other => return bad(other),
+    };
+    let active = match get(&pairs, "enable")
+        .unwrap_or("yes")
+        .to_ascii_lowercase()
+        .as_str()
+    {
+        "yes" => "TRUE",
+        "no" => "FALSE",
+        other => return bad(other),
+    };
+    let mut rule = format!("v2.31|Action={action}|Active={active}|Dir={direction}|");
+    let protocol = protocol(get(&pairs, "protocol").unwrap_or("any"))?;
+    rule += &protocol
+        .map(|number| format!("Protocol={number}|"))
+        .unwrap_or_default();
+    for profile in get(&pairs, "profile").unwrap_or("any").split(',') {
+        match profile.to_ascii_lowercase().as_str() {
+            "any" => {}
+            "domain" => rule += "Profile=Domain|",
+            "private" => rule += "Profile=Private|",
+            "public" => rule += "Profile=Public|",
+            other => return bad(other),
+        }
+    }
+    for (option, key) in [("localport", "LPort"), ("remoteport", "RPort")] {
+        if let Some(list) = get(&pairs, option).filter(|list| !same(list, "any")) {
+            if !matches!(protocol, Some(6 | 17)) {
+                return Err("\nA port was specified when the protocol does not allow ports. The protocol must be TCP or UDP.\n".into());
+            }
+            for item in list.split(',') {
+                rule += &port(item, key)?;
+            }
+        }
+    }
+    for (option, four, six) in [("localip", "LA4", "LA6"), ("remoteip", "RA4", "RA6")] {
+        for item in get(&pairs, option)
+            .filter(|list| !same(list, "any"))
+            .unwrap_or("")
+            .split(',')
+            .filter(|item| !item.is_empty())
+        {
+            rule += &address(item, four, six)?;
+        }
+    }
+    if let Some(program) = get(&pairs, "program") {
+        rule += &format!("App={program}|");
+    }
+    if let Some(service) = get(&pairs, "service") {
+        rule += &format!("Svc={service}|");
+    }
+    rule += &format!("Name={name}|");
+    if let Some(description) = get(&pairs, "description") {
+        rule += &format!("Desc={description}|");
+    }
+    p.machine.registry().set(RULES, &guid()?, sz(&rule))?;
+    Ok("Ok.\n\n".into())
+}
+
+fn protocol(text: &str) -> Result<Option<u8>, String> {
+    Ok(match text.to_ascii_lowercase().as_str() {
+        "any" => None,
+        "tcp" => Some(6),
+        "udp" => Some(17),
+        lower if lower.split([':', ',']).next() == Some("icmpv4") => Some(1),
+        lower if lower.split([':', ',']).next() == Some("icmpv6") => Some(58),
+        lower => Some(
+            lower
+                .parse()
+                .map_err(|_| format!("\nA specified protocol value is not valid: {text}\n"))?,
+        ),
+    })
+}
+
+fn port(item: &str, key: &str) -> Result<String, String> {
+    let number = |text: &str| text.parse::<u16>().ok();
+    let range = item
+        .split_once('-')
+        .map(|(from, to)| number(from).zip(number(to)));
+    match range {
+        Some(Some((from, to))) if from <= to => Ok(format!(
+            "{}2_10={item}|",
+            key.trim_end_matches("Port").to_owned() + "Port"
+        )),
+        None if number(item).is_some()
+            || (key == "LPort"
+                && ["rpc", "rpc-epmap", "iphttps"]
+                    .contains(&item.to_ascii_lowercase().as_str())) =>
+        {
+            Ok(format!("{key}={item}|"))
+        }
+        _ => Err(format!("\nA specified port value is not valid: {item}\n")),
+    }
+}
+
+fn address(item: &str, four: &str, six: &str) -> Result<String, String> {
+    if ["localsubnet", "dns", "dhcp", "wins", "defaultgateway"]
+        .contains(&item.to_ascii_lowercase().as_str())
+    {
+        return Ok(format!("{four}={item}|{six}={item}|"));
+    }
+    let base = item.split(['/', '-']).next().unwrap_or("");
+    match base.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(_)) => Ok(format!("{four}={item}|")),
+        Ok(_) => Ok(format!("{six}={item}|")),
+        Err(_) => Err(format!("\nA specified IP address is not valid: {item}\n")),
+    }
+}
+
+fn guid() -> Result<String, String> {
+    let mut bytes = [0u8; 16];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .map_err(|e| e.to_string())?;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+    Ok(format!(
+        "{{{}-{}-4{}-8{}-{}}}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[13..16],
+        &hex[17..20],
+        &hex[20..]
+    ))
+}
+
+/// GUIDs and texts of the rules that fit `name=` and the other conditions of a delete or show.
+fn matching(registry: &Registry, words: &[String]) -> Result<Vec<(String, String)>, String> {
+    let pairs = pairs(
+        words,
+        &[
+            "name",
+            "dir",
+            "protocol",
+            "localport",
+            "profile",
+            "program",
+            "type",
+            "verbose",
+        ],
+    )?;
+    let name =
+        get(&pairs, "name").ok_or("\nOne or more essential parameters were not entered.\n")?;
+    let key = registry.key(RULES);
+    let all = key
+        .map(|key| key.values.as_slice())
+        .unwrap_or_default()
+        .iter()
+        .map(|value| (value.name.clone(), text(&value.data)));
+    let wanted = |rule: &str| {
+        let has = |field: &str, value: &str| {
+            rule.split('|').any(|part| {
+                part.split_once('=')
+                    .is_some_and(|(k, v)| k == field && same(v, value))
+            })
+        };
+        (same(name, "all") || has("Name", name))
+            && get(&pairs, "dir").is_none_or(|dir| has("Dir", dir))
+            && get(&pairs, "localport").is_none_or(|port| has("LPort", port))
+            && get(&pairs, "program").is_none_or(|program| has("App", program))
+            && get(&pairs, "protocol").is_none_or(|text| {
+                protocol(text)
+                    .is_ok_and(|number| number.is_none_or(|n| has("Protocol", &n.to_string())))
+            })
+    };
+    let found: Vec<_> = all.filter(|(_, rule)| wanted(rule)).collect();
+    if found.is_empty() {
+        Err("\nNo rules match the specified criteria.\n".into())
+    } else {
+        Ok(found)
+    }
+}
+
+fn delete(p: &Process, words: &[String]) -> Done {
+    let mut registry = p.machine.registry();
+    let found = matching(&registry, words)?;
+    if let Some(key) = registry.key_mut(RULES) {
+        key.values
+            .retain(|value| !found.iter().any(|(guid, _)| *guid == value.name));
+    }
+    Ok(format!("\nDeleted {} rule(s).\nOk.\n\n", found.len()))
+}
+
+fn show(p: &Process, words: &[String]) -> Done {
+    let found = matching(&p.machine.registry(), words)?;
+    let field = |rule: &str, name: &str| {
+        rule.split('|')
+            .find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+            .unwrap_or("Any")
+            .to_owned()
+    };
+    let one = |rule: &String| {
+        format!(
+            "\nRule Name:                            {}\n----------------------------------------------------------------------\nEnabled:                              {}\nDirection:                            {}\nProtocol:                             {}\nLocalPort:                            {}\nAction:                               {}\n",
+            field(rule, "Name"),
+            if field(rule, "Active") == "TRUE" {
+                "Yes"
+            } else {
+                "No"
+            },
+            field(rule, "Dir"),
+            field(rule, "Protocol"),
+            field(rule, "LPort"),
+            field(rule, "Action")
+        )
+    };
+    Ok(found.iter().map(|(_, rule)| one(rule)).collect::<String>() + "Ok.\n\n")
+}
+
+/// `set rule name=X new enable=yes|no`.
+fn set_rule(p: &Process, words: &[String]) -> Done {
+    let at = words.iter().position(|word| same(word, "new")).ok_or(
+        "\nThe syntax supplied for this command is not valid. Check help for the correct syntax.\n",
+    )?;
+    let change = pairs(&words[at + 1..], &["enable"])?;
+    let active = match get(&change, "enable")
+        .map(str::to_ascii_lowercase)
+        .as_deref()
+    {
+        Some("yes") => "TRUE",
+        Some("no") => "FALSE",
+        other => return bad(other.unwrap_or("nothing to change")),
+    };
+    let mut registry = p.machine.registry();
+    let found = matching(&registry, &words[..at])?;
+    for (guid, rule) in &found {
+        let rule = rule
+            .replace("|Active=TRUE|", &format!("|Active={active}|"))
+            .replace("|Active=FALSE|", &format!("|Active={active}|"));
+        registry.set(RULES, guid, sz(&rule))?;
+    }
+    Ok(format!("\nUpdated {} rule(s).\nOk.\n\n", found.len()))
+}
+
+fn profile_state(p: &Process, profile: &str, state: &str) -> Done {
+    let profiles: &[&str] = match profile {
+        "allprofiles" => &["DomainProfile", "StandardProfile", "PublicProfile"],
+        "domainprofile" => &["DomainProfile"],
+        "privateprofile" => &["StandardProfile"],
+        "publicprofile" | "currentprofile" => &["PublicProfile"],
+        other => return bad(other),
+    };
+    let on = match state {
+        "on" => 1,
+        "off" => 0,
+        other => return bad(other),
+    };
+    for profile in profiles {
+        p.machine.registry().set(
+            &format!("{POLICY}\\{profile}"),
+            "EnableFirewall",
+            dword_value(on),
+        )?;
+    }
+    Ok("Ok.\n\n".into())
+}
+
+/// `tcp 34000 31536` or `protocol=tcp startport=34000 numberofports=31536`; kept as REG_DWORDs below the TCP/IP
+/// parameters in names of the stand-in's own (Windows keeps them in the NSI store).
+fn dynamic_ports(p: &Process, family: &str, words: &[&str]) -> Done {
+    let mut values = [None; 3];
+    for (at, word) in words.iter().enumerate() {
+        let (place, value) = match word.split_once('=') {
+            None => (at, *word),
+            Some(("protocol", value)) => (0, value),
+            Some(("startport" | "start", value)) => (1, value),
+            Some(("numberofports" | "num", value)) => (2, value),
+            Some(("store", "persistent" | "active")) => continue,
+            Some(_) => return bad(word),
+        };
+        *values
+            .get_mut(place)
+            .ok_or_else(|| format!("\nA specified value is not valid: {word}\n"))? = Some(value);
+    }
+    let [Some(protocol @ ("tcp" | "udp")), Some(start), Some(count)] = values else {
+        return Err("The syntax supplied for this command is not valid. Check help for the correct syntax.\n".into());
+    };
+    let number = |text: &str| text.parse::<u32>().ok();
+    let (Some(start), Some(count)) = (number(start), number(count)) else {
+        return bad(&words.join(" "));
+    };
+    if !(1025..=65535).contains(&start) || count < 255 || start + count > 65536 {
+        return Err("The parameter is incorrect.\n".into());
+    }
+    let mut registry = p.machine.registry();
+    registry.set(
+        TCPIP,
+        &format!("winimg-{family}-{protocol}-start"),
+        dword_value(start),
+    )?;
+    registry.set(
+        TCPIP,
+        &format!("winimg-{family}-{protocol}-count"),
+        dword_value(count),
+    )?;
+    Ok("Ok.\n\n".into())
+}
+
+fn ports_shown(p: &Process, family: &str, protocol: &str) -> String {
+    let registry = p.machine.registry();
+    let get = |what: &str, other| {
+        registry
+            .dword(TCPIP, &format!("winimg-{family}-{protocol}-{what}"))
+            .unwrap_or(other)
+    };
+    format!(
+        "\nProtocol {protocol} Dynamic Port Range\n---------------------------------\nStart Port      : {}\nNumber of Ports : {}\n\n",
+        get("start", 49152),
+        get("count", 16384)
+    )
+}

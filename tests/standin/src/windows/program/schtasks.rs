@@ -1,0 +1,333 @@
+//! schtasks.exe: tasks as XML files below `System32\Tasks`, listed in the TaskCache. Every failure is exit code 1.
+//! Only `/run` makes a task run; triggers never fire.
+
+use super::Arguments;
+use super::small::unknown;
+use crate::windows::process::{Process, null};
+use crate::windows::regf::utf16;
+use crate::windows::registry::{dword_value, sz};
+
+const TREE: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
+const SPACE: &str = "http://schemas.microsoft.com/windows/2004/02/mit/task";
+const NOT_FOUND: &str = "ERROR: The system cannot find the file specified.";
+
+pub fn run(p: &mut Process, args: &Arguments) -> u32 {
+    let mut options: Vec<(String, String)> = Vec::new();
+    let mut words = args.list.iter().peekable();
+    let Some(verb) = words.next().map(|word| word.to_ascii_lowercase()) else {
+        return unknown(p, "schtasks", "no command", 1);
+    };
+    let known: &[&str] = match verb.as_str() {
+        "/create" => &[
+            "/tn", "/tr", "/sc", "/ru", "/rp", "/rl", "/xml", "/st", "/sd", "/mo", "/delay", "/f",
+            "/np", "/it", "/z",
+        ],
+        "/delete" => &["/tn", "/f"],
+        "/query" => &["/tn", "/fo", "/nh", "/v", "/xml"],
+        "/run" | "/end" => &["/tn", "/i"],
+        "/change" => &["/tn", "/enable", "/disable", "/ru"],
+        _ => return unknown(p, "schtasks", &verb, 1),
+    };
+    while let Some(word) = words.next() {
+        let name = word.to_ascii_lowercase();
+        if !known.contains(&name.as_str()) || options.iter().any(|(other, _)| *other == name) {
+            p.complain(&format!(
+                "ERROR: Invalid argument/option - '{word}'.\nType \"SCHTASKS {} /?\" for usage.\n",
+                verb.to_uppercase()
+            ));
+            return 1;
+        }
+        let flag = matches!(
+            name.as_str(),
+            "/f" | "/np" | "/it" | "/z" | "/nh" | "/v" | "/enable" | "/disable" | "/i"
+        ) || (verb == "/query" && name == "/xml");
+        let value = if flag {
+            String::new()
+        } else {
+            words
+                .next_if(|value| !value.starts_with('/') || value.len() > 3)
+                .cloned()
+                .unwrap_or_default()
+        };
+        options.push((name, value));
+    }
+    let get = |name: &str| {
+        options
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    };
+    let done = match verb.as_str() {
+        "/create" => create(p, &get),
+        "/delete" => delete(p, &get),
+        "/query" => query(p, &get),
+        "/run" => start(p, &get),
+        "/change" => change(p, &get),
+        _ => Err("ERROR: the stand-in can't end a task".into()),
+    };
+    match done {
+        Ok(text) => {
+            p.print(&text);
+            0
+        }
+        Err(text) => {
+            p.complain(&format!("{text}\n"));
+            1
+        }
+    }
+}
+
+type Get<'a> = dyn Fn(&str) -> Option<&'a str> + 'a;
+type Done = Result<String, String>;
+
+fn name(get: &Get) -> Result<String, String> {
+    let name = get("/tn")
+        .map(|name| name.trim_matches('\\'))
+        .filter(|name| !name.is_empty());
+    name.map(str::to_owned)
+        .ok_or_else(|| "ERROR: Invalid syntax. /TN is missing.".into())
+}
+
+fn file(name: &str) -> String {
+    format!(r"C:\Windows\System32\Tasks\{name}")
+}
+
+fn create(p: &Process, get: &Get) -> Done {
+    let name = name(get)?;
+    let target = p
+        .locate(&file(&name))
+        .map_err(|error| format!("ERROR: {}", error.text()))?;
+    if target.meta.is_some() && get("/f").is_none() {
+        return Err(format!(
+            "WARNING: The task name \"{name}\" already exists. Do you want to replace it (Y/N)? (nobody is there to answer: give /f)"
+        ));
+    }
+    let xml = match (get("/xml"), get("/tr")) {
+        (Some(path), None) => read(p, path)?,
+        (None, Some(command)) => written(get, command)?,
+        _ => return Err("ERROR: Invalid syntax. Give /XML, or /TR with /SC.".into()),
+    };
+    command(&xml)?;
+    let dir = target.host.parent().ok_or("ERROR: no directory")?;
+    let mut bytes = vec![0xff, 0xfe];
+    bytes.extend(utf16(&xml));
+    std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&target.host, bytes))
+        .map_err(|e| format!("ERROR: {e}"))?;
+    let key = format!("{TREE}\\{name}");
+    p.machine.registry().set(&key, "Index", dword_value(3))?;
+    p.machine.registry().set(
+        &key,
+        "Id",
+        sz(&format!(
+            "{{{:08X}-0000-4000-8000-000000000000}}",
+            name.len()
+        )),
+    )?;
+    Ok(format!(
+        "SUCCESS: The scheduled task \"{name}\" has successfully been created.\n"
+    ))
+}
+
+fn read(p: &Process, path: &str) -> Result<String, String> {
+    let found = p
+        .locate(path)
+        .and_then(|found| found.existing())
+        .map_err(|error| format!("ERROR: {}", error.text()))?;
+    let bytes = std::fs::read(found.host).map_err(|e| format!("ERROR: {e}"))?;
+    let text = match bytes.strip_prefix(&[0xff, 0xfe]) {
+        Some(wide) => {
+            let units: Vec<u16> = wide
+                .chunks_exact(2)
+                .map(|b| u16::from_le_bytes([b[0], b[1]]))
+                .collect();
+            String::from_utf16(&units).map_err(|e| format!("ERROR: {e}"))?
+        }
+        None => {
+            String::from_utf8(bytes).map_err(|_| "ERROR: The task XML is malformed.".to_owned())?
+        }
+    };
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
+}
+
+/// The command line of a task's first action; an error when it is no task that the service would take.
+fn command(xml: &str) -> Result<String, String> {
+    let fault = |why: String| {
+        format!(
+            "ERROR: The task XML contains a value which is incorrectly formatted or out of range.\n{why}"
+        )
+    };
+    let document = roxmltree::Document::parse(xml)
+        .map_err(|e| format!("ERROR: The task XML is malformed.\n{e}"))?;
+    let root = document.root_element();
+    if root.tag_name().name() != "Task" || root.tag_name().namespace() != Some(SPACE) {
+        return Err(fault("(1,1):Task:".into()));
+    }
+    let known = [
+        "RegistrationInfo",
+        "Triggers",
+        "Principals",
+        "Settings",
+        "Actions",
+        "Data",
+    ];
+    if let Some(odd) = root
+        .children()
+        .filter(roxmltree::Node::is_element)
+        .find(|node| !known.contains(&node.tag_name().name()))
+    {
+        return Err(fault(odd.tag_name().name().to_owned()));
+    }
+    let find = |node: roxmltree::Node, name: &str| {
+        node.descendants()
+            .find(|node| node.tag_name().name() == name)
+            .and_then(|node| node.text().map(str::to_owned))
+    };
+    let exec = root
+        .descendants()
+        .find(|node| node.tag_name().name() == "Exec")
+        .ok_or_else(|| {
+            "ERROR: The task XML is missing a required element or attribute.\n:Actions:".to_owned()
+        })?;
+    let program = find(exec, "Command").ok_or_else(|| {
+        "ERROR: The task XML is missing a required element or attribute.\n:Command:".to_owned()
+    })?;
+    let arguments = find(exec, "Arguments").unwrap_or_default();
+    let program = program.trim().trim_matches('"').to_owned();
+    Ok(format!("\"{program}\" {arguments}"))
+}
+
+fn written(get: &Get, command: &str) -> Result<String, String> {
+    let trigger = match get("/sc").map(str::to_ascii_lowercase).as_deref() {
+        Some("onstart") => "<BootTrigger><Enabled>true</Enabled></BootTrigger>",
+        Some("onlogon") => "<LogonTrigger><Enabled>true</Enabled></LogonTrigger>",
+        Some("once") if get("/st").is_some_and(time) => {
+            "<TimeTrigger><Enabled>true</Enabled></TimeTrigger>"
+        }
+        Some("daily" | "minute" | "hourly" | "weekly" | "monthly") => {
+            "<CalendarTrigger><Enabled>true</Enabled></CalendarTrigger>"
+        }
+        Some(other) => {
+            return Err(format!(
+                "ERROR: Invalid Schedule Type specified, or /ST is missing: {other}"
+            ));
+        }
+        None => return Err("ERROR: Invalid syntax. Mandatory option 'sc' is missing.".into()),
+    };
+    let user = match get("/ru").map(str::to_ascii_lowercase).as_deref() {
+        None | Some("system" | r"nt authority\system") => "S-1-5-18",
+        Some("localservice" | r"nt authority\localservice") => "S-1-5-19",
+        Some("networkservice" | r"nt authority\networkservice") => "S-1-5-20",
+        Some(other) => {
+            return Err(format!(
+                "ERROR: No mapping between account names and security IDs was done.\n{other}"
+            ));
+        }
+    };
+    let level = match get("/rl").map(str::to_ascii_lowercase).as_deref() {
+        None | Some("limited") => "LeastPrivilege",
+        Some("highest") => "HighestAvailable",
+        Some(other) => return Err(format!("ERROR: Invalid syntax. /RL {other}")),
+    };
+    let escape = |text: &str| {
+        text.replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+    };
+    let (program, rest) = crate::windows::cmdline::program(command);
+    Ok(format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-16\"?>\r\n<Task version=\"1.2\" xmlns=\"{SPACE}\"><Triggers>{trigger}</Triggers><Principals><Principal id=\"Author\"><UserId>{user}</UserId><RunLevel>{level}</RunLevel></Principal></Principals><Actions Context=\"Author\"><Exec><Command>{}</Command><Arguments>{}</Arguments></Exec></Actions></Task>",
+        escape(&program),
+        escape(rest.trim_start())
+    ))
+}
+
+fn time(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(h, m)| {
+        h.parse::<u8>().is_ok_and(|h| h < 24)
+            && m.get(..2)
+                .and_then(|m| m.parse::<u8>().ok())
+                .is_some_and(|m| m < 60)
+    })
+}
+
+fn delete(p: &Process, get: &Get) -> Done {
+    let name = name(get)?;
+    let target = p
+        .locate(&file(&name))
+        .map_err(|error| format!("ERROR: {}", error.text()))?;
+    if !target.is_file() {
+        return Err(NOT_FOUND.into());
+    }
+    if get("/f").is_none() {
+        return Err(format!(
+            "WARNING: Are you sure you want to remove the task \"{name}\" (Y/N)? (nobody is there to answer: give /f)"
+        ));
+    }
+    std::fs::remove_file(target.host).map_err(|e| format!("ERROR: {e}"))?;
+    p.machine.registry().remove(&format!("{TREE}\\{name}"));
+    Ok(format!(
+        "SUCCESS: The scheduled task \"{name}\" was successfully deleted.\n"
+    ))
+}
+
+fn query(p: &Process, get: &Get) -> Done {
+    let registry = p.machine.registry();
+    match get("/tn") {
+        Some(_) => {
+            let name = name(get)?;
+            let known = registry.key(&format!("{TREE}\\{name}")).is_some();
+            if known {
+                Ok(format!("\nFolder: \\\nTaskName: \\{name}\nStatus: Ready\n"))
+            } else {
+                Err(NOT_FOUND.into())
+            }
+        }
+        None => {
+            let names = registry.key(TREE).map(|key| {
+                key.subkeys
+                    .values()
+                    .map(|key| format!("\\{}\n", key.name))
+                    .collect::<String>()
+            });
+            Ok(names.unwrap_or_default())
+        }
+    }
+}
+
+/// The action runs beside the caller, as LocalSystem.
+fn start(p: &Process, get: &Get) -> Done {
+    let name = name(get)?;
+    let target = p
+        .locate(&file(&name))
+        .map_err(|error| format!("ERROR: {}", error.text()))?;
+    if !target.is_file() {
+        return Err(NOT_FOUND.into());
+    }
+    let line = p.env.expand(&command(&read(p, &file(&name))?)?);
+    let mut child = p.clone();
+    (child.out, child.err, child.env) = (null(), null(), p.machine.env.clone());
+    std::thread::spawn(move || child.create(&line));
+    Ok(format!(
+        "SUCCESS: Attempted to run the scheduled task \"{name}\".\n"
+    ))
+}
+
+fn change(p: &Process, get: &Get) -> Done {
+    let name = name(get)?;
+    let enabled = match (get("/enable"), get("/disable")) {
+        (Some(_), None) => 1,
+        (None, Some(_)) => 0,
+        _ => return Err("ERROR: Invalid syntax: only /ENABLE and /DISABLE are known here.".into()),
+    };
+    let key = format!("{TREE}\\{name}");
+    if p.machine.registry().key(&key).is_none() {
+        return Err(NOT_FOUND.into());
+    }
+    p.machine
+        .registry()
+        .set(&key, "winimg-enabled", dword_value(enabled))?;
+    Ok(format!(
+        "SUCCESS: The parameters of scheduled task \"{name}\" have been changed.\n"
+    ))
+}
