@@ -203,7 +203,9 @@ impl fmt::Display for Error {
         f.write_str(&e.fact)?;
         if let Some(source) = &e.source {
             write!(f, ": {source}")?;
-            let mut next = source.source();
+            // Our own errors have said their causes already.
+            let own = source.is::<Error>();
+            let mut next = source.source().filter(|_| !own);
             while let Some(cause) = next {
                 write!(f, ": {cause}")?;
                 next = cause.source();

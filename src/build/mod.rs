@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::export::{self, Artifact};
 use crate::plan::Plan;
@@ -64,6 +64,11 @@ pub fn run(
 ) -> Result<Built> {
     let outcome = chapters(request, hypervisor, scratch, sink, cancel);
     outcome.map_err(|error| {
+        // Where an interrupt was noticed is nobody's affair.
+        let error = match error.kind() {
+            Kind::Cancelled => Error::cancelled(),
+            _ => error,
+        };
         let error = evidence::keep(error, &request.output, scratch.run(), sink.as_ref());
         if !request.keep_on_error {
             return error;

@@ -125,10 +125,12 @@ pub(super) fn epoch() -> Result<i64> {
 /// The artifacts' names and sizes: what a user copies from the end of a log.
 fn summary(output: &Path, built: &build::Built, records: &[PathBuf]) -> Result<()> {
     let mut text = format!("\n{}\n", output.display());
+    let names = built.artifacts.iter().map(|a| a.file.len());
+    let width = names.max().unwrap_or(0);
     for artifact in &built.artifacts {
         let size = indicatif::HumanBytes(artifact.bytes).to_string();
         text += &format!(
-            "  {:<24} {:>12}  {}\n",
+            "  {:<width$} {:>12}  {}\n",
             artifact.file, size, artifact.sha256
         );
     }

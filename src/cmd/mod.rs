@@ -5,6 +5,7 @@ mod doctor;
 mod export;
 mod init;
 mod inspect;
+mod partitions;
 mod plan;
 mod recipe;
 
@@ -48,7 +49,7 @@ pub fn run(cli: Cli) -> ExitCode {
 
 fn dispatch(command: Command, context: &Context) -> Result<()> {
     match command {
-        Command::Init(args) => init::run(&args, context),
+        Command::Init(args) => init::run(&args),
         Command::Validate(args) => plan::validate(&args, context),
         Command::Plan(args) => plan::show(&args, context),
         Command::Build(args) => build::run(&args, context),

@@ -9,11 +9,17 @@ use super::{Context, print, recipe};
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let (recipe, plan) = recipe::read(&args.recipe, context)?;
     print(&format!(
-        "{} is sound: {} components, {} steps\n",
+        "{} is sound: {}, {}\n",
         args.recipe.recipe.display(),
-        recipe.components.len(),
-        plan.steps.len()
+        count(recipe.components.len(), "component"),
+        count(plan.steps.len(), "step")
     ))
+}
+
+/// `1 step`, `2 steps`
+fn count(number: usize, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
 }
 
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {

@@ -148,7 +148,12 @@ impl Sink for Terminal {
                 self.live(what, format!("{what}: {}", bytes(*done, *total)));
             }
             Event::StepStarted { step, of, name, .. } => {
-                self.line(&format!("[{step}/{of}] {name}"))
+                let text = format!("[{step}/{of}] {name}");
+                self.line(&text);
+                if self.is_live {
+                    // Until the step itself says something.
+                    self.live("output", text);
+                }
             }
             Event::Command { command, .. } => self.line(&format!("      {command}")),
             Event::Output { text, .. } => self.output(text),

@@ -46,9 +46,22 @@ impl Hanging {
             let read = stderr.read_line(&mut said).expect("UTF-8");
             assert!(read > 0, "winimg ended first: {said}");
             if said[from..].contains("steps\\\\001.cmd") {
-                return Self { child, stderr };
+                break;
             }
         }
+        let hanging = Self { child, stderr };
+        // The file of events and the transcript are written after standard error.
+        let deadline = Instant::now() + LONGEST;
+        while !site.read("out/events.jsonl").contains("steps\\\\001.cmd")
+            || !site.asked().contains("steps\\001.cmd")
+        {
+            assert!(
+                Instant::now() < deadline,
+                "it does not hang where it should"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        hanging
     }
 
     fn signal(&self, signal: Signal) {

@@ -222,6 +222,7 @@ impl Site {
             (r"(?m)^ *\d+:\d\d ", "[time] "),
             (r"done in [0-9.]+ s", "done in [seconds]"),
             (r"\b[0-9a-f]{64}\b", "[digest]"),
+            (r"sha256/[0-9a-f]{2}/", "sha256/[di]/"),
             (r"\.winimg-work-[0-9a-f]{8}", ".winimg-work-[id]"),
             (r"/tmp/winimg-\d+/", "/run/"),
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[moment]"),

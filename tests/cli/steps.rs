@@ -28,7 +28,7 @@ fn a_failing_step_shows_its_line_its_command_its_code_and_its_last_lines() {
     insta::assert_snapshot!("failing_step", outcome.failure());
     insta::assert_snapshot!(
         "failing_step_log",
-        site.read("out/logs/01-say-hello--twice-.log")
+        site.read("out/logs/01-say-hello-twice.log")
     );
     insta::assert_snapshot!("failing_step_left", site.files("out").join("\n"));
     let asked = site.asked();
