@@ -44,10 +44,19 @@ pub enum Command {
     Inspect(Inspect),
     /// Look at this host: QEMU, firmware, acceleration, space
     Doctor(Doctor),
-    /// Print the JSON Schema of the manifest
-    Schema,
+    /// Print a JSON Schema: the manifest's, or the recipe's for an editor
+    Schema {
+        #[arg(value_enum, default_value_t = Schema::Manifest)]
+        of: Schema,
+    },
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Schema {
+    Manifest,
+    Recipe,
 }
 
 #[derive(Debug, Args)]

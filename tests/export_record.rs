@@ -15,6 +15,7 @@ fn manifest() -> Manifest {
     let input = |name: &str, url: &str, proof| Input {
         name: name.into(),
         version: None,
+        license: None,
         url: url.into(),
         size: 3,
         digest: iso.clone(),

@@ -21,7 +21,7 @@ pub use keys::product_key;
 pub use lint::{LintFacts, lint};
 pub use password::{check as check_password, generate as generate_password};
 pub use render::render;
-pub use template::check_template;
+pub use template::{check_template, read_template};
 
 /// The letters that the answer CD may get in WinPE.
 pub(crate) const CD_LETTERS: [char; 4] = ['D', 'E', 'F', 'G'];

@@ -2,10 +2,12 @@
 //!
 //! Refuses to guess the medium: a complaint that depends on it is left to the build, which reads it before anything boots.
 
+use std::path::PathBuf;
+
 use crate::diag::Diagnostics;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::recipe::Recipe;
-use crate::text::{Secret, Source};
+use crate::text::{Located, Secret, Source};
 use crate::wim::{Release, WimImages};
 
 use super::facts::Facts;
@@ -13,6 +15,16 @@ use super::{LintFacts, lint, render};
 
 /// A key that has the right form and belongs to nobody.
 const ANY_KEY: &str = "AAAAA-AAAAA-AAAAA-AAAAA-AAAAA";
+
+/// A team's own template.
+pub fn read_template(path: &Located<PathBuf>) -> Result<Source> {
+    let text = std::fs::read_to_string(&path.value)
+        .map_err(|e| Error::io("read", &path.value, e).from_place(&path.place))?;
+    Ok(Source {
+        name: path.value.display().to_string(),
+        text,
+    })
+}
 
 /// Complaints about the recipe's answer file that hold for every release and every kind of medium; those of the kindest
 /// one. An error when it cannot be filled in at all.

@@ -10,7 +10,7 @@ use crate::event::{Event, Sink};
 use crate::export::GuestFacts;
 use crate::iso::{self, Disc, Stamp};
 use crate::recipe::{Firmware, Recipe};
-use crate::text::{Located, Secret, Source};
+use crate::text::Secret;
 use crate::udf::Medium;
 use crate::wim::{Image, MediaFacts, Release};
 
@@ -68,6 +68,11 @@ pub fn prepare(
     });
 
     let mut warnings = Vec::new();
+    if recipe.media.virtio.is_none() && recipe.setup.answer_file.is_none() {
+        warnings.push(
+            "without [media.virtio] the guest gets no serial driver and no agent, so winimg will not reach it".into(),
+        );
+    }
     let xml = answer_file(recipe, &found, &facts, &mut warnings)?;
     let answer_disc = work.join(ANSWER_DISC);
     write_answer_disc(recipe, inputs, &facts, &xml, &answer_disc, epoch)?;
@@ -115,18 +120,11 @@ fn answer_file(
     warnings: &mut Vec<String>,
 ) -> Result<Secret> {
     let own = recipe.setup.answer_file.as_ref();
-    let template = own.map_or_else(|| Ok(answer::built_in()), read)?;
+    let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
     let xml = answer::render(&template, facts)?;
     let complaints = answer::lint(
         xml.expose(),
-        &LintFacts {
-            name: template.name.clone(),
-            firmware: facts.firmware,
-            release: facts.release,
-            eval: facts.eval,
-            images: &found.images,
-            answer_file_on_medium: found.answer_file.as_deref(),
-        },
+        &LintFacts::new(template.name.clone(), facts, found),
     );
     if complaints.0.is_empty() {
         return Ok(xml);
@@ -143,15 +141,6 @@ fn answer_file(
     Err(match own {
         Some(path) => error.from_place(&path.place),
         None => error,
-    })
-}
-
-fn read(path: &Located<PathBuf>) -> Result<Source> {
-    let text = std::fs::read_to_string(&path.value)
-        .map_err(|e| Error::io("read", &path.value, e).from_place(&path.place))?;
-    Ok(Source {
-        name: path.value.display().to_string(),
-        text,
     })
 }
 
@@ -175,10 +164,8 @@ fn write_answer_disc(
         }
         None => None,
     };
-    // A team's own drivers stand beside the recipe's folder of drivers, when there is one.
-    let own = Path::new("drivers");
-    let tree =
-        answer::disc(facts, xml, virtio.as_ref(), own.is_dir().then_some(own)).map_err(blame)?;
+    let own = recipe.setup.own_drivers.as_deref();
+    let tree = answer::disc(facts, xml, virtio.as_ref(), own).map_err(blame)?;
     iso::write(&tree.stamp(Stamp(epoch)), file)?;
     answer::check_disc(&Medium::open(file)?)
 }

@@ -116,7 +116,7 @@ fn chapters(
     )?;
     let payload = payload::write(request.plan, &inputs, scratch.work(), request.epoch, cancel)?;
     let disk = scratch.work().join("disk.qcow2");
-    seal::create(&disk, recipe.machine.disk_size)?;
+    seal::create(&disk, recipe.machine.disk_size, cancel)?;
     reading.done();
 
     let installing = phase("install");
@@ -143,7 +143,7 @@ fn chapters(
     let sealing = phase("seal");
     seal::power_off(machine.as_mut(), guest, probe.slowness)?;
     drop(machine);
-    seal::check(&disk)?;
+    seal::check(&disk, cancel)?;
     sealing.done();
 
     let exporting = phase("export");

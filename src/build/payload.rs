@@ -12,6 +12,7 @@ use crate::event::Cancel;
 use crate::iso::{self, Source, Stamp, Tree};
 use crate::plan::{Entry, Op, Plan, Put};
 use crate::recipe::Encoding;
+use crate::text::crlf;
 
 /// The file at the disc's root by which `payload.cmd` knows it.
 const MARK: &str = "winimg.payload";
@@ -58,11 +59,7 @@ fn puts(plan: &Plan) -> Vec<Put> {
 
 /// Batch files have CRLF line ends: cmd.exe loses labels in files that have not.
 fn text(text: &str) -> Source {
-    Source::Bytes(
-        text.replace("\r\n", "\n")
-            .replace('\n', "\r\n")
-            .into_bytes(),
-    )
+    Source::Bytes(crlf(text).into_bytes())
 }
 
 fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs) -> Result<()> {

@@ -2,11 +2,13 @@
 //!
 //! Refuses a disk that is damaged: nothing is exported from it.
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use crate::error::{Error, Kind, Result};
+use crate::disk::qemu_img;
+use crate::error::Result;
+use crate::event::Cancel;
 use crate::guest::Guest;
 use crate::vm::Machine;
 
@@ -25,41 +27,19 @@ pub fn power_off(
 }
 
 /// An empty disk for the machine. `bytes` is a whole number of MiB.
-pub fn create(disk: &Path, bytes: u64) -> Result<()> {
-    qemu_img(
-        &["create", "-q", "-f", "qcow2"],
-        disk,
-        &[&bytes.to_string()],
-        "the machine's disk cannot be made",
-    )
+pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
+    let (file, bytes) = (qemu_img::file_name(disk), OsString::from(bytes.to_string()));
+    let arguments = ["create", "-q", "-f", "qcow2"].map(OsStr::new);
+    qemu_img::run(&[&arguments[..], &[&file, &bytes]].concat(), cancel)?;
+    Ok(())
 }
 
 /// `qemu-img check` on the closed disk.
-pub fn check(disk: &Path) -> Result<()> {
-    qemu_img(
-        &["check", "-f", "qcow2"],
-        disk,
-        &[],
-        "the machine's disk is damaged",
-    )
-}
-
-fn qemu_img(before: &[&str], disk: &Path, after: &[&str], fact: &str) -> Result<()> {
-    let output = Command::new("qemu-img")
-        .args(before)
-        .arg(disk)
-        .args(after)
-        .output()
-        .map_err(|e| {
-            Error::new(Kind::Host, "cannot run qemu-img")
-                .because(e)
-                .cure("install qemu-utils")
-        })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(Error::new(Kind::Machine, fact)
-        .at(disk.display())
-        .lines(String::from_utf8_lossy(&output.stdout).lines())
-        .lines(String::from_utf8_lossy(&output.stderr).lines()))
+pub fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
+    let file = qemu_img::file_name(disk);
+    qemu_img::run(
+        &["check".as_ref(), "-f".as_ref(), "qcow2".as_ref(), &file],
+        cancel,
+    )?;
+    Ok(())
 }

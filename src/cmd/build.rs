@@ -102,6 +102,12 @@ fn hypervisor(name: &str) -> Result<Box<dyn Hypervisor>> {
 
 /// From the file, from the environment, or random for this build. It never leaves the answer disc.
 fn password(file: Option<&Path>) -> Result<Secret> {
+    let password = given_password(file)?;
+    answer::check_password(&password)?;
+    Ok(password)
+}
+
+fn given_password(file: Option<&Path>) -> Result<Secret> {
     if let Some(path) = file {
         let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
         return Ok(Secret::new(text.trim_end_matches(['\r', '\n'])));

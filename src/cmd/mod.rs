@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 use clap::CommandFactory as _;
 
-use crate::cli::{Cli, Command, LogFormat};
+use crate::cli::{Cli, Command, LogFormat, Schema};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::record;
@@ -56,7 +56,10 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Export(args) => export::run(&args, context),
         Command::Inspect(args) => inspect::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Schema => print(&record::manifest::schema()),
+        Command::Schema {
+            of: Schema::Manifest,
+        } => print(&record::manifest::schema()),
+        Command::Schema { of: Schema::Recipe } => print(crate::recipe::JSON_SCHEMA),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "winimg", &mut script);

@@ -1,8 +1,11 @@
 //! From the command line's recipe arguments to a `Recipe`, with every complaint shown at once.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::answer;
 use crate::cli::RecipeArgs;
+use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, Kind, Result};
 use crate::event::Event;
 use crate::plan::{self, Plan};
@@ -16,12 +19,16 @@ pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
         search: search_dirs(),
         vars: args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?,
         var_files: args.var_files.clone(),
-        env: std::env::vars().collect(),
+        env: environment(),
         set: args.set.clone(),
     };
     let (recipe, mut diagnostics) = recipe::read(&args.recipe, &options);
     let planned = recipe.map(|recipe| match plan::make(&recipe) {
-        Ok(plan) => Some((recipe, plan)),
+        Ok(plan) => {
+            diagnostics.0.extend(plan.warnings.0.iter().cloned());
+            judge_template(&recipe, &mut diagnostics);
+            Some((recipe, plan))
+        }
         Err(more) => {
             diagnostics.0.extend(more.0);
             None
@@ -37,6 +44,35 @@ pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
     match planned.flatten() {
         Some(done) if sound => Ok(done),
         _ => Err(Error::new(Kind::Recipe, summary).told()),
+    }
+}
+
+/// A variable that is not UTF-8 cannot be one of ours.
+fn environment() -> Vec<(String, String)> {
+    let both = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(both).collect()
+}
+
+/// What is wrong with the team's own answer file as far as it can be told before its medium is known.
+fn judge_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
+    let Some(path) = &recipe.setup.answer_file else {
+        return;
+    };
+    let found =
+        answer::read_template(path).and_then(|template| answer::check_template(&template, recipe));
+    match found {
+        Ok(mut found) => {
+            if recipe.setup.lint_is_advice {
+                found
+                    .0
+                    .iter_mut()
+                    .for_each(|d| d.severity = Severity::Warning);
+            }
+            diagnostics.0.append(&mut found.0);
+        }
+        Err(error) => diagnostics.push(Diagnostic::error(error.to_string()).at(&path.place, "")),
     }
 }
 

@@ -69,13 +69,11 @@ fn inputs(request: &Request, built: &Built) -> Vec<manifest::Input> {
         inputs.push(input("media.virtio", None, origin, blob));
     }
     for (component, blob) in &built.inputs.components {
-        let version = component.version.clone();
-        inputs.push(input(
-            &component.name.value,
-            version,
-            &component.origin,
-            blob,
-        ));
+        let name = &component.name.value;
+        inputs.push(manifest::Input {
+            license: component.license.clone(),
+            ..input(name, component.version.clone(), &component.origin, blob)
+        });
     }
     inputs
 }
@@ -84,6 +82,7 @@ fn input(name: &str, version: Option<String>, origin: &Origin, blob: &Blob) -> m
     manifest::Input {
         name: name.into(),
         version,
+        license: None,
         url: redact(&origin.url.value),
         size: blob.size(),
         digest: blob.digest().to_string(),

@@ -99,6 +99,9 @@ pub struct Input {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// SPDX, as the recipe says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub license: Option<String>,
     /// Where it came from, without credentials.
     pub url: String,
     /// Bytes.
