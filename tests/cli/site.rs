@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use regex::Regex;
 use tempfile::TempDir;
@@ -116,7 +117,7 @@ impl Site {
         virtio(&site.path("virtio"), &site.path("virtio-win.iso"));
         site.write("tool.exe", "MZ the tool\n");
         site.write("agent.msi", "the agent's package\n");
-        sealed_disk(&site.path("made.raw"), &site.path("sealed.qcow2"));
+        std::fs::write(site.path("sealed.qcow2"), sealed_disk()).expect("a disk");
         site.recipe(steps);
         site.machine("", "");
         site
@@ -321,8 +322,18 @@ fn virtio(root: &Path, iso: &Path) {
     );
 }
 
-/// A GPT disk as Windows Setup leaves one, in 8 MiB.
-fn sealed_disk(raw: &Path, qcow2: &Path) {
+/// A GPT disk as Windows Setup leaves one, in 8 MiB, as qcow2. Made once: sgdisk waits a second for the kernel.
+fn sealed_disk() -> &'static [u8] {
+    static DISK: OnceLock<Vec<u8>> = OnceLock::new();
+    DISK.get_or_init(|| {
+        let dir = tempfile::tempdir().expect("a folder");
+        let qcow2 = dir.path().join("sealed.qcow2");
+        partitioned(&dir.path().join("made.raw"), &qcow2);
+        std::fs::read(qcow2).expect("the disk")
+    })
+}
+
+fn partitioned(raw: &Path, qcow2: &Path) {
     let file = std::fs::File::create(raw).expect("a disk");
     file.set_len(8 << 20).expect("a disk");
     let guid = |n: u8| format!("11111111-2222-3333-4444-5555555555{n:02}");

@@ -101,13 +101,12 @@ impl Build {
 
     /// The event that tells how it failed; null when it did not.
     pub fn failed(&self) -> Value {
-        let events = self
+        let mut events = self
             .said
             .iter()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         events
-            .filter(|event| event["event"] == "failed")
-            .last()
+            .rfind(|event| event["event"] == "failed")
             .unwrap_or_default()
     }
 
