@@ -64,7 +64,7 @@ unit:
 
 .PHONY: end-to-end
 end-to-end: standin ## builds in QEMU: the demo, the refusals, two at once, interrupts
-	$(CARGO) test --locked --test end_to_end -- --ignored --test-threads 1 --nocapture
+	$(CARGO) test --locked --test end_to_end -- --ignored --test-threads 2 --nocapture
 
 .PHONY: bench-export
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios

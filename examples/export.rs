@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use winimg::error::{Error, Kind, Result};
 use winimg::event::{Cancel, Event, Sink};
-use winimg::export::{DEFAULT_LEVEL, GuestFacts, Job, Release, export};
+use winimg::export::{DEFAULT_LEVEL, GuestFacts, Job, export};
 use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
+use winimg::wim::Release;
 
 struct Quiet;
 

@@ -62,7 +62,7 @@ pub struct Init {
 pub struct RecipeArgs {
     /// The recipe
     pub recipe: PathBuf,
-    /// Set a variable; may be repeated, the last one wins (also WINIMG_VAR_<name>)
+    /// Set a variable; may be repeated, the last one wins (also WINIMG_VAR_NAME)
     #[arg(long = "var", value_name = "NAME=VALUE")]
     pub vars: Vec<String>,
     /// Read variables from a TOML file, or a JSON file such as image-builder's
@@ -92,7 +92,7 @@ pub struct Plan {
 pub struct Build {
     #[command(flatten)]
     pub recipe: RecipeArgs,
-    /// Where the artifacts go; out/<recipe name> unless given
+    /// Where the artifacts go; out/NAME of the recipe unless given
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// The accelerator; auto tries the better ones with a boot canary

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::text::{Place, Source};
@@ -132,6 +133,13 @@ fn shown_span(place: &Place) -> Range<usize> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
+/// As `to_json` has it.
+impl Serialize for Diagnostics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
+
 impl Diagnostics {
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.0.push(diagnostic);
@@ -252,6 +260,21 @@ pub fn nearest<'a>(
     let longer = |candidate: &&str| wanted.len() >= 3 && plain(candidate).starts_with(&wanted);
     let beginning = candidates.clone().find(longer);
     best.map(|(_, candidate)| candidate).or(beginning)
+}
+
+/// The candidate most like `word`, for names of several words, where the few slips of [`nearest`] are too strict; `None`
+/// when none is like it (Jaro-Winkler, case ignored).
+pub fn most_alike<T: AsRef<str>>(word: &str, candidates: impl IntoIterator<Item = T>) -> Option<T> {
+    let wanted = word.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|name| {
+            let near = strsim::jaro_winkler(&wanted, &name.as_ref().to_lowercase());
+            (near, name)
+        })
+        .filter(|(near, _)| *near > 0.85)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
 }
 
 /// `did you mean `x`?`, or what is there when nothing is near; `what` as in "variables".

@@ -4,10 +4,14 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
+use crate::event::Event;
 use crate::text::Place;
 
 /// What sort of failure it was. The number is the process's exit status (`docs/exit-status.md`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A file could not be read or written, or winimg itself is wrong.
     Failed = 1,
@@ -51,6 +55,7 @@ struct Inner {
     found: Option<String>,
     cure: Option<String>,
     lines: Vec<String>,
+    told: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -66,6 +71,7 @@ impl Error {
             found: None,
             cure: None,
             lines: Vec::new(),
+            told: false,
             source: None,
         }))
     }
@@ -129,6 +135,13 @@ impl Error {
         self
     }
 
+    /// What it says was shown already, as the complaints about a recipe are; people need not read it twice.
+    #[must_use]
+    pub fn told(mut self) -> Self {
+        self.0.told = true;
+        self
+    }
+
     /// The same error after what it points at was moved: paths below `from` become paths below `to`.
     #[must_use]
     pub fn moved(mut self, from: &std::path::Path, to: &std::path::Path) -> Self {
@@ -149,6 +162,24 @@ impl Error {
 
     pub fn place(&self) -> Option<&Place> {
         self.0.place.as_ref()
+    }
+
+    /// The event that ends a command.
+    pub fn event(&self) -> Event {
+        let e = &self.0;
+        Event::Failed {
+            kind: e.kind,
+            status: e.kind.exit_status(),
+            message: e.fact.clone(),
+            at: e.at.clone(),
+            recipe: e.place.as_ref().map(Place::to_string),
+            expected: e.expected.clone(),
+            found: e.found.clone(),
+            lines: e.lines.clone(),
+            cure: e.cure.clone(),
+            text: self.to_string(),
+            told: e.told,
+        }
     }
 
     pub fn cure_text(&self) -> Option<&str> {
@@ -172,7 +203,9 @@ impl fmt::Display for Error {
         f.write_str(&e.fact)?;
         if let Some(source) = &e.source {
             write!(f, ": {source}")?;
-            let mut next = source.source();
+            // Our own errors have said their causes already.
+            let own = source.is::<Error>();
+            let mut next = source.source().filter(|_| !own);
             while let Some(cause) = next {
                 write!(f, ": {cause}")?;
                 next = cause.source();

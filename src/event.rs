@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::diag::Diagnostics;
+use crate::error::{Error, Kind, Result};
 
 /// One thing that happened. Times are stamped by the sink.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,6 +51,39 @@ pub enum Event {
     Restarted { count: u32 },
     /// A picture of the screen was kept.
     Screen { file: String },
+    /// Complaints about the recipe, each at its line; errors and warnings.
+    Diagnostics {
+        #[serde(flatten)]
+        found: Diagnostics,
+    },
+    /// The command failed: the last event. A command that ends well says nothing more.
+    Failed {
+        kind: Kind,
+        /// The process's exit status.
+        status: u8,
+        /// One sentence.
+        message: String,
+        /// A file, URL or other place outside the recipe.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
+        /// The line of TOML: `recipe.toml:12:3`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        recipe: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expected: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        found: Option<String>,
+        /// The last output of a step, a listing of what is there.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        lines: Vec<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cure: Option<String>,
+        /// All of it, as people read it.
+        text: String,
+        /// Earlier events have said it; people are not told again.
+        #[serde(skip)]
+        told: bool,
+    },
 }
 
 /// Where events go. Implementations must not block for long and must not fail.

@@ -9,6 +9,8 @@ pub mod diag;
 pub mod digest;
 pub mod error;
 pub mod event;
+pub mod filename;
+pub mod markup;
 pub mod text;
 // bytes
 pub mod archive;

@@ -78,6 +78,11 @@ impl<T> Located<T> {
     }
 }
 
+/// `\n` and `\r\n` alike become `\r\n`: cmd loses its way among labels in a file with bare `\n`.
+pub fn crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
 /// A secret that neither `{}` nor `{:?}` nor serde can show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -117,6 +122,11 @@ pub fn redact(url: &str) -> String {
     let queried = url.contains('?');
     let shown = match Url::parse(url) {
         Ok(mut parsed) if parsed.has_host() => {
+            let bare = parsed.username().is_empty() && parsed.password().is_none();
+            if bare && !queried && parsed.fragment().is_none() {
+                // As it was written.
+                return url.to_string();
+            }
             parsed.set_query(None);
             parsed.set_fragment(None);
             // Both fail only for URLs without a host.
@@ -135,6 +145,15 @@ pub fn redact(url: &str) -> String {
         format!("{shown}?…")
     } else {
         shown
+    }
+}
+
+/// A value that may happen to be an http(s) URL, as it may be shown; any other text comes back unchanged.
+pub fn redact_url(text: &str) -> String {
+    let lower = text.trim_start().to_ascii_lowercase();
+    match lower.starts_with("http://") || lower.starts_with("https://") {
+        true => redact(text.trim()),
+        false => text.to_string(),
     }
 }
 

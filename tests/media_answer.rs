@@ -545,7 +545,7 @@ the virtio-win medium has no driver viostore for Windows Server 2022
         say(&["viostor"], None),
         "\
 there is nothing to take the driver viostor from
-  cure: add [media.virtio] to the recipe, or put the driver into drivers/viostor/"
+  cure: add [media.virtio] to the recipe, or put the driver into drivers/viostor/ beside the recipe"
     );
     assert_eq!(
         say(&["..\\x"], Some(&virtio)),
@@ -624,10 +624,12 @@ fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish
         },
         SetupWish {
             answer_file: None,
+            lint_is_advice: false,
             computer_name: "WINIMG-BUILD".into(),
             timeout: Duration::from_secs(3600),
             still_limit: Duration::from_secs(600),
             drivers: vec!["viostor".into(), "vioserial".into()],
+            own_drivers: None,
         },
     )
 }
@@ -745,4 +747,53 @@ fn bootstrap_files_are_plain_batch() {
             }
         }
     }
+}
+
+/// `winimg validate` has no medium: what any medium could make right is left to the build.
+#[test]
+fn a_template_is_judged_before_its_medium_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    put(
+        dir.path(),
+        "recipe.toml",
+        br#"schema = 1
+name = "x"
+[media]
+image = "datacenter-core"
+[media.iso]
+url = "server.iso"
+unverified = "a test"
+[outputs]
+raw = {}
+"#,
+    );
+    let (recipe, _) = winimg::recipe::read(&dir.path().join("recipe.toml"), &Default::default());
+    let recipe = recipe.unwrap();
+    let judge = |from: &str, to: &str| {
+        let built_in = answer::built_in();
+        assert!(built_in.text.contains(from), "{from}");
+        let template = Source {
+            name: "own.xml".into(),
+            text: built_in.text.replacen(from, to, 1),
+        };
+        answer::check_template(&template, &recipe)
+            .map(|found| found.0.into_iter().map(|d| d.message).collect::<Vec<_>>())
+            .map_err(|e| e.fact().to_string())
+    };
+    assert_eq!(judge("<unattend", "<unattend"), Ok(vec![]));
+    // Good for media that take a key.
+    let key = "{{#if product_key}}\n          <Key>{{product_key}}</Key>\n{{/if}}";
+    let own = "<Key>VDYBN-27WPP-V4HQT-9VMD4-VMK7H</Key>";
+    assert_eq!(judge(key, own), Ok(vec![]));
+    assert_eq!(
+        judge("<AcceptEula>true", "<AcceptEula>yes"),
+        Ok(vec![
+            "AcceptEula is true or false, not \"yes\"".to_string(),
+            "AcceptEula has to be true: Setup waits for it".to_string(),
+        ])
+    );
+    assert_eq!(
+        judge("{{language}}", "{{langauge}}"),
+        Err("the answer file template uses \"langauge\", which is not there to use".to_string())
+    );
 }

@@ -699,3 +699,30 @@ fn a_secret_on_a_broken_line_is_not_shown() {
     assert!(text.contains("1 | token = "), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
 }
+
+/// `winimg plan` shows what stands here, and a plan ends up in a CI log.
+#[test]
+fn signed_urls_and_product_keys_are_not_shown() {
+    let own = small(
+        r#"
+[components.x]
+url = "https://blob.example.com/x.exe?sig=s3cret"
+unverified = "no digest"
+"#,
+    );
+    let own = own.replacen(
+        "[media]",
+        "[media]\nproduct_key = \"ABCDE-12345-FGHIJ-67890-KLMNO\"",
+        1,
+    );
+    let recipe = good(&[("recipe.toml", &own)], &Options::default());
+    let shown = |path: &str| {
+        let found = recipe.effective.iter().find(|e| e.path == path);
+        found.map(|e| e.value.clone()).unwrap_or_default()
+    };
+    assert_eq!(
+        shown("components.x.url"),
+        r#""https://blob.example.com/x.exe?…""#
+    );
+    assert_eq!(shown("media.product_key"), r#""***""#);
+}

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use crate::diag::most_alike;
 use crate::error::{Error, Kind, Result};
 use crate::iso::{Source, Tree};
-use crate::text::Secret;
+use crate::recipe::is_driver_name;
+use crate::text::{Secret, crlf};
 use crate::udf::{FileSystem, Medium};
 use crate::wim::Release;
 
@@ -45,11 +47,7 @@ pub fn disc(
         );
     }
     for name in &facts.drivers {
-        if name.is_empty()
-            || !name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-        {
+        if !is_driver_name(name) {
             return Err(Error::new(
                 Kind::Recipe,
                 format!("\"{name}\" is no driver folder: only letters, digits, - and _"),
@@ -96,7 +94,7 @@ fn bootstrap(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
             include_str!("../../unattend/bootstrap/payload.cmd"),
         ),
     ]
-    .map(|(name, text)| (name, text.replace("\r\n", "\n").replace('\n', "\r\n")));
+    .map(|(name, text)| (name, crlf(text)));
     Ok(files.to_vec())
 }
 
@@ -134,7 +132,7 @@ fn virtio_files(
             format!("there is nothing to take the driver {name} from"),
         )
         .cure(format!(
-            "add [media.virtio] to the recipe, or put the driver into drivers/{name}/"
+            "add [media.virtio] to the recipe, or put the driver into drivers/{name}/ beside the recipe"
         )));
     };
     let folder = format!("{name}/{}/amd64", release.virtio_folder());
@@ -180,18 +178,8 @@ fn no_driver(medium: &Medium, name: &str, release: Release, folder: &str) -> Err
             there.push(entry.name);
         }
     }
-    let near = there
-        .iter()
-        .map(|t| {
-            (
-                strsim::jaro_winkler(&t.to_lowercase(), &name.to_lowercase()),
-                t,
-            )
-        })
-        .filter(|(near, _)| *near > 0.85)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    let cure = match near {
-        Some((_, near)) => format!("did you mean \"{near}\"?"),
+    let cure = match most_alike(name, &there) {
+        Some(near) => format!("did you mean \"{near}\"?"),
         None if there.is_empty() => {
             format!("use a newer virtio-win: this one has nothing for {release}")
         }

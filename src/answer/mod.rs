@@ -11,6 +11,7 @@ mod lint;
 mod password;
 mod render;
 mod schema;
+mod template;
 
 use crate::text::Source;
 
@@ -20,6 +21,7 @@ pub use keys::product_key;
 pub use lint::{LintFacts, lint};
 pub use password::{check as check_password, generate as generate_password};
 pub use render::render;
+pub use template::check_template;
 
 /// The letters that the answer CD may get in WinPE.
 pub(crate) const CD_LETTERS: [char; 4] = ['D', 'E', 'F', 'G'];

@@ -4,6 +4,7 @@ use handlebars::{Handlebars, RenderErrorReason, no_escape};
 use serde_json::{Value, json};
 
 use crate::error::{Error, Kind, Result};
+use crate::markup::{ascii_xml, escape_xml};
 use crate::recipe::Firmware;
 use crate::text::{Secret, Source};
 use crate::wim::Release;
@@ -15,11 +16,11 @@ use super::{CD_LETTERS, password};
 pub fn render(template: &Source, facts: &Facts) -> Result<Secret> {
     let mut handlebars = Handlebars::new();
     handlebars.set_strict_mode(true);
-    handlebars.register_escape_fn(escape);
+    handlebars.register_escape_fn(escape_xml);
     let xml = handlebars
         .render_template(&template.text, &values(facts))
         .map_err(|e| wrong(template, &e))?;
-    Ok(Secret::new(ascii(&xml)))
+    Ok(Secret::new(ascii_xml(&xml)))
 }
 
 /// A plain text template of our own, whose only value is a list of checked names.
@@ -91,32 +92,4 @@ fn wrong(template: &Source, error: &handlebars::RenderError) -> Error {
         Some((line, column)) => wrong.at(format!("{}:{line}:{column}", template.name)),
         None => wrong.at(&template.name),
     }
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Setup's parser is only safe with ASCII: every other character becomes a character reference.
-fn ascii(xml: &str) -> String {
-    let mut out = String::with_capacity(xml.len());
-    for c in xml.chars() {
-        if c.is_ascii() {
-            out.push(c);
-        } else {
-            out.push_str(&format!("&#{};", u32::from(c)));
-        }
-    }
-    out
 }

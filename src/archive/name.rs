@@ -3,8 +3,7 @@
 //! Microsoft: Naming Files, Paths, and Namespaces. A name is taken as it is or refused; none is mended, since a
 //! mended name is one that nobody signed.
 
-/// Bytes of one segment in UTF-16 units (NTFS).
-const SEGMENT_LIMIT: usize = 255;
+use crate::filename::{self, Fault, LONGEST};
 
 /// The path with `/` and without `.` segments, or what is wrong with it in words that fit after the name. An empty
 /// path is the archive's root.
@@ -38,39 +37,15 @@ pub(super) fn normalise(raw: &[u8]) -> Result<String, String> {
 }
 
 fn segment_problem(segment: &str) -> Option<String> {
-    if segment.chars().any(char::is_control) {
-        return Some("holds a control character".into());
-    }
-    if segment.contains(':') {
-        return Some("names an alternate data stream (:)".into());
-    }
-    if let Some(c) = segment.chars().find(|c| "<>\"|?*".contains(*c)) {
-        return Some(format!("holds {c}, which Windows does not allow in names"));
-    }
-    if segment.ends_with(['.', ' ']) {
-        return Some("ends in a dot or blank, which Windows drops".into());
-    }
-    if let Some(device) = device(segment) {
-        return Some(format!("is the Windows device {device}"));
-    }
-    if segment.encode_utf16().count() > SEGMENT_LIMIT {
-        return Some(format!("is longer than {SEGMENT_LIMIT} characters"));
-    }
-    None
-}
-
-/// The device that Windows opens instead of the file, with or without an extension.
-fn device(segment: &str) -> Option<String> {
-    let stem = segment.split('.').next().unwrap_or_default();
-    let stem = stem.trim_end_matches(' ').to_uppercase();
-    let plain = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"].contains(&stem.as_str());
-    let numbered = ["COM", "LPT"].iter().any(|kind| {
-        stem.strip_prefix(kind).is_some_and(|number| {
-            let mut digits = number.chars();
-            matches!(digits.next(), Some('0'..='9' | '¹' | '²' | '³')) && digits.next().is_none()
-        })
-    });
-    (plain || numbered).then_some(stem)
+    Some(match filename::fault(segment)? {
+        Fault::Control(_) => "holds a control character".into(),
+        Fault::Forbidden(':') => "names an alternate data stream (:)".into(),
+        Fault::Forbidden(c) => format!("holds {c}, which Windows does not allow in names"),
+        Fault::Trailing => "ends in a dot or blank, which Windows drops".into(),
+        Fault::Device(device) => format!("is the Windows device {device}"),
+        Fault::Long => format!("is longer than {LONGEST} characters"),
+        Fault::Empty | Fault::Dots => "has an empty segment".into(),
+    })
 }
 
 /// Equal for names that NTFS takes for one. Its table maps single characters, so do we.

@@ -95,7 +95,11 @@ impl Progress {
             Some(_) => "the marker is there",
             None => "no marker",
         };
-        error.found(format!("{marker}, {}", self.state))
+        let state = match self.state.as_str() {
+            "" => "no ImageState",
+            state => state,
+        };
+        error.found(format!("{marker}, {state}"))
     }
 }
 

@@ -14,6 +14,9 @@ use crate::text::{Located, Secret, Source};
 use crate::udf::Medium;
 use crate::wim::{Image, MediaFacts, Release};
 
+/// The answer disc's name in the working directory. It holds the build's password.
+pub const ANSWER_DISC: &str = "answer.iso";
+
 /// What was found on the install medium, and the discs made from it.
 pub struct Media {
     pub release: Release,
@@ -66,8 +69,8 @@ pub fn prepare(
 
     let mut warnings = Vec::new();
     let xml = answer_file(recipe, &found, &facts, &mut warnings)?;
-    let answer_disc = work.join("answer.iso");
-    write_answer_disc(inputs, &facts, &xml, &answer_disc, epoch)?;
+    let answer_disc = work.join(ANSWER_DISC);
+    write_answer_disc(recipe, inputs, &facts, &xml, &answer_disc, epoch)?;
     let install_disc = match recipe.machine.firmware {
         Firmware::Bios => Disc::raw(iso),
         Firmware::Uefi => {
@@ -153,22 +156,29 @@ fn read(path: &Located<PathBuf>) -> Result<Source> {
 }
 
 fn write_answer_disc(
+    recipe: &Recipe,
     inputs: &Inputs,
     facts: &Facts,
     xml: &Secret,
     file: &Path,
     epoch: i64,
 ) -> Result<()> {
+    let origin = recipe.media.virtio.as_ref();
+    let blame = |error: Error| match origin {
+        Some(origin) => error.from_place(&origin.url.place),
+        None => error,
+    };
     let virtio = match &inputs.virtio {
         Some(blob) => {
             blob.check()?;
-            Some(Medium::open(blob.path())?)
+            Some(Medium::open(blob.path()).map_err(blame)?)
         }
         None => None,
     };
     // A team's own drivers stand beside the recipe's folder of drivers, when there is one.
     let own = Path::new("drivers");
-    let tree = answer::disc(facts, xml, virtio.as_ref(), own.is_dir().then_some(own))?;
+    let tree =
+        answer::disc(facts, xml, virtio.as_ref(), own.is_dir().then_some(own)).map_err(blame)?;
     iso::write(&tree.stamp(Stamp(epoch)), file)?;
     answer::check_disc(&Medium::open(file)?)
 }

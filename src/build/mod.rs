@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::export::{self, Artifact};
 use crate::plan::Plan;
@@ -25,6 +25,7 @@ use crate::vm::{Accel, Hypervisor, MachinePlan, Probe};
 pub use inputs::Inputs;
 pub use media::Media;
 pub use run::StepRecord;
+pub use scratch::Scratch;
 
 /// Everything that a build needs to know.
 pub struct Request<'a> {
@@ -56,26 +57,40 @@ pub struct Built {
 /// Builds the image. On failure the evidence is in `<output>/failure` and the error says so.
 pub fn run(
     request: &Request,
+    scratch: &mut Scratch,
     hypervisor: &dyn Hypervisor,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
 ) -> Result<Built> {
-    let mut scratch = scratch::Scratch::create(&request.output, sink.as_ref())?;
-    let outcome = chapters(request, hypervisor, &scratch, sink, cancel);
+    let outcome = chapters(request, hypervisor, scratch, sink, cancel);
     outcome.map_err(|error| {
+        // Where an interrupt was noticed is nobody's affair.
+        let error = match error.kind() {
+            Kind::Cancelled => Error::cancelled(),
+            _ => error,
+        };
         let error = evidence::keep(error, &request.output, scratch.run(), sink.as_ref());
         if !request.keep_on_error {
             return error;
         }
-        let kept = scratch.keep().display().to_string();
-        error.lines([format!("the machine's disk and discs are kept in {kept}")])
+        let kept = scratch.keep();
+        let error = error.lines([format!(
+            "the machine's disk and discs are kept in {}",
+            kept.display()
+        )]);
+        // Deleted when the steps begin; before that, a person who asks to keep everything has to know.
+        if kept.join(media::ANSWER_DISC).exists() {
+            error.lines(["answer.iso among them holds the Administrator's password of this build"])
+        } else {
+            error
+        }
     })
 }
 
 fn chapters(
     request: &Request,
     hypervisor: &dyn Hypervisor,
-    scratch: &scratch::Scratch,
+    scratch: &Scratch,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
 ) -> Result<Built> {
@@ -208,15 +223,15 @@ fn export_job<'a>(
     }
 }
 
-/// A phase's two events.
-struct Phase<'a> {
+/// A phase's two events: at its start, and at its good end.
+pub struct Phase<'a> {
     name: &'static str,
     started: Instant,
     sink: &'a Arc<dyn Sink>,
 }
 
 impl<'a> Phase<'a> {
-    fn start(name: &'static str, sink: &'a Arc<dyn Sink>) -> Self {
+    pub fn start(name: &'static str, sink: &'a Arc<dyn Sink>) -> Self {
         sink.emit(&Event::PhaseStarted { phase: name });
         Self {
             name,
@@ -225,7 +240,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    fn done(self) {
+    pub fn done(self) {
         self.sink.emit(&Event::PhaseFinished {
             phase: self.name,
             seconds: self.started.elapsed().as_secs_f64(),

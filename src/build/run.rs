@@ -17,6 +17,8 @@ use crate::plan::{self, ExitRule, Op, Plan, PlannedStep, Until, Verdict};
 
 /// Time for the guest to notice a changed medium.
 const DISC_TIMEOUT: Duration = Duration::from_secs(60);
+/// Before a program is run again that found another installation under way.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// How many of a failed step's last lines the error shows.
 const LAST_LINES: usize = 20;
 
@@ -119,7 +121,11 @@ impl Engine<'_> {
             reboots: 0,
             seconds: 0.0,
         };
-        if step.skipped.is_some() {
+        if let Some(when) = &step.skipped {
+            let of = self.plan.steps.len();
+            let name = &step.name;
+            self.sink
+                .note(format!("[{number}/{of}] {name}: skipped, when = {when}"));
             return Ok(record);
         }
         self.sink.emit(&Event::StepStarted {
@@ -189,6 +195,8 @@ impl Engine<'_> {
                 Op::Run(run) => match self.carry_out(number, run, record, log)? {
                     Verdict::RebootNeeded => reboot_needed = true,
                     Verdict::RebootStarted => {
+                        self.sink
+                            .note("      the guest restarts by itself; waiting for it");
                         self.guest.wait_back(step.reboot_timeout * self.slowness)?;
                         record.reboots += 1;
                     }
@@ -239,6 +247,9 @@ impl Engine<'_> {
             let sink = Arc::clone(&self.sink);
             let mut written = Ok(());
             let exit = self.guest.run(&command, &mut |bytes| {
+                if bytes.is_empty() {
+                    return;
+                }
                 let text = String::from_utf8_lossy(bytes);
                 if written.is_ok() {
                     written = log.output(&text);
@@ -269,7 +280,11 @@ impl Engine<'_> {
             };
             match run.exit.judge(code) {
                 Verdict::Busy if Instant::now() < deadline => {
-                    self.cancel.sleep(Duration::from_secs(5))?
+                    let wait = BUSY_WAIT.as_secs();
+                    self.sink.note(format!(
+                        "      another installation runs; trying again in {wait} s"
+                    ));
+                    self.cancel.sleep(BUSY_WAIT)?;
                 }
                 Verdict::Busy | Verdict::Failed => {
                     return Err(log
@@ -419,18 +434,12 @@ impl StepLog {
     }
 }
 
-/// A file name made of a step's name.
+/// A file name made of a step's name: its letters and digits, a dash for whatever stands between them.
 fn slug(name: &str) -> String {
-    let mut slug: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let words = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    let mut slug = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
     slug.truncate(48);
     slug
 }
@@ -448,6 +457,6 @@ mod tests {
 
     #[test]
     fn a_step_name_becomes_a_file_name() {
-        assert_eq!(slug("Install kubelet (v1.36)"), "install-kubelet--v1-36-");
+        assert_eq!(slug("Install kubelet (v1.36)"), "install-kubelet-v1-36");
     }
 }

@@ -4,6 +4,7 @@
 //! running one: leftovers are named and removed, nothing needs a hand.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -128,7 +129,11 @@ fn sweep(parent: &Path, sink: &dyn Sink) -> Result<()> {
             "removing what an interrupted build left: {}",
             path.display()
         ));
-        fs::remove_dir_all(&path).map_err(|e| Error::io("remove", &path, e))?;
+        match fs::remove_dir_all(&path) {
+            // Another build swept it between our look and our lock.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            other => other.map_err(|e| Error::io("remove", &path, e))?,
+        }
     }
     Ok(())
 }

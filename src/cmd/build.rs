@@ -1,12 +1,13 @@
 //! `winimg build`: reads, builds, records.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::answer;
-use crate::build::{self, Request};
+use crate::build::{self, Request, Scratch};
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
@@ -20,40 +21,73 @@ use super::{Context, print, recipe};
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
-    let (recipe, plan) = recipe::read(&args.recipe)?;
+    let (recipe, plan) = recipe::read(&args.recipe, context)?;
+    let hypervisor = hypervisor(&args.hypervisor)?;
+    let password = password(args.admin_password_file.as_deref())?;
+    let epoch = epoch()?;
+    let store = Store::open(&Store::default_folder()?)?;
     let output = args
         .output
         .clone()
         .unwrap_or_else(|| Path::new("out").join(&recipe.name.value));
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
-    let logs = output.join("logs");
-    fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;
-    let sink = everywhere(&output, context)?;
-    let hypervisor = hypervisor(&args.hypervisor)?;
-    let store = Store::open(&Store::default_folder()?)?;
+    // From here on the directory is ours alone; until here nothing was made.
+    let mut scratch = Scratch::create(&output, context.sink.as_ref())?;
+    clear_earlier(&output)?;
+    let events = events(&output)?;
+    let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
+        Arc::clone(&context.sink),
+        Arc::clone(&events),
+    ]));
     let request = Request {
         recipe: &recipe,
         plan: &plan,
         output,
         accel: args.accel.into(),
-        password: password(args.admin_password_file.as_deref())?,
+        password,
         keep_on_error: args.on_error == cli::OnError::Keep,
-        epoch: epoch()?,
+        epoch,
         store: &store,
     };
-    let built = build::run(&request, hypervisor.as_ref(), &sink, &context.cancel)?;
-    let records = record::built::write(&request, &args.recipe.recipe, &built, started)?;
+    let built = build::run(
+        &request,
+        &mut scratch,
+        hypervisor.as_ref(),
+        &sink,
+        &context.cancel,
+    );
+    let recorded = built.and_then(|built| {
+        let records = record::built::write(&request, &args.recipe.recipe, &built, started)?;
+        Ok((built, records))
+    });
+    // The terminal is told by the caller; `events.jsonl` has to know it, too.
+    let (built, records) = recorded.inspect_err(|error| events.emit(&error.event()))?;
     summary(&request.output, &built, &records)
 }
 
-/// The terminal, and `events.jsonl` in the output directory.
-fn everywhere(output: &Path, context: &Context) -> Result<Arc<dyn Sink>> {
+/// `events.jsonl` in the output directory.
+fn events(output: &Path) -> Result<Arc<dyn Sink>> {
     let path = output.join("events.jsonl");
     let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
-    Ok(Arc::new(Everywhere(vec![
-        Arc::clone(&context.sink),
-        Arc::new(JsonLines::new(file)),
-    ])))
+    Ok(Arc::new(JsonLines::new(file)))
+}
+
+/// Makes `logs`, and takes away what an earlier build said there: its steps may have had other numbers, and its failure
+/// is not this one's. Artifacts and records stay until they are replaced.
+fn clear_earlier(output: &Path) -> Result<()> {
+    let logs = output.join("logs");
+    fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;
+    let entries = fs::read_dir(&logs).map_err(|e| Error::io("read", &logs, e))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|e| e == "log") {
+            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    let failure = output.join("failure");
+    match fs::remove_dir_all(&failure) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("remove", &failure, e)),
+        _ => Ok(()),
+    }
 }
 
 fn hypervisor(name: &str) -> Result<Box<dyn Hypervisor>> {
@@ -91,10 +125,12 @@ pub(super) fn epoch() -> Result<i64> {
 /// The artifacts' names and sizes: what a user copies from the end of a log.
 fn summary(output: &Path, built: &build::Built, records: &[PathBuf]) -> Result<()> {
     let mut text = format!("\n{}\n", output.display());
+    let names = built.artifacts.iter().map(|a| a.file.len());
+    let width = names.max().unwrap_or(0);
     for artifact in &built.artifacts {
         let size = indicatif::HumanBytes(artifact.bytes).to_string();
         text += &format!(
-            "  {:<24} {:>12}  {}\n",
+            "  {:<width$} {:>12}  {}\n",
             artifact.file, size, artifact.sha256
         );
     }

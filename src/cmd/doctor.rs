@@ -8,21 +8,13 @@ use crate::vm::{Hypervisor as _, qemu::Qemu};
 use super::print;
 
 pub fn run(args: &cli::Doctor) -> Result<()> {
-    let qemu = Qemu::find()?;
     let mut lacking = 0;
     let mut text = String::new();
-    for (name, firmware) in [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)] {
-        match qemu.probe(args.accel.into(), firmware) {
-            Ok(probe) => {
-                text += &format!("{name}: {} with {}\n", probe.version, probe.accel);
-                for remark in probe.remarks {
-                    text += &format!("  {remark}\n");
-                }
-            }
-            Err(error) => {
-                lacking += 1;
-                text += &format!("{name}: {error}\n");
-            }
+    match Qemu::find() {
+        Ok(qemu) => machines(&qemu, args, &mut text, &mut lacking),
+        Err(error) => {
+            lacking += 1;
+            text += &format!("QEMU: {error}\n");
         }
     }
     text += &match std::process::Command::new("qemu-img")
@@ -43,8 +35,29 @@ pub fn run(args: &cli::Doctor) -> Result<()> {
     if lacking > 0 {
         return Err(Error::new(
             Kind::Host,
-            format!("{lacking} things are missing on this host"),
+            match lacking {
+                1 => "a build on this host lacks one thing".into(),
+                n => format!("a build on this host lacks {n} things"),
+            },
         ));
     }
     Ok(())
+}
+
+/// What starts here, with each firmware.
+fn machines(qemu: &Qemu, args: &cli::Doctor, text: &mut String, lacking: &mut u32) {
+    for (name, firmware) in [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)] {
+        match qemu.probe(args.accel.into(), firmware) {
+            Ok(probe) => {
+                *text += &format!("{name}: {} with {}\n", probe.version, probe.accel);
+                for remark in probe.remarks {
+                    *text += &format!("  {remark}\n");
+                }
+            }
+            Err(error) => {
+                *lacking += 1;
+                *text += &format!("{name}: {error}\n");
+            }
+        }
+    }
 }

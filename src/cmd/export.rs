@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::build::Phase;
 use crate::cli::{self, Format};
-use crate::disk::{self, gpt};
+use crate::disk::gpt;
 use crate::error::{Error, Kind, Result};
 use crate::export::{self, GuestFacts, Job};
 use crate::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
 use crate::record::Manifest;
 use crate::wim::Release;
 
-use super::{Context, print};
+use super::{Context, partitions, print};
 
 /// What the OVF asks of vSphere unless a recipe says otherwise: 7.0 U2 and later.
 const HARDWARE_VERSION: u32 = 19;
@@ -43,8 +44,11 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
         level: export::DEFAULT_LEVEL,
         properties: &[],
     };
+    let phase = Phase::start("export", &context.sink);
+    let artifacts = export::export(&job, context.sink.as_ref(), &context.cancel)?;
+    phase.done();
     let mut text = String::new();
-    for artifact in export::export(&job, context.sink.as_ref(), &context.cancel)? {
+    for artifact in artifacts {
         text += &format!(
             "{}  {}\n",
             artifact.sha256,
@@ -70,8 +74,8 @@ fn manifest(beside: &Path, image: &Path) -> Result<Manifest> {
 
 /// GPT is UEFI, MBR is BIOS: Windows Setup installs no other pair.
 fn firmware(image: &Path, context: &Context) -> Result<Firmware> {
-    let disk = disk::open(image, &context.cancel)?;
-    Ok(match gpt::table(disk.as_ref())?.style {
+    let (_, table) = partitions::read(image, &context.cancel)?;
+    Ok(match table.style {
         gpt::Style::Mbr => Firmware::Bios,
         _ => Firmware::Uefi,
     })

@@ -6,11 +6,11 @@ use std::io::{ErrorKind, Write as _};
 use crate::cli;
 use crate::error::{Error, Result};
 
-use super::Context;
+use super::print;
 
 const STARTER: &str = include_str!("../../recipes/starter.toml");
 
-pub fn run(args: &cli::Init, context: &Context) -> Result<()> {
+pub fn run(args: &cli::Init) -> Result<()> {
     let path = &args.recipe;
     let mut file = OpenOptions::new()
         .write(true)
@@ -28,8 +28,5 @@ pub fn run(args: &cli::Init, context: &Context) -> Result<()> {
     file.write_all(STARTER.as_bytes())
         .map_err(|e| Error::io("write", path, e))?;
     let shown = path.display();
-    context
-        .sink
-        .note(format!("wrote {shown}; next: winimg plan {shown}"));
-    Ok(())
+    print(&format!("wrote {shown}; next: winimg plan {shown}\n"))
 }

@@ -12,7 +12,7 @@ use crate::record::Manifest;
 use crate::udf::Medium;
 use crate::wim::MediaFacts;
 
-use super::print;
+use super::{partitions, print};
 
 pub fn run(args: &cli::Inspect) -> Result<()> {
     let found = look(&args.file)?;
@@ -81,13 +81,31 @@ fn look_at_medium(medium: &Medium) -> Result<Value> {
 }
 
 fn look_at_disk(file: &Path) -> Result<Value> {
-    let disk = disk::open(file, &Cancel::default())?;
-    let table = gpt::table(disk.as_ref())?;
+    let (bytes, table) = partitions::read(file, &Cancel::default())?;
+    let format = disk::Format::of(file)?;
+    // A raw disk has no mark of its own: without a partition table it could be any file.
+    if format == disk::Format::Raw && table.style == gpt::Style::None {
+        return Err(Error::new(
+            Kind::Recipe,
+            "this is neither an ISO, nor a disk image with partitions, nor a manifest",
+        )
+        .at(file.display()));
+    }
     Ok(json!({
-        "format": format!("{:?}", disk::Format::of(file)?),
-        "virtual bytes": disk.len(),
+        "format": name(format),
+        "virtual bytes": bytes,
         "table": table,
     }))
+}
+
+fn name(format: disk::Format) -> &'static str {
+    match format {
+        disk::Format::Raw => "raw",
+        disk::Format::Qcow2 => "qcow2",
+        disk::Format::FixedVhd => "fixed VHD",
+        disk::Format::StreamVmdk => "stream-optimised VMDK",
+        disk::Format::Ova => "OVA",
+    }
 }
 
 /// JSON as indented lines for people.

@@ -5,12 +5,13 @@ mod doctor;
 mod export;
 mod init;
 mod inspect;
+mod partitions;
 mod plan;
 mod recipe;
 
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use clap::CommandFactory as _;
 
@@ -37,13 +38,10 @@ pub fn run(cli: Cli) -> ExitCode {
         cancel: Cancel::default(),
     };
     let outcome = watch_signals(&context).and_then(|()| dispatch(cli.command, &context));
-    drop(context);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if !error.fact().is_empty() {
-                let _ = writeln!(anstream::stderr(), "error: {error}");
-            }
+            context.sink.emit(&error.event());
             ExitCode::from(error.kind().exit_status())
         }
     }
@@ -51,9 +49,9 @@ pub fn run(cli: Cli) -> ExitCode {
 
 fn dispatch(command: Command, context: &Context) -> Result<()> {
     match command {
-        Command::Init(args) => init::run(&args, context),
-        Command::Validate(args) => plan::validate(&args),
-        Command::Plan(args) => plan::show(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Validate(args) => plan::validate(&args, context),
+        Command::Plan(args) => plan::show(&args, context),
         Command::Build(args) => build::run(&args, context),
         Command::Export(args) => export::run(&args, context),
         Command::Inspect(args) => inspect::run(&args),
@@ -75,14 +73,17 @@ fn watch_signals(context: &Context) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|e| Error::new(Kind::Failed, "cannot watch for signals").because(e))?;
     let cancel = context.cancel.clone();
-    let sink = Arc::clone(&context.sink);
+    // The thread outlives the command; the terminal's live line must not.
+    let sink: Weak<dyn Sink> = Arc::downgrade(&context.sink);
     std::thread::spawn(move || {
         for _ in &mut signals {
             if cancel.is_cancelled() {
                 signal_hook::low_level::exit(i32::from(Kind::Cancelled.exit_status()));
             }
             cancel.cancel();
-            sink.note("interrupted: stopping the machine and cleaning up (once more: at once)");
+            if let Some(sink) = sink.upgrade() {
+                sink.note("interrupted: stopping and cleaning up (once more: at once)");
+            }
         }
     });
     Ok(())

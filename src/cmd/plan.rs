@@ -4,20 +4,26 @@ use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::plan;
 
-use super::{print, recipe};
+use super::{Context, print, recipe};
 
-pub fn validate(args: &cli::Validate) -> Result<()> {
-    let (recipe, plan) = recipe::read(&args.recipe)?;
+pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
+    let (recipe, plan) = recipe::read(&args.recipe, context)?;
     print(&format!(
-        "{} is sound: {} components, {} steps\n",
+        "{} is sound: {}, {}\n",
         args.recipe.recipe.display(),
-        recipe.components.len(),
-        plan.steps.len()
+        count(recipe.components.len(), "component"),
+        count(plan.steps.len(), "step")
     ))
 }
 
-pub fn show(args: &cli::Plan) -> Result<()> {
-    let (recipe, plan) = recipe::read(&args.recipe)?;
+/// `1 step`, `2 steps`
+fn count(number: usize, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
+pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
+    let (recipe, plan) = recipe::read(&args.recipe, context)?;
     if args.json {
         let json = serde_json::to_string_pretty(&plan::json(&recipe, &plan))
             .map_err(|e| Error::new(Kind::Failed, "cannot write the plan as JSON").because(e))?;

@@ -1,16 +1,17 @@
 //! From the command line's recipe arguments to a `Recipe`, with every complaint shown at once.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use crate::cli::RecipeArgs;
-use crate::diag::Diagnostics;
 use crate::error::{Error, Kind, Result};
+use crate::event::Event;
 use crate::plan::{self, Plan};
 use crate::recipe::{self, Options, Recipe};
 
-/// Reads the recipe and makes its plan. Complaints go to standard error; any error among them ends with status 2.
-pub fn read(args: &RecipeArgs) -> Result<(Recipe, Plan)> {
+use super::Context;
+
+/// Reads the recipe and makes its plan. Complaints are told as they are; any error among them ends with status 2.
+pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
     let options = Options {
         search: search_dirs(),
         vars: args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?,
@@ -26,18 +27,16 @@ pub fn read(args: &RecipeArgs) -> Result<(Recipe, Plan)> {
             None
         }
     });
-    show(&diagnostics);
-    match planned.flatten() {
-        Some(done) if !diagnostics.has_errors() => Ok(done),
-        // The diagnostics have said it all.
-        _ => Err(Error::new(Kind::Recipe, "")),
-    }
-}
-
-fn show(diagnostics: &Diagnostics) {
+    let summary = diagnostics.summary();
+    let sound = !diagnostics.has_errors();
     if !diagnostics.0.is_empty() {
-        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        eprint!("{}", diagnostics.render(color));
+        context
+            .sink
+            .emit(&Event::Diagnostics { found: diagnostics });
+    }
+    match planned.flatten() {
+        Some(done) if sound => Ok(done),
+        _ => Err(Error::new(Kind::Recipe, summary).told()),
     }
 }
 

@@ -2,17 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::prctl;
-use nix::sys::signal::Signal;
-
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::io::die_with_parent;
 
 /// Runs `qemu-img ARGUMENTS` to its end and gives its standard output. A non-zero status is an error with its last lines.
 pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
@@ -47,10 +44,7 @@ fn run_any(arguments: &[&OsStr], cancel: &Cancel) -> Result<(Option<i32>, Vec<u8
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SAFETY: prctl(2) is async-signal-safe and touches nothing of ours; it runs between fork and exec.
-    unsafe {
-        command.pre_exec(|| prctl::set_pdeathsig(Signal::SIGKILL).map_err(io::Error::from));
-    }
+    die_with_parent(&mut command);
     let mut child = command.spawn().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => Error::new(Kind::Host, "qemu-img is not installed")
             .cure("install it: apt-get install qemu-utils"),

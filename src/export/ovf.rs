@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Job;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
+use crate::markup::escape_xml;
 use crate::recipe::{DiskBus, Firmware, OvaWish};
 use crate::wim::Release;
 
@@ -140,7 +141,7 @@ pub fn render(job: &Job<'_>, hardware: &Hardware, disc: &Disc) -> Result<String>
     };
     let mut handlebars = Handlebars::new();
     handlebars.set_strict_mode(true);
-    handlebars.register_escape_fn(|s| quick_xml::escape::escape(s).into_owned());
+    handlebars.register_escape_fn(escape_xml);
     handlebars
         .render_template(include_str!("ovf.xml"), &view)
         .map_err(|e| Error::new(Kind::Failed, "the OVF template is wrong").because(e))

@@ -4,8 +4,6 @@
 
 use std::path::Path;
 
-use nix::sys::statvfs::statvfs;
-
 use crate::disk::Disk;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
@@ -39,8 +37,7 @@ pub fn require(
 ) -> Result<()> {
     let data: u64 = disk.data()?.iter().map(|r| r.end - r.start).sum();
     let estimate = estimate(data, outputs);
-    let stat = statvfs(directory).map_err(|e| Error::io("look at", directory, e.into()))?;
-    let free = stat.blocks_available() as u64 * stat.fragment_size() as u64;
+    let free = fs4::available_space(directory).map_err(|e| Error::io("look at", directory, e))?;
     let mib = |bytes: u64| format!("{} MiB", bytes.div_ceil(1 << 20));
     if free < estimate.least {
         return Err(Error::new(

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::error::{Error, Kind, Result};
+use crate::io;
 
 /// The files of one export. Dropping it removes those that were not committed.
 pub struct Staging {
@@ -94,9 +95,7 @@ impl Staging {
             }
         }
         for directory in &directories {
-            File::open(directory)
-                .and_then(|d| d.sync_all())
-                .map_err(|e| Error::io("sync", directory, e))?;
+            io::sync_folder(directory)?;
         }
         Ok(())
     }

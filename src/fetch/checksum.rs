@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::digest::{Algorithm, Digest};
+use crate::markup;
 
 /// Bytes. Kubernetes' tree-wide SHA256SUMS has a tenth of this.
 pub const LIMIT: u64 = 1 << 20;
@@ -62,7 +63,7 @@ pub fn find(bytes: &[u8], entry: &str) -> Result<Found, Refusal> {
 }
 
 fn decode(bytes: &[u8]) -> Result<String, Refusal> {
-    if super::page::is_page(bytes) {
+    if markup::is_page(bytes) {
         return Err(
             Refusal::new("is a web page").cure("open the address in a browser to see what it says")
         );

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::error::{Error, Kind, Result};
+use crate::markup;
 use crate::store::{Partial, Resumable, Seen, Watch};
 use crate::text::redact;
 
@@ -154,9 +155,9 @@ impl Transfer<'_> {
         let mut response = response;
         let mut head = Vec::new();
         let enough = if says_page {
-            page::TITLE_WITHIN
+            markup::TITLE_WITHIN
         } else {
-            page::SNIFFED
+            markup::SNIFFED
         };
         while head.len() < enough {
             match self.chunk(&mut response, head.len() as u64).await {
@@ -166,7 +167,7 @@ impl Transfer<'_> {
                 Err(e) => return Err(e),
             }
         }
-        if !expects_page && (says_page || page::is_page(&head)) {
+        if !expects_page && (says_page || markup::is_page(&head)) {
             return Err(page::error(&self.watch.what, &from.url, &head).into());
         }
         partial.discard()?;
@@ -246,7 +247,7 @@ impl Transfer<'_> {
         .at(folder.display())
         .expected(format!("{need} bytes, and {SPARE} to spare"))
         .found(format!("{free} bytes free"))
-        .cure("make room (winimg cache prune), or set WINIMG_CACHE_DIR to a larger disk"))
+        .cure("make room, or set WINIMG_CACHE_DIR to a larger disk"))
     }
 }
 

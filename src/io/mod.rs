@@ -1,8 +1,9 @@
-//! Files that are never half-written, and locks that the dead do not hold.
+//! Files that are never half-written, locks that the dead do not hold, and children that do not outlive us.
 //!
 //! Everything winimg keeps is written beside its place, fsynced and renamed into it. Nothing here knows what the
 //! bytes mean.
 
+mod child;
 mod lock;
 
 use std::fs::{self, File};
@@ -13,6 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 
+pub use child::die_with_parent;
 pub use lock::Lock;
 
 /// A file that appears under its name whole, or not at all.
@@ -27,7 +29,16 @@ pub struct AtomicFile {
 impl AtomicFile {
     /// Starts the file that is to stand at `path`. Its folder must exist.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
-        let path = path.into();
+        // As any other new file: the umask takes what it takes.
+        Self::with_mode(path.into(), 0o666)
+    }
+
+    /// The same for a file that its owner alone may read (0600; other systems keep their own rule).
+    pub fn create_private(path: impl Into<PathBuf>) -> Result<Self> {
+        Self::with_mode(path.into(), 0o600)
+    }
+
+    fn with_mode(path: PathBuf, mode: u32) -> Result<Self> {
         let name = path
             .file_name()
             .map(|n| n.to_string_lossy().into_owned())
@@ -38,9 +49,10 @@ impl AtomicFile {
         #[cfg(unix)]
         let builder = {
             use std::os::unix::fs::PermissionsExt;
-            // As any other new file: the umask takes what it takes.
-            builder.permissions(fs::Permissions::from_mode(0o666))
+            builder.permissions(fs::Permissions::from_mode(mode))
         };
+        #[cfg(not(unix))]
+        let _ = mode;
         let temporary = builder
             .tempfile_in(folder_of(&path))
             .map_err(|e| Error::io("write beside", &path, e))?;

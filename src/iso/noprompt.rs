@@ -3,10 +3,10 @@
 //!
 //! Refuses to guess: whatever is not as expected leaves the medium as it is, says why, and leaves the key to the machine.
 
-use std::io::Write;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::io;
 use crate::udf::{Data, Entry, Extent, Medium, SECTOR};
 
 use super::Disc;
@@ -42,7 +42,7 @@ pub fn without_prompt(iso: &Path, overlay: &Path) -> Result<NoPrompt> {
             let whole = std::path::absolute(iso).map_err(|e| Error::io("find", iso, e))?;
             let size = medium.size().next_multiple_of(512);
             let bytes = qcow2::overlay(&whole, size, cluster, &data)?;
-            persist(overlay, &bytes)?;
+            io::write_atomically(overlay, &bytes)?;
             Ok(NoPrompt {
                 disc: Disc {
                     file: overlay.to_owned(),
@@ -119,20 +119,4 @@ fn is_fat(sector: &[u8; 512]) -> bool {
     jump && matches!(bytes_per_sector, 512 | 1024 | 2048 | 4096)
         && sector[13].is_power_of_two()
         && sector[510..] == [0x55, 0xaa]
-}
-
-fn persist(path: &Path, bytes: &[u8]) -> Result<()> {
-    let cannot = |e: std::io::Error| Error::io("write", path, e);
-    let folder = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    let mut beside = tempfile::Builder::new()
-        .prefix(".winimg-")
-        .tempfile_in(folder)
-        .map_err(cannot)?;
-    beside.write_all(bytes).map_err(cannot)?;
-    beside.as_file().sync_all().map_err(cannot)?;
-    beside.persist(path).map_err(|e| cannot(e.error))?;
-    Ok(())
 }

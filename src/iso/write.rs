@@ -1,10 +1,11 @@
 //! Writes a disc: beside its place, synced, then renamed. Contents are streamed.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use crate::error::{Error, Kind, Result};
+use crate::io::AtomicFile;
 
 use super::layout::Layout;
 use super::record::SECTOR;
@@ -18,17 +19,9 @@ pub fn write(tree: &Tree, path: &Path) -> Result<()> {
         sizes.push(size(source)?);
     }
     let layout = Layout::new(tree, &sizes)?;
-    let folder = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    let cannot = |e: io::Error| Error::io("write", path, e);
-    let mut beside = tempfile::Builder::new()
-        .prefix(".winimg-")
-        .suffix(".iso")
-        .tempfile_in(folder)
-        .map_err(cannot)?;
-    let mut out = BufWriter::with_capacity(1 << 20, beside.as_file_mut());
+    let cannot = |e| Error::io("write", path, e);
+    let mut beside = AtomicFile::create_private(path)?;
+    let mut out = BufWriter::with_capacity(1 << 20, beside.file());
     out.write_all(&layout.head()).map_err(cannot)?;
     for place in &layout.files {
         let Some(source) = tree.files.get(&place.path) else {
@@ -50,13 +43,7 @@ pub fn write(tree: &Tree, path: &Path) -> Result<()> {
     }
     out.flush().map_err(cannot)?;
     drop(out);
-    beside.as_file().sync_all().map_err(cannot)?;
-    beside.persist(path).map_err(|e| cannot(e.error))?;
-    #[cfg(unix)]
-    File::open(folder)
-        .and_then(|d| d.sync_all())
-        .map_err(cannot)?;
-    Ok(())
+    beside.commit()
 }
 
 /// Bytes.

@@ -84,8 +84,3 @@ impl Script {
         text
     }
 }
-
-/// `\n` and `\r\n` alike become `\r\n`: cmd loses its way among labels in a file with bare `\n`.
-pub(super) fn crlf(text: &str) -> String {
-    text.replace("\r\n", "\n").replace('\n', "\r\n")
-}

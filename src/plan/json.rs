@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use super::words::{encoding_name, entry_path, expected, proof};
 use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until};
 use crate::recipe::Recipe;
+use crate::text::{redact, redact_url};
 
 /// One object: `schema`, `recipe`, `variables`, `values`, `components`, `payload`, `steps`, `warnings`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
     let variables: Vec<Value> = recipe
         .vars
         .iter()
-        .map(|v| json!({ "name": v.name, "value": v.value, "origin": v.origin }))
+        .map(|v| json!({ "name": v.name, "value": redact_url(&v.value), "origin": v.origin }))
         .collect();
     let effective: Vec<Value> = recipe
         .effective
@@ -30,7 +31,7 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
             json!({
                 "name": c.name.value,
                 "version": c.version,
-                "url": c.origin.url.value,
+                "url": redact(&c.origin.url.value),
                 "proof": proof(&c.origin.proof),
             })
         })

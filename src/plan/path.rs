@@ -4,6 +4,7 @@
 //! which is gone from the finished image (Microsoft: Naming Files, Paths, and Namespaces).
 
 use super::GUEST_DIR;
+use crate::filename::{self, Fault, LONGEST};
 
 /// A checked path. `text` has backslashes only and none at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,39 +85,19 @@ pub(super) fn is_vital(path: &str) -> bool {
 }
 
 fn segment(part: &str) -> Result<(), String> {
-    if part.is_empty() {
-        return Err("there are two slashes in a row".to_owned());
-    }
-    if part == "." || part == ".." {
-        return Err(format!("`{part}` is not resolved in the guest"));
-    }
-    if part.ends_with(['.', ' ']) {
-        return Err(format!(
-            "Windows drops the last character of `{part}` silently"
-        ));
-    }
-    if let Some(c) = part
-        .chars()
-        .find(|c| c.is_control() || r#"<>:"|?*"#.contains(*c))
-    {
-        return Err(format!("`{}` cannot be in a file name", c.escape_debug()));
-    }
-    let stem = part.split('.').next().unwrap_or_default().trim_end();
-    if is_device(stem) {
-        return Err(format!("`{part}` names a device"));
-    }
-    Ok(())
-}
-
-fn is_device(stem: &str) -> bool {
-    let stem = stem.to_ascii_uppercase();
-    if matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL") {
-        return true;
-    }
-    let Some(number) = stem.strip_prefix("COM").or(stem.strip_prefix("LPT")) else {
-        return false;
+    let Some(fault) = filename::fault(part) else {
+        return Ok(());
     };
-    matches!(number.as_bytes(), [b'1'..=b'9'])
+    Err(match fault {
+        Fault::Empty => "there are two slashes in a row".to_owned(),
+        Fault::Dots => format!("`{part}` is not resolved in the guest"),
+        Fault::Trailing => format!("Windows drops the last character of `{part}` silently"),
+        Fault::Control(c) | Fault::Forbidden(c) => {
+            format!("`{}` cannot be in a file name", c.escape_debug())
+        }
+        Fault::Device(_) => format!("`{part}` names a device"),
+        Fault::Long => format!("a name has more than {LONGEST} characters"),
+    })
 }
 
 #[cfg(test)]

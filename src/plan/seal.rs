@@ -6,6 +6,7 @@
 use handlebars::Handlebars;
 use serde_json::json;
 
+use crate::markup::{ascii_xml, escape_xml};
 use crate::recipe::Recipe;
 
 /// The built-in template (Microsoft: Unattended Windows Setup Reference, Microsoft-Windows-PnpSysprep,
@@ -16,7 +17,7 @@ pub(super) const TEMPLATE: &str = include_str!("../../unattend/seal.xml");
 pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> {
     let mut engine = Handlebars::new();
     engine.set_strict_mode(true);
-    engine.register_escape_fn(escape);
+    engine.register_escape_fn(escape_xml);
     let values = json!({
         "language": recipe.media.language.value,
         "time_zone": recipe.media.time_zone.value,
@@ -44,32 +45,5 @@ pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> 
             node.tag_name().name()
         ));
     }
-    Ok(ascii(&text))
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-fn ascii(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\u{feff}' => {}
-            c if c.is_ascii() => out.push(c),
-            c => out.push_str(&format!("&#{};", c as u32)),
-        }
-    }
-    out
+    Ok(ascii_xml(&text))
 }

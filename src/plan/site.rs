@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::batch::{self, Script};
 use super::path::GuestPath;
 use super::{Entry, ExitRule, Expectation, Op, Put, Run};
-use crate::diag::{Diagnostic, Diagnostics};
+use crate::diag::{Diagnostic, Diagnostics, nearest};
 use crate::recipe::{Component, Encoding, ExitCodes, Recipe, Step};
 use crate::text::{Located, Place};
 
@@ -203,12 +203,4 @@ pub(super) fn exit_rule(codes: &ExitCodes, own: ExitRule, reboot: &[i64]) -> Exi
 /// The last part of a host path, where there is one that can be shown as text.
 pub(super) fn host_name(path: &Path) -> Option<&str> {
     path.file_name().and_then(|name| name.to_str())
-}
-
-fn nearest<'n>(word: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    known
-        .map(|name| (strsim::damerau_levenshtein(word, name), name))
-        .filter(|(distance, name)| *distance <= 1 + name.chars().count() / 4)
-        .min()
-        .map(|(_, name)| name)
 }

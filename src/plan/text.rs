@@ -8,6 +8,7 @@ use super::words::{count, duration, encoding_name, entry_origin, entry_path, exp
 use super::{Entry, Op, Plan, PlannedStep, Run, Until};
 use crate::argv;
 use crate::recipe::Recipe;
+use crate::text::{redact, redact_url};
 
 const WIDTH: usize = 100;
 
@@ -44,10 +45,9 @@ fn heading(out: &mut String, recipe: &Recipe, plan: &Plan) {
 
 /// Variables, then effective values, each with who said it. What steps say is shown with the steps.
 fn values(out: &mut String, recipe: &Recipe) {
-    let vars = recipe
-        .vars
-        .iter()
-        .map(|v| (v.name.as_str(), v.value.as_str(), v.origin.as_str()));
+    let values: Vec<String> = recipe.vars.iter().map(|v| redact_url(&v.value)).collect();
+    let vars = recipe.vars.iter().zip(&values);
+    let vars = vars.map(|(v, value)| (v.name.as_str(), value.as_str(), v.origin.as_str()));
     said(out, "Variables", &vars.collect::<Vec<_>>());
     let effective = recipe
         .effective
@@ -95,7 +95,8 @@ fn components(out: &mut String, recipe: &Recipe) {
         let _ = writeln!(
             out,
             "  {:width$}  {version}{}",
-            component.name.value, component.origin.url.value
+            component.name.value,
+            redact(&component.origin.url.value)
         );
         let _ = writeln!(out, "  {:width$}  {}", "", proof(&component.origin.proof));
     }

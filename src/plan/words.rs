@@ -6,16 +6,19 @@ use std::time::Duration;
 use super::step::start_name;
 use super::{Entry, ExitRule, Expectation, Plan};
 use crate::recipe::{Encoding, ProofWish, RegistryData};
+use crate::text::redact;
 
 pub(super) fn proof(wish: &ProofWish) -> String {
     match wish {
         ProofWish::Digest(digest) => digest.value.to_string(),
-        ProofWish::ChecksumFile { url, entry: None } => format!("checksum file {}", url.value),
+        ProofWish::ChecksumFile { url, entry: None } => {
+            format!("checksum file {}", redact(&url.value))
+        }
         ProofWish::ChecksumFile {
             url,
             entry: Some(entry),
         } => {
-            format!("checksum file {}, line `{entry}`", url.value)
+            format!("checksum file {}, line `{entry}`", redact(&url.value))
         }
         ProofWish::Unverified { reason } => format!("NOT VERIFIED: {}", reason.value),
     }

@@ -7,6 +7,7 @@ use super::template::{self, Part};
 use super::value::{Data, Table, Value};
 use super::vars::Scope;
 use crate::digest::Digest;
+use crate::text::redact_url;
 
 /// Every value that was written, in the order of the tree, then the defaults; later said, later shown.
 pub fn list(tree: &Table, scope: &Scope, defaults: Vec<Effective>) -> Vec<Effective> {
@@ -38,7 +39,7 @@ fn flatten(path: &str, value: &Value, scope: &Scope, all: &mut Vec<Effective>) {
         }
         _ => all.push(Effective {
             path: path.into(),
-            value: to_json(value).to_string(),
+            value: shown(path, value).to_string(),
             origin: origin(value, scope),
         }),
     }
@@ -79,6 +80,16 @@ fn origin(value: &Value, scope: &Scope) -> String {
         origin.push_str(&format!(" ({})", named.join(", ")));
     }
     origin
+}
+
+/// The value for people's eyes: a URL without its query, which may carry a signature, and no product key but the public
+/// ones.
+fn shown(path: &str, value: &Value) -> Json {
+    match &value.data {
+        Data::String(text) if path == "media.product_key" && text != "kms" => Json::from("***"),
+        Data::String(text) => Json::from(redact_url(text)),
+        _ => to_json(value),
+    }
 }
 
 fn to_json(value: &Value) -> Json {

@@ -3,16 +3,13 @@
 //! Rules: Microsoft, "Naming Files, Paths, and Namespaces", "Registry Element Size Limits", and Unattended Windows
 //! Setup Reference, ComputerName. Errors are (why, help).
 
+use crate::filename::{self, Fault, LONGEST};
+
 type Refusal = (String, String);
 
 fn refusal<T>(why: impl Into<String>, help: impl Into<String>) -> Result<T, Refusal> {
     Err((why.into(), help.into()))
 }
-
-const DEVICES: &[&str] = &[
-    "CON", "PRN", "AUX", "NUL", "COM1", "COM2", "COM3", "COM4", "COM5", "COM6", "COM7", "COM8",
-    "COM9", "LPT1", "LPT2", "LPT3", "LPT4", "LPT5", "LPT6", "LPT7", "LPT8", "LPT9",
-];
 
 /// An absolute drive path, `C:\k\kubelet.exe`; a trailing backslash is allowed.
 pub fn path(text: &str) -> Result<(), Refusal> {
@@ -53,29 +50,27 @@ pub fn path(text: &str) -> Result<(), Refusal> {
 
 /// One segment of a path.
 pub fn file_name(name: &str) -> Result<(), Refusal> {
-    control_characters(name)?;
-    if name.is_empty() {
-        return refusal(
+    let Some(fault) = filename::fault(name) else {
+        return Ok(());
+    };
+    match fault {
+        Fault::Control(_) => control_characters(name),
+        Fault::Empty => refusal(
             "a name in it is empty",
             "write each backslash once, in single quotes",
-        );
+        ),
+        Fault::Dots => refusal(format!("it has `{name}` in it"), "write the folder itself"),
+        Fault::Forbidden(bad) => refusal(format!("Windows allows no `{bad}` in a file name"), ""),
+        Fault::Trailing => refusal(
+            format!("`{name}` ends in a dot or a space, which Windows drops"),
+            "",
+        ),
+        Fault::Device(_) => refusal(format!("`{name}` is the name of a device"), ""),
+        Fault::Long => refusal(
+            format!("a name in it has more than {LONGEST} characters"),
+            "",
+        ),
     }
-    if name == "." || name == ".." {
-        return refusal(format!("it has `{name}` in it"), "write the folder itself");
-    }
-    if let Some(bad) = name.chars().find(|c| "<>:\"/\\|?*".contains(*c)) {
-        let why = format!("Windows allows no `{bad}` in a file name");
-        return refusal(why, "");
-    }
-    if name.ends_with('.') || name.ends_with(' ') {
-        let why = format!("`{name}` ends in a dot or a space, which Windows drops");
-        return refusal(why, "");
-    }
-    let stem = name.split('.').next().unwrap_or(name).trim_end();
-    if DEVICES.iter().any(|d| d.eq_ignore_ascii_case(stem)) {
-        return refusal(format!("`{name}` is the name of a device"), "");
-    }
-    Ok(())
 }
 
 fn control_characters(text: &str) -> Result<(), Refusal> {

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use read::{Options, read};
 
-/// The JSON Schema of a recipe and of a pack, for editors (`winimg schema`).
+/// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
 
 use crate::digest::Digest;
@@ -147,8 +147,18 @@ pub struct SetupWish {
     pub timeout: Duration,
     /// How long Setup may stand entirely still (no screen change, no I/O, idle processor) before it is called stopped.
     pub still_limit: Duration,
-    /// Driver folders of the virtio ISO that go onto the answer CD.
+    /// Drivers that go onto the answer CD, each a folder of `own_drivers` or of the virtio ISO.
     pub drivers: Vec<String>,
+    /// The folder `drivers` beside the recipe, when it is there.
+    pub own_drivers: Option<PathBuf>,
+}
+
+/// Whether a driver's folder can be called so: its name stands in command lines of the bootstrap.
+pub fn is_driver_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
 }
 
 /// `[components.NAME]`

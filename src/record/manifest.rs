@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::beside;
 use crate::error::{Error, Kind, Result};
+use crate::io;
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "winimg/manifest/1";
@@ -209,7 +209,7 @@ impl Manifest {
 
     /// Writes `path` in one step. Comes after every artifact: a manifest that exists speaks of files that do.
     pub fn write(&self, path: &Path) -> Result<()> {
-        beside::write(path, self.to_json()?.as_bytes())
+        io::write_atomically(path, self.to_json()?.as_bytes())
     }
 
     /// Reads a manifest of this version; another version is named in the error.

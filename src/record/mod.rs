@@ -3,7 +3,6 @@
 //! Records are made from returned values, never from events, and hold no secret: URLs come here already without
 //! credentials. A record is written whole or not at all.
 
-mod beside;
 pub mod built;
 pub mod manifest;
 pub mod packer;

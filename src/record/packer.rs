@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::beside;
 use crate::error::{Error, Kind, Result};
+use crate::io;
 
 /// One run, as an element of `builds`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -45,8 +45,7 @@ fn uuid_text<S: serde::Serializer>(uuid: &Uuid, s: S) -> Result<S::Ok, S::Error>
 /// Appends `build` to the file at `path`, which is made when it is not there. Two runs at once both get in: the
 /// directory is locked for the moment.
 pub fn append(path: &Path, build: &Build) -> Result<()> {
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
+    let directory = io::folder_of(path);
     let lock = File::open(directory).map_err(|e| Error::io("open", directory, e))?;
     lock.lock().map_err(|e| Error::io("lock", directory, e))?;
     let old = match std::fs::read_to_string(path) {
@@ -63,7 +62,7 @@ pub fn append(path: &Path, build: &Build) -> Result<()> {
         .found(why)
         .cure("move it away")
     })?;
-    beside::write(path, text.as_bytes())
+    io::write_atomically(path, text.as_bytes())
 }
 
 /// The file's new text. The error says in a few words what is wrong with the old one.

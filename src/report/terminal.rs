@@ -1,7 +1,7 @@
 //! Events as lines for people, with one live line at the bottom when a person is watching.
 //!
 //! In CI there is no live line: a transfer or a phase then speaks at most every 15 seconds, so that a log shows life
-//! without being flooded.
+//! without being flooded. The live line is there while a phase is under way and gone before anything else is printed.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,13 +16,16 @@ const QUIET: Duration = Duration::from_secs(15);
 
 /// Writes to standard error.
 pub struct Terminal {
-    live: Option<ProgressBar>,
+    /// A person is watching.
+    is_live: bool,
     started: Instant,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
+    /// The live line, while there is one.
+    bar: Option<ProgressBar>,
     /// When something of this name was last told.
     told: HashMap<String, Instant>,
     /// The last text of each phase's progress, to tell changes only.
@@ -37,17 +40,8 @@ impl Default for Terminal {
 
 impl Terminal {
     pub fn new() -> Self {
-        let live = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{spinner} {wide_msg}");
-            let bar = ProgressBar::new_spinner();
-            if let Ok(style) = style {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
         Self {
-            live,
+            is_live: std::io::stderr().is_terminal(),
             started: Instant::now(),
             state: Mutex::default(),
         }
@@ -55,23 +49,41 @@ impl Terminal {
 
     fn line(&self, text: &str) {
         let seconds = self.started.elapsed().as_secs();
-        let stamped = format!("{:>3}:{:02} {text}", seconds / 60, seconds % 60);
-        match &self.live {
-            Some(bar) => bar.suspend(|| {
-                let _ = writeln!(anstream::stderr(), "{stamped}");
-            }),
-            None => {
-                let _ = writeln!(anstream::stderr(), "{stamped}");
-            }
+        self.write(&format!("{}\n", stamped(seconds, text)));
+    }
+
+    /// Text above the live line, whole lines.
+    fn write(&self, text: &str) {
+        let write = || {
+            let _ = anstream::stderr().write_all(text.as_bytes());
+        };
+        match self.state.lock() {
+            Ok(state) => match &state.bar {
+                Some(bar) => bar.suspend(write),
+                None => write(),
+            },
+            Err(_) => write(),
         }
     }
 
     /// The live line; without a terminal, a line every now and then.
     fn live(&self, name: &str, text: String) {
-        match &self.live {
-            Some(bar) => bar.set_message(text),
-            None if self.is_due(name) => self.line(&text),
-            None => {}
+        if !self.is_live {
+            if self.is_due(name) {
+                self.line(&text);
+            }
+        } else if let Ok(mut state) = self.state.lock() {
+            let text = text.replace(char::is_control, " ");
+            state.bar.get_or_insert_with(bar).set_message(text);
+        }
+    }
+
+    /// Takes the live line away.
+    fn clear(&self) {
+        if let Ok(mut state) = self.state.lock()
+            && let Some(bar) = state.bar.take()
+        {
+            bar.finish_and_clear();
         }
     }
 
@@ -118,12 +130,15 @@ impl Sink for Terminal {
         match event {
             Event::Note { text } => self.line(text),
             Event::Warning { text } => self.line(&format!("warning: {text}")),
-            Event::PhaseStarted { phase } => self.line(&format!("{phase} …")),
-            Event::PhaseFinished { phase, seconds } => {
-                self.line(&format!("{phase} done in {}", duration(*seconds)));
-                if let Some(bar) = &self.live {
-                    bar.set_message("");
+            Event::PhaseStarted { phase } => {
+                self.line(&format!("{phase} …"));
+                if self.is_live {
+                    self.live(phase, (*phase).into());
                 }
+            }
+            Event::PhaseFinished { phase, seconds } => {
+                self.clear();
+                self.line(&format!("{phase} done in {}", duration(*seconds)));
             }
             Event::Progress { phase, text } if self.moved(text) => {
                 self.line(&format!("{phase}: {text}"));
@@ -133,7 +148,12 @@ impl Sink for Terminal {
                 self.live(what, format!("{what}: {}", bytes(*done, *total)));
             }
             Event::StepStarted { step, of, name, .. } => {
-                self.line(&format!("[{step}/{of}] {name}"))
+                let text = format!("[{step}/{of}] {name}");
+                self.line(&text);
+                if self.is_live {
+                    // Until the step itself says something.
+                    self.live("output", text);
+                }
             }
             Event::Command { command, .. } => self.line(&format!("      {command}")),
             Event::Output { text, .. } => self.output(text),
@@ -143,8 +163,33 @@ impl Sink for Terminal {
             Event::StepFinished { .. } => {}
             Event::Restarted { count } => self.line(&format!("the machine restarted ({count})")),
             Event::Screen { .. } => {}
+            Event::Failed { told: true, .. } => self.clear(),
+            Event::Diagnostics { found } => {
+                self.clear();
+                self.write(&found.render(true));
+            }
+            Event::Failed { text, .. } => {
+                self.clear();
+                self.write(&format!("error: {text}\n"));
+            }
         }
     }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+/// Every line of a text under one time: `  0:07 first`, further lines below the first one's text.
+fn stamped(seconds: u64, text: &str) -> String {
+    let time = format!("{:>3}:{:02} ", seconds / 60, seconds % 60);
+    let below = format!("\n{}", " ".repeat(time.len()));
+    time + &text.trim_end().replace('\n', &below)
 }
 
 /// `41 s`, `3 min 5 s`
@@ -172,15 +217,22 @@ fn bytes(done: u64, total: Option<u64>) -> String {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        if let Some(bar) = &self.live {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn further_lines_stand_below_the_first() {
+        assert_eq!(stamped(7, "one"), "  0:07 one");
+        assert_eq!(
+            stamped(754, "warning: the answer file:\n  line\n"),
+            " 12:34 warning: the answer file:\n         line"
+        );
+    }
 
     #[test]
     fn durations_and_sizes_read_as_people_say_them() {

@@ -69,9 +69,10 @@ impl Store {
         let folder = fs::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
         for name in FOLDERS {
             io::create_folders(&folder.join(name))?;
+            // Records and trees that were being written.
+            sweep(&folder.join(name), ".");
         }
         sweep(&folder.join("partial"), "copy-");
-        sweep(&folder.join("trees"), ".unpack-");
         Ok(Self { folder })
     }
 
@@ -206,7 +207,11 @@ mod tests {
                 file.set_modified(std::time::UNIX_EPOCH).unwrap();
             }
         }
+        let record = store.folder().join("stamps/.a.json.x.part");
+        let file = fs::File::create(&record).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
         Store::open(folder.path()).unwrap();
+        assert!(!record.exists());
         let left = |name| partial.join(name).exists();
         assert_eq!(
             (left("copy-old"), left("copy-new"), left("old.data")),

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use crate::error::{Error, Kind};
+use crate::markup;
 
 use super::Bytes;
 
 /// How much of the file is looked at.
-const HEAD: u64 = 64 << 10;
+const HEAD: u64 = markup::TITLE_WITHIN as u64;
 
 pub(super) fn truncated(path: &Path, said: u64, has: u64) -> Error {
     Error::new(Kind::Unproved, "this ISO is cut short")
@@ -33,10 +34,10 @@ pub(super) fn not_an_iso(path: &Path, bytes: &Bytes) -> Error {
 fn describe(head: &[u8], size: u64) -> (String, &'static str) {
     const UNPACK: &str = "unpack it and give the ISO that is inside";
     const AGAIN: &str = "fetch it again, or give another url";
-    if let Some(title) = html_title(head) {
-        let title = match title.as_str() {
-            "" => "it has no title".to_string(),
-            title => format!("its title is \"{title}\""),
+    if markup::is_page(head) {
+        let title = match markup::page_title(head) {
+            None => "it has no title".to_string(),
+            Some(title) => format!("its title is \"{title}\""),
         };
         return (
             format!("this is a web page, not an ISO: {title}"),
@@ -80,35 +81,5 @@ fn describe(head: &[u8], size: u64) -> (String, &'static str) {
     (
         "this is not an ISO: it has neither an ISO 9660 nor a UDF volume descriptor".into(),
         AGAIN,
-    )
-}
-
-/// The title of an HTML page, cleaned and cut to 80 characters; empty when it has none, `None` when this is no HTML.
-fn html_title(head: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(head);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    // Lower-casing ASCII only keeps byte offsets.
-    let lower = text.to_ascii_lowercase();
-    let begins = ["<!doctype html", "<html", "<head", "<!--"]
-        .iter()
-        .any(|b| lower.starts_with(b));
-    let html = begins && (lower.contains("<html") || lower.contains("<head"))
-        || lower.starts_with("<!doctype html");
-    if !html {
-        return None;
-    }
-    let title = lower.find("<title").and_then(|open| {
-        let start = open + lower[open..].find('>')? + 1;
-        let end = start + lower[start..].find("</title")?;
-        Some(&text[start..end])
-    });
-    let words: Vec<&str> = title.unwrap_or("").split_whitespace().collect();
-    Some(
-        words
-            .join(" ")
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(80)
-            .collect(),
     )
 }

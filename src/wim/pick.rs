@@ -1,5 +1,6 @@
 //! Finds the image that a recipe means by `image = "…"`.
 
+use crate::diag::most_alike;
 use crate::error::{Error, Kind, Result};
 use crate::text::Located;
 
@@ -88,15 +89,12 @@ impl WimImages {
 
     /// The name or short form that is near enough to be a slip of the pen.
     fn nearest(&self, wanted: &str) -> Option<String> {
-        let wanted = wanted.to_lowercase();
-        self.images
+        let names = self
+            .images
             .iter()
             .flat_map(|i| [i.short(), i.name.clone(), last_word(&i.name).to_string()])
-            .filter(|name| !name.is_empty())
-            .map(|name| (strsim::jaro_winkler(&wanted, &name.to_lowercase()), name))
-            .filter(|(near, _)| *near > 0.85)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name)
+            .filter(|name| !name.is_empty());
+        most_alike(wanted, names)
     }
 }
 

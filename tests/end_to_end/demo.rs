@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use crate::winimg::{Build, output_of, root};
 
+const RECIPE: &str = "recipes/demo.toml";
+
 const MINUTES: Duration = Duration::from_secs(60);
 
 fn text(path: &Path) -> &str {
@@ -15,7 +17,7 @@ fn text(path: &Path) -> &str {
 
 /// Builds into `output`; the build must end well.
 fn built(output: &Path, cache: &Path) -> Build {
-    let mut build = Build::start(output, cache, &[]);
+    let mut build = Build::start(RECIPE, output, cache, &[]);
     let status = build.end(20 * MINUTES);
     assert_eq!(status.code(), Some(0), "{}", build.error());
     build

@@ -8,6 +8,8 @@ use nix::unistd::Pid;
 
 use crate::winimg::{Build, is, processes_with};
 
+const RECIPE: &str = "tests/end_to_end/small.toml";
+
 const MINUTES: Duration = Duration::from_secs(60);
 
 /// The moments, and how long the slowest of machines may take to reach them.
@@ -27,7 +29,7 @@ const MOMENTS: &[(&str, &str, &str, &str)] = &[
 fn interrupt(signal: Signal, moment: &(&str, &str, &str, &str), dir: &Path) {
     let (name, kind, field, value) = *moment;
     let output = dir.join("out");
-    let mut build = Build::start(&output, &dir.join("cache"), &[]);
+    let mut build = Build::start(RECIPE, &output, &dir.join("cache"), &[]);
     build.wait_for(name, 10 * MINUTES, |event| is(event, kind, field, value));
     let pid = Pid::from_raw(i32::try_from(build.child.id()).expect("a pid"));
     kill(pid, signal).expect("the signal is sent");
@@ -38,12 +40,12 @@ fn interrupt(signal: Signal, moment: &(&str, &str, &str, &str), dir: &Path) {
         std::thread::sleep(Duration::from_secs(1));
     } else {
         assert_eq!(status.code(), Some(130), "{what}: {}", build.error());
-        assert_eq!(build.error(), "error: interrupted", "{what}");
+        assert_eq!(build.failed()["message"], "interrupted", "{what}");
     }
     let left = processes_with(&output.display().to_string());
     assert!(left.is_empty(), "{what} left {left:#?}");
     // The next build takes the same directory without a hand, and what it finds it removes.
-    let mut next = Build::start(&output, &dir.join("cache"), &[]);
+    let mut next = Build::start(RECIPE, &output, &dir.join("cache"), &[]);
     next.wait_for("the next build", MINUTES, |event| {
         is(event, "phase_started", "phase", "install")
     });

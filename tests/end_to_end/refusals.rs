@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::winimg::{Build, root};
 
+const RECIPE: &str = "tests/end_to_end/small.toml";
+
 const MINUTES: Duration = Duration::from_secs(60);
 
 /// Builds with winimg's own answer file after `change`, which Windows refuses; the lint is told to let it pass.
@@ -21,6 +23,7 @@ fn refused(name: &str, change: &[(&str, &str)]) {
     let output = dir.path().join("out");
     let started = Instant::now();
     let mut build = Build::start(
+        RECIPE,
         &output,
         &dir.path().join("cache"),
         &["--set", &set, "--set", "setup.lint=warn"],

@@ -1,7 +1,7 @@
 //! Runs the program as a user does, and reads its events while it runs.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -18,25 +18,18 @@ pub struct Build {
     pub child: Child,
     events: Receiver<String>,
     pub said: Vec<String>,
-    pub output: PathBuf,
 }
 
 impl Build {
-    /// Builds the demo recipe into `output` with its own cache, plus `more` arguments.
-    pub fn start(output: &Path, cache: &Path, more: &[&str]) -> Self {
+    /// Builds a recipe of the source tree into `output` with its own cache, plus `more` arguments.
+    pub fn start(recipe: &str, output: &Path, cache: &Path, more: &[&str]) -> Self {
         let standin = root().join("target/standin/standin.iso");
         assert!(
             standin.exists(),
             "no stand-in installer: run `make standin`"
         );
         let mut child = Command::new(env!("CARGO_BIN_EXE_winimg"))
-            .args([
-                "--log-format",
-                "json",
-                "build",
-                "recipes/demo.toml",
-                "--output",
-            ])
+            .args(["--log-format", "json", "build", recipe, "--output"])
             .arg(output)
             .args(more)
             .env("WINIMG_CACHE_DIR", cache)
@@ -59,7 +52,6 @@ impl Build {
             child,
             events,
             said: Vec::new(),
-            output: output.to_path_buf(),
         }
     }
 
@@ -107,10 +99,21 @@ impl Build {
         }
     }
 
-    /// What it said that is not an event: the error.
+    /// The event that tells how it failed; null when it did not.
+    pub fn failed(&self) -> Value {
+        let events = self
+            .said
+            .iter()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        events
+            .filter(|event| event["event"] == "failed")
+            .last()
+            .unwrap_or_default()
+    }
+
+    /// The same as text, to look for words in.
     pub fn error(&self) -> String {
-        let plain = self.said.iter().filter(|line| !line.starts_with('{'));
-        plain.map(String::as_str).collect::<Vec<_>>().join("\n")
+        format!("{:#}", self.failed())
     }
 
     fn tail(&self) -> String {

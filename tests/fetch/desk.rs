@@ -67,9 +67,17 @@ impl Desk {
         Located::new(value, Place::new(&source, line - 1..line - 1))
     }
 
+    /// A path as the recipe gives it to the fetch: taken from the recipe's folder.
+    fn resolved(&self, url: &str) -> String {
+        match url.contains("://") {
+            true => url.to_string(),
+            false => self.folder.path().join(url).display().to_string(),
+        }
+    }
+
     /// The URL stands on line 3 of the recipe, its proof on line 4.
     pub fn request(&self, name: &str, url: &str, proof: ProofWish) -> Request {
-        let url = self.located(3, url.to_string());
+        let url = self.located(3, self.resolved(url));
         Request::named(name, &Origin { url, proof })
     }
 
@@ -83,7 +91,7 @@ impl Desk {
 
     pub fn checksum(&self, url: &str) -> ProofWish {
         ProofWish::ChecksumFile {
-            url: self.located(4, url.to_string()),
+            url: self.located(4, self.resolved(url)),
             entry: None,
         }
     }

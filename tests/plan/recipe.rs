@@ -52,10 +52,12 @@ impl Maker {
             },
             setup: SetupWish {
                 answer_file: None,
+                lint_is_advice: false,
                 computer_name: "winimg".into(),
                 timeout: Duration::from_secs(3600),
                 still_limit: Duration::from_secs(600),
                 drivers: vec![],
+                own_drivers: None,
             },
             components: vec![],
             steps: vec![],

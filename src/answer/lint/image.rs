@@ -64,7 +64,8 @@ fn image(check: &mut Check, setup: Node) {
             "/IMAGE/DESCRIPTION" => |i| i.description.clone(),
             _ => continue,
         };
-        if images.iter().any(|i| there(i).eq_ignore_ascii_case(value)) {
+        // Without images the medium is not known yet.
+        if images.is_empty() || images.iter().any(|i| there(i).eq_ignore_ascii_case(value)) {
             continue;
         }
         let names: Vec<String> = images.iter().map(there).collect();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use roxmltree::{Document, Node};
 
-use crate::diag::{Diagnostic, Diagnostics};
+use crate::diag::{Diagnostic, Diagnostics, most_alike};
 use crate::recipe::Firmware;
 use crate::text::{Place, Source};
 use crate::wim::{MediaFacts, Release, WimImages};
@@ -33,6 +33,7 @@ pub struct LintFacts<'a> {
     pub release: Release,
     /// Whether the install medium is for evaluation.
     pub eval: bool,
+    /// Those of the medium; none while the medium is not known.
     pub images: &'a WimImages,
     /// An answer file on the install medium itself, which Setup could take instead.
     pub answer_file_on_medium: Option<&'a str>,
@@ -195,13 +196,7 @@ pub(super) fn nearest<'n>(
     wanted: &str,
     names: impl IntoIterator<Item = &'n str>,
 ) -> Option<String> {
-    let lower = wanted.to_lowercase();
-    names
-        .into_iter()
-        .map(|n| (strsim::jaro_winkler(&lower, &n.to_lowercase()), n))
-        .filter(|(near, _)| *near > 0.85)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, n)| format!("did you mean \"{n}\"?"))
+    most_alike(wanted, names).map(|n| format!("did you mean \"{n}\"?"))
 }
 
 /// The file with the content of every `<Value>` under a password blanked, byte for byte, so that places stay right.

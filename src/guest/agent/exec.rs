@@ -147,14 +147,6 @@ fn in_chunks(text: &str, output: &mut dyn FnMut(&[u8])) {
 mod tests {
     use super::*;
 
-    fn command(arguments: &[&str]) -> Command {
-        Command {
-            program: r"C:\x.exe".into(),
-            arguments: arguments.iter().map(ToString::to_string).collect(),
-            timeout: Duration::from_secs(1),
-        }
-    }
-
     #[test]
     fn codes_of_32_bits_keep_their_sign() {
         let cases = [

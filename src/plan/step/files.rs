@@ -7,7 +7,7 @@ use super::super::path::{GuestPath, is_vital};
 use super::super::site::{Site, host_name, on_disc};
 use super::super::{Entry, Expectation};
 use crate::recipe::{Content, Encoding};
-use crate::text::Located;
+use crate::text::{Located, crlf};
 
 pub(super) fn copy(site: &mut Site<'_>, from: &Content, to: &Located<String>) -> Option<()> {
     let path = site.path(to);
@@ -120,7 +120,7 @@ pub(super) fn file(
         return None;
     }
     let text = if is_script(path.name()) {
-        batch::crlf(content)
+        crlf(content)
     } else {
         content.to_owned()
     };

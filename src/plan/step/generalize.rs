@@ -5,14 +5,14 @@
 
 use std::path::PathBuf;
 
-use super::super::batch::{self, Script};
+use super::super::batch::Script;
 use super::super::site::{MINUTE, QUICK, Site};
 use super::super::{
     ExitRule, Expectation, GUEST_DIR, Op, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal,
 };
 use super::{CMD, args};
 use crate::recipe::{Encoding, RegistryData};
-use crate::text::{Located, Place};
+use crate::text::{Located, Place, crlf};
 
 const SYSPREP: &str = r"C:\Windows\System32\Sysprep\sysprep.exe";
 const TAG: &str = r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag";
@@ -32,7 +32,7 @@ pub(super) fn generalize(
     mode_vm: bool,
 ) -> Option<()> {
     let text = answer(site, answer_file)?;
-    let from = site.text_entry("seal.xml", batch::crlf(&text), Encoding::Utf8);
+    let from = site.text_entry("seal.xml", crlf(&text), Encoding::Utf8);
     let mut script = Script::new();
     for file in STALE {
         script.line(format!("if exist \"{file}\" del /f /q \"{file}\""));

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::super::ExitRule;
-use super::super::batch::{self, Script};
+use super::super::batch::Script;
 use super::super::site::{MINUTE, Site, exit_rule};
 use super::{CMD, args};
 use crate::recipe::{Encoding, ExitCodes};
+use crate::text::crlf;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -53,7 +54,7 @@ pub(super) fn batch_file(site: &mut Site<'_>, text: &str, rule: ExitRule, timeou
 }
 
 pub(super) fn batch_file_after(site: &mut Site<'_>, script: &mut Script, text: &str) {
-    let from = site.text_entry("step.cmd", batch::crlf(&ended(text)), Encoding::Utf8);
+    let from = site.text_entry("step.cmd", crlf(&ended(text)), Encoding::Utf8);
     script.make_folder(r#""C:\winimg\steps""#);
     script.copy(&from, &format!("\"{}\"", site.file("cmd")));
 }
@@ -65,8 +66,8 @@ pub(super) fn run_batch_file(site: &mut Site<'_>, rule: ExitRule, timeout: Durat
 
 pub(super) fn powershell(site: &mut Site<'_>, text: &str, codes: &ExitCodes) -> Option<()> {
     // Windows PowerShell 5.1 reads a file without a byte order mark in the ANSI code page.
-    let wrapper = site.text_entry("run.ps1", batch::crlf(WRAPPER), Encoding::Utf8Bom);
-    let own = site.text_entry("step.ps1", batch::crlf(&ended(text)), Encoding::Utf8Bom);
+    let wrapper = site.text_entry("run.ps1", crlf(WRAPPER), Encoding::Utf8Bom);
+    let own = site.text_entry("step.ps1", crlf(&ended(text)), Encoding::Utf8Bom);
     let file = site.file("ps1");
     let mut script = Script::new();
     script.make_folder(r#""C:\winimg\steps""#);

@@ -1,11 +1,12 @@
 //! `[media]` and `[setup]`: what Windows is installed from, and how.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::component;
 use crate::recipe::fields::Fields;
 use crate::recipe::value::Data;
-use crate::recipe::{Media, SetupWish, guest_name};
+use crate::recipe::{Media, SetupWish, guest_name, is_driver_name};
 use crate::text::Located;
 
 pub fn media(top: &Fields<'_>) -> Option<Media> {
@@ -130,9 +131,9 @@ fn time_zone(fields: &Fields<'_>) -> Option<Located<String>> {
     Some(zone)
 }
 
-/// Setup's defaults: an hour from power-on to a ready guest (eight to twenty-five minutes are usual), ten minutes of
-/// standing still.
+/// From power-on to a ready guest; eight to twenty-five minutes are usual.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// A Setup that stands at a dialog is to be told within a minute.
 const STILL: Duration = Duration::from_secs(45);
 const DRIVERS: &[&str] = &["viostor", "vioscsi", "NetKVM", "vioserial"];
 const COMPUTER: &str = "winimg-build";
@@ -163,7 +164,9 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupWish> {
     let computer_name = computer_name(&fields);
     let timeout = time(&fields, "timeout", TIMEOUT, "\"60m\"");
     let still_limit = time(&fields, "still_limit", STILL, "\"45s\"");
-    let drivers = drivers(&fields, top);
+    let own_drivers = top.cx.sources.folder(&top.place).join("drivers");
+    let own_drivers = own_drivers.is_dir().then_some(own_drivers);
+    let drivers = drivers(&fields, top, own_drivers.as_deref());
     fields.finish();
     Some(SetupWish {
         answer_file: match answer_file {
@@ -175,6 +178,7 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupWish> {
         timeout: timeout?,
         still_limit: still_limit?,
         drivers,
+        own_drivers,
     })
 }
 
@@ -218,8 +222,8 @@ fn time(
     Some(time.value)
 }
 
-/// Folders of the virtio-win ISO.
-fn drivers(fields: &Fields<'_>, top: &Fields<'_>) -> Vec<String> {
+/// Folders of the team's own `drivers` or of the virtio-win ISO.
+fn drivers(fields: &Fields<'_>, top: &Fields<'_>, own: Option<&Path>) -> Vec<String> {
     let media = top.table.get("media").and_then(|m| m.as_table());
     let virtio = media.is_some_and(|m| m.contains("virtio"));
     if !fields.has("drivers") {
@@ -232,22 +236,20 @@ fn drivers(fields: &Fields<'_>, top: &Fields<'_>) -> Vec<String> {
         return names;
     }
     let drivers = fields.strings("drivers");
-    for driver in &drivers {
-        if let Err((why, _)) = guest_name::file_name(&driver.value) {
-            let fact = format!(
-                "\"{}\" is not a folder of the virtio-win ISO: {why}",
-                driver.value
-            );
-            fields
-                .cx
-                .error(fact, &driver.place, "", "give names such as \"viostor\"");
-        }
+    for driver in drivers.iter().filter(|d| !is_driver_name(&d.value)) {
+        let fact = format!("\"{}\" is no driver folder", driver.value);
+        let help = "letters, digits, `-` and `_`: names such as \"viostor\"";
+        fields.cx.error(fact, &driver.place, "", help);
     }
-    if let Some(first) = drivers.first().filter(|_| !virtio) {
+    let here = |name: &str| own.is_some_and(|own| own.join(name).is_dir());
+    let lacking = drivers.iter().find(|d| !virtio && !here(&d.value));
+    if let Some(lacking) = lacking {
         let fact = "drivers are taken from the virtio-win ISO, and the recipe names none";
-        fields
-            .cx
-            .missing(fact, &first.place, "name it under `[media.virtio]`");
+        let help = format!(
+            "name it under `[media.virtio]`, or put the driver into drivers/{} beside the recipe",
+            lacking.value
+        );
+        fields.cx.missing(fact, &lacking.place, &help);
     }
     drivers.into_iter().map(|d| d.value).collect()
 }

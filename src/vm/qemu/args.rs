@@ -229,6 +229,7 @@ fn escape(text: &str) -> String {
     text.replace(',', ",,")
 }
 
-fn path(path: &Path) -> String {
+/// A path inside an option's value.
+pub fn path(path: &Path) -> String {
     escape(&path.to_string_lossy())
 }

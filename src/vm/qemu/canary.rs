@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::args::Acceleration;
+use super::args::{Acceleration, path};
 use super::firmware::Pair;
 use super::process::{Process, describe};
 use super::program::Program;
@@ -109,13 +109,15 @@ fn boot_sector(program: &Program, how: &Acceleration, dir: &Path) -> Result<Outc
     sector[..CODE.len()].copy_from_slice(&CODE);
     sector[510..512].copy_from_slice(&[0x55, 0xaa]);
     std::fs::write(&image, sector).map_err(|e| Error::io("write", &image, e))?;
-    let image = image.display().to_string().replace(',', ",,");
     let mut args = bare(how, false);
     for text in [
         "-device",
         "isa-debug-exit,iobase=0xf4,iosize=1",
         "-drive",
-        &format!("if=none,id=canary,format=raw,snapshot=on,file={image}"),
+        &format!(
+            "if=none,id=canary,format=raw,snapshot=on,file={}",
+            path(&image)
+        ),
         "-device",
         "virtio-blk-pci,drive=canary,bootindex=1",
     ] {
@@ -148,21 +150,17 @@ fn boot_firmware(
 ) -> Result<Outcome> {
     let dir = RunDir::new(dir)?;
     std::fs::copy(&pair.vars, dir.vars()).map_err(|e| Error::io("copy", &pair.vars, e))?;
-    let comma = |p: &Path| p.display().to_string().replace(',', ",,");
     let format = pair.format.name();
     let mut args = bare(how, pair.smm);
     let code = format!(
         "if=pflash,unit=0,format={format},readonly=on,file={}",
-        comma(&pair.code)
+        path(&pair.code)
     );
     let vars = format!(
         "if=pflash,unit=1,format={format},file={}",
-        comma(&dir.vars())
+        path(&dir.vars())
     );
-    let socket = format!(
-        "socket,id=qmp,server=on,wait=off,path={}",
-        comma(&dir.qmp())
-    );
+    let socket = format!("socket,id=qmp,server=on,wait=off,path={}", path(&dir.qmp()));
     for text in [
         "-drive",
         &code,

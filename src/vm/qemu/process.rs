@@ -16,6 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{Error, Kind, Result};
+use crate::io::die_with_parent;
 
 /// A child process; dropping it kills it and waits until it is gone.
 pub struct Process {
@@ -183,24 +184,6 @@ fn wait_unreaped(child: &Child) {
 fn wait_unreaped(_child: &Child) {
     std::thread::sleep(Duration::from_millis(50));
 }
-
-#[cfg(target_os = "linux")]
-fn die_with_parent(command: &mut Command) {
-    let parent = std::process::id();
-    let prepare = move || {
-        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // The parent may have died before the line above; then nobody would send the signal.
-        if nix::unistd::getppid().as_raw().unsigned_abs() != parent {
-            return Err(std::io::ErrorKind::BrokenPipe.into());
-        }
-        Ok(())
-    };
-    // SAFETY: prctl and getppid are plain system calls; nothing allocates or locks between fork and exec.
-    unsafe { command.pre_exec(prepare) };
-}
-
-#[cfg(not(target_os = "linux"))]
-fn die_with_parent(_command: &mut Command) {}
 
 /// `exit status 1`, `signal 6 (SIGABRT)`.
 pub fn describe(status: ExitStatus) -> String {

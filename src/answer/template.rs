@@ -1,0 +1,58 @@
+//! Checks a template before its medium is known: whatever no medium could make right.
+//!
+//! Refuses to guess the medium: a complaint that depends on it is left to the build, which reads it before anything boots.
+
+use crate::diag::Diagnostics;
+use crate::error::Result;
+use crate::recipe::Recipe;
+use crate::text::{Secret, Source};
+use crate::wim::{Release, WimImages};
+
+use super::facts::Facts;
+use super::{LintFacts, lint, render};
+
+/// A key that has the right form and belongs to nobody.
+const ANY_KEY: &str = "AAAAA-AAAAA-AAAAA-AAAAA-AAAAA";
+
+/// Complaints about the recipe's answer file that hold for every release and every kind of medium; those of the kindest
+/// one. An error when it cannot be filled in at all.
+pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics> {
+    let images = WimImages {
+        from: "the install medium".into(),
+        images: Vec::new(),
+    };
+    let mut kindest: Option<Diagnostics> = None;
+    for release in Release::ALL {
+        for eval in [true, false] {
+            let xml = render(template, &facts(recipe, release, eval))?;
+            let about = LintFacts {
+                name: template.name.clone(),
+                firmware: recipe.machine.firmware,
+                release,
+                eval,
+                images: &images,
+                answer_file_on_medium: None,
+            };
+            let found = lint(xml.expose(), &about);
+            if kindest.as_ref().is_none_or(|k| found.count() < k.count()) {
+                kindest = Some(found);
+            }
+        }
+    }
+    Ok(kindest.unwrap_or_default())
+}
+
+fn facts(recipe: &Recipe, release: Release, eval: bool) -> Facts {
+    Facts {
+        release,
+        firmware: recipe.machine.firmware,
+        image_name: recipe.media.image.value.clone(),
+        eval,
+        product_key: (!eval).then(|| ANY_KEY.to_string()),
+        language: recipe.media.language.value.clone(),
+        time_zone: recipe.media.time_zone.value.clone(),
+        computer_name: recipe.setup.computer_name.clone(),
+        administrator_password: Secret::new("any"),
+        drivers: recipe.setup.drivers.clone(),
+    }
+}

@@ -1,0 +1,100 @@
+//! Markup: text made safe for XML, and web pages told by how they begin.
+//!
+//! Refuses to parse: what a document means is its reader's business.
+
+/// Bytes of a body that decide whether it is a page.
+pub const SNIFFED: usize = 512;
+/// Bytes of a page in which its title is looked for.
+pub const TITLE_WITHIN: usize = 64 << 10;
+
+/// Text as it stands in an XML element or attribute.
+pub fn escape_xml(text: &str) -> String {
+    quick_xml::escape::escape(text).into_owned()
+}
+
+/// An XML document in ASCII alone: every other character becomes a character reference, a byte order mark goes. Windows
+/// Setup's parser is sure of nothing else.
+pub fn ascii_xml(xml: &str) -> String {
+    let mut out = String::with_capacity(xml.len());
+    for c in xml.strip_prefix('\u{feff}').unwrap_or(xml).chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            out.push_str(&format!("&#{};", u32::from(c)));
+        }
+    }
+    out
+}
+
+/// Whether a body is a web page, by how it starts (WHATWG MIME Sniffing, as far as pages in place of downloads go).
+pub fn is_page(body: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&body[..body.len().min(SNIFFED)]).to_ascii_lowercase();
+    let mut head = head.trim_start_matches('\u{feff}').trim_start();
+    for (open, close) in [("<?xml", "?>"), ("<!--", "-->")] {
+        if let Some(rest) = head.strip_prefix(open) {
+            head = rest.split_once(close).map_or("", |(_, r)| r).trim_start();
+        }
+    }
+    ["<!doctype html", "<html", "<head"]
+        .iter()
+        .any(|start| head.starts_with(start))
+}
+
+/// The text of a page's `<title>`, on one line, cut to a sensible length. `None` when it has none.
+pub fn page_title(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(&body[..body.len().min(TITLE_WITHIN)]).into_owned();
+    // ASCII only, so that byte positions stay those of `text`.
+    let lower = text.to_ascii_lowercase();
+    let open = lower.find("<title")?;
+    let start = open + lower[open..].find('>')? + 1;
+    let end = start + lower[start..].find("</title")?;
+    let title: String = text[start..end]
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(120)
+        .collect();
+    (!title.is_empty()).then_some(title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xml_is_escaped_and_brought_to_ascii() {
+        assert_eq!(
+            escape_xml(r#"<a b="c" d='e'>&"#),
+            "&lt;a b=&quot;c&quot; d=&apos;e&apos;&gt;&amp;"
+        );
+        assert_eq!(ascii_xml("\u{feff}<a>ä€</a>"), "<a>&#228;&#8364;</a>");
+    }
+
+    #[test]
+    fn pages_are_recognised_by_their_start() {
+        for page in [
+            "<!DOCTYPE html><html>",
+            "\u{feff}\r\n <HTML lang=en>",
+            "<?xml version=\"1.0\"?>\n<!DOCTYPE html PUBLIC",
+            "<!-- saved from a browser -->\n<html>",
+        ] {
+            assert!(is_page(page.as_bytes()), "{page}");
+        }
+        for file in ["MZ\0", "<?xml version=\"1.0\"?><unattend/>", "# <html>", ""] {
+            assert!(!is_page(file.as_bytes()), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_title_is_one_line() {
+        let page = "<html><head><Title id=x>Just a\n  moment…</TITLE>";
+        assert_eq!(
+            page_title(page.as_bytes()).as_deref(),
+            Some("Just a moment…")
+        );
+        assert_eq!(page_title(b"<html><title></title>"), None);
+        assert_eq!(page_title(b"<html>\xff<title>x"), None);
+    }
+}

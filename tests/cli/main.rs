@@ -1,0 +1,16 @@
+//! The program as a user runs it, on the scripted fake machine: whole outputs, exit statuses, and what is left on disk.
+//!
+//! No network and no QEMU machine; media are made by the machine's own tools, `qemu-img` is the real one.
+
+mod built;
+mod events;
+mod interrupts;
+#[path = "../media/mod.rs"]
+mod media;
+mod proof;
+mod refused;
+mod setup;
+mod site;
+mod steps;
+mod terminal;
+mod words;

@@ -1,0 +1,56 @@
+//! A recipe that is wrong: every complaint at once, status 2, nothing started and nothing made.
+
+use crate::site::{Site, root};
+
+/// The complaints as the recipe's own golden text has them.
+fn complaints() -> String {
+    std::fs::read_to_string(root().join("tests/recipes/twelve-mistakes.txt")).expect("the text")
+}
+
+#[test]
+fn twelve_mistakes_are_twelve_complaints_whatever_the_command() {
+    let site = Site::new("");
+    let recipe = std::fs::read_to_string(root().join("tests/recipes/twelve-mistakes.toml"));
+    site.write("twelve-mistakes.toml", &recipe.expect("the recipe"));
+    for arguments in [
+        &["validate", "twelve-mistakes.toml"][..],
+        &["plan", "twelve-mistakes.toml"],
+        &["plan", "twelve-mistakes.toml", "--json"],
+        &[
+            "build",
+            "twelve-mistakes.toml",
+            "--hypervisor",
+            "fake:machine.toml",
+        ],
+    ] {
+        let outcome = site.run(arguments);
+        assert_eq!(outcome.status(), Some(2), "{arguments:?}");
+        assert_eq!(outcome.stderr(), complaints(), "{arguments:?}");
+        assert_eq!(outcome.stdout(), "", "{arguments:?}");
+    }
+    assert_eq!(complaints().matches("\nerror: ").count() + 1, 12);
+    for made in ["out", "cache", "asked.txt"] {
+        assert!(!site.path(made).exists(), "{made} was made");
+    }
+}
+
+#[test]
+fn a_build_that_cannot_begin_makes_no_output_directory() {
+    let site = Site::new("");
+    let refused = |more: &[&str]| {
+        let outcome = site.build(more);
+        assert!(!site.path("out").exists(), "{more:?} made the directory");
+        assert_eq!(outcome.stdout(), "", "{more:?}");
+        outcome.whole()
+    };
+    let mut said = String::new();
+    said += &refused(&["--admin-password-file", "no-such-file"]);
+    said += &refused(&["--var", "nothing"]);
+    said += &refused(&["--var", "tier=gold"]);
+    said += &refused(&["--set", "machine.disk_bus=nvm"]);
+    site.write("machine.toml", "[install]\noutcom = \"crashes\"\n");
+    said += &refused(&[]);
+    std::fs::remove_file(site.path("recipe.toml")).expect("the recipe goes");
+    said += &refused(&[]);
+    insta::assert_snapshot!(said);
+}

@@ -1,0 +1,150 @@
+//! Steps in the guest: what an exit code does, and what is said of a step that fails.
+
+use crate::site::{SEAL, Site};
+
+const HELLO: &str = "[[steps]]\nname = \"Say hello (twice)\"\ncmd = \"echo hello\"\n";
+const AGENT: &str = "[[steps]]\nname = \"agent\"\nmsi = { component = \"agent\" }\n";
+
+/// What the script of the step answers.
+fn script(answer: &str) -> String {
+    format!(
+        "[[run]]\ncommand = 'C:\\Windows\\System32\\cmd.exe /d /c C:\\winimg\\steps\\001.cmd'\n{answer}\n"
+    )
+}
+
+fn msiexec(answer: &str) -> String {
+    format!("[[run]]\ncommand = 'C:\\Windows\\System32\\msiexec.exe /i *'\n{answer}\n")
+}
+
+/// A machine on which nothing has time.
+const NO_TIME: &str = "[probe]\nslowness = 0\n";
+
+#[test]
+fn a_failing_step_shows_its_line_its_command_its_code_and_its_last_lines() {
+    let site = Site::new(&format!("{HELLO}\n{SEAL}"));
+    let lines: String = (1..=25).map(|n| format!("line {n}\\r\\n")).collect();
+    site.machine("", &script(&format!("exit = 5\noutput = \"{lines}\"")));
+    let outcome = site.build(&[]);
+    insta::assert_snapshot!("failing_step", outcome.failure());
+    insta::assert_snapshot!(
+        "failing_step_log",
+        site.read("out/logs/01-say-hello-twice.log")
+    );
+    insta::assert_snapshot!("failing_step_left", site.files("out").join("\n"));
+    let asked = site.asked();
+    assert!(asked.ends_with("steps\\001.cmd\nstop\n"), "{asked}");
+}
+
+#[test]
+fn codes_that_windows_documents_in_hexadecimal_are_shown_so() {
+    let site = Site::new(&format!("{HELLO}\n{SEAL}"));
+    site.machine(
+        "",
+        &script("exit = -2146498529\noutput = \"Error: 0x800f081f\""),
+    );
+    let mut said = site.build(&[]).failure();
+    // The same bits, as another program prints them.
+    site.machine("", &script("exit = 2148468767"));
+    said += &site.build(&[]).failure();
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn a_package_that_fails_leaves_its_installer_log() {
+    let site = Site::new(&format!("{AGENT}\n{SEAL}"));
+    let log = r"files = { 'C:\winimg\logs\001-msi.log' = 'Return value 3.' }";
+    site.machine("", &msiexec(&format!("exit = 1603\n{log}")));
+    insta::assert_snapshot!(site.build(&[]).failure());
+    assert_eq!(site.read("out/logs/001-msi.log"), "Return value 3.");
+}
+
+#[test]
+fn codes_of_windows_installer_restart_wait_and_try_again() {
+    for (name, answer) in [
+        ("3010 restarts the guest", "exit = 3010"),
+        ("1641 waits for the guest's own restart", "exit = 1641"),
+        ("1618 is tried again", "exit = 1618\ntimes = 1"),
+    ] {
+        let site = Site::new(&format!("{AGENT}\n{SEAL}"));
+        site.machine("", &msiexec(answer));
+        let outcome = site.build(&[]).ended_well();
+        let story = outcome.stderr();
+        let told = story
+            .split("[1/2]")
+            .nth(1)
+            .and_then(|s| s.split("[time] [2/2]").next());
+        let asked = site.asked();
+        let asked = asked.split("payload.cmd 001\n").nth(1).and_then(|s| {
+            s.split("run C:\\Windows\\System32\\cmd.exe /d /c C:\\winimg\\payload.cmd 002")
+                .next()
+        });
+        let steps = site.read("out/manifest.json");
+        let codes = serde_json::from_str::<serde_json::Value>(&steps).expect("JSON");
+        let codes = codes["steps"][0]["exit_codes"].clone();
+        insta::assert_snapshot!(
+            name.replace([' ', '\''], "_"),
+            format!(
+                "--- told\n{}--- asked\n{}--- recorded\n{codes}\n",
+                told.expect("the step"),
+                asked.expect("the step")
+            )
+        );
+    }
+}
+
+#[test]
+fn what_else_can_become_of_a_command() {
+    let mut said = String::new();
+    for (name, head, answer) in [
+        (
+            "the guest goes",
+            "",
+            "outcome = \"guest-gone\"\noutput = \"going\"",
+        ),
+        ("the machine dies", "", "outcome = \"machine-crashes\""),
+        ("it never ends", NO_TIME, "outcome = \"hangs\""),
+        (
+            "no restart",
+            "[probe]\nslowness = 0\n[reboot]\noutcome = \"stays-away\"\n",
+            "exit = 3010",
+        ),
+        (
+            "powers off",
+            "[reboot]\noutcome = \"powers-off\"\n",
+            "exit = 3010",
+        ),
+    ] {
+        let step = HELLO.replace(
+            "cmd = \"echo hello\"",
+            "cmd = { inline = [\"echo hello\"], exit_codes = { reboot = [3010] } }",
+        );
+        let site = Site::new(&format!("{step}\n{SEAL}"));
+        site.machine(head, &script(answer));
+        said += &format!("=== {name}\n{}", site.build(&[]).failure());
+    }
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn the_end_of_the_guest_is_watched() {
+    let mut said = String::new();
+    let no_sysprep = "[[run]]\ncommand = '*\\sysprep.exe *'\nfiles = { 'C:\\Windows\\System32\\Sysprep\\Panther\\setuperr.log' = \"SYSPRP Package X was installed for a user\\r\\nSYSPRP Failed\\r\\n\" }\n";
+    for (name, head, answer) in [
+        ("sysprep did nothing", NO_TIME, no_sysprep),
+        (
+            "stays on",
+            "[probe]\nslowness = 0\n[off]\noutcome = \"stays-on\"\n",
+            "",
+        ),
+        ("dies", "[off]\noutcome = \"crashes\"\n", ""),
+    ] {
+        let site = Site::new(SEAL);
+        site.machine(head, answer);
+        said += &format!("=== {name}\n{}", site.build(&[]).failure());
+    }
+    let site = Site::new(SEAL);
+    site.write("sealed.qcow2", "this is no disk");
+    said += &format!("=== a damaged disk\n{}", site.build(&[]).failure());
+    assert!(!site.path("out/node.raw").exists());
+    insta::assert_snapshot!(said);
+}

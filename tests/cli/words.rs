@@ -1,0 +1,192 @@
+//! The other commands: init, schema, inspect, export, completions, doctor.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use crate::media;
+use crate::site::{SEAL, Site, root};
+
+#[test]
+fn init_writes_a_sound_recipe_and_never_overwrites() {
+    let site = Site::new("");
+    let first = site.run(&["init", "mine.toml"]);
+    let again = site.run(&["init", "mine.toml"]);
+    let check = site.run(&["validate", "mine.toml"]);
+    insta::assert_snapshot!(format!(
+        "--- init\n{}--- init\n{}--- validate\n{}",
+        first.whole(),
+        again.whole(),
+        check.whole()
+    ));
+    let starter = std::fs::read_to_string(root().join("recipes/starter.toml"));
+    assert_eq!(site.read("mine.toml"), starter.expect("the starter"));
+}
+
+#[test]
+fn schema_is_the_one_in_the_repository() {
+    let site = Site::new("");
+    let outcome = site.run(&["schema"]).ended_well();
+    let file = std::fs::read(root().join("schemas/manifest-1.json")).expect("the schema");
+    assert_eq!(outcome.output.stdout, file);
+}
+
+#[test]
+fn inspect_tells_media_disks_and_manifests() {
+    let site = Site::new(SEAL);
+    let mut seen = String::new();
+    site.build(&[]).ended_well();
+    let size = regex::Regex::new(r"(?m)\b(bytes|size): \d+$").expect("a pattern");
+    for file in [
+        "windows.iso",
+        "virtio-win.iso",
+        "out/node.raw",
+        "sealed.qcow2",
+        "out/manifest.json",
+    ] {
+        let outcome = site.run(&["inspect", file]).ended_well();
+        let text = outcome.stdout();
+        let text = match file {
+            "out/node.raw" | "sealed.qcow2" => text.into(),
+            _ => size.replace_all(&text, "$1: [bytes]"),
+        };
+        seen += &format!("=== {file}\n{text}");
+        let json = site.run(&["inspect", "--json", file]).ended_well();
+        serde_json::from_slice::<serde_json::Value>(&json.output.stdout).expect("JSON");
+    }
+    for file in ["tool.exe", "nothing.iso", "schema.json"] {
+        site.write("schema.json", "{\"schema\": \"winimg/manifest/9\"}");
+        seen += &format!("=== {file}\n{}", site.run(&["inspect", file]).whole());
+    }
+    let seconds = regex::Regex::new(r"seconds: [0-9.e-]+").expect("a pattern");
+    let seen = seconds.replace_all(&seen, "seconds: [seconds]");
+    insta::assert_snapshot!(site.filtered(&seen));
+}
+
+#[test]
+fn export_makes_other_formats_beside_the_image() {
+    let site = Site::new(SEAL);
+    site.build(&[]).ended_well();
+    let before = site.files("out");
+    let outcome = site.run(&["export", "out/node.raw", "--to", "vhd,ova,qcow2"]);
+    insta::assert_snapshot!("export", outcome.whole());
+    let after = site.files("out");
+    let made: Vec<&String> = after.iter().filter(|f| !before.contains(f)).collect();
+    assert_eq!(made, ["node.ova", "node.qcow2", "node.vhd"]);
+    // A qcow2 is a source as good as a raw, and both give the same bytes.
+    let again = [
+        "export",
+        "out/node.qcow2",
+        "--to",
+        "vhd",
+        "--output",
+        "again",
+    ];
+    site.run(&again).ended_well();
+    assert_eq!(site.files("again"), ["node.vhd"]);
+    let table = |file: &str| {
+        let shown = site.run(&["inspect", file]).ended_well().stdout();
+        let table = shown.split_once('\n').map(|(_, table)| table.to_string());
+        table.expect("a format and a table")
+    };
+    assert_eq!(table("out/node.qcow2"), table("out/node.raw"));
+    media::run(
+        "qemu-img",
+        &[
+            "compare",
+            "-F",
+            "vpc",
+            media::text(&site.path("out/node.raw")),
+            media::text(&site.path("out/node.vhd")),
+        ],
+    );
+    let same = std::fs::read(site.path("again/node.vhd")).expect("the second VHD");
+    assert!(same == std::fs::read(site.path("out/node.vhd")).expect("the first VHD"));
+
+    let mut refused = site.run(&["export", "sealed.qcow2", "--to", "vhd"]).whole();
+    refused += &site
+        .run(&["export", "out/nothing.raw", "--to", "vhd"])
+        .whole();
+    insta::assert_snapshot!("export_refused", refused);
+}
+
+#[test]
+fn completions_are_scripts_that_their_shell_reads() {
+    let site = Site::new("");
+    let script = site
+        .run(&["completions", "bash"])
+        .ended_well()
+        .output
+        .stdout;
+    let text = String::from_utf8_lossy(&script).into_owned();
+    for word in ["build", "--var-file", "--on-error", "keep", "inspect"] {
+        assert!(text.contains(word), "{word}");
+    }
+    let mut bash = Command::new("bash")
+        .arg("-n")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("bash starts");
+    let mut stdin = bash.stdin.take().expect("piped");
+    stdin.write_all(&script).expect("bash reads");
+    drop(stdin);
+    let output = bash.wait_with_output().expect("bash ends");
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn doctor_tells_what_is_missing_and_what_brings_it() {
+    let site = Site::new("");
+    let empty = site.path("empty");
+    std::fs::create_dir(&empty).expect("a folder");
+    let output = site
+        .command(&["doctor"])
+        .env("PATH", &empty)
+        .output()
+        .expect("winimg starts");
+    assert_eq!(output.status.code(), Some(3));
+    insta::assert_snapshot!(site.filtered(&format!(
+        "--- standard output\n{}--- standard error\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )));
+}
+
+#[test]
+fn doctor_on_this_host_has_one_word_for_each_firmware() {
+    if !media::have(&["qemu-system-x86_64"]) {
+        return;
+    }
+    let site = Site::new("");
+    let outcome = site.run(&["doctor", "--accel", "tcg"]);
+    let text = outcome.stdout();
+    for start in ["UEFI: ", "BIOS: ", "qemu-img "] {
+        let lines = text.lines().filter(|l| l.starts_with(start)).count();
+        assert_eq!(lines, 1, "{start}{}", outcome.whole());
+    }
+    let works = text.lines().filter(|l| l.ends_with(" with tcg")).count();
+    assert_eq!(
+        outcome.status(),
+        Some(if works == 2 { 0 } else { 3 }),
+        "{}",
+        outcome.whole()
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let site = Site::new("");
+    let mut child = site
+        .command(&["schema"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("winimg starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
