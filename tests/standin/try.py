@@ -211,8 +211,11 @@ def watch(args, work, process, qmp):
     start = time.monotonic()
     still, last, pressed = start, None, False
     shot = os.path.join(work, "screen.png")
+    keys = sorted((float(after), name) for after, name in (text.split("=") for text in args.key_at))
     while time.monotonic() - start < args.deadline and process.poll() is None:
         qmp.poll(0.5)
+        while keys and time.monotonic() - start > keys[0][0]:
+            qmp.call("send-key", keys=[{"type": "qcode", "data": keys.pop(0)[1]}])
         for event in qmp.events:
             if event["event"] == "VSERPORT_CHANGE" and event["data"]["open"]:
                 print(f"agent's port open after {time.monotonic() - start:.1f} s", flush=True)
@@ -247,6 +250,7 @@ def main():
     parser.add_argument("--prompt", choices=["ignore", "key", "overlay"], default="overlay")
     parser.add_argument("--keep")
     parser.add_argument("--cd-first", action="store_true", help="the firmware tries the CD before the disk")
+    parser.add_argument("--key-at", action="append", default=[], metavar="S=NAME", help="press a key after S seconds")
     parser.add_argument("--deadline", type=float, default=240)
     parser.add_argument("--still", type=float, default=40, help="seconds after which a screen counts as one that stays")
     parser.add_argument("--serial")
