@@ -113,9 +113,6 @@ pub struct Build {
     /// Read the built-in Administrator's password from a file (also WINIMG_ADMIN_PASSWORD); random unless given
     #[arg(long, value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
-    /// Leave out parts of the export that only prove it again, such as the read-back
-    #[arg(long, hide = true)]
-    pub no_check: bool,
     /// `qemu`, or `fake:FILE` to play a scripted machine
     #[arg(long, hide = true, default_value = "qemu")]
     pub hypervisor: String,

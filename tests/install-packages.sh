@@ -4,16 +4,13 @@ set -euo pipefail
 
 # QEMU's packages have to come from one suite: a system emulator of the release removes the tools of a backport.
 qemu=(qemu-system-x86 qemu-utils)
-packages=(
-    # firmware, TPM
-    ovmf swtpm
-    # the stand-in installer
-    busybox-static cpio dosfstools genisoimage gnu-efi grub-efi-amd64-bin grub-pc-bin grub-common
-    libhivex-dev mtools ntfs-3g wimtools wixl zstd
+here=$(cd "$(dirname "$0")" && pwd)
+mapfile -t packages <"$here/standin/packages.txt"
+packages+=(
     # what the tests judge with
-    gdisk libhivex-bin libxml2-utils msitools p7zip-full python3-hivex qemu-guest-agent xorriso
+    gdisk libhivex-bin libxml2-utils openssl p7zip-full python3 qemu-guest-agent xorriso
     # building
-    gcc make openssl pkg-config
+    make
 )
 
 missing=()

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::disk::qemu_img;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::guest::Guest;
 use crate::vm::Machine;
@@ -37,9 +37,12 @@ pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
 /// `qemu-img check` on the closed disk.
 pub fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
     let file = qemu_img::file_name(disk);
-    qemu_img::run(
-        &["check".as_ref(), "-f".as_ref(), "qcow2".as_ref(), &file],
-        cancel,
-    )?;
-    Ok(())
+    let arguments = ["check", "-f", "qcow2"].map(OsStr::new);
+    match qemu_img::run(&[&arguments[..], &[&file]].concat(), cancel) {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.kind(), Kind::Cancelled | Kind::Host) => Err(error),
+        Err(error) => Err(Error::new(Kind::Machine, "the machine's disk is damaged")
+            .at(disk.display())
+            .lines(error.to_string().lines())),
+    }
 }
