@@ -8,6 +8,7 @@ mod payload;
 pub mod run;
 mod scratch;
 mod seal;
+mod step_log;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,14 +2,12 @@
 //!
 //! Decides nothing about what a step means: the plan has decided. Refuses to go on after a failed op.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::payload;
+use super::step_log::{LAST_LINES, StepLog};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::guest::{Command, Exit, Guest, Put, quote};
@@ -19,8 +17,6 @@ use crate::plan::{self, ExitRule, Op, Plan, PlannedStep, Until, Verdict};
 const DISC_TIMEOUT: Duration = Duration::from_secs(60);
 /// Before a program is run again that found another installation under way.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
-/// How many of a failed step's last lines the error shows.
-const LAST_LINES: usize = 20;
 
 /// What a step did, for the manifest.
 #[derive(Clone, Debug)]
@@ -367,83 +363,6 @@ fn exit_code(code: i64) -> String {
     }
 }
 
-/// The log of one step, and its last lines for an error.
-struct StepLog {
-    path: PathBuf,
-    to: BufWriter<File>,
-    last: VecDeque<String>,
-    partial: String,
-}
-
-impl StepLog {
-    fn create(dir: &Path, number: usize, name: &str) -> Result<Self> {
-        let path = dir.join(format!("{number:02}-{}.log", slug(name)));
-        let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
-        Ok(Self {
-            path,
-            to: BufWriter::new(file),
-            last: VecDeque::new(),
-            partial: String::new(),
-        })
-    }
-
-    fn heading(&mut self, line: &str) -> Result<()> {
-        self.write(&format!("> {line}\n"))
-    }
-
-    fn output(&mut self, text: &str) -> Result<()> {
-        self.write(text)?;
-        self.partial.push_str(text);
-        while let Some(end) = self.partial.find('\n') {
-            let line: String = self.partial.drain(..=end).collect();
-            self.remember(line.trim_end());
-        }
-        Ok(())
-    }
-
-    fn remember(&mut self, line: &str) {
-        if line.is_empty() {
-            return;
-        }
-        if self.last.len() == LAST_LINES {
-            self.last.pop_front();
-        }
-        self.last.push_back(line.to_string());
-    }
-
-    fn write(&mut self, text: &str) -> Result<()> {
-        self.to
-            .write_all(text.as_bytes())
-            .map_err(|e| Error::io("write", &self.path, e))
-    }
-
-    fn close(&mut self) -> Result<()> {
-        self.to
-            .flush()
-            .map_err(|e| Error::io("write", &self.path, e))
-    }
-
-    /// The command, its last lines and the path of the whole log.
-    fn explain(&mut self, error: Error, command: &str) -> Error {
-        let rest = std::mem::take(&mut self.partial);
-        self.remember(rest.trim_end());
-        error
-            .lines([format!("> {command}")])
-            .lines(self.last.iter().cloned())
-            .at(format!("whole log: {}", self.path.display()))
-    }
-}
-
-/// A file name made of a step's name: its letters and digits, a dash for whatever stands between them.
-fn slug(name: &str) -> String {
-    let words = name
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty());
-    let mut slug = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
-    slug.truncate(48);
-    slug
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -453,10 +372,5 @@ mod tests {
         assert_eq!(exit_code(1603), "1603");
         assert_eq!(exit_code(-2_146_498_529), "-2146498529 (0x800f081f)");
         assert_eq!(exit_code(0x800f_081f), "2148468767 (0x800f081f)");
-    }
-
-    #[test]
-    fn a_step_name_becomes_a_file_name() {
-        assert_eq!(slug("Install kubelet (v1.36)"), "install-kubelet-v1-36");
     }
 }

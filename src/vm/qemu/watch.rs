@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::screen::Screen;
 
-/// Guest restarts of a normal installation are 2 to 6 (windows-setup: WinPE, first boot, OOBE, and those that drivers add).
+/// Guest restarts of a normal installation are 2 to 6 (WinPE, first boot, OOBE, and those that drivers add).
 pub const RESTART_LIMIT: u32 = 8;
 
 /// A guest that waits for a person wants less than this share of one processor. Measured without hardware acceleration, running and waiting to
