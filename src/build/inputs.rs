@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::fetch::{self, FetchOptions};
 use crate::plan::{Entry, Plan};
-use crate::recipe::{Component, Origin, Recipe};
+use crate::recipe::{Component, Recipe};
 use crate::store::{Blob, Proof, Store, Tree, Watch};
 
 /// The proved inputs of one build.
@@ -64,13 +64,13 @@ pub fn fetch(
         .filter(|c| uses(plan, &c.name.value))
         .cloned()
         .collect();
-    let mut requests = vec![medium("media.iso", &recipe.media.iso)];
+    let mut requests = vec![fetch::Request::named("media.iso", &recipe.media.iso)];
     requests.extend(
         recipe
             .media
             .virtio
             .iter()
-            .map(|origin| medium("media.virtio", origin)),
+            .map(|origin| fetch::Request::named("media.virtio", origin)),
     );
     requests.extend(used.iter().map(fetch::Request::component));
     let blobs = fetch::fetch(
@@ -101,21 +101,6 @@ pub fn fetch(
     };
     unpack(&mut inputs, plan, store, sink, cancel)?;
     Ok(inputs)
-}
-
-fn medium(name: &str, origin: &Origin) -> fetch::Request {
-    let path = origin
-        .url
-        .value
-        .split(['?', '#'])
-        .next()
-        .unwrap_or_default();
-    let file = path.rsplit('/').next().unwrap_or(path);
-    fetch::Request {
-        name: name.into(),
-        origin: origin.clone(),
-        file: file.into(),
-    }
 }
 
 fn uses(plan: &Plan, name: &str) -> bool {

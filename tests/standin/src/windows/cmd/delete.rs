@@ -62,7 +62,8 @@ fn each_found(
     Ok(())
 }
 
-fn below_fits(p: &Process, pattern: &str) -> Vec<Located> {
+/// The files that fit a pattern in the folders below its own, at any depth.
+pub fn below_fits(p: &Process, pattern: &str) -> Vec<Located> {
     let (dir, last) = pattern
         .rfind(['\\', '/'])
         .map_or((".", pattern), |at| (&pattern[..at], &pattern[at + 1..]));

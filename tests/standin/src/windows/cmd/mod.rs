@@ -18,6 +18,7 @@ mod parse;
 mod run;
 
 pub use copy::{ReadOnly, copy_file, copy_tree};
+pub use delete::below_fits;
 pub use expand::{civil, clock};
 pub use files::pattern_matches;
 

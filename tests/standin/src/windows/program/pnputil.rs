@@ -12,12 +12,12 @@ use inf::Inf;
 use super::Arguments;
 use super::small::unknown;
 use crate::windows::boot::strings;
-use crate::windows::cmd::pattern_matches;
+use crate::windows::cmd::{below_fits, pattern_matches};
 use crate::windows::process::Process;
 use crate::windows::regf::same;
 use crate::windows::registry::{dword_value, expand_sz, multi_sz, sz};
 use crate::windows::service;
-use crate::windows::volume::{Located, list};
+use crate::windows::volume::Located;
 
 const STORE: &str = r"C:\Windows\System32\DriverStore\FileRepository";
 const PUBLISHED: &str = r"HKLM\SYSTEM\DriverDatabase\DriverInfFiles";
@@ -68,7 +68,7 @@ fn add(p: &mut Process, pattern: &str, below: bool, install: bool) -> u32 {
         .filter(Located::is_file)
         .collect();
     if below {
-        found.extend(deeper(p, pattern));
+        found.extend(below_fits(p, pattern));
     }
     found.retain(|file| file.name.to_ascii_lowercase().ends_with(".inf"));
     if found.is_empty() {
@@ -117,28 +117,6 @@ fn add(p: &mut Process, pattern: &str, below: bool, install: bool) -> u32 {
         "Total driver packages:  {total}\nAdded driver packages:  {added}\n"
     ));
     code.unwrap_or(NO_DEVICE)
-}
-
-fn deeper(p: &Process, pattern: &str) -> Vec<Located> {
-    let (dir, last) = pattern
-        .rfind(['\\', '/'])
-        .map_or((".", pattern), |at| (&pattern[..at], &pattern[at + 1..]));
-    let Ok(dir) = p.locate(dir) else {
-        return Vec::new();
-    };
-    let subs = list(&dir.host)
-        .into_iter()
-        .filter(|(_, meta)| meta.is_dir());
-    subs.flat_map(|(sub, _)| {
-        let path = format!("{}\\{sub}\\{last}", dir.name.trim_end_matches('\\'));
-        let mut found: Vec<Located> = pattern_matches(p, &path)
-            .into_iter()
-            .filter(Located::is_file)
-            .collect();
-        found.extend(deeper(p, &path));
-        found
-    })
-    .collect()
 }
 
 struct Package {
