@@ -48,11 +48,13 @@ fn overrides(later: &Expectation, earlier: &Expectation) -> bool {
                 name: a,
                 command_line,
                 start,
+                ..
             },
             Service {
                 name: b,
                 command_line: c,
                 start: s,
+                ..
             },
         ) => {
             a.eq_ignore_ascii_case(b)

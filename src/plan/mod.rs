@@ -229,9 +229,103 @@ pub enum Expectation {
         name: String,
         command_line: Option<String>,
         start: Option<crate::recipe::Start>,
+        /// Empty: nothing was said.
+        depends: Vec<String>,
+        account: Option<String>,
+        /// Milliseconds; empty: nothing was said.
+        restart_delays: Vec<u32>,
     },
     /// The machine's `Path` lists the folder.
     PathFolder {
         folder: String,
     },
+    /// A rule of this name is there and says this, or no rule has the name.
+    Firewall(FirewallExpectation),
+    /// Only running Windows knows.
+    Feature {
+        name: String,
+        enabled: bool,
+    },
+    /// Only running Windows knows.
+    Capability {
+        name: String,
+        present: bool,
+    },
+    /// Every INF of the payload entry is in the driver store.
+    Driver {
+        entry: u32,
+        only: Vec<String>,
+    },
+    User {
+        name: String,
+        present: bool,
+        disabled: bool,
+    },
+    /// The group with at least these members, or no such group.
+    Group {
+        name: String,
+        present: bool,
+        members: Vec<String>,
+    },
+    Acl(AclExpectation),
+    /// A scheduled task `\Folder\Name`.
+    Task {
+        name: String,
+        present: bool,
+    },
+    /// What Defender leaves alone, where Defender is installed.
+    DefenderExclusion {
+        kind: Exclusion,
+        value: String,
+    },
+    /// A package of this KB is installed.
+    Update {
+        kb: String,
+    },
+    /// containerd's content store has the image's manifest.
+    ContainerImage {
+        reference: String,
+        digest: String,
+        root: String,
+    },
+}
+
+/// A firewall rule as Windows keeps it under `FirewallPolicy\FirewallRules` (Microsoft: MS-GPFAS, firewall rule grammar).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirewallExpectation {
+    pub name: String,
+    pub present: bool,
+    pub inbound: bool,
+    pub allow: bool,
+    /// IANA's number; `None`: any.
+    pub protocol: Option<u8>,
+    /// Ports and ranges, sorted; empty: any.
+    pub ports: Vec<String>,
+    pub remote_ports: Vec<String>,
+}
+
+/// The discretionary access list of a file or folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclExpectation {
+    pub path: String,
+    /// Nothing is inherited from above.
+    pub protected: bool,
+    pub owner: Option<String>,
+    /// All explicit entries there may be, in any order.
+    pub entries: Vec<AclEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclEntry {
+    /// A SID `S-1-…`, or the name of a local account or group.
+    pub principal: String,
+    pub right: crate::recipe::verb::Right,
+    pub deny: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusion {
+    Process,
+    Path,
+    Extension,
 }

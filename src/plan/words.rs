@@ -140,10 +140,23 @@ pub(super) fn expected(plan: &Plan, expectation: &Expectation) -> String {
             name,
             command_line,
             start,
+            depends,
+            account,
+            restart_delays,
         } => {
             let mut text = format!("service {name}");
             if let Some(start) = start {
                 let _ = write!(text, ", {}", start_name(*start));
+            }
+            if let Some(account) = account {
+                let _ = write!(text, ", as {account}");
+            }
+            if !depends.is_empty() {
+                let _ = write!(text, ", after {}", depends.join(" "));
+            }
+            if !restart_delays.is_empty() {
+                let delays: Vec<String> = restart_delays.iter().map(u32::to_string).collect();
+                let _ = write!(text, ", restarted after {} ms", delays.join(", "));
             }
             if let Some(line) = command_line {
                 let _ = write!(text, ": {line}");
@@ -151,6 +164,69 @@ pub(super) fn expected(plan: &Plan, expectation: &Expectation) -> String {
             text
         }
         Expectation::PathFolder { folder } => format!("{folder} in Path"),
+        other => windows(other, &entry),
+    }
+}
+
+/// What is expected of Windows' own stores.
+fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
+    let no = |present: &bool| if *present { "" } else { "no " };
+    match expectation {
+        Expectation::Firewall(rule) if !rule.present => format!("no firewall rule {}", rule.name),
+        Expectation::Firewall(rule) => {
+            let any = |ports: &[String]| match ports {
+                [] => "any".to_owned(),
+                ports => ports.join(","),
+            };
+            format!(
+                "firewall rule {}: {} {}, protocol {}, ports {}, remote ports {}",
+                rule.name,
+                if rule.allow { "allows" } else { "blocks" },
+                if rule.inbound { "in" } else { "out" },
+                rule.protocol.map_or("any".to_owned(), |n| n.to_string()),
+                any(&rule.ports),
+                any(&rule.remote_ports),
+            )
+        }
+        Expectation::Feature { name, enabled } => {
+            format!("feature {name} {}", if *enabled { "on" } else { "off" })
+        }
+        Expectation::Capability { name, present } => format!("{}capability {name}", no(present)),
+        Expectation::Driver { entry: index, .. } => format!("drivers of {}", entry(*index)),
+        Expectation::User {
+            name,
+            present,
+            disabled,
+        } => {
+            let disabled = if *disabled { ", disabled" } else { "" };
+            format!("{}user {name}{disabled}", no(present))
+        }
+        Expectation::Group {
+            name,
+            present,
+            members,
+        } => match members.is_empty() {
+            true => format!("{}group {name}", no(present)),
+            false => format!("{}group {name} with {}", no(present), members.join(", ")),
+        },
+        Expectation::Acl(acl) => {
+            let entries = acl.entries.iter().map(|e| {
+                let deny = if e.deny { "deny " } else { "" };
+                format!("{deny}{} {:?}", e.principal, e.right)
+            });
+            let entries: Vec<String> = entries.collect();
+            let only = if acl.protected { "only " } else { "" };
+            format!("{} for {only}{}", acl.path, entries.join(", "))
+        }
+        Expectation::Task { name, present } => format!("{}task {name}", no(present)),
+        Expectation::DefenderExclusion { kind, value } => {
+            format!("Defender leaves alone {kind:?} {value}")
+        }
+        Expectation::Update { kb } => format!("update {kb}"),
+        Expectation::ContainerImage {
+            reference, digest, ..
+        } => format!("container image {reference} ({digest})"),
+        _ => String::new(),
     }
 }
 

@@ -15,6 +15,7 @@ mod read;
 mod template;
 mod value;
 mod vars;
+pub mod verb;
 mod words;
 
 use std::collections::BTreeMap;
@@ -250,6 +251,20 @@ pub enum Verb {
         properties: BTreeMap<String, String>,
         exit_codes: ExitCodes,
     },
+    Exe(verb::Exe),
+    Feature(verb::Feature),
+    Capability(verb::Capability),
+    Driver(verb::Driver),
+    Update(verb::Update),
+    Checkpoint,
+    Cleanup(verb::Cleanup),
+    Firewall(verb::FirewallRule),
+    User(verb::User),
+    Group(verb::Group),
+    Acl(verb::Acl),
+    Task(verb::Task),
+    Defender(verb::Defender),
+    Image(verb::ImageImport),
     Reboot,
     Assert(Assertion),
     Generalize {
@@ -294,6 +309,8 @@ pub struct Service {
     pub account: Option<String>,
     /// Milliseconds before each restart after a failure.
     pub restart_delays: Vec<u32>,
+    /// Seconds without a failure after which the count of failures begins anew.
+    pub failure_reset: u32,
     pub state: Option<ServiceState>,
 }
 

@@ -3,14 +3,25 @@
 //! Programs are named by full path. Ops are unconditional; where something depends on what is there, it stands in the
 //! step's script on the payload disc, which the plan shows whole.
 
+mod account;
+mod acl;
 mod assert;
+mod cleanup;
+mod defender;
+mod driver;
+mod exe;
 mod files;
+mod firewall;
 mod generalize;
+mod image;
 mod msi;
 mod registry;
 mod script;
 mod search_path;
 mod service;
+mod task;
+mod update;
+mod windows_image;
 
 use super::Op;
 use super::site::Site;
@@ -35,6 +46,20 @@ pub(super) fn verb_name(verb: &Verb) -> &'static str {
         Verb::Environment { .. } => "environment",
         Verb::Path { .. } => "path",
         Verb::Msi { .. } => "msi",
+        Verb::Exe(_) => "exe",
+        Verb::Feature(_) => "feature",
+        Verb::Capability(_) => "capability",
+        Verb::Driver(_) => "driver",
+        Verb::Update(_) => "update",
+        Verb::Checkpoint => "checkpoint",
+        Verb::Cleanup(_) => "cleanup",
+        Verb::Firewall(_) => "firewall",
+        Verb::User(_) => "user",
+        Verb::Group(_) => "group",
+        Verb::Acl(_) => "acl",
+        Verb::Task(_) => "task",
+        Verb::Defender(_) => "defender",
+        Verb::Image(_) => "image",
         Verb::Reboot => "reboot",
         Verb::Assert(_) => "assert",
         Verb::Generalize { .. } => "generalize",
@@ -72,6 +97,20 @@ pub(super) fn compile(site: &mut Site<'_>) -> Option<()> {
             properties,
             exit_codes,
         } => msi::msi(site, from, properties, exit_codes),
+        Verb::Exe(exe) => exe::exe(site, exe),
+        Verb::Feature(feature) => windows_image::feature(site, feature),
+        Verb::Capability(capability) => windows_image::capability(site, capability),
+        Verb::Driver(driver) => driver::driver(site, driver),
+        Verb::Update(update) => update::update(site, update),
+        Verb::Checkpoint => Some(()),
+        Verb::Cleanup(cleanup) => cleanup::cleanup(site, cleanup),
+        Verb::Firewall(rule) => firewall::firewall(site, rule),
+        Verb::User(user) => account::user(site, user),
+        Verb::Group(group) => account::group(site, group),
+        Verb::Acl(acl) => acl::acl(site, acl),
+        Verb::Task(task) => task::task(site, task),
+        Verb::Defender(defender) => defender::defender(site, defender),
+        Verb::Image(image) => image::image(site, image),
         Verb::Reboot => {
             site.ops.push(Op::Reboot);
             Some(())

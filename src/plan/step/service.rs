@@ -64,7 +64,14 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
         let actions = actions.join("/");
         site.run(
             SC,
-            args(["failure", name, "reset=", "86400", "actions=", &actions]),
+            args([
+                "failure",
+                name,
+                "reset=",
+                &service.failure_reset.to_string(),
+                "actions=",
+                &actions,
+            ]),
             ExitRule::Zero,
             QUICK,
         );
@@ -84,6 +91,9 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
         name: name.to_owned(),
         command_line: image_path(service),
         start: service.start,
+        depends: service.depends.clone(),
+        account: service.account.clone(),
+        restart_delays: service.restart_delays.clone(),
     });
     Some(())
 }

@@ -10,6 +10,9 @@ use crate::recipe::value::{Data, Value};
 use crate::recipe::{Service, ServiceState, Start, Verb};
 use crate::text::Located;
 
+/// Seconds; the Windows default of the services console.
+const DAY: u32 = 86_400;
+
 pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let fields = Fields::open(cx, value, "`service`")?;
     let name = service_name(&fields);
@@ -38,6 +41,7 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let depends = fields.texts("depends");
     let account = fields.text("account");
     let restart_delays = restart_delays(&fields);
+    let failure_reset = fields.duration("failure_reset").map(|d| d.value);
     fields.finish();
     let service = Service {
         name: name?,
@@ -49,6 +53,8 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         depends,
         account,
         restart_delays,
+        failure_reset: failure_reset
+            .map_or(DAY, |d| u32::try_from(d.as_secs()).unwrap_or(u32::MAX)),
         state: state.map(|s| s.value),
     };
     check_service(&fields, &service);
