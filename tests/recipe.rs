@@ -773,7 +773,9 @@ fn image_builders_var_files_are_read_as_they_are() {
     );
     // A top-level key stands before the tables.
     let (start, description) = recipe.split_once("description").expect("a description");
-    let recipe = format!("description{description}{start}[vars]\ncontainerd_url = \"\"\ncontainerd_version = \"1\"\nkubernetes_semver = \"\"\npause_image = \"pause\"\n");
+    let recipe = format!(
+        "description{description}{start}[vars]\ncontainerd_url = \"\"\ncontainerd_version = \"1\"\nkubernetes_semver = \"\"\npause_image = \"pause\"\n"
+    );
     let (dir, path) = folder(&[("recipe.toml", &recipe), ("vars.json", vars)]);
     let options = Options {
         image_builder_vars: vec![dir.path().join("vars.json")],
