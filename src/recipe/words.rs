@@ -16,6 +16,7 @@ pub const VERBS: &[&str] = &[
     "environment",
     "path",
     "msi",
+    "image",
     "reboot",
     "assert",
     "generalize",
@@ -34,7 +35,6 @@ pub const LATER_VERBS: &[&str] = &[
     "task",
     "defender",
     "update",
-    "image",
     "checkpoint",
     "cleanup",
 ];
