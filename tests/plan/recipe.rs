@@ -188,6 +188,7 @@ impl Maker {
             depends: vec![],
             account: None,
             restart_delays: vec![],
+            failure_reset: 86_400,
             state: None,
         }
     }
