@@ -802,3 +802,93 @@ unverified = "no digest"
     );
     assert_eq!(shown("media.product_key"), r#""***""#);
 }
+
+#[test]
+fn a_required_variable_is_asked_for_where_it_is_used() {
+    let pack = r#"schema = 1
+[vars]
+iso_url = { required = "the Windows Server ISO: a path or a URL" }
+unused = { required = "nothing" }
+wrong = { needed = "a typing mistake" }
+[media.iso]
+url = "{{iso_url}}"
+"#;
+    let recipe = small("").replace("[media]", "include = [\"pack.toml\"]\n[media]");
+    let recipe = recipe.replace("url = \"https://example.com/x.iso\"\n", "");
+    let (_dir, path) = folder(&[("recipe.toml", &recipe), ("pack.toml", pack)]);
+    insta::assert_snapshot!(complaints(&path, &Options::default()).1);
+    let pack = pack.replace("wrong = { needed = \"a typing mistake\" }\n", "");
+    for options in [
+        Options {
+            vars: pairs(&[("iso_url", "ws.iso")]),
+            ..Options::default()
+        },
+        Options {
+            env: pairs(&[("WINIMG_VAR_iso_url", "ws.iso")]),
+            ..Options::default()
+        },
+    ] {
+        let recipe = good(&[("recipe.toml", &recipe), ("pack.toml", &pack)], &options);
+        assert!(recipe.media.iso.url.value.ends_with("ws.iso"));
+    }
+}
+
+#[test]
+fn image_builders_var_files_are_read_as_they_are() {
+    let vars = r#"{
+  "build_name": "windows-2022",
+  "containerd_url": "https://example.com/v{{user `containerd_version`}}/{{user `build_name`}}.tgz",
+  "containerd_version": "2.3.2",
+  "kubernetes_semver": "v1.36.1",
+  "pause_image": "{{env `PAUSE_IMAGE`}}",
+  "admin_password": "hunter2-is-not-told"
+}"#;
+    let recipe = small(
+        r#"description = "{{containerd_url}} {{kubernetes_semver}} {{pause_image}}"
+"#,
+    );
+    // A top-level key stands before the tables.
+    let (start, description) = recipe.split_once("description").expect("a description");
+    let recipe = format!(
+        "description{description}{start}[vars]\ncontainerd_url = \"\"\ncontainerd_version = \"1\"\nkubernetes_semver = \"\"\npause_image = \"pause\"\n"
+    );
+    let (dir, path) = folder(&[("recipe.toml", &recipe), ("vars.json", vars)]);
+    let options = Options {
+        image_builder_vars: vec![dir.path().join("vars.json")],
+        ..Options::default()
+    };
+    let (recipe, text) = complaints(&path, &options);
+    insta::assert_snapshot!(text);
+    assert_eq!(
+        recipe.expect("a recipe").description.as_deref(),
+        Some("https://example.com/v2.3.2/windows-2022.tgz v1.36.1 pause")
+    );
+}
+
+#[test]
+fn powershell_that_does_not_parse_is_told_at_its_line() {
+    let more = r#"
+[[steps]]
+name = "long"
+powershell = { script = '''
+$a = 1
+if $a { exit 1 }
+''' }
+[[steps]]
+name = "lines"
+powershell = ["$a = 1", "foreach ($x in 1..3) { $x", "exit 0"]
+[[steps]]
+name = "file"
+powershell = { file = "broken.ps1" }
+[[steps]]
+name = "good"
+powershell = "Get-Service | Where-Object { $_.Status -eq 'Running' }"
+"#;
+    let (_dir, path) = folder(&[
+        ("recipe.toml", &small(more)),
+        ("broken.ps1", "function x {\n  if (1 { 2 }\n}\n"),
+    ]);
+    let (recipe, text) = complaints(&path, &Options::default());
+    insta::assert_snapshot!(text);
+    assert!(recipe.is_some(), "a warning stops nothing");
+}

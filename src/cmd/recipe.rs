@@ -18,6 +18,7 @@ pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
     let options = Options {
         search: search_dirs(),
         vars: args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?,
+        image_builder_vars: args.image_builder_vars.clone(),
         var_files: args.var_files.clone(),
         env: environment(),
         set: args.set.clone(),
