@@ -16,6 +16,13 @@ pub const VERBS: &[&str] = &[
     "environment",
     "path",
     "msi",
+    "exe",
+    "feature",
+    "capability",
+    "driver",
+    "update",
+    "cleanup",
+    "checkpoint",
     "reboot",
     "assert",
     "generalize",
@@ -23,20 +30,13 @@ pub const VERBS: &[&str] = &[
 
 /// Verbs that are named but not carried out yet.
 pub const LATER_VERBS: &[&str] = &[
-    "exe",
     "firewall",
-    "feature",
-    "capability",
-    "driver",
     "user",
     "group",
     "acl",
     "task",
     "defender",
-    "update",
     "image",
-    "checkpoint",
-    "cleanup",
 ];
 
 /// Packer's and image-builder's names (HashiCorp: Packer QEMU and Hyper-V builders, PowerShell and windows-restart

@@ -1,6 +1,6 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
-use super::{execution, files, registry, system};
+use super::{execution, files, registry, system, update, windows};
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
@@ -138,6 +138,13 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "environment" => system::environment(cx, value),
         "path" => system::path(cx, value),
         "msi" => system::msi(cx, value, known),
+        "exe" => windows::exe(cx, value, known),
+        "feature" => windows::feature(cx, value, known),
+        "capability" => windows::capability(cx, value, known),
+        "driver" => windows::driver(cx, value, known),
+        "update" => update::update(cx, value, known),
+        "checkpoint" => windows::checkpoint(cx, value),
+        "cleanup" => windows::cleanup(cx, value),
         _ => None,
     }
 }
@@ -145,16 +152,22 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
 /// `component`, naming one of the recipe's.
 pub fn component(fields: &Fields<'_>, known: Known<'_>) -> Option<Located<String>> {
     let name = fields.needed_string("component", "name a component: `component = \"kubelet\"`")?;
+    known_component(fields.cx, name, known)
+}
+
+pub fn known_component(
+    cx: &Context<'_>,
+    name: Located<String>,
+    known: Known<'_>,
+) -> Option<Located<String>> {
     if known.names.contains(&name.value) {
         return Some(name);
     }
-    if !fields.cx.incomplete {
+    if !cx.incomplete {
         let names: Vec<&str> = known.names.iter().map(String::as_str).collect();
         let help = crate::diag::suggestion(&name.value, &names, "components");
         let fact = format!("there is no component `{}`", name.value);
-        fields
-            .cx
-            .error(fact, &name.place, "not under [components]", &help);
+        cx.error(fact, &name.place, "not under [components]", &help);
     }
     None
 }
