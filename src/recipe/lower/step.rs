@@ -1,6 +1,6 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
-use super::{execution, files, registry, system};
+use super::{account, execution, files, registry, schedule, security, system};
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
@@ -138,6 +138,12 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "environment" => system::environment(cx, value),
         "path" => system::path(cx, value),
         "msi" => system::msi(cx, value, known),
+        "firewall" => security::firewall(cx, value),
+        "user" => account::user(cx, value),
+        "group" => account::group(cx, value),
+        "acl" => security::acl(cx, value),
+        "task" => schedule::task(cx, value),
+        "defender" => security::defender(cx, value),
         _ => None,
     }
 }
