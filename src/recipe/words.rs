@@ -23,21 +23,19 @@ pub const VERBS: &[&str] = &[
     "update",
     "cleanup",
     "checkpoint",
-    "reboot",
-    "assert",
-    "generalize",
-];
-
-/// Verbs that are named but not carried out yet.
-pub const LATER_VERBS: &[&str] = &[
     "firewall",
     "user",
     "group",
     "acl",
     "task",
     "defender",
-    "image",
+    "reboot",
+    "assert",
+    "generalize",
 ];
+
+/// Verbs that are named but not carried out yet.
+pub const LATER_VERBS: &[&str] = &["image"];
 
 /// Packer's and image-builder's names (HashiCorp: Packer QEMU and Hyper-V builders, PowerShell and windows-restart
 /// provisioners; kubernetes-sigs/image-builder: Windows variables), with what to write instead.

@@ -2,6 +2,7 @@
 //!
 //! Each part reads one table. A part that complained gives `None` and the others go on.
 
+mod account;
 mod component;
 mod execution;
 mod files;
@@ -9,6 +10,8 @@ mod machine;
 mod media;
 mod outputs;
 mod registry;
+mod schedule;
+mod security;
 mod step;
 mod system;
 mod update;
