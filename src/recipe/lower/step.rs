@@ -1,6 +1,6 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
-use super::{account, execution, files, registry, schedule, security, system};
+use super::{account, execution, files, firewall, registry, schedule, security, system};
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
@@ -138,7 +138,7 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "environment" => system::environment(cx, value),
         "path" => system::path(cx, value),
         "msi" => system::msi(cx, value, known),
-        "firewall" => security::firewall(cx, value),
+        "firewall" => firewall::firewall(cx, value),
         "user" => account::user(cx, value),
         "group" => account::group(cx, value),
         "acl" => security::acl(cx, value),
