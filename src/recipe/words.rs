@@ -22,6 +22,7 @@ pub const VERBS: &[&str] = &[
     "acl",
     "task",
     "defender",
+    "image",
     "reboot",
     "assert",
     "generalize",
@@ -34,7 +35,6 @@ pub const LATER_VERBS: &[&str] = &[
     "capability",
     "driver",
     "update",
-    "image",
     "checkpoint",
     "cleanup",
 ];
