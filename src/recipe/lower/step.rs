@@ -137,7 +137,7 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "update" => update::update(cx, value, known),
         "checkpoint" => windows::checkpoint(cx, value),
         "cleanup" => windows::cleanup(cx, value),
-        "firewall" => security::firewall(cx, value),
+        "firewall" => firewall::firewall(cx, value),
         "user" => account::user(cx, value),
         "group" => account::group(cx, value),
         "acl" => security::acl(cx, value),
