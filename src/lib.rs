@@ -15,6 +15,7 @@ pub mod text;
 // bytes
 pub mod archive;
 pub mod disk;
+pub mod hive;
 pub mod io;
 pub mod iso;
 pub mod store;
