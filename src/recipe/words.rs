@@ -29,13 +29,14 @@ pub const VERBS: &[&str] = &[
     "acl",
     "task",
     "defender",
+    "image",
     "reboot",
     "assert",
     "generalize",
 ];
 
 /// Verbs that are named but not carried out yet.
-pub const LATER_VERBS: &[&str] = &["image"];
+pub const LATER_VERBS: &[&str] = &[];
 
 /// Packer's and image-builder's names (HashiCorp: Packer QEMU and Hyper-V builders, PowerShell and windows-restart
 /// provisioners; kubernetes-sigs/image-builder: Windows variables), with what to write instead.

@@ -1,6 +1,8 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
-use super::{account, execution, files, registry, schedule, security, system, update, windows};
+use super::{
+    account, execution, files, image, registry, schedule, security, system, update, windows,
+};
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
@@ -13,6 +15,8 @@ pub struct Known<'a> {
     /// All names, those of components with mistakes too.
     pub names: &'a [String],
     pub components: &'a [Component],
+    /// The names of all container images.
+    pub images: &'a [String],
 }
 
 /// The name, if it has one, and the step, if nothing is wrong with it.
@@ -151,6 +155,7 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "acl" => security::acl(cx, value),
         "task" => schedule::task(cx, value),
         "defender" => security::defender(cx, value),
+        "image" => image::import(cx, value, known),
         _ => None,
     }
 }
