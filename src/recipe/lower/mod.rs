@@ -170,7 +170,10 @@ fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Plac
 fn network(cx: &Context<'_>, steps: &[Step], network: bool) {
     for step in steps.iter().filter(|s| s.skipped.is_none() && !network) {
         if let super::Verb::Update(super::verb::Update::Online { place, .. }) = &step.verb {
-            let fact = format!("step `{}` asks Windows Update, and the guest has no network", step.name);
+            let fact = format!(
+                "step `{}` asks Windows Update, and the guest has no network",
+                step.name
+            );
             let help = "write `network = true` under `[machine]`, or carry the packages along: `update = { path = \"updates/\" }`";
             cx.error(fact, place, "", help);
         }
