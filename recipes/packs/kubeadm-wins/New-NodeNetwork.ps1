@@ -2,9 +2,9 @@
 # which makes the Host Networking Service put its switch onto the machine's adapter before Flannel does it under load.
 # Run at each start by the task \Kubernetes\Node network. Networks that are there already are left alone.
 param(
-    [ValidateSet('overlay', 'l2bridge')] [string] $Mode = 'overlay',
-    [string] $NatSubnet = '172.31.240.0/20',
-    [string] $NatGateway = '172.31.240.1'
+    [ValidateSet('vxlan', 'host-gw')] [string] $Backend = 'vxlan',
+    [string] $NatSubnet = '172.19.208.0/20',
+    [string] $NatGateway = '172.19.208.1'
 )
 $ErrorActionPreference = 'Stop'
 
@@ -58,7 +58,7 @@ Start-Service -Name hns
 
 Add-Network @{
     Name    = 'nat'
-    Type    = 'nat'
+    Type    = 'NAT'
     Subnets = @(@{ AddressPrefix = $NatSubnet; GatewayAddress = $NatGateway })
 }
 
@@ -76,13 +76,15 @@ $adapter = (Get-NetAdapter -InterfaceIndex $route.ifIndex).Name
 # On a virtual switch already, as after the first run.
 if ($adapter -like 'vEthernet (*') { exit 0 }
 
+# Flannel makes networks of the same type: an overlay, or a bridge between hosts of one segment.
+$type = if ($Backend -eq 'vxlan') { 'Overlay' } else { 'L2Bridge' }
 $subnet = @{ AddressPrefix = '192.168.255.0/30'; GatewayAddress = '192.168.255.1' }
-if ($Mode -eq 'overlay') {
+if ($type -eq 'Overlay') {
     $subnet.Policies = @(@{ Type = 'VSID'; VSID = 9999 })
 }
 Add-Network @{
     Name               = 'External'
-    Type               = $Mode
+    Type               = $type
     NetworkAdapterName = $adapter
     Subnets            = @($subnet)
 }
