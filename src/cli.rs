@@ -38,7 +38,7 @@ pub enum Command {
     Plan(Plan),
     /// Build the image: install Windows, run the steps, seal, export
     Build(Box<Build>),
-    /// Write other formats from a finished image (qcow2 or raw)
+    /// Write other formats from a finished image (any that winimg reads)
     Export(Export),
     /// Look into a Windows ISO, a disk image or a manifest
     Inspect(Inspect),

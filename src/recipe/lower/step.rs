@@ -1,7 +1,8 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
 use super::{
-    account, execution, files, firewall, image, registry, schedule, security, system, update, windows,
+    account, execution, files, firewall, image, registry, schedule, security, system, update,
+    windows,
 };
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
