@@ -65,6 +65,7 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("wevtutil.exe", "wevtutil", settings::wevtutil),
     ("where.exe", "where", text::whereis),
     ("whoami.exe", "whoami", small::whoami),
+    ("wusa.exe", "wusa", dism::wusa),
     ("xcopy.exe", "xcopy", xcopy::xcopy),
     ("Windows/regedit.exe", "regedit", reg::regedit),
     (
@@ -78,6 +79,11 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
         small::powershell,
     ),
     ("lsass.exe", "service", small::service),
+    (
+        "Program Files/Windows Defender/MsMpEng.exe",
+        "service",
+        small::service,
+    ),
     ("svchost.exe", "service", small::service),
     ("vssvc.exe", "service", small::service),
     (

@@ -36,6 +36,9 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
         ["advfirewall", "firewall", "show", "rule", ..] => show(p, rest(4)),
         ["advfirewall", "firewall", "set", "rule", ..] => set_rule(p, rest(4)),
         ["advfirewall", "set", profile, "state", state] => profile_state(p, profile, state),
+        ["advfirewall", "show", profile] | ["advfirewall", "show", profile, "state"] => {
+            profiles_shown(p, profile)
+        }
         [
             "int" | "interface",
             family @ ("ipv4" | "ipv6"),
@@ -212,14 +215,36 @@ fn set_rule(p: &Process, words: &[String]) -> Done {
     Ok(format!("\nUpdated {} rule(s).\nOk.\n\n", found.len()))
 }
 
-fn profile_state(p: &Process, profile: &str, state: &str) -> Done {
-    let profiles: &[&str] = match profile {
+/// Names on the command line, and the registry's.
+fn profile_keys(profile: &str) -> Result<&'static [&'static str], String> {
+    Ok(match profile {
         "allprofiles" => &["DomainProfile", "StandardProfile", "PublicProfile"],
         "domainprofile" => &["DomainProfile"],
         "privateprofile" => &["StandardProfile"],
         "publicprofile" | "currentprofile" => &["PublicProfile"],
         other => return bad(other),
+    })
+}
+
+fn profiles_shown(p: &Process, profile: &str) -> Done {
+    let registry = p.machine.registry();
+    let one = |key: &&str| {
+        let on = registry.dword(&format!("{POLICY}\\{key}"), "EnableFirewall") == Some(1);
+        let name = match *key {
+            "DomainProfile" => "Domain",
+            "StandardProfile" => "Private",
+            _ => "Public",
+        };
+        format!(
+            "\n{name} Profile Settings: \n----------------------------------------------------------------------\nState                                 {}\n",
+            if on { "ON" } else { "OFF" }
+        )
     };
+    Ok(profile_keys(profile)?.iter().map(one).collect::<String>() + "Ok.\n\n")
+}
+
+fn profile_state(p: &Process, profile: &str, state: &str) -> Done {
+    let profiles = profile_keys(profile)?;
     let on = match state {
         "on" => 1,
         "off" => 0,

@@ -2,7 +2,11 @@
 
 mod agent;
 mod cmd;
+mod accounts;
 mod guest;
+mod security;
+mod servicing;
+mod tasks;
 mod msi;
 mod ntfs;
 mod program;
