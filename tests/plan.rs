@@ -6,6 +6,8 @@ mod arguments;
 mod powershell;
 #[path = "plan/recipe.rs"]
 mod recipe;
+#[path = "plan/security.rs"]
+mod security;
 
 use std::path::Path;
 use std::time::Duration;

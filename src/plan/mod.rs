@@ -9,6 +9,7 @@ mod expect;
 mod json;
 mod make;
 mod path;
+mod principal;
 mod reg;
 mod seal;
 mod site;
@@ -273,11 +274,6 @@ pub enum Expectation {
         name: String,
         present: bool,
     },
-    /// What Defender leaves alone, where Defender is installed.
-    DefenderExclusion {
-        kind: Exclusion,
-        value: String,
-    },
     /// A package of this KB is installed.
     Update {
         kb: String,
@@ -321,11 +317,4 @@ pub struct AclEntry {
     pub principal: String,
     pub right: crate::recipe::verb::Right,
     pub deny: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exclusion {
-    Process,
-    Path,
-    Extension,
 }

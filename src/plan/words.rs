@@ -219,9 +219,6 @@ fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
             format!("{} for {only}{}", acl.path, entries.join(", "))
         }
         Expectation::Task { name, present } => format!("{}task {name}", no(present)),
-        Expectation::DefenderExclusion { kind, value } => {
-            format!("Defender leaves alone {kind:?} {value}")
-        }
         Expectation::Update { kb } => format!("update {kb}"),
         Expectation::ContainerImage {
             reference, digest, ..

@@ -16,28 +16,26 @@ pub const VERBS: &[&str] = &[
     "environment",
     "path",
     "msi",
+    "exe",
+    "feature",
+    "capability",
+    "driver",
+    "update",
+    "cleanup",
+    "checkpoint",
+    "firewall",
+    "user",
+    "group",
+    "acl",
+    "task",
+    "defender",
     "reboot",
     "assert",
     "generalize",
 ];
 
 /// Verbs that are named but not carried out yet.
-pub const LATER_VERBS: &[&str] = &[
-    "exe",
-    "firewall",
-    "feature",
-    "capability",
-    "driver",
-    "user",
-    "group",
-    "acl",
-    "task",
-    "defender",
-    "update",
-    "image",
-    "checkpoint",
-    "cleanup",
-];
+pub const LATER_VERBS: &[&str] = &["image"];
 
 /// Packer's and image-builder's names (HashiCorp: Packer QEMU and Hyper-V builders, PowerShell and windows-restart
 /// provisioners; kubernetes-sigs/image-builder: Windows variables), with what to write instead.

@@ -2,6 +2,7 @@
 //!
 //! Each part reads one table. A part that complained gives `None` and the others go on.
 
+mod account;
 mod component;
 mod execution;
 mod files;
@@ -9,8 +10,12 @@ mod machine;
 mod media;
 mod outputs;
 mod registry;
+mod schedule;
+mod security;
 mod step;
 mod system;
+mod update;
+mod windows;
 
 use super::fields::{Context, Fields};
 use super::raw::Raw;
@@ -48,6 +53,9 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
             components: &components,
         },
     );
+    if let Some(machine) = &machine {
+        network(cx, &steps, machine.network);
+    }
     let outputs = outputs::outputs(&top, machine.as_ref());
     top.finish();
     // What was complained about must not go missing silently.
@@ -140,6 +148,17 @@ fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Plac
         cx.error(fact, &name.place, "", &help);
     }
     named.push((name.value, name.place));
+}
+
+/// Windows Update is not to be had without a network; a step that is skipped may name it all the same.
+fn network(cx: &Context<'_>, steps: &[Step], network: bool) {
+    for step in steps.iter().filter(|s| s.skipped.is_none() && !network) {
+        if let super::Verb::Update(super::verb::Update::Online { place, .. }) = &step.verb {
+            let fact = format!("step `{}` asks Windows Update, and the guest has no network", step.name);
+            let help = "write `network = true` under `[machine]`, or carry the packages along: `update = { path = \"updates/\" }`";
+            cx.error(fact, place, "", help);
+        }
+    }
 }
 
 /// Where the image was generalized, and whether a step after it was complained about.
