@@ -1,5 +1,6 @@
 //! The programs of `C:\Windows`: which there are, where their files lie, and what runs for each.
 
+pub mod answers;
 mod certutil;
 pub mod dism;
 mod icacls;
