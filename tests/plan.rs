@@ -2,6 +2,8 @@
 
 #[path = "plan/arguments.rs"]
 mod arguments;
+#[path = "plan/images.rs"]
+mod images;
 #[path = "plan/powershell.rs"]
 mod powershell;
 #[path = "plan/recipe.rs"]

@@ -194,6 +194,8 @@ pub enum Entry {
     },
     /// A local file (as `p\NNNN\<its name>`) or folder (its content below `p\NNNN\`).
     Local { path: PathBuf },
+    /// A container image as one OCI archive, as `p\NNNN\<image>.tar`.
+    Image { image: String },
     /// Text, as `p\NNNN\<file>`: these characters exactly (line ends too), in this encoding.
     Text {
         file: String,
@@ -278,10 +280,9 @@ pub enum Expectation {
     Update {
         kb: String,
     },
-    /// containerd's content store has the image's manifest.
+    /// containerd's content store below `root` has the manifest of this one of `[images]`.
     ContainerImage {
-        reference: String,
-        digest: String,
+        image: String,
         root: String,
     },
 }

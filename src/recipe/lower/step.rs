@@ -1,6 +1,8 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
-use super::{account, execution, files, registry, schedule, security, system, update, windows};
+use super::{
+    account, execution, files, image, registry, schedule, security, system, update, windows,
+};
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
@@ -13,6 +15,8 @@ pub struct Known<'a> {
     /// All names, those of components with mistakes too.
     pub names: &'a [String],
     pub components: &'a [Component],
+    /// The names of all container images.
+    pub images: &'a [String],
 }
 
 /// The name, if it has one, and the step, if nothing is wrong with it.
@@ -35,7 +39,7 @@ pub fn step(
     let timeout = fields.duration("timeout");
     let timed = timeout.is_some() || !fields.has("timeout");
     let verb = verb(&fields, known);
-    let known_verb = |key: &str| words::VERBS.contains(&key) || words::LATER_VERBS.contains(&key);
+    let known_verb = |key: &str| words::VERBS.contains(&key);
     match fields.table.entries.iter().any(|e| known_verb(&e.key)) {
         true => fields.finish_but(known_verb),
         false => no_verb(&fields),
@@ -71,11 +75,7 @@ fn no_verb(fields: &Fields<'_>) {
     }
     for entry in unknown {
         let candidates = own.into_iter().chain(words::VERBS.iter().copied());
-        let candidates = candidates.chain(words::LATER_VERBS.iter().copied());
         let help = match (nearest(&entry.key, candidates), words::foreign(&entry.key)) {
-            (Some(near), _) if words::LATER_VERBS.contains(&near) => {
-                format!("did you mean `{near}`? This version does not have it yet")
-            }
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(instead)) => instead.to_string(),
             (None, None) => format!("the verbs: {}", words::VERBS.join(", ")),
@@ -88,8 +88,7 @@ fn no_verb(fields: &Fields<'_>) {
 fn verb(fields: &Fields<'_>, known: Known<'_>) -> Option<Verb> {
     let cx = fields.cx;
     let entries = &fields.table.entries;
-    let is_verb =
-        |e: &&Entry| words::VERBS.contains(&&*e.key) || words::LATER_VERBS.contains(&&*e.key);
+    let is_verb = |e: &&Entry| words::VERBS.contains(&&*e.key);
     let verbs: Vec<&Entry> = entries.iter().filter(is_verb).collect();
     if let [first, second, ..] = verbs.as_slice() {
         let names: Vec<&str> = verbs.iter().map(|e| e.key.as_str()).collect();
@@ -103,14 +102,6 @@ fn verb(fields: &Fields<'_>, known: Known<'_>) -> Option<Verb> {
             first.key
         );
         cx.error(fact, &second.key_place, "", &help);
-    }
-    for later in verbs
-        .iter()
-        .filter(|e| words::LATER_VERBS.contains(&&*e.key))
-    {
-        let fact = format!("this version does not have the verb `{}` yet", later.key);
-        let help = "use `cmd` or `powershell` for it";
-        cx.error(fact, &later.key_place, "", help);
     }
     let read = verbs.iter().map(|e| one_verb(cx, e, known));
     let read: Vec<Option<Verb>> = read.collect();
@@ -138,6 +129,7 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "environment" => system::environment(cx, value),
         "path" => system::path(cx, value),
         "msi" => system::msi(cx, value, known),
+        "image" => image::import(cx, value, known),
         "exe" => windows::exe(cx, value, known),
         "feature" => windows::feature(cx, value, known),
         "capability" => windows::capability(cx, value, known),
