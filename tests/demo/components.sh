@@ -4,7 +4,7 @@
 # certificate authority that lives in OUTPUT-DIRECTORY/ca only. Checksum files are written as each publisher writes them.
 set -euo pipefail
 out=${1:?usage: components.sh OUTPUT-DIRECTORY}
-export TZ=UTC LC_ALL=C
+export TZ=UTC LC_ALL=C SOURCE_DATE_EPOCH=1767225600
 when='2026-01-01 00:00:00'
 kubernetes=v1.36.1
 containerd=2.3.2
@@ -133,9 +133,13 @@ cloudbase_init() {
         'echo sc config cloudbase-init start= auto ^&^& net start cloudbase-init > "%SYSTEMROOT%\Setup\Scripts\SetupComplete.cmd"' >"$from/SetSetupComplete.cmd"
     echo 'Local scripts go here.' >"$from/README.txt"
     find "$from" -exec touch -d "$when" {} +
-    (cd "$from" && wixl -a x64 -D "VERSION=$cloudbase_init.0" -o "$work/cloudbase-init.msi" "$here/cloudbase-init.wxs")
+    # wixl and msibuild stamp what they write; this library stops their clock.
+    gcc -O1 -shared -fPIC -o "$work/stopclock.so" "$here/../standin/boot/stopclock.c"
+    (cd "$from" && LD_PRELOAD=$work/stopclock.so wixl -a x64 -D "VERSION=$cloudbase_init.0" -o "$work/cloudbase-init.msi" "$here/cloudbase-init.wxs")
     # wixl leaves out what a service depends on.
-    msibuild "$work/cloudbase-init.msi" -q "UPDATE \`ServiceInstall\` SET \`Dependencies\`='winmgmt[~]nsi[~]profsvc[~][~]' WHERE \`ServiceInstall\`='Service'"
+    LD_PRELOAD=$work/stopclock.so msibuild "$work/cloudbase-init.msi" -q "UPDATE \`ServiceInstall\` SET \`Dependencies\`='winmgmt[~]nsi[~]profsvc[~][~]' WHERE \`ServiceInstall\`='Service'"
+    # wixl makes the package code up.
+    sed -i "s/$(msiinfo suminfo "$work/cloudbase-init.msi" | sed -n 's/^Revision number (UUID): //p')/{6F0F2A3E-6C1D-4A3E-9D55-1D0D1F6A0003}/" "$work/cloudbase-init.msi"
     sign "$work/cloudbase-init.msi"
     mv "$work/cloudbase-init.msi" "$msi"
 }

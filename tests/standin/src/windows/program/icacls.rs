@@ -6,6 +6,8 @@
 
 mod list;
 
+pub use list::settle;
+
 use super::Arguments;
 use super::small::unknown;
 use crate::windows::account;

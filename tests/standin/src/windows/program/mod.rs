@@ -3,7 +3,7 @@
 pub mod answers;
 mod certutil;
 pub mod dism;
-mod icacls;
+pub mod icacls;
 mod msiexec;
 mod net;
 mod netsh;

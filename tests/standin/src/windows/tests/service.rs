@@ -155,10 +155,18 @@ fn a_program_with_answers_is_also_a_service() {
     let guest = Guest::new();
     let mut file = b"MZ winimg stand-in program: answers\r\n\0\0".to_vec();
     file.resize(3000, 0xff);
-    file.extend(b"winimg stand-in answers:\n--version\x1fdemo v1\n\x1eversion -o json\x1f{\n}\n\x1e\0more");
+    file.extend(
+        b"winimg stand-in answers:\n--version\x1fdemo v1\n\x1eversion -o json\x1f{\n}\n\x1e\0more",
+    );
     guest.put(r"C:\k\demo.exe", &file);
-    assert_eq!(guest.run(r"C:\k\demo.exe --version"), (0, "demo v1\n".into()));
-    assert_eq!(guest.run(r"C:\k\demo.exe version -o json"), (0, "{\n}\n".into()));
+    assert_eq!(
+        guest.run(r"C:\k\demo.exe --version"),
+        (0, "demo v1\n".into())
+    );
+    assert_eq!(
+        guest.run(r"C:\k\demo.exe version -o json"),
+        (0, "{\n}\n".into())
+    );
     assert_eq!(
         guest.run(r"C:\k\demo.exe --help"),
         (1, "unknown arguments: --help\n".into())

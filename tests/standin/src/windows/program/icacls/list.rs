@@ -115,6 +115,24 @@ pub fn store(p: &Process, file: &Located, acl: &Acl) -> Result<(), String> {
     propagate(p, file)
 }
 
+/// Gives files that were made since what their folders pass on: Windows does that when it makes them.
+pub fn settle(p: &Process) -> Result<(), String> {
+    let changed: Vec<String> = p
+        .machine
+        .registry()
+        .key(RECORDS)
+        .map(|key| key.values.iter().map(|value| value.name.clone()).collect())
+        .unwrap_or_default();
+    for path in changed {
+        if let Ok(folder) = p.locate(&path)
+            && folder.meta.is_some()
+        {
+            propagate(p, &folder)?;
+        }
+    }
+    Ok(())
+}
+
 fn propagate(p: &Process, folder: &Located) -> Result<(), String> {
     if !folder.is_dir() {
         return Ok(());
