@@ -231,7 +231,7 @@ const ENVIRONMENT: [(&str, &str); 11] = [
 ];
 
 /// Name, type (1 kernel driver, 0x10 own process, 0x20 shared), start (0 boot, 2 auto, 3 demand), path, display name.
-const SERVICES: [(&str, u32, u32, &str, &str); 14] = [
+const SERVICES: [(&str, u32, u32, &str, &str); 22] = [
     (
         "BFE",
         0x20,
@@ -239,7 +239,21 @@ const SERVICES: [(&str, u32, u32, &str, &str); 14] = [
         r"%systemroot%\system32\svchost.exe -k LocalServiceNoNetworkFirewall -p",
         "Base Filtering Engine",
     ),
+    (
+        "Dhcp",
+        0x20,
+        2,
+        r"%SystemRoot%\system32\svchost.exe -k LocalServiceNetworkRestricted -p",
+        "DHCP Client",
+    ),
     ("disk", 1, 0, r"System32\drivers\disk.sys", "Disk Driver"),
+    (
+        "Dnscache",
+        0x20,
+        2,
+        r"%SystemRoot%\system32\svchost.exe -k NetworkService -p",
+        "DNS Client",
+    ),
     (
         "EventLog",
         0x20,
@@ -260,6 +274,20 @@ const SERVICES: [(&str, u32, u32, &str, &str); 14] = [
         3,
         r"%systemroot%\system32\msiexec.exe /V",
         "Windows Installer",
+    ),
+    (
+        "nsi",
+        0x20,
+        2,
+        r"%systemroot%\system32\svchost.exe -k LocalService -p",
+        "Network Store Interface Service",
+    ),
+    (
+        "ProfSvc",
+        0x20,
+        2,
+        r"%systemroot%\system32\svchost.exe -k netsvcs -p",
+        "User Profile Service",
     ),
     (
         "RpcSs",
@@ -316,6 +344,34 @@ const SERVICES: [(&str, u32, u32, &str, &str); 14] = [
         3,
         r"%systemroot%\system32\vssvc.exe",
         "Volume Shadow Copy",
+    ),
+    (
+        "W32Time",
+        0x20,
+        3,
+        r"%SystemRoot%\system32\svchost.exe -k LocalService",
+        "Windows Time",
+    ),
+    (
+        "WinDefend",
+        0x10,
+        2,
+        r"%ProgramFiles%\Windows Defender\MsMpEng.exe",
+        "Microsoft Defender Antivirus Service",
+    ),
+    (
+        "Winmgmt",
+        0x20,
+        2,
+        r"%systemroot%\system32\svchost.exe -k netsvcs -p",
+        "Windows Management Instrumentation",
+    ),
+    (
+        "WinRM",
+        0x20,
+        2,
+        r"%SystemRoot%\System32\svchost.exe -k NetworkService -p",
+        "Windows Remote Management (WS-Management)",
     ),
     (
         "wuauserv",
