@@ -10,6 +10,7 @@ pub mod qcow2;
 pub mod qemu_img;
 pub mod raw;
 pub mod reader;
+pub mod security;
 pub mod vhd;
 pub mod vmdk;
 

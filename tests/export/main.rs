@@ -6,3 +6,4 @@ mod faults;
 mod fixture;
 mod formats;
 mod ova;
+mod security;
