@@ -4,17 +4,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::disk::security::Ace;
+use crate::disk::security::{Ace, AceKind};
 
 use super::account::sid;
 use super::expected::{Acl, AclEntry, Right};
 use super::finding::{Finding, Verdict};
 use super::image::Image;
 
-/// `ACCESS_DENIED_ACE_TYPE`
-const DENIED: u8 = 1;
-/// `INHERITED_ACE`
-const INHERITED: u8 = 0x10;
+/// `OBJECT_INHERIT_ACE` and `CONTAINER_INHERIT_ACE`
+const ALL_BELOW: u8 = 3;
 
 pub fn acl(image: &Image<'_>, acl: &Acl) -> Verdict {
     let path = &acl.path;
@@ -22,6 +20,7 @@ pub fn acl(image: &Image<'_>, acl: &Acl) -> Verdict {
     let Some(found) = image.volume.security(path)? else {
         return Err(Finding::error(format!("{path} is missing")).cure(cure));
     };
+    let is_folder = image.volume.facts(path)?.is_some_and(|f| f.directory);
     let mut expected = BTreeSet::new();
     for entry in &acl.entries {
         let Some(sid) = sid(image, &entry.principal)? else {
@@ -30,17 +29,19 @@ pub fn acl(image: &Image<'_>, acl: &Acl) -> Verdict {
                 entry.principal
             )));
         };
-        expected.insert(wanted(entry, &sid));
+        expected.insert(wanted(entry, &sid, is_folder));
     }
     let Some(dacl) = &found.dacl else {
-        return Err(Finding::error(format!("everybody may do everything with {path}"))
-            .expected(list(&expected))
-            .found("no access list")
-            .cure(cure));
+        return Err(
+            Finding::error(format!("everybody may do everything with {path}"))
+                .expected(list(&expected))
+                .found("no access list")
+                .cure(cure),
+        );
     };
     let explicit: BTreeSet<String> = dacl
         .iter()
-        .filter(|ace| ace.flags & INHERITED == 0)
+        .filter(|ace| !ace.inherited())
         .map(told)
         .collect();
     if explicit != expected {
@@ -95,17 +96,31 @@ fn mask(right: Right, deny: bool) -> u32 {
     }
 }
 
-fn wanted(entry: &AclEntry, sid: &str) -> String {
-    shown(entry.deny, sid, mask(entry.right, entry.deny))
+/// On a folder an entry holds for all below it.
+fn wanted(entry: &AclEntry, sid: &str, is_folder: bool) -> String {
+    let verb = if entry.deny { "deny" } else { "grant" };
+    let flags = if is_folder { ALL_BELOW } else { 0 };
+    shown(verb, sid, flags, mask(entry.right, entry.deny))
 }
 
 fn told(ace: &Ace) -> String {
-    shown(ace.kind == DENIED, &ace.sid.to_string(), ace.mask)
+    let verb = match ace.kind {
+        AceKind::Allow => "grant",
+        AceKind::Deny => "deny",
+        AceKind::Other(_) => "something else for",
+    };
+    shown(verb, &ace.sid.to_string(), ace.flags, ace.mask)
 }
 
-fn shown(deny: bool, sid: &str, mask: u32) -> String {
-    let verb = if deny { "deny" } else { "grant" };
-    format!("{verb} {sid} {mask:#x}")
+/// As icacls tells the flags.
+fn shown(verb: &str, sid: &str, flags: u8, mask: u32) -> String {
+    let mut text = format!("{verb} {sid} ");
+    for (flag, name) in [(1, "(OI)"), (2, "(CI)"), (4, "(NP)"), (8, "(IO)")] {
+        if flags & flag != 0 {
+            text += name;
+        }
+    }
+    format!("{text}{mask:#x}")
 }
 
 fn list(entries: &BTreeSet<String>) -> String {

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use crate::digest::{Algorithm, Hasher};
+use crate::disk::ntfs::Form;
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
@@ -38,8 +39,20 @@ pub fn missing(image: &Image<'_>, path: &str) -> Verdict {
     }
 }
 
-/// Length and SHA-256 in hex; `None`: no such file.
+/// Length and SHA-256 in hex; `None`: no such file. Bytes that are kept compressed, deduplicated or elsewhere are unknown.
 pub fn digest(image: &Image<'_>, path: &str) -> Answer<Option<(u64, String)>> {
+    let Some(facts) = image.volume.facts(path)? else {
+        return Ok(None);
+    };
+    if facts.directory {
+        return Err(Finding::error(format!("{path} is a folder")).expected("a file"));
+    }
+    if facts.form != Form::Plain {
+        return Err(Finding::unknown(format!(
+            "the bytes of {path}: it {}",
+            facts.form
+        )));
+    }
     let mut counted = Counted(Hasher::new(Algorithm::Sha256));
     let length = image.volume.copy(path, &mut counted)?;
     Ok(length.map(|n| (n, counted.0.finish().hex())))

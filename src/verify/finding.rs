@@ -97,21 +97,14 @@ impl Finding {
     }
 }
 
-/// How the reader of NTFS ends a refusal: compressed, deduplicated, encrypted.
-const OPAQUE: &str = "so its bytes can't be read from outside";
-
-/// What can't be read is not what it should be; what is kept in a form that hides its bytes is not known.
+/// What can't be read is not what it should be.
 impl From<Error> for Box<Finding> {
     fn from(error: Error) -> Self {
-        let refused = error.fact().ends_with(OPAQUE);
         let text = error.to_string();
         let mut lines = text.lines().map(str::trim);
         let what = lines.next().unwrap_or_default().to_owned();
         let rest: Vec<&str> = lines.collect();
-        let mut finding = match refused {
-            true => Finding::unknown(what),
-            false => Finding::error(what),
-        };
+        let mut finding = Finding::error(what);
         if !rest.is_empty() {
             finding.found = Some(rest.join("; "));
         }
