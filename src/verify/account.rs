@@ -187,27 +187,12 @@ fn machine(image: &Image<'_>) -> Answer<Option<String>> {
     )))
 }
 
-/// The group's own list, or the list by member that Windows keeps beside it.
 fn is_member(image: &Image<'_>, domain: &str, rid: u32, sid: &str) -> Answer<bool> {
     let list = image.value(&format!(r"{domain}\Aliases\{rid:08X}"), "C")?;
-    if let Some(Data::Binary(bytes)) = list
-        && members(&bytes).iter().any(|member| member == sid)
-    {
-        return Ok(true);
-    }
-    let Some((above, last)) = sid.rsplit_once('-') else {
-        return Ok(false);
-    };
-    let Ok(last) = last.parse::<u32>() else {
-        return Ok(false);
-    };
-    let by_member = format!(r"{domain}\Aliases\Members\{above}\{last:08X}");
-    let bytes = match image.value(&by_member, "")? {
-        Some(Data::Binary(bytes) | Data::Other { bytes, .. } | Data::None(bytes)) => bytes,
-        Some(Data::Dword(n)) => n.to_le_bytes().to_vec(),
-        _ => return Ok(false),
-    };
-    Ok(bytes.chunks_exact(4).any(|n| n == rid.to_le_bytes()))
+    Ok(match list {
+        Some(Data::Binary(bytes)) => members(&bytes).iter().any(|member| member == sid),
+        _ => false,
+    })
 }
 
 /// The SIDs that a group's `C` lists.

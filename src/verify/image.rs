@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskReader};
 use crate::error::{Error, Kind, Result};
 use crate::hive::{Data, Hive, Key};
 
-use super::finding::{Finding, Verdict};
+use super::finding::{Finding, Severity, Verdict};
 
 /// Where the hives lie, and which part of the registry each of them is.
 const CONFIG: &str = r"C:\Windows\System32\config";
@@ -80,7 +80,12 @@ impl<'d> Image<'d> {
                 "{path} is in no hive that is read"
             )));
         };
-        let hive = self.hive(hive)?;
+        let hive = self.hive(hive).map_err(|mut finding| {
+            if finding.severity == Severity::Unknown {
+                finding.what = format!("{path}: {}", finding.what);
+            }
+            finding
+        })?;
         match control_set(below) {
             None => Ok(hive.key(below)?),
             Some(rest) => {
