@@ -76,7 +76,10 @@ pub struct RecipeArgs {
     /// Set a variable; may be repeated, the last one wins (also WINIMG_VAR_NAME)
     #[arg(long = "var", value_name = "NAME=VALUE")]
     pub vars: Vec<String>,
-    /// Read variables from a TOML file, or a JSON file such as image-builder's
+    /// Read image-builder's variables; those that the recipe does not declare are passed over
+    #[arg(long = "image-builder-vars", value_name = "FILE")]
+    pub image_builder_vars: Vec<PathBuf>,
+    /// Read variables from a TOML or JSON file; the recipe must declare them
     #[arg(long = "var-file", value_name = "FILE")]
     pub var_files: Vec<PathBuf>,
     /// Set any value of the recipe, such as components.kubelet.url=…

@@ -584,8 +584,8 @@ cmd = "ver"
 [[steps]]
 name = "nothing"
 [[steps]]
-name = "firewall"
-firewall = { port = 1 }
+name = "image"
+image = "pause"
 [[steps]]
 name = "codes"
 cmd = { script = "ver", exit_codes = { ok = [0, 99999999999], reboot = [0] } }
@@ -614,6 +614,82 @@ extract = { component = "kubelet", to = 'C:\x' }
     let text = small_complaints(more, &Options::default());
     assert!(!text.contains("hunter2"), "{text}");
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn verbs_about_windows_itself_are_told_what_is_wrong_with_them() {
+    let more = r#"
+[machine]
+network = false
+[components.x]
+url = "https://example.com/x.exe"
+unverified = "a test"
+[[steps]]
+name = "no program"
+exe = { arguments = ["/quiet"] }
+[[steps]]
+name = "two programs"
+exe = { component = "x", program = 'C:\k\x.exe' }
+[[steps]]
+name = "unknown program"
+exe = { component = "y", creates = 'k\x.exe' }
+[[steps]]
+name = "no feature"
+feature = []
+[[steps]]
+name = "odd features"
+feature = ["Containers", "Hyper V", 3]
+[[steps]]
+name = "nameless"
+feature = { state = "on", source = "x" }
+[[steps]]
+name = "off with all"
+feature = { names = ["SMB1Protocol"], state = "disabled", all = true }
+[[steps]]
+name = "short capability"
+capability = { name = "OpenSSH.Server" }
+[[steps]]
+name = "absent with files"
+capability = { name = "OpenSSH.Server~~~~0.0.1.0", state = "absent", component = "x" }
+[[steps]]
+name = "no drivers"
+driver = { only = "vioscsi/*" }
+[[steps]]
+name = "no updates"
+update = {}
+[[steps]]
+name = "an empty list"
+update = { components = [] }
+[[steps]]
+name = "unknown updates"
+update = { components = ["x", "lcu"] }
+[[steps]]
+name = "both ways"
+update = { component = "x", online = {} }
+[[steps]]
+name = "no packages"
+update = { path = "." }
+[[steps]]
+name = "odd categories"
+update = { online = { categories = ["Security", "SecurityUpdate"], kbs = ["5012637", "KB1"], rounds = 0 } }
+[[steps]]
+name = "without a network"
+update = { online = { kbs = ["kb5012637"] } }
+[[steps]]
+name = "skipped, so nothing is missing"
+when = "false"
+update = { online = {} }
+[[steps]]
+name = "place"
+checkpoint = { name = "a" }
+[[steps]]
+name = "nothing to clean"
+cleanup = { temp = false }
+[[steps]]
+name = "base"
+cleanup = { reset_base = true, paths = ["/tmp"] }
+"#;
+    insta::assert_snapshot!(small_complaints(more, &Options::default()));
 }
 
 #[test]
@@ -725,4 +801,94 @@ unverified = "no digest"
         r#""https://blob.example.com/x.exe?…""#
     );
     assert_eq!(shown("media.product_key"), r#""***""#);
+}
+
+#[test]
+fn a_required_variable_is_asked_for_where_it_is_used() {
+    let pack = r#"schema = 1
+[vars]
+iso_url = { required = "the Windows Server ISO: a path or a URL" }
+unused = { required = "nothing" }
+wrong = { needed = "a typing mistake" }
+[media.iso]
+url = "{{iso_url}}"
+"#;
+    let recipe = small("").replace("[media]", "include = [\"pack.toml\"]\n[media]");
+    let recipe = recipe.replace("url = \"https://example.com/x.iso\"\n", "");
+    let (_dir, path) = folder(&[("recipe.toml", &recipe), ("pack.toml", pack)]);
+    insta::assert_snapshot!(complaints(&path, &Options::default()).1);
+    let pack = pack.replace("wrong = { needed = \"a typing mistake\" }\n", "");
+    for options in [
+        Options {
+            vars: pairs(&[("iso_url", "ws.iso")]),
+            ..Options::default()
+        },
+        Options {
+            env: pairs(&[("WINIMG_VAR_iso_url", "ws.iso")]),
+            ..Options::default()
+        },
+    ] {
+        let recipe = good(&[("recipe.toml", &recipe), ("pack.toml", &pack)], &options);
+        assert!(recipe.media.iso.url.value.ends_with("ws.iso"));
+    }
+}
+
+#[test]
+fn image_builders_var_files_are_read_as_they_are() {
+    let vars = r#"{
+  "build_name": "windows-2022",
+  "containerd_url": "https://example.com/v{{user `containerd_version`}}/{{user `build_name`}}.tgz",
+  "containerd_version": "2.3.2",
+  "kubernetes_semver": "v1.36.1",
+  "pause_image": "{{env `PAUSE_IMAGE`}}",
+  "admin_password": "hunter2-is-not-told"
+}"#;
+    let recipe = small(
+        r#"description = "{{containerd_url}} {{kubernetes_semver}} {{pause_image}}"
+"#,
+    );
+    // A top-level key stands before the tables.
+    let (start, description) = recipe.split_once("description").expect("a description");
+    let recipe = format!(
+        "description{description}{start}[vars]\ncontainerd_url = \"\"\ncontainerd_version = \"1\"\nkubernetes_semver = \"\"\npause_image = \"pause\"\n"
+    );
+    let (dir, path) = folder(&[("recipe.toml", &recipe), ("vars.json", vars)]);
+    let options = Options {
+        image_builder_vars: vec![dir.path().join("vars.json")],
+        ..Options::default()
+    };
+    let (recipe, text) = complaints(&path, &options);
+    insta::assert_snapshot!(text);
+    assert_eq!(
+        recipe.expect("a recipe").description.as_deref(),
+        Some("https://example.com/v2.3.2/windows-2022.tgz v1.36.1 pause")
+    );
+}
+
+#[test]
+fn powershell_that_does_not_parse_is_told_at_its_line() {
+    let more = r#"
+[[steps]]
+name = "long"
+powershell = { script = '''
+$a = 1
+if $a { exit 1 }
+''' }
+[[steps]]
+name = "lines"
+powershell = ["$a = 1", "foreach ($x in 1..3) { $x", "exit 0"]
+[[steps]]
+name = "file"
+powershell = { file = "broken.ps1" }
+[[steps]]
+name = "good"
+powershell = "Get-Service | Where-Object { $_.Status -eq 'Running' }"
+"#;
+    let (_dir, path) = folder(&[
+        ("recipe.toml", &small(more)),
+        ("broken.ps1", "function x {\n  if (1 { 2 }\n}\n"),
+    ]);
+    let (recipe, text) = complaints(&path, &Options::default());
+    insta::assert_snapshot!(text);
+    assert!(recipe.is_some(), "a warning stops nothing");
 }

@@ -64,6 +64,14 @@ fn resolved(expectation: &Expectation, plan: &Plan, inputs: &Inputs) -> Result<V
                 })
                 .collect()
         }
+        Expectation::ContainerImage { image: name, root } => {
+            let image = inputs.image(name).ok_or_else(|| not_there(name))?;
+            vec![Check::ContainerImage {
+                reference: image.reference.clone(),
+                digest: image.manifest.blob.digest().to_string(),
+                root: root.clone(),
+            }]
+        }
         other => Check::plain(other).into_iter().collect(),
     })
 }
@@ -83,12 +91,7 @@ fn is_wanted_inf(path: &str, only: &[String]) -> bool {
 
 fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
     let number = number as usize;
-    let missing = || {
-        Error::new(
-            Kind::Failed,
-            format!("payload entry {number} was planned but is not there"),
-        )
-    };
+    let missing = || not_there(&format!("payload entry {number}"));
     match plan.payload.get(number).ok_or_else(missing)? {
         Entry::Component { component, file } => {
             let blob = inputs.component(component).ok_or_else(missing)?;
@@ -107,6 +110,8 @@ fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
             });
             Ok(files.collect())
         }
+        // No step copies the archive of a container image as it is.
+        Entry::Image { .. } => Ok(Vec::new()),
         Entry::Local { path } => {
             let mut found = Vec::new();
             match path.is_dir() {
@@ -131,6 +136,11 @@ fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
             }])
         }
     }
+}
+
+/// The plan names only what was fetched; anything else is a fault of winimg.
+fn not_there(what: &str) -> Error {
+    Error::new(Kind::Failed, format!("{what} was planned but is not there"))
 }
 
 fn folder(at: &Path, prefix: &str, found: &mut Vec<Brought>) -> Result<()> {

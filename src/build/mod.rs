@@ -109,7 +109,7 @@ fn chapters(
     let phase = |name| Phase::start(name, sink);
 
     let fetching = phase("fetch");
-    let inputs = inputs::fetch(recipe, request.plan, request.store, sink, cancel)?;
+    let mut inputs = inputs::fetch(recipe, request.plan, request.store, sink, cancel)?;
     fetching.done();
 
     let reading = phase("media");
@@ -120,6 +120,15 @@ fn chapters(
         scratch.work(),
         request.epoch,
         sink,
+    )?;
+    inputs::fetch_images(
+        &mut inputs,
+        recipe,
+        request.plan,
+        &media.base_build(),
+        request.store,
+        sink,
+        cancel,
     )?;
     let payload = payload::write(request.plan, &inputs, scratch.work(), request.epoch, cancel)?;
     let expected = expected::resolve(request.plan, &inputs)?;

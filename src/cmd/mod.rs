@@ -8,6 +8,7 @@ mod inspect;
 mod partitions;
 mod plan;
 mod recipe;
+mod shipped;
 mod verify;
 
 use std::io::Write as _;

@@ -1,21 +1,19 @@
 //! Whose word about a variable wins.
 //!
-//! Recipe < environment `WINIMG_VAR_x` < `--var-file` < `--var`; of two equals the later wins (Packer's order).
+//! Recipe < environment `WINIMG_VAR_x` < `--image-builder-vars` < `--var-file` < `--var`; of two equals the later wins (Packer's order).
 //! A name that the recipe does not declare is refused, but for the environment, which is shared. A variable is
 //! never a secret.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::raw::{Sources, mask, mask_lines, read_text, user_in_url};
+use super::raw::{Sources, user_in_url};
 use super::template::{self, Part};
 use super::value::{self, Data, Table, Value};
 use super::vars::{Scope, place_of_name};
-use super::words;
-use super::{Options, Var};
+use super::{Options, Var, image_builder, var_file, words};
 use crate::diag::{Diagnostic, suggestion};
-use crate::text::{Place, Source};
+use crate::text::Place;
 
 const ENV_PREFIX: &str = "WINIMG_VAR_";
 
@@ -39,6 +37,7 @@ pub fn decide(
     let mut said = Deciding {
         order: Vec::new(),
         said: BTreeMap::new(),
+        required: BTreeMap::new(),
         incomplete,
         problems,
     };
@@ -47,6 +46,9 @@ pub fn decide(
         if let Some(name) = name.strip_prefix(ENV_PREFIX) {
             said.environment(name, value, sources);
         }
+    }
+    for path in &options.image_builder_vars {
+        said.image_builder(path, sources);
     }
     for path in &options.var_files {
         said.file(path, sources);
@@ -62,6 +64,8 @@ struct Deciding<'a> {
     order: Vec<String>,
     /// `None`: declared, but its value was complained about.
     said: BTreeMap<String, Option<Said>>,
+    /// What a variable without a value of its own is for.
+    required: BTreeMap<String, String>,
     incomplete: bool,
     problems: &'a mut Vec<Diagnostic>,
 }
@@ -84,8 +88,12 @@ impl Deciding<'_> {
                 self.problems
                     .push(Diagnostic::error(fact).at(at, "").help(help));
             }
-            let text = scalar(&entry.value).map_err(|d| self.problems.push(d)).ok();
             self.order.push(entry.key.clone());
+            if let Some(table) = entry.value.as_table() {
+                self.required(&entry.key, table, &entry.value.place);
+                continue;
+            }
+            let text = scalar(&entry.value).map_err(|d| self.problems.push(d)).ok();
             self.said.insert(
                 entry.key.clone(),
                 text.map(|text| Said {
@@ -95,6 +103,24 @@ impl Deciding<'_> {
                     template: true,
                 }),
             );
+        }
+    }
+
+    /// `{ required = "what it is, and how to find it" }`: declared, to be set by whoever builds.
+    fn required(&mut self, name: &str, table: &Table, place: &Place) {
+        self.said.insert(name.into(), None);
+        match table.entries.as_slice() {
+            [entry] if entry.key == "required" && entry.value.as_str().is_some() => {
+                let why = entry.value.as_str().unwrap_or_default();
+                self.required.insert(name.into(), why.into());
+            }
+            _ => {
+                let fact = format!("the variable `{name}` takes a value, or what it is needed for");
+                let help =
+                    format!("write `{name} = {{ required = \"what it is, and how to find it\" }}`");
+                self.problems
+                    .push(Diagnostic::error(fact).at(place, "").help(help));
+            }
         }
     }
 
@@ -162,117 +188,39 @@ impl Deciding<'_> {
     }
 
     fn file(&mut self, path: &Path, sources: &mut Sources) {
-        let name = path.display().to_string();
-        let text = match read_text(path) {
-            Ok(text) => text,
-            Err(fact) => {
-                let fact = format!("cannot read the var file {name}: {fact}");
-                self.problems.push(Diagnostic::error(fact));
-                return;
-            }
-        };
-        let is_json = path
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("json"))
-            || text
-                .trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t'])
-                .starts_with('{');
-        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let table = match is_json {
-            true => self.json(&name, text, folder, sources),
-            false => self.toml(&name, text, folder, sources),
-        };
+        let table = var_file::read(path, sources, self.problems);
         for entry in table.entries {
-            if !self.declared(&entry.key, &entry.key_place) {
-                continue;
-            }
-            match scalar(&entry.value) {
-                Ok(text) => {
-                    let said = Said {
-                        text,
-                        origin: entry.key_place.to_string(),
-                        place: entry.key_place.clone(),
-                        template: false,
-                    };
-                    self.said.insert(entry.key, Some(said));
-                }
-                Err(diagnostic) => self.problems.push(diagnostic),
+            if self.declared(&entry.key, &entry.key_place) {
+                self.outside(entry, false);
             }
         }
     }
 
-    fn toml(&mut self, name: &str, text: String, folder: PathBuf, sources: &mut Sources) -> Table {
-        let source = Arc::new(Source {
-            name: name.into(),
-            text,
-        });
-        let (table, broken) = value::parse(&source);
-        let mut bytes = source.text.clone().into_bytes();
-        if !broken.is_empty() {
-            mask_lines(&source.text, &mut bytes);
+    /// image-builder's own: what this recipe does not declare is passed over.
+    fn image_builder(&mut self, path: &Path, sources: &mut Sources) {
+        let table = var_file::read(path, sources, self.problems);
+        let declared = |name: &str| self.said.contains_key(name) && !words::is_secret(name);
+        let (entries, remarks) = image_builder::entries(path, table, declared);
+        self.problems.extend(remarks);
+        for entry in entries {
+            self.outside(entry, true);
         }
-        for entry in &table.entries {
-            if words::is_secret(&entry.key) {
-                mask(&mut bytes, entry.value.place.span.clone(), b'1');
-            }
-        }
-        let masked = String::from_utf8(bytes).unwrap_or_default();
-        let source = sources.add(name, masked, folder);
-        let (table, problems) = value::parse(&source);
-        self.problems.extend(problems);
-        table
     }
 
-    /// A flat JSON object, as image-builder's var files are.
-    fn json(&mut self, name: &str, text: String, folder: PathBuf, sources: &mut Sources) -> Table {
-        let text = text.trim_start_matches('\u{feff}').to_string();
-        let parsed = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&text);
-        let map = match parsed {
-            Ok(map) => map,
-            Err(error) => {
-                // Only the place is told: the text may hold a secret, and a wrong type is told with its value.
-                let (line, column) = (error.line(), error.column());
-                let why = match error.classify() {
-                    serde_json::error::Category::Data => "an object is expected".to_string(),
-                    _ => error
-                        .to_string()
-                        .replace(&format!(" at line {line} column {column}"), ""),
+    /// Takes a word from a file.
+    fn outside(&mut self, entry: value::Entry, template: bool) {
+        match scalar(&entry.value) {
+            Ok(text) => {
+                let said = Said {
+                    text,
+                    origin: entry.key_place.to_string(),
+                    place: entry.key_place,
+                    template,
                 };
-                self.problems.push(
-                    Diagnostic::error(format!("cannot read the var file {name}: {why}"))
-                        .help(format!("line {line}, column {column}")),
-                );
-                return Table::default();
+                self.said.insert(entry.key, Some(said));
             }
-        };
-        let mut bytes = text.clone().into_bytes();
-        for key in map.keys().filter(|k| words::is_secret(k)) {
-            let from = json_key(&text, key).end;
-            let rest = text[from..].trim_start_matches([':', ' ', '\t']);
-            let line = rest.lines().next().unwrap_or_default();
-            let from = text.len() - rest.len();
-            mask(&mut bytes, from..from + line.len(), b'*');
+            Err(diagnostic) => self.problems.push(diagnostic),
         }
-        let masked = String::from_utf8(bytes).unwrap_or_default();
-        let source = sources.add(name, masked, folder);
-        let mut table = Table::default();
-        for (key, json) in map {
-            let place = Place::new(&source, json_key(&text, &key));
-            let data = match json {
-                serde_json::Value::String(text) => Data::String(text),
-                serde_json::Value::Bool(flag) => Data::Bool(flag),
-                serde_json::Value::Number(number) => Data::String(number.to_string()),
-                serde_json::Value::Null => Data::Unknown,
-                serde_json::Value::Array(_) => Data::Array(Vec::new()),
-                serde_json::Value::Object(_) => Data::Table(Table::default()),
-            };
-            table.entries.push(value::Entry {
-                key,
-                key_place: place.clone(),
-                value: Value::new(data, place),
-            });
-        }
-        table
     }
 
     fn resolve(self) -> (Scope, Vec<Var>) {
@@ -282,6 +230,11 @@ impl Deciding<'_> {
             stack: Vec::new(),
             problems: self.problems,
         };
+        for (name, why) in &self.required {
+            if matches!(self.said.get(name), Some(None)) {
+                resolving.scope.require(name, why);
+            }
+        }
         for name in &self.order {
             resolving.resolve(name);
         }
@@ -389,13 +342,4 @@ fn scalar(value: &Value) -> Result<String, Diagnostic> {
                 .at(&value.place, value.kind()),
         ),
     }
-}
-
-/// The key with its quotes. JSON readers let the last of two equal keys win, so the last is found.
-fn json_key(text: &str, key: &str) -> std::ops::Range<usize> {
-    let quoted = serde_json::Value::from(key).to_string();
-    let found = text
-        .rmatch_indices(&quoted)
-        .find(|(at, _)| text[at + quoted.len()..].trim_start().starts_with(':'));
-    found.map_or(0..0, |(at, _)| at..at + quoted.len())
 }

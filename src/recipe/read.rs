@@ -12,6 +12,8 @@ pub struct Options {
     pub search: Vec<PathBuf>,
     /// `--var name=value`, in order.
     pub vars: Vec<(String, String)>,
+    /// `--image-builder-vars`, in order.
+    pub image_builder_vars: Vec<PathBuf>,
     /// `--var-file`, in order; JSON or TOML.
     pub var_files: Vec<PathBuf>,
     /// The environment; only `WINIMG_VAR_*` is looked at.

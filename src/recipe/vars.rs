@@ -15,6 +15,8 @@ use crate::text::Place;
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     values: BTreeMap<String, Option<Var>>,
+    /// Variables that whoever builds has to set, with what they are for.
+    required: BTreeMap<String, String>,
     /// Not all files could be read: an unknown name may be declared there.
     incomplete: bool,
 }
@@ -23,8 +25,8 @@ impl Scope {
     /// An empty scope. With `incomplete`, unknown names are not complained about.
     pub fn new(incomplete: bool) -> Self {
         Self {
-            values: BTreeMap::new(),
             incomplete,
+            ..Self::default()
         }
     }
 
@@ -36,6 +38,11 @@ impl Scope {
     /// Makes a name known whose value is not decided yet.
     pub fn announce(&mut self, name: &str) {
         self.values.entry(name.into()).or_insert(None);
+    }
+
+    /// Makes a use of the variable a complaint that says what it is for.
+    pub fn require(&mut self, name: &str, why: &str) {
+        self.required.insert(name.into(), why.into());
     }
 
     pub fn get(&self, name: &str) -> Option<&Var> {
@@ -94,7 +101,9 @@ impl Scope {
             let piece = match part {
                 Part::Text(text) => Some(text),
                 Part::Name(name) => {
-                    if !self.values.contains_key(&name) && !self.incomplete {
+                    if let Some(why) = self.required.get(&name) {
+                        self.wanting(&name, why, &value.place, problems);
+                    } else if !self.values.contains_key(&name) && !self.incomplete {
                         problems.push(self.unknown(&name, &value.place));
                     }
                     self.get(&name).map(|v| v.value.clone())
@@ -104,6 +113,22 @@ impl Scope {
         }
         value.template = Some(text.clone());
         value.data = filled.map_or(Data::Unknown, Data::String);
+    }
+
+    /// Said at the first use alone.
+    fn wanting(&self, name: &str, why: &str, place: &Place, problems: &mut Vec<Diagnostic>) {
+        let fact = format!("the variable `{name}` has no value");
+        if problems.iter().any(|p| p.message == fact) {
+            return;
+        }
+        let set =
+            format!("set it: --var {name}=…, WINIMG_VAR_{name}, or {name} = \"…\" under [vars]");
+        problems.push(
+            Diagnostic::error(fact)
+                .at(&place_of_name(place, name), "used here")
+                .help(format!("it is {why}"))
+                .help(set),
+        );
     }
 
     fn unknown(&self, name: &str, place: &Place) -> Diagnostic {

@@ -13,6 +13,7 @@ use super::image::Image;
 
 /// `OBJECT_INHERIT_ACE` and `CONTAINER_INHERIT_ACE`
 const ALL_BELOW: u8 = 3;
+const CREATOR_OWNER: &str = "S-1-3-0";
 
 pub fn acl(image: &Image<'_>, acl: &Acl) -> Verdict {
     let path = &acl.path;
@@ -96,10 +97,11 @@ fn mask(right: Right, deny: bool) -> u32 {
     }
 }
 
-/// On a folder an entry holds for all below it.
+/// On a folder an entry holds for all below it; that of whoever makes a file below holds for nothing else.
 fn wanted(entry: &AclEntry, sid: &str, is_folder: bool) -> String {
     let verb = if entry.deny { "deny" } else { "grant" };
-    let flags = if is_folder { ALL_BELOW } else { 0 };
+    let only_below = if sid == CREATOR_OWNER { 8 } else { 0 };
+    let flags = if is_folder { ALL_BELOW | only_below } else { 0 };
     shown(verb, sid, flags, mask(entry.right, entry.deny))
 }
 

@@ -6,6 +6,7 @@
 //! Source: Suhanov, and RegRipper's `samparse` for the layouts of `F`, `C` and `V`; [MS-SAMR] 2.2.1.12 for account control bits.
 
 use crate::hive::{Data, Key};
+use crate::plan;
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
@@ -116,8 +117,13 @@ fn child<'h>(key: &Key<'h>, name: &str) -> Answer<Option<Key<'h>>> {
     }
 }
 
-/// The domain and number of a local group.
+/// The domain and number of a local group. One of Windows' own is known by its number: its name may be in any language.
 fn alias(image: &Image<'_>, name: &str) -> Answer<Option<(&'static str, u32)>> {
+    let own = plan::known_sid(name).unwrap_or(name);
+    if let Some(Ok(rid)) = own.strip_prefix("S-1-5-32-").map(str::parse::<u32>) {
+        let key = image.key(&format!(r"{BUILTIN}\Aliases\{rid:08X}"))?;
+        return Ok(key.map(|_| (BUILTIN, rid)));
+    }
     for domain in [BUILTIN, ACCOUNT] {
         if let Some(rid) = rid(image, domain, "Aliases", name)? {
             return Ok(Some((domain, rid)));
@@ -131,7 +137,7 @@ pub fn sid(image: &Image<'_>, principal: &str) -> Answer<Option<String>> {
     if principal.to_uppercase().starts_with("S-1-") {
         return Ok(Some(principal.to_uppercase()));
     }
-    if let Some(sid) = well_known(principal) {
+    if let Some(sid) = plan::known_sid(principal) {
         return Ok(Some(sid.to_owned()));
     }
     if let Some(rid) = rid(image, ACCOUNT, "Users", principal)? {
@@ -141,32 +147,6 @@ pub fn sid(image: &Image<'_>, principal: &str) -> Answer<Option<String>> {
         Some((BUILTIN, rid)) => Some(format!("S-1-5-32-{rid}")),
         Some((_, rid)) => machine(image)?.map(|machine| format!("{machine}-{rid}")),
         None => None,
-    })
-}
-
-/// Microsoft: "Well-known SIDs". Only names that mean the same on every Windows.
-fn well_known(name: &str) -> Option<&'static str> {
-    let name = name.to_lowercase();
-    let name = name
-        .strip_prefix(r"nt authority\")
-        .or_else(|| name.strip_prefix(r"builtin\"))
-        .unwrap_or(&name);
-    Some(match name {
-        "system" | "localsystem" => "S-1-5-18",
-        "localservice" | "local service" => "S-1-5-19",
-        "networkservice" | "network service" => "S-1-5-20",
-        "administrators" => "S-1-5-32-544",
-        "users" => "S-1-5-32-545",
-        "guests" => "S-1-5-32-546",
-        "everyone" => "S-1-1-0",
-        "authenticated users" => "S-1-5-11",
-        "interactive" => "S-1-5-4",
-        "service" => "S-1-5-6",
-        "creator owner" => "S-1-3-0",
-        "trustedinstaller" | r"nt service\trustedinstaller" => {
-            "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
-        }
-        _ => return None,
     })
 }
 

@@ -87,11 +87,6 @@ pub enum Check {
         name: String,
         present: bool,
     },
-    /// What Defender leaves alone, where it is installed.
-    DefenderExclusion {
-        kind: Exclusion,
-        value: String,
-    },
     /// A package of this KB is installed.
     Update {
         kb: String,
@@ -194,14 +189,6 @@ pub enum Right {
     Write,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Exclusion {
-    Process,
-    Path,
-    Extension,
-}
-
 impl From<&recipe::RegistryData> for Data {
     fn from(data: &recipe::RegistryData) -> Self {
         match data {
@@ -239,16 +226,6 @@ impl From<recipe::verb::Right> for Right {
     }
 }
 
-impl From<plan::Exclusion> for Exclusion {
-    fn from(kind: plan::Exclusion) -> Self {
-        match kind {
-            plan::Exclusion::Process => Self::Process,
-            plan::Exclusion::Path => Self::Path,
-            plan::Exclusion::Extension => Self::Extension,
-        }
-    }
-}
-
 impl From<&plan::FirewallExpectation> for Firewall {
     fn from(rule: &plan::FirewallExpectation) -> Self {
         Self {
@@ -280,11 +257,14 @@ impl From<&plan::AclExpectation> for Acl {
 }
 
 impl Check {
-    /// Of an expectation that speaks of no payload entry; `None` for the others, whose digests the build knows.
+    /// Of an expectation that speaks of no input; `None` for the others, whose digests the build knows.
     pub fn plain(expectation: &plan::Expectation) -> Option<Self> {
         use plan::Expectation as E;
         Some(match expectation.clone() {
-            E::FileFrom { .. } | E::TreeFrom { .. } | E::Driver { .. } => return None,
+            E::FileFrom { .. }
+            | E::TreeFrom { .. }
+            | E::Driver { .. }
+            | E::ContainerImage { .. } => return None,
             E::Exists { path } => Self::Exists { path },
             E::Missing { path } => Self::Missing { path },
             E::RegistryValue { key, value, data } => Self::Registry {
@@ -331,20 +311,7 @@ impl Check {
             },
             E::Acl(acl) => Self::Acl((&acl).into()),
             E::Task { name, present } => Self::Task { name, present },
-            E::DefenderExclusion { kind, value } => Self::DefenderExclusion {
-                kind: kind.into(),
-                value,
-            },
             E::Update { kb } => Self::Update { kb },
-            E::ContainerImage {
-                reference,
-                digest,
-                root,
-            } => Self::ContainerImage {
-                reference,
-                digest,
-                root,
-            },
         })
     }
 }

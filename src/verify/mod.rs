@@ -22,8 +22,7 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 
 pub use expected::{
-    Acl, AclEntry, Check, Data, Exclusion, Expected, Firewall, Right, Service, Start,
-    keep_what_lasts,
+    Acl, AclEntry, Check, Data, Expected, Firewall, Right, Service, Start, keep_what_lasts,
 };
 pub use finding::{Finding, Report, Severity, Verdict};
 pub use image::Image;
@@ -79,7 +78,6 @@ fn one(image: &Image<'_>, check: &Check) -> Verdict {
         } => account::group(image, name, *present, members),
         Check::Acl(acl) => access::acl(image, acl),
         Check::Task { name, present } => stores::task(image, name, *present),
-        Check::DefenderExclusion { kind, value } => stores::exclusion(image, *kind, value),
         Check::Update { kb } => stores::update(image, kb),
         Check::ContainerImage {
             reference,

@@ -1,11 +1,10 @@
-//! Windows' own stores, and containerd's: scheduled tasks, Defender's exclusions, drivers, updates, image content.
+//! Windows' own stores, and containerd's: scheduled tasks, drivers, updates, image content.
 //!
-//! Sources: Microsoft, "Driver Store", "Configure and validate exclusions" (Microsoft Defender Antivirus), "Task Scheduler
+//! Sources: Microsoft, "Driver Store", "Task Scheduler
 //! files", "DISM operating system package servicing"; containerd: docs/content-flow.md.
 
 use crate::hive::Data;
 
-use super::expected::Exclusion;
 use super::files::digest;
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
@@ -13,7 +12,6 @@ use super::image::{Answer, Image};
 const TASKS: &str = r"C:\Windows\System32\Tasks";
 const TASK_CACHE: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
-const DEFENDER: &str = r"HKLM\SOFTWARE\Microsoft\Windows Defender";
 const DRIVERS: &str = r"C:\Windows\System32\DriverStore\FileRepository";
 const PACKAGES: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\Packages";
@@ -41,43 +39,6 @@ pub fn task(image: &Image<'_>, name: &str, present: bool) -> Verdict {
             .found(if has_file { file } else { key })
             .cure("see which later step or program makes it")),
     }
-}
-
-/// Holds where Defender is not installed: nothing keeps it away from anything there.
-pub fn exclusion(image: &Image<'_>, kind: Exclusion, value: &str) -> Verdict {
-    if image.key(DEFENDER)?.is_none() {
-        return Ok(());
-    }
-    let (list, what) = match kind {
-        Exclusion::Process => ("Processes", "the process"),
-        Exclusion::Path => ("Paths", "the path"),
-        Exclusion::Extension => ("Extensions", "the extension"),
-    };
-    let same = |name: &str| {
-        let plain = |s: &str| {
-            s.trim_start_matches('.')
-                .trim_end_matches('\\')
-                .to_lowercase()
-        };
-        plain(name) == plain(value)
-    };
-    for root in [
-        DEFENDER,
-        r"HKLM\SOFTWARE\Policies\Microsoft\Windows Defender",
-    ] {
-        if let Some(key) = image.key(&format!(r"{root}\Exclusions\{list}"))?
-            && key.values()?.iter().any(|(name, _)| same(name))
-        {
-            return Ok(());
-        }
-    }
-    Err(
-        Finding::error(format!("Defender does not leave {what} {value} alone"))
-            .expected(format!(
-                r"a value of this name in {DEFENDER}\Exclusions\{list}"
-            ))
-            .cure("see the log of the step that says so"),
-    )
 }
 
 /// Each import of a driver is a folder of its own, named by its INF.

@@ -60,6 +60,7 @@ impl Maker {
                 own_drivers: None,
             },
             components: vec![],
+            images: Vec::new(),
             steps: vec![],
             outputs: Outputs::default(),
             vars: vec![],
@@ -188,6 +189,7 @@ impl Maker {
             depends: vec![],
             account: None,
             restart_delays: vec![],
+            failure_reset: 86_400,
             state: None,
         }
     }

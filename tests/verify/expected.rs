@@ -6,7 +6,7 @@ use winimg::digest::Digest;
 use winimg::disk::RawDisk;
 use winimg::event::Cancel;
 use winimg::verify::{
-    Acl, AclEntry, Check, Data, Exclusion, Expected, Firewall, Report, Right, Service, Start, check,
+    Acl, AclEntry, Check, Data, Expected, Firewall, Report, Right, Service, Start, check,
 };
 
 use crate::disk::*;
@@ -16,7 +16,6 @@ const RULES: &str =
     r"HKLM\SYSTEM\ControlSet001\Services\SharedAccess\Parameters\FirewallPolicy\FirewallRules";
 const TASK_TREE: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
-const DEFENDER: &str = r"HKLM\SOFTWARE\Microsoft\Windows Defender";
 const PACKAGES: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\Packages";
 const CONTENT: &str =
@@ -160,18 +159,12 @@ fn services() -> Vec<Check> {
 }
 
 fn stores() -> Vec<Check> {
-    let exclusion = |kind, value: &str| Check::DefenderExclusion {
-        kind,
-        value: value.into(),
-    };
     vec![
         firewall("kubelet", true),
         firewall("metrics", true),
         firewall("telnet", false),
         task(r"\Example\clean", true),
         task(r"\Example\old", false),
-        exclusion(Exclusion::Process, r"C:\k\kubelet.exe"),
-        exclusion(Exclusion::Extension, "vhdx"),
         Check::Driver {
             inf: "vioscsi.inf".into(),
             sha256: Digest::sha256_of(INF).hex(),
@@ -317,19 +310,6 @@ fn furnished() -> WindowsDisk {
     disk.value(RULES, "{2}", REG_SZ, &sz(&rule));
     disk.file(r"C:\Windows\System32\Tasks\Example\clean", b"<Task/>");
     disk.key(&format!(r"{TASK_TREE}\Example\clean"));
-    let exclusions = format!(r"{DEFENDER}\Exclusions");
-    disk.value(
-        &format!(r"{exclusions}\Processes"),
-        r"C:\K\kubelet.exe",
-        REG_DWORD,
-        &dword(0),
-    );
-    disk.value(
-        &format!(r"{exclusions}\Extensions"),
-        ".vhdx",
-        REG_DWORD,
-        &dword(0),
-    );
     let store = r"C:\Windows\System32\DriverStore\FileRepository";
     disk.file(
         &format!(r"{store}\vioscsi.inf_amd64_0011223344556677\vioscsi.inf"),
@@ -392,7 +372,6 @@ fn a_disk_with_nothing_lacks_each_thing_by_name() {
         return;
     }
     let mut disk = WindowsDisk::sound();
-    disk.key(DEFENDER);
     let path = r"HKLM\SYSTEM\ControlSet001\Control\Session Manager\Environment";
     disk.value(path, "Path", REG_EXPAND_SZ, &sz("C:\\Windows;C:\\kk"));
     insta::assert_snapshot!("lacks", told(&judged(&disk, Some(&expected()))));

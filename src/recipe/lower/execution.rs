@@ -1,10 +1,12 @@
 //! Verbs that run something or stop: `cmd`, `powershell`, `reboot`, `assert`, `generalize`.
 
 use super::registry;
+use crate::diag::Diagnostic;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::raw::read_text;
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{Assertion, ExitCodes, Verb};
+use crate::recipe::{Assertion, ExitCodes, Verb, powershell};
+use crate::text::Place;
 
 pub fn cmd(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let (script, exit_codes) = script(cx, value, "`cmd`", false)?;
@@ -13,7 +15,58 @@ pub fn cmd(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 
 pub fn powershell(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let (script, exit_codes) = script(cx, value, "`powershell`", true)?;
+    judge(cx, value, &script);
     Some(Verb::Powershell { script, exit_codes })
+}
+
+/// Warns of a script that the grammar cannot read, at its line: the guest would say so an hour later.
+fn judge(cx: &Context<'_>, value: &Value, script: &str) {
+    let given = ["script", "inline", "file"].into_iter();
+    let given = given.filter_map(|key| value.as_table()?.entry(key));
+    let given = given.map(|entry| (entry.key.as_str(), &entry.value));
+    let (key, given) = given.into_iter().next().unwrap_or(("script", value));
+    for fault in powershell::faults(script) {
+        let (line, column) = (fault.line, fault.column);
+        let place = match &given.data {
+            Data::Array(lines) => lines.get(line - 1).map(|l| l.place.clone()),
+            _ if key == "file" => None,
+            _ => line_of(given, line),
+        };
+        let label = match &fault.missing {
+            Some(what) => {
+                format!("`{what}` is missing at line {line}, column {column} of the script")
+            }
+            None => format!("line {line}, column {column} of the script"),
+        };
+        cx.problem(
+            Diagnostic::warning("this PowerShell does not parse")
+                .at(place.as_ref().unwrap_or(&given.place), label)
+                .help("judged by a grammar, not by PowerShell; the few valid forms that it misreads are in docs/steps.md"),
+        );
+    }
+}
+
+/// The line of a string's content in the file that holds it. Variables are taken to have no line ends.
+fn line_of(value: &Value, line: usize) -> Option<Place> {
+    let source = &value.place.source;
+    let written = source.text.get(value.place.span.clone())?;
+    let long = written.starts_with("'''") || written.starts_with("\"\"\"");
+    let mut from = if long { 3 } else { 1 };
+    if long && let Some(rest) = written.get(from..) {
+        from += rest.len()
+            - rest
+                .trim_start_matches('\r')
+                .strip_prefix('\n')
+                .unwrap_or(rest)
+                .len();
+    }
+    for _ in 1..line {
+        from += written.get(from..)?.find('\n')? + 1;
+    }
+    let text = written.get(from..)?.lines().next().unwrap_or_default();
+    let start = value.place.span.start + from + (text.len() - text.trim_start().len());
+    let end = value.place.span.start + from + text.trim_end().len();
+    Some(Place::new(source, start..end.max(start)))
 }
 
 /// A string or a list of lines by itself, or a table with `script`, `inline` or (PowerShell) `file`.

@@ -72,7 +72,10 @@ fn image(fields: &Fields<'_>) -> Option<Located<String>> {
 }
 
 fn product_key(fields: &Fields<'_>) -> Option<Located<String>> {
-    let key = fields.string("product_key")?;
+    // A pack has one text for all media: without a key for evaluation ones.
+    let key = fields
+        .string("product_key")
+        .filter(|k| !k.value.is_empty())?;
     let plain = |s: &str| s.len() == 5 && s.chars().all(|c| c.is_ascii_alphanumeric());
     let groups: Vec<&str> = key.value.split('-').collect();
     if key.value == "kms" || (groups.len() == 5 && groups.iter().all(|g| plain(g))) {
