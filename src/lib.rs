@@ -33,6 +33,7 @@ pub mod vm;
 pub mod build;
 pub mod export;
 pub mod record;
+pub mod verify;
 // face
 pub mod cli;
 pub mod cmd;

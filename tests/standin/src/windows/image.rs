@@ -91,6 +91,11 @@ pub fn create_files(c_root: &Path) -> Result<(), String> {
         }
         std::fs::write(path, format!("{MARKER}{name}\r\n")).map_err(fault)?;
     }
+    // Nothing starts them here; a Windows without them starts nowhere.
+    for loader in ["winload.efi", "winload.exe"] {
+        let path = c_root.join("Windows/System32").join(loader);
+        std::fs::write(path, format!("{MARKER}{loader}\r\n")).map_err(fault)?;
+    }
     std::fs::write(
         c_root.join("Windows/System32/drivers/etc/hosts"),
         "# localhost name resolution is handled within DNS itself.\r\n",
