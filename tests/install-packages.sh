@@ -7,6 +7,8 @@ qemu=(qemu-system-x86 qemu-utils)
 here=$(cd "$(dirname "$0")" && pwd)
 mapfile -t packages <"$here/standin/packages.txt"
 packages+=(
+    # what makes the demo's components (with python3)
+    gcab osslsigncode
     # what the tests judge with
     gdisk libhivex-bin libxml2-utils openssl p7zip-full python3 qemu-guest-agent xorriso
     # building

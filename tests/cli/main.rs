@@ -10,7 +10,11 @@ mod media;
 mod proof;
 mod refused;
 mod setup;
+mod shipped;
 mod site;
 mod steps;
 mod terminal;
+mod verify;
+#[path = "../verify/disk.rs"]
+mod windows_disk;
 mod words;
