@@ -150,8 +150,8 @@ fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {
         Op::Put(put) => {
             let (program, arguments) = put.command();
             command(out, "put", &program, &arguments);
-            let limit = duration(put.timeout);
-            let _ = writeln!(out, "             exit 0, within {limit}");
+            let (exit, limit) = (put.exit.expectation(), duration(put.timeout));
+            let _ = writeln!(out, "             {exit}, within {limit}");
             block(out, &format!(r"s\{}.cmd", put.number()), &put.text);
         }
         Op::Run(Run {

@@ -9,6 +9,17 @@ use super::{CMD, args};
 use crate::recipe::{Encoding, ExitCodes};
 use crate::text::crlf;
 
+pub(super) const POWERSHELL: &str =
+    r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe";
+/// What stands before the script's path.
+pub(super) const POWERSHELL_OPTIONS: [&str; 6] = [
+    "-NoLogo",
+    "-NoProfile",
+    "-NonInteractive",
+    "-ExecutionPolicy",
+    "Bypass",
+    "-File",
+];
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Calls a script so that its first error ends it with 1, and its exit code, or that of the last program it ran, is
@@ -75,17 +86,12 @@ pub(super) fn powershell(site: &mut Site<'_>, text: &str, codes: &ExitCodes) -> 
     script.copy(&own, &format!("\"{file}\""));
     site.put(script);
     site.run(
-        r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe",
-        args([
-            "-NoLogo",
-            "-NoProfile",
-            "-NonInteractive",
-            "-ExecutionPolicy",
-            "Bypass",
-            "-File",
-            r"C:\winimg\steps\run.ps1",
-            &file,
-        ]),
+        POWERSHELL,
+        [
+            args(POWERSHELL_OPTIONS),
+            args([r"C:\winimg\steps\run.ps1", &file]),
+        ]
+        .concat(),
         exit_rule(codes, ExitRule::Zero, &[]),
         60 * MINUTE,
     );
