@@ -131,6 +131,11 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
         let _ = writeln!(out, "     skipped: when = {when}");
         return;
     }
+    if step.verb == "checkpoint" {
+        out.push_str(
+            "     nothing happens; this version keeps no layers, so every build begins anew\n",
+        );
+    }
     for op in &step.ops {
         one_op(out, op, step);
         if matches!(op, Op::Put(_)) {
