@@ -8,7 +8,7 @@ use super::super::batch::{self, Script};
 use super::super::path::is_vital;
 use super::super::site::{MINUTE, Site};
 use super::args;
-use super::windows_image::{DISM, DISM_LOG, rule};
+use super::windows_image::{DISM, DISM_LOG, restart_if_pending, rule};
 use crate::recipe::verb::Cleanup;
 
 const SC: &str = super::service::SC;
@@ -50,6 +50,8 @@ pub(super) fn cleanup(site: &mut Site<'_>, cleanup: &Cleanup) -> Option<()> {
         }
         arguments.push("/quiet".to_owned());
         arguments.push("/norestart".to_owned());
+        // DISM refuses to clean over pending operations (0x800f0806).
+        restart_if_pending(site);
         site.run(DISM, arguments, rule(), 120 * MINUTE);
         site.guest_log = Some(DISM_LOG.to_owned());
     }

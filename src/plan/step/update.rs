@@ -7,13 +7,12 @@
 
 use super::super::batch::{self, Script};
 use super::super::path::GuestPath;
-use super::super::site::{MINUTE, QUICK, Site, on_disc};
+use super::super::site::{MINUTE, Site, on_disc};
 use super::super::{ExitRule, Expectation};
 use super::args;
 use super::files::{content_place, single_file};
-use super::registry::REG;
 use super::script::{POWERSHELL, POWERSHELL_OPTIONS};
-use super::windows_image::{DISM, DISM_LOG, rule};
+use super::windows_image::{DISM, DISM_LOG, restart_if_pending, rule};
 use crate::argv::base_name;
 use crate::recipe::verb::{CATEGORIES, Update};
 use crate::recipe::{Content, Encoding};
@@ -42,15 +41,12 @@ const DISM_SAYS: [(i64, &str); 3] = [
     (-2_146_498_530, NOT_APPLICABLE),
 ];
 const NOT_APPLICABLE: &str = "does not fit this Windows, or needs another update first";
-/// There while servicing waits for a restart.
-const PENDING: &str =
-    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending";
-
 pub(super) fn update(site: &mut Site<'_>, update: &Update) -> Option<()> {
     match update {
         Update::Offline(packages) => {
             let done: Vec<Option<()>> = packages.iter().map(|p| package(site, p)).collect();
-            once_more(site);
+            // Some updates need a second restart, which servicing would begin by itself in the middle of a later step.
+            restart_if_pending(site);
             done.into_iter().collect()
         }
         Update::Online {
@@ -112,15 +108,6 @@ fn judged(line: &str, label: &str, says: &[(i64, &str)]) -> Script {
     script.line(format!("echo {label}: %said%"));
     script.line("exit /b %code%");
     script
-}
-
-/// Some updates need a second restart, which servicing would begin by itself in the middle of a later step.
-fn once_more(site: &mut Site<'_>) {
-    let mut script = Script::new();
-    script.line(format!("{REG} query \"{PENDING}\" >nul 2>&1 || exit /b 0"));
-    script.line("echo Windows waits for another restart");
-    script.line("exit /b 3010");
-    site.put_judged(script, rule(), QUICK);
 }
 
 /// `KB5012637` of `windows10.0-kb5012637-x64_….msu`.

@@ -5,14 +5,19 @@
 //! the step's script runs on the payload disc, so that nothing is copied into the image.
 
 use super::super::batch::Script;
-use super::super::site::{MINUTE, Site, on_disc};
+use super::super::site::{MINUTE, QUICK, Site, on_disc};
 use super::super::{ExitRule, Expectation};
 use super::args;
 use super::files::folder;
+use super::registry::REG;
 use crate::recipe::verb::{Capability, Feature};
 
 pub(super) const DISM: &str = r"C:\Windows\System32\dism.exe";
 pub(super) const DISM_LOG: &str = r"C:\Windows\Logs\DISM\dism.log";
+
+/// There while servicing waits for a restart.
+const PENDING: &str =
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending";
 
 /// Done, or done once Windows has restarted.
 pub(super) fn rule() -> ExitRule {
@@ -20,6 +25,15 @@ pub(super) fn rule() -> ExitRule {
         ok: vec![0],
         reboot: vec![3010],
     }
+}
+
+/// Ends with 3010 while servicing waits for a restart, so that the engine restarts the guest before what follows.
+pub(super) fn restart_if_pending(site: &mut Site<'_>) {
+    let mut script = Script::new();
+    script.line(format!("{REG} query \"{PENDING}\" >nul 2>&1 || exit /b 0"));
+    script.line("echo Windows waits for a restart");
+    script.line("exit /b 3010");
+    site.put_judged(script, rule(), QUICK);
 }
 
 pub(super) fn feature(site: &mut Site<'_>, feature: &Feature) -> Option<()> {
