@@ -38,7 +38,8 @@ pub fn run(shell: &mut Shell, name: &str, rest: &str) {
     let known: &[&str] = match name {
         "cd" | "chdir" => &["/d"],
         "copy" => &["/b", "/a", "/y", "/-y", "/v", "/z", "/n", "/d", "/l"],
-        "del" | "erase" => &["/f", "/q", "/s", "/p"],
+        // Hidden files are not told from others here, so `/a` changes nothing.
+        "del" | "erase" => &["/f", "/q", "/s", "/p", "/a"],
         "dir" => &[
             "/b", "/s", "/a", "/a-d", "/ad", "/a:d", "/a:-d", "/on", "/o:n", "/o", "/-c", "/n",
             "/w",
