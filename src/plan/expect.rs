@@ -216,9 +216,8 @@ fn group(mut earlier: Expectation, later: &Expectation) -> Option<Expectation> {
             present: false,
             ..
         } => {
-            let before = members.len();
             members.retain(|m| !same(m, gone));
-            before > 0 && members.is_empty()
+            false
         }
         _ => false,
     };

@@ -266,5 +266,7 @@ pub struct ImageImport {
     /// One of `[images]`.
     pub image: Located<String>,
     pub ctr: Located<String>,
+    /// containerd's `root`.
+    pub root: Located<String>,
     pub namespace: String,
 }

@@ -224,6 +224,6 @@ fn members_of_a_group_add_up_until_they_are_gone() {
             vec![group(&["a", "b"], true), group(&["a"], true)],
             vec![gone.clone()]
         ]),
-        [vec![group(&["b"], true)], vec![gone]]
+        [vec![group(&["b"], true), group(&[], true)], vec![gone]]
     );
 }

@@ -5,12 +5,10 @@ use std::time::Duration;
 use super::super::ExitRule;
 use super::super::batch::Script;
 use super::super::site::{MINUTE, Site, exit_rule};
-use super::{CMD, args};
+use super::{CMD, POWERSHELL, args};
 use crate::recipe::{Encoding, ExitCodes};
 use crate::text::crlf;
 
-pub(super) const POWERSHELL: &str =
-    r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe";
 /// What stands before the script's path.
 pub(super) const POWERSHELL_OPTIONS: [&str; 6] = [
     "-NoLogo",
