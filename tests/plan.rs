@@ -362,6 +362,136 @@ fn sealing() {
     golden("sealing-own.txt", &plan_of(own.made()));
 }
 
+/// From TOML, because which files lie in a folder is a part of what these verbs mean.
+#[test]
+fn windows_itself() {
+    let path = Path::new("tests/plan/windows/recipe.toml");
+    let (recipe, complaints) = read(path, &Options::default());
+    let mut recipe = recipe.unwrap_or_else(|| panic!("{}", said(&complaints)));
+    assert!(!complaints.has_errors(), "{}", said(&complaints));
+    recipe.effective.clear();
+    golden("windows.txt", &unsealed(&plan_of(recipe)));
+}
+
+#[test]
+fn services_and_their_later_settings() {
+    let maker = Maker::new()
+        .step("made", |m| {
+            let mut s = m.service("kubelet");
+            s.program = Some(m.at(r"C:\k\kubelet.exe"));
+            s.start = Some(Start::Auto);
+            s.restart_delays = vec![5000];
+            Verb::Service(s)
+        })
+        .step("not by itself", |m| {
+            let mut s = m.service("Kubelet");
+            s.start = Some(Start::Demand);
+            Verb::Service(s)
+        });
+    let recipe = sealed(maker);
+    let plan = plan::make(&recipe).expect("a plan");
+    let text = plan::text(&recipe, &plan);
+    let left: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.trim().strip_prefix("leaves  service "))
+        .collect();
+    assert_eq!(
+        left,
+        [
+            r"kubelet, restarted after 5000 ms: C:\k\kubelet.exe",
+            "Kubelet, demand"
+        ]
+    );
+}
+
+#[test]
+fn what_windows_itself_would_not_take_is_refused() {
+    use winimg::recipe::verb::*;
+    let exe = |m: &Maker, file: &str| Exe {
+        program: Program::InGuest(m.at(file)),
+        arguments: vec![],
+        directory: None,
+        creates: None,
+        exit_codes: ExitCodes::default(),
+    };
+    let carried = |m: &Maker, component: &str| Content::Component(m.at(component));
+    let maker = Maker::new()
+        .component("agent", "agent.msi", None)
+        .component("archive", "drivers.zip", Some(Archive::Zip))
+        .step("a package", |m| {
+            let mut e = exe(m, r"C:\k\x");
+            e.program = Program::Carried(carried(m, "agent"));
+            Verb::Exe(e)
+        })
+        .step("a script", |m| Verb::Exe(exe(m, r"C:\k\x.CMD")))
+        .step("no extension", |m| Verb::Exe(exe(m, r"C:\k\x")))
+        .step("a quote in batch", |m| {
+            let mut e = exe(m, r"C:\k\x.exe");
+            e.arguments = vec![r#"say "x""#.into()];
+            e.creates = Some(m.at(r"C:\k\y.exe"));
+            Verb::Exe(e)
+        })
+        .step("an empty and a quote", |m| {
+            let mut e = exe(m, r"C:\k\x.exe");
+            e.arguments = vec![String::new(), r#"say "x""#.into()];
+            Verb::Exe(e)
+        })
+        .step("a file as a folder", |m| {
+            Verb::Driver(Driver {
+                from: carried(m, "agent"),
+                only: vec![],
+            })
+        })
+        .step("no such folder", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("no/such"))),
+                only: vec![],
+            })
+        })
+        .step("no driver", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("seal"))),
+                only: vec![],
+            })
+        })
+        .step("no such driver", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("windows/drivers"))),
+                only: vec!["viostor/*".into()],
+            })
+        })
+        .step("a malformed pattern", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("windows/drivers"))),
+                only: vec!["a**b".into()],
+            })
+        })
+        .step("no package", |m| {
+            Verb::Update(Update::Offline(vec![carried(m, "agent")]))
+        })
+        .step("a file as a source", |m| {
+            Verb::Feature(Feature {
+                names: vec![m.at("Containers")],
+                enabled: true,
+                all: true,
+                source: Some(carried(m, "agent")),
+            })
+        })
+        .step("vital", |m| {
+            Verb::Cleanup(Cleanup {
+                paths: vec![m.at(r"C:\Windows\")],
+                ..Cleanup::default()
+            })
+        })
+        .step("percent", |m| {
+            Verb::Cleanup(Cleanup {
+                paths: vec![m.at(r"C:\100%")],
+                ..Cleanup::default()
+            })
+        });
+    golden("windows-mistakes.txt", &refused(sealed(maker)));
+}
+
 #[test]
 fn a_recipe_that_does_not_seal_is_warned_about_and_cleaned_up() {
     let maker = Maker::new()

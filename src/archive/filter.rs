@@ -19,6 +19,19 @@ pub struct Filter {
     pub only: Vec<String>,
 }
 
+impl Filter {
+    /// Whether `only` takes the path `a/b.inf`. The error names a malformed pattern.
+    pub fn takes(&self, path: &str) -> std::result::Result<bool, String> {
+        let mut taken = self.only.is_empty();
+        for text in &self.only {
+            let pattern = Pattern::new(&text.replace('\\', "/"))
+                .map_err(|e| format!("the pattern {text} is malformed: {}", e.msg))?;
+            taken |= matches(&pattern, path);
+        }
+        Ok(taken)
+    }
+}
+
 const CASE_BLIND: MatchOptions = MatchOptions {
     case_sensitive: false,
     require_literal_separator: true,

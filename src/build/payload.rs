@@ -10,7 +10,7 @@ use super::Inputs;
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::iso::{self, Source, Stamp, Tree};
-use crate::plan::{Entry, Op, Plan, Put};
+use crate::plan::{Entry, ExitRule, Op, Plan, Put};
 use crate::recipe::Encoding;
 use crate::text::crlf;
 
@@ -21,7 +21,9 @@ const MARK: &str = "winimg.payload";
 pub fn ready() -> Put {
     Put {
         script: 0,
+        part: 0,
         text: "@echo off\nexit /b 0\n".into(),
+        exit: ExitRule::Zero,
         timeout: Duration::from_secs(60),
     }
 }

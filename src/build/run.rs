@@ -11,7 +11,7 @@ use super::step_log::{LAST_LINES, StepLog};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::guest::{Command, Exit, Guest, Put, quote};
-use crate::plan::{self, ExitRule, Op, Plan, PlannedStep, Until, Verdict};
+use crate::plan::{self, Op, Plan, PlannedStep, Until, Verdict};
 
 /// Time for the guest to notice a changed medium.
 const DISC_TIMEOUT: Duration = Duration::from_secs(60);
@@ -177,44 +177,60 @@ impl Engine<'_> {
         let mut reboot_needed = false;
         for op in &step.ops {
             self.cancel.check()?;
-            match op {
+            // What follows in the step may need what the restart finishes.
+            if reboot_needed && *op != Op::Reboot {
+                self.restart(step, record)?;
+                reboot_needed = false;
+            }
+            let verdict = match op {
                 Op::Put(put) => {
                     let (program, arguments) = put.command();
                     let run = plan::Run {
                         program,
                         arguments,
-                        exit: ExitRule::Zero,
+                        exit: put.exit.clone(),
                         timeout: put.timeout,
                     };
-                    self.carry_out(number, &run, record, log)?;
+                    self.carry_out(number, &run, record, log)?
                 }
-                Op::Run(run) => match self.carry_out(number, run, record, log)? {
-                    Verdict::RebootNeeded => reboot_needed = true,
-                    Verdict::RebootStarted => {
-                        self.sink
-                            .note("      the guest restarts by itself; waiting for it");
-                        self.guest.wait_back(step.reboot_timeout * self.slowness)?;
-                        record.reboots += 1;
-                    }
-                    _ => {}
-                },
+                Op::Run(run) => self.carry_out(number, run, record, log)?,
                 Op::Reboot => {
                     self.guest.reboot(step.reboot_timeout * self.slowness)?;
                     record.reboots += 1;
                     reboot_needed = false;
+                    continue;
                 }
-                Op::Eject => self.guest.put(Put::NoDiscs)?,
+                Op::Eject => {
+                    self.guest.put(Put::NoDiscs)?;
+                    continue;
+                }
                 Op::Wait(Until::Generalized { timeout }) => {
-                    self.wait_generalized(*timeout * self.slowness)?
+                    self.wait_generalized(*timeout * self.slowness)?;
+                    continue;
                 }
+            };
+            match verdict {
+                Verdict::RebootNeeded => reboot_needed = true,
+                Verdict::RebootStarted => {
+                    self.sink
+                        .note("      the guest restarts by itself; waiting for it");
+                    self.guest.wait_back(step.reboot_timeout * self.slowness)?;
+                    record.reboots += 1;
+                }
+                Verdict::Success | Verdict::Busy | Verdict::Failed => {}
             }
         }
         if reboot_needed {
-            self.sink
-                .note("      a reboot is needed; restarting the guest");
-            self.guest.reboot(step.reboot_timeout * self.slowness)?;
-            record.reboots += 1;
+            self.restart(step, record)?;
         }
+        Ok(())
+    }
+
+    fn restart(&mut self, step: &PlannedStep, record: &mut StepRecord) -> Result<()> {
+        self.sink
+            .note("      a reboot is needed; restarting the guest");
+        self.guest.reboot(step.reboot_timeout * self.slowness)?;
+        record.reboots += 1;
         Ok(())
     }
 

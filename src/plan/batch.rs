@@ -71,6 +71,10 @@ impl Script {
         self.line(format!(r"C:\Windows\System32\attrib.exe -r {to}"));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// The text, lines ended by `\n`.
     pub(super) fn finish(self) -> String {
         let mut text = String::from("@echo off\n");
@@ -78,7 +82,8 @@ impl Script {
             text.push_str(&line);
             text.push('\n');
         }
-        if !text.ends_with("\nexit /b 1\n") {
+        let last = text.trim_end().rsplit('\n').next().unwrap_or_default();
+        if !last.starts_with("exit /b ") {
             text.push_str("exit /b 0\n");
         }
         text

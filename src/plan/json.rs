@@ -124,7 +124,7 @@ fn op(op: &Op, step: &PlannedStep) -> Value {
                 "op": "put",
                 "program": program,
                 "arguments": arguments,
-                "exit": exit(&ExitRule::Zero),
+                "exit": exit(&put.exit),
                 "timeout": put.timeout.as_secs(),
                 "script": format!(r"s\{}.cmd", put.number()),
                 "text": put.text,

@@ -70,7 +70,8 @@ pub struct PlannedStep {
 /// All that the engine and the fake machines know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Copies payload entries into place: the disc's script `s\NNN.cmd`, run by the bootstrap's `payload.cmd`.
+    /// Copies payload entries into place, or uses them where they are: the disc's script `s\NNN.cmd`, run by the
+    /// bootstrap's `payload.cmd`.
     Put(Put),
     Run(Run),
     Reboot,
@@ -83,13 +84,15 @@ pub enum Op {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Put {
     pub script: u32,
+    /// 0 for a step's first script, then 1, 2, …: the guest may be restarted between them.
+    pub part: u32,
     pub text: String,
+    pub exit: ExitRule,
     pub timeout: Duration,
 }
 
 impl Put {
-    /// What carries it out: `payload.cmd` finds the disc's drive and calls its `s\NNN.cmd`.
-    /// Good only when it ends with 0.
+    /// What carries it out: `payload.cmd` finds the disc's drive, calls its `s\NNN.cmd` and ends with its code.
     pub fn command(&self) -> (String, Vec<String>) {
         let arguments = ["/d", "/c", r"C:\winimg\payload.cmd", &self.number()];
         (
@@ -98,9 +101,12 @@ impl Put {
         )
     }
 
-    /// `007`: the script's name on the disc without `.cmd`.
+    /// `007`, or `007-2` for a step's second: the script's name on the disc without `.cmd`.
     pub fn number(&self) -> String {
-        format!("{:03}", self.script)
+        match self.part {
+            0 => format!("{:03}", self.script),
+            part => format!("{:03}-{}", self.script, part + 1),
+        }
     }
 }
 
@@ -140,7 +146,7 @@ pub enum ExitRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Success,
-    /// Good, and the engine reboots at the end of the step.
+    /// Good, and the engine reboots before the step's next op, or at its end.
     RebootNeeded,
     /// Good, and the guest reboots by itself.
     RebootStarted,

@@ -147,13 +147,21 @@ impl<'a> Site<'a> {
         format!(r"C:\winimg\steps\{:03}.{extension}", self.number)
     }
 
-    /// Puts the step's script on the disc and runs it. Once a step, because the step's number names it.
+    /// Puts a script of the step's on the disc and runs it.
     pub(super) fn put(&mut self, script: Script) {
-        debug_assert!(!self.ops.iter().any(|op| matches!(op, Op::Put(_))));
-        let timeout = self.timeout(PUT);
+        self.put_judged(script, ExitRule::Zero, PUT);
+    }
+
+    /// As `put`, for a script whose exit code says more.
+    pub(super) fn put_judged(&mut self, script: Script, exit: ExitRule, own_timeout: Duration) {
+        let timeout = self.timeout(own_timeout);
+        let earlier = self.ops.iter().filter(|op| matches!(op, Op::Put(_)));
+        let part = u32::try_from(earlier.count()).unwrap_or(u32::MAX);
         self.ops.push(Op::Put(Put {
             script: self.number,
+            part,
             text: script.finish(),
+            exit,
             timeout,
         }));
     }

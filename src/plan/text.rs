@@ -131,6 +131,11 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
         let _ = writeln!(out, "     skipped: when = {when}");
         return;
     }
+    if step.verb == "checkpoint" {
+        out.push_str(
+            "     nothing happens; this version keeps no layers, so every build begins anew\n",
+        );
+    }
     for op in &step.ops {
         one_op(out, op, step);
         if matches!(op, Op::Put(_)) {
@@ -150,8 +155,8 @@ fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {
         Op::Put(put) => {
             let (program, arguments) = put.command();
             command(out, "put", &program, &arguments);
-            let limit = duration(put.timeout);
-            let _ = writeln!(out, "             exit 0, within {limit}");
+            let (exit, limit) = (put.exit.expectation(), duration(put.timeout));
+            let _ = writeln!(out, "             {exit}, within {limit}");
             block(out, &format!(r"s\{}.cmd", put.number()), &put.text);
         }
         Op::Run(Run {

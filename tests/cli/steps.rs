@@ -92,6 +92,52 @@ fn codes_of_windows_installer_restart_wait_and_try_again() {
     }
 }
 
+/// What follows in the step may need what the restart finishes.
+#[test]
+fn a_restart_that_a_code_asks_for_comes_before_what_follows_in_the_step() {
+    let step = "[[steps]]\nname = \"updates\"\nupdate = { path = \"updates\" }\n";
+    let site = Site::new("");
+    site.write("updates/1-kb5012637.msu", "a package");
+    site.write("updates/2-kb5012638.cab", "another");
+    site.recipe(&format!("{step}\n{SEAL}"));
+    let script = |part: &str, exit: i64, output: &str| {
+        format!("[[run]]\ncommand = '*payload.cmd {part}'\nexit = {exit}\noutput = \"{output}\"\n")
+    };
+    let first = script("001", 3010, r"KB5012637: installed, restart needed\r\n");
+    let second = script("001-2", 0, r"KB5012638: installed\r\n");
+    site.machine("", &format!("{first}{second}"));
+    let outcome = site.build(&[]).ended_well();
+    let story = outcome.stderr();
+    let told = story
+        .split("[1/2]")
+        .nth(1)
+        .and_then(|s| s.split("[time] [2/2]").next());
+    let asked = site.asked();
+    let asked: Vec<&str> = asked
+        .lines()
+        .filter(|l| l.contains("payload.cmd 001") || *l == "reboot")
+        .collect();
+    let manifest: serde_json::Value =
+        serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
+    insta::assert_snapshot!(format!(
+        "--- told\n{}--- asked\n{}\n--- recorded\n{}\n--- log\n{}\n",
+        told.expect("the step"),
+        asked.join("\n"),
+        manifest["steps"][0]["exit_codes"],
+        site.read("out/logs/01-updates.log"),
+    ));
+    // A package that does not fit: nothing after it is tried.
+    let fails = script(
+        "001",
+        -2_145_124_329,
+        "KB5012637: does not fit this Windows",
+    );
+    site.machine("", &fails);
+    insta::assert_snapshot!("a_package_that_does_not_fit", site.build(&[]).failure());
+    // The transcript goes on from the build before.
+    assert_eq!(site.asked().matches("payload.cmd 001-2").count(), 1);
+}
+
 #[test]
 fn what_else_can_become_of_a_command() {
     let mut said = String::new();

@@ -62,3 +62,26 @@ fn a_script_is_laid_down_as_it_is_but_for_its_line_ends() {
         "param(\r\n  [string] $x = 'é'\r\n)\r\n$text = @\"\r\n  $x \"quoted\"\r\n\"@\r\n# no wrapper in here\r\n"
     );
 }
+
+#[test]
+fn the_rounds_of_windows_update_parse() {
+    let recipe = Maker::new()
+        .step("updates", |m| {
+            Verb::Update(winimg::recipe::verb::Update::Online {
+                place: m.at("").place,
+                categories: vec![],
+                kbs: vec!["KB5012637".into()],
+                rounds: 1,
+            })
+        })
+        .made();
+    let plan = plan::make(&recipe).expect("a plan");
+    let text = plan.payload.iter().find_map(|entry| match entry {
+        Entry::Text { file, text, .. } if file == "update.ps1" => Some(text),
+        _ => None,
+    });
+    let text = text.expect("update.ps1");
+    assert!(!faults(text), "{text}");
+    let (broken, _) = text.rsplit_once('}').expect("a brace");
+    assert!(faults(broken));
+}

@@ -7,7 +7,7 @@ use super::super::path::{GuestPath, is_vital};
 use super::super::site::{Site, host_name, on_disc};
 use super::super::{Entry, Expectation};
 use crate::recipe::{Content, Encoding};
-use crate::text::{Located, crlf};
+use crate::text::{Located, Place, crlf};
 
 pub(super) fn copy(site: &mut Site<'_>, from: &Content, to: &Located<String>) -> Option<()> {
     let path = site.path(to);
@@ -208,6 +208,46 @@ pub(super) fn put_file(
     let index = site.entry(entry);
     script.copy(&on_disc(index, &name), &target);
     Some(index)
+}
+
+/// Where a step's bytes are named.
+pub(super) fn content_place(from: &Content) -> &Place {
+    match from {
+        Content::Component(name) => &name.place,
+        Content::Local(path) => &path.place,
+    }
+}
+
+/// An unpacked component, or a local folder, for what needs a folder.
+pub(super) fn folder(site: &mut Site<'_>, from: &Content, only: &[String]) -> Option<Entry> {
+    match from {
+        Content::Component(name) => {
+            let found = site.component(name)?;
+            if found.unpack.is_none() {
+                let message = format!("component `{}` is a file, and a folder is needed", name.value);
+                let help = format!(
+                    "an archive is unpacked with `unpack = \"zip\"` (tar, tar.gz, tar.zst) in `[components.{}]`",
+                    name.value
+                );
+                site.error_with_help(&name.place, message, "used here", help);
+                return None;
+            }
+            Some(Entry::Tree {
+                component: name.value.clone(),
+                strip: 0,
+                only: only.to_vec(),
+            })
+        }
+        Content::Local(path) if path.value.is_dir() => Some(Entry::Local {
+            path: path.value.clone(),
+        }),
+        Content::Local(path) => {
+            let message = format!("there is no folder `{}`", path.value.display());
+            let help = "name the folder that the files lie in";
+            site.error_with_help(&path.place, message, "a folder is needed", help);
+            None
+        }
+    }
 }
 
 /// A component's file or a local one, with the name it has on the disc.

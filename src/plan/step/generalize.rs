@@ -127,7 +127,9 @@ pub(in super::super) fn clean_up(number: u32, place: &Place) -> PlannedStep {
     let mut ops = vec![
         Op::Put(Put {
             script: number,
+            part: 0,
             text: script.finish(),
+            exit: ExitRule::Zero,
             timeout: QUICK,
         }),
         Op::Eject,

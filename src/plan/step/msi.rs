@@ -10,7 +10,7 @@ use super::super::batch::{self, Script};
 use super::super::path::GuestPath;
 use super::super::site::{MINUTE, Site, exit_rule, on_disc};
 use super::args;
-use super::files::single_file;
+use super::files::{content_place, single_file};
 use super::script::{batch_file_after, run_batch_file};
 use crate::argv::has_blank;
 use crate::recipe::{Content, ExitCodes};
@@ -24,10 +24,7 @@ pub(super) fn msi(
     properties: &BTreeMap<String, String>,
     codes: &ExitCodes,
 ) -> Option<()> {
-    let place = match from {
-        Content::Component(name) => name.place.clone(),
-        Content::Local(path) => path.place.clone(),
-    };
+    let place = content_place(from).clone();
     let mut sound = true;
     for (name, value) in properties {
         sound &= property(site, name, value, &place);

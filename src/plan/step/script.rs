@@ -9,6 +9,15 @@ use super::{CMD, POWERSHELL, args};
 use crate::recipe::{Encoding, ExitCodes};
 use crate::text::crlf;
 
+/// What stands before the script's path.
+pub(super) const POWERSHELL_OPTIONS: [&str; 6] = [
+    "-NoLogo",
+    "-NoProfile",
+    "-NonInteractive",
+    "-ExecutionPolicy",
+    "Bypass",
+    "-File",
+];
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Calls a script so that its first error ends it with 1, and its exit code, or that of the last program it ran, is
@@ -76,16 +85,11 @@ pub(super) fn powershell(site: &mut Site<'_>, text: &str, codes: &ExitCodes) -> 
     site.put(script);
     site.run(
         POWERSHELL,
-        args([
-            "-NoLogo",
-            "-NoProfile",
-            "-NonInteractive",
-            "-ExecutionPolicy",
-            "Bypass",
-            "-File",
-            r"C:\winimg\steps\run.ps1",
-            &file,
-        ]),
+        [
+            args(POWERSHELL_OPTIONS),
+            args([r"C:\winimg\steps\run.ps1", &file]),
+        ]
+        .concat(),
         exit_rule(codes, ExitRule::Zero, &[]),
         60 * MINUTE,
     );

@@ -1,12 +1,116 @@
-//! TODO
+//! `feature` and `capability`: through `dism.exe /online` (Microsoft: DISM Windows features and DISM capabilities
+//! package servicing command-line options).
+//!
+//! Good are 0 and 3010 alone: an unknown name, a missing source or a damaged store is never passed over. With a source
+//! the step's script runs on the payload disc, so that nothing is copied into the image.
 
-use super::super::site::Site;
+use super::super::batch::Script;
+use super::super::site::{MINUTE, QUICK, Site, on_disc};
+use super::super::{ExitRule, Expectation};
+use super::args;
+use super::files::folder;
+use super::registry::REG;
 use crate::recipe::verb::{Capability, Feature};
 
-pub(super) fn feature(_site: &mut Site<'_>, _feature: &Feature) -> Option<()> {
-    None
+pub(super) const DISM: &str = r"C:\Windows\System32\dism.exe";
+pub(super) const DISM_LOG: &str = r"C:\Windows\Logs\DISM\dism.log";
+
+/// There while servicing waits for a restart.
+const PENDING: &str =
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending";
+
+/// Done, or done once Windows has restarted.
+pub(super) fn rule() -> ExitRule {
+    ExitRule::Listed {
+        ok: vec![0],
+        reboot: vec![3010],
+    }
 }
 
-pub(super) fn capability(_site: &mut Site<'_>, _capability: &Capability) -> Option<()> {
-    None
+/// Ends with 3010 while servicing waits for a restart, so that the engine restarts the guest before what follows.
+pub(super) fn restart_if_pending(site: &mut Site<'_>) {
+    let mut script = Script::new();
+    script.line(format!("{REG} query \"{PENDING}\" >nul 2>&1 || exit /b 0"));
+    script.line("echo Windows waits for a restart");
+    script.line("exit /b 3010");
+    site.put_judged(script, rule(), QUICK);
+}
+
+pub(super) fn feature(site: &mut Site<'_>, feature: &Feature) -> Option<()> {
+    let command = match feature.enabled {
+        true => "/enable-feature",
+        false => "/disable-feature",
+    };
+    let mut arguments = args(["/online", command]);
+    for name in &feature.names {
+        arguments.push(format!("/featurename:{}", name.value));
+    }
+    if feature.enabled && feature.all {
+        arguments.push("/all".to_owned());
+    }
+    arguments.extend(args(["/norestart", "/quiet"]));
+    match &feature.source {
+        Some(source) => {
+            let entry = folder(site, source, &[])?;
+            let entry = site.entry(entry);
+            from_disc(site, &arguments, entry);
+        }
+        None => site.run(DISM, arguments, rule(), 60 * MINUTE),
+    }
+    site.guest_log = Some(DISM_LOG.to_owned());
+    for name in &feature.names {
+        site.expect(Expectation::Feature {
+            name: name.value.clone(),
+            enabled: feature.enabled,
+        });
+    }
+    Some(())
+}
+
+pub(super) fn capability(site: &mut Site<'_>, capability: &Capability) -> Option<()> {
+    let named = format!("/capabilityname:{}", capability.name.value);
+    if !capability.present {
+        absent(site, &named);
+    } else {
+        let arguments = args(["/online", "/add-capability", &named, "/norestart", "/quiet"]);
+        match &capability.source {
+            Some(source) => {
+                let entry = folder(site, source, &[])?;
+                let entry = site.entry(entry);
+                from_disc(site, &arguments, entry);
+            }
+            None => site.run(DISM, arguments, rule(), 60 * MINUTE),
+        }
+    }
+    site.guest_log = Some(DISM_LOG.to_owned());
+    site.expect(Expectation::Capability {
+        name: capability.name.value.clone(),
+        present: capability.present,
+    });
+    Some(())
+}
+
+/// DISM on the disc's files and on nothing else. The names in `arguments` are fit for batch text.
+fn from_disc(site: &mut Site<'_>, arguments: &[String], entry: u32) {
+    let mut script = Script::new();
+    script.line(format!(
+        "{DISM} {} /source:{} /limitaccess",
+        arguments.join(" "),
+        on_disc(entry, "")
+    ));
+    script.line("exit /b %errorlevel%");
+    site.put_judged(script, rule(), 60 * MINUTE);
+}
+
+/// What is not there is not removed: DISM is asked first, in English.
+fn absent(site: &mut Site<'_>, named: &str) {
+    let mut script = Script::new();
+    script.line(format!(
+        r#"{DISM} /english /online /get-capabilityinfo {named} | C:\Windows\System32\find.exe "State : Not Present" >nul && exit /b 0"#
+    ));
+    script.line(format!(
+        "{DISM} /online /remove-capability {named} /norestart /quiet"
+    ));
+    script.line("exit /b %errorlevel%");
+    site.put_judged(script, rule(), 60 * MINUTE);
 }

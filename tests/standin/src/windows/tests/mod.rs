@@ -6,6 +6,7 @@ mod cmd;
 mod guest;
 mod msi;
 mod ntfs;
+mod plan;
 mod program;
 mod registry;
 mod security;

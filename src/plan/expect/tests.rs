@@ -1,0 +1,229 @@
+//! Which expectations of two steps are left, kind by kind.
+
+use super::super::{AclExpectation, FirewallExpectation};
+use super::*;
+use crate::recipe::Start;
+
+/// What is left of each, the first being the earlier.
+fn left(mut lists: Vec<Vec<Expectation>>) -> Vec<Vec<Expectation>> {
+    keep(lists.iter_mut());
+    lists
+}
+
+fn service(line: Option<&str>, start: Option<Start>) -> Expectation {
+    Expectation::Service {
+        name: "kubelet".into(),
+        command_line: line.map(str::to_owned),
+        start,
+        depends: Vec::new(),
+        account: None,
+        restart_delays: Vec::new(),
+    }
+}
+
+fn value(key: &str, value: Option<&str>, data: RegistryData) -> Expectation {
+    Expectation::RegistryValue {
+        key: key.into(),
+        value: value.map(str::to_owned),
+        data,
+    }
+}
+
+fn missing(path: &str) -> Expectation {
+    Expectation::Missing { path: path.into() }
+}
+
+fn acl(path: &str, protected: bool) -> Expectation {
+    Expectation::Acl(AclExpectation {
+        path: path.into(),
+        protected,
+        owner: None,
+        entries: Vec::new(),
+    })
+}
+
+const KEY: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\kubelet";
+
+#[test]
+fn a_service_keeps_what_no_later_step_says() {
+    let whole = service(Some("k.exe"), Some(Start::Auto));
+    let mut demand = service(None, Some(Start::Demand));
+    if let Expectation::Service { name, .. } = &mut demand {
+        *name = "KUBELET".into();
+    }
+    assert_eq!(
+        left(vec![vec![whole.clone()], vec![demand.clone()]]),
+        [vec![service(Some("k.exe"), None)], vec![demand]]
+    );
+    // Said again in full: the earlier one has nothing left to say.
+    let again = service(Some("k.exe --v=2"), Some(Start::Demand));
+    assert_eq!(
+        left(vec![vec![whole.clone()], vec![again.clone()]]),
+        [vec![], vec![again.clone()]]
+    );
+    // Only that it is there.
+    let there = service(None, None);
+    assert_eq!(
+        left(vec![vec![whole.clone()], vec![there.clone()]]),
+        [vec![whole.clone()], vec![there.clone()]]
+    );
+    assert_eq!(
+        left(vec![vec![there], vec![whole.clone()]]),
+        [vec![], vec![whole.clone()]]
+    );
+    // Gone, and made anew.
+    let gone = value(KEY, None, RegistryData::Absent);
+    assert_eq!(
+        left(vec![vec![whole.clone()], vec![gone], vec![again.clone()]]),
+        [vec![], vec![], vec![again]]
+    );
+}
+
+#[test]
+fn a_service_and_its_registry_values_do_not_contradict_each_other() {
+    let whole = service(Some("k.exe"), Some(Start::Auto));
+    let start = value(KEY, Some("start"), RegistryData::Dword(3));
+    let other = value(KEY, Some("Environment"), RegistryData::Sz("A=1".into()));
+    assert_eq!(
+        left(vec![
+            vec![whole.clone()],
+            vec![start.clone(), other.clone()]
+        ]),
+        [
+            vec![service(Some("k.exe"), None)],
+            vec![start.clone(), other.clone()]
+        ]
+    );
+    assert_eq!(
+        left(vec![vec![start, other.clone()], vec![whole.clone()]]),
+        [vec![other], vec![whole.clone()]]
+    );
+    // The key's default value is no deletion.
+    let default = value(KEY, None, RegistryData::Sz("x".into()));
+    assert_eq!(
+        left(vec![vec![whole.clone()], vec![default.clone()]]),
+        [vec![whole], vec![default]]
+    );
+}
+
+#[test]
+fn what_lay_in_a_removed_folder_is_not_expected() {
+    let tree = Expectation::TreeFrom {
+        path: r"C:\k".into(),
+        entry: 1,
+    };
+    let inside = Expectation::Exists {
+        path: r"C:\K\sub\x".into(),
+    };
+    assert_eq!(
+        left(vec![
+            vec![tree.clone(), inside.clone(), acl(r"C:\k\sub", true)],
+            vec![missing(r"C:\k")]
+        ]),
+        [vec![], vec![missing(r"C:\k")]]
+    );
+    // A part of the tree is gone, the rest is not looked at file by file.
+    let whole = Expectation::Exists {
+        path: r"C:\k".into(),
+    };
+    assert_eq!(
+        left(vec![vec![tree], vec![missing(r"C:\k\sub")]]),
+        [vec![whole], vec![missing(r"C:\k\sub")]]
+    );
+    // It came back, with a file in it or with a list of its own.
+    assert_eq!(
+        left(vec![vec![missing(r"C:\k")], vec![inside.clone()]]),
+        [vec![], vec![inside.clone()]]
+    );
+    assert_eq!(
+        left(vec![vec![missing(r"C:\k")], vec![acl(r"C:\K", false)]]),
+        [vec![], vec![acl(r"C:\K", false)]]
+    );
+    // An access list says nothing of the content, nor the content of the list.
+    let both = vec![vec![inside.clone()], vec![acl(r"C:\k\sub\x", true)]];
+    assert_eq!(left(both.clone()), both);
+    let turned = vec![vec![acl(r"C:\k\sub\x", true)], vec![inside]];
+    assert_eq!(left(turned.clone()), turned);
+}
+
+#[test]
+fn the_later_one_of_a_name_wins() {
+    let rule = |name: &str, present| {
+        Expectation::Firewall(FirewallExpectation {
+            name: name.into(),
+            present,
+            inbound: true,
+            allow: true,
+            protocol: Some(6),
+            ports: vec!["10250".into()],
+            remote_ports: Vec::new(),
+        })
+    };
+    let feature = |name: &str, enabled| Expectation::Feature {
+        name: name.into(),
+        enabled,
+    };
+    let capability = |name: &str, present| Expectation::Capability {
+        name: name.into(),
+        present,
+    };
+    let user = |name: &str, present| Expectation::User {
+        name: name.into(),
+        present,
+        disabled: false,
+    };
+    let task = |name: &str, present| Expectation::Task {
+        name: name.into(),
+        present,
+    };
+    let pairs = [
+        (rule("kubelet", true), rule("KUBELET", false)),
+        (feature("Containers", true), feature("containers", false)),
+        (capability("A~~~~1", true), capability("a~~~~1", false)),
+        (user("Żółw", true), user("żółw", false)),
+        (task(r"\X\y", true), task(r"\x\Y", false)),
+        (acl(r"C:\k", true), acl(r"c:\K", false)),
+    ];
+    for (earlier, later) in pairs {
+        assert_eq!(
+            left(vec![vec![earlier], vec![later.clone()]]),
+            [vec![], vec![later]]
+        );
+    }
+    let apart = vec![vec![feature("A", true)], vec![capability("A", false)]];
+    assert_eq!(left(apart.clone()), apart);
+}
+
+#[test]
+fn members_of_a_group_add_up_until_they_are_gone() {
+    let group = |members: &[&str], present| Expectation::Group {
+        name: "Administrators".into(),
+        present,
+        members: members.iter().map(|m| (*m).to_owned()).collect(),
+    };
+    let both = vec![vec![group(&["a"], true)], vec![group(&["b"], true)]];
+    assert_eq!(left(both.clone()), both);
+    assert_eq!(
+        left(vec![
+            vec![group(&["a"], true)],
+            vec![group(&["A", "b"], true)]
+        ]),
+        [vec![], vec![group(&["A", "b"], true)]]
+    );
+    assert_eq!(
+        left(vec![vec![group(&["a"], true)], vec![group(&[], false)]]),
+        [vec![], vec![group(&[], false)]]
+    );
+    let gone = Expectation::User {
+        name: "A".into(),
+        present: false,
+        disabled: false,
+    };
+    assert_eq!(
+        left(vec![
+            vec![group(&["a", "b"], true), group(&["a"], true)],
+            vec![gone.clone()]
+        ]),
+        [vec![group(&["b"], true), group(&[], true)], vec![gone]]
+    );
+}
