@@ -63,9 +63,11 @@ pub enum Schema {
 
 #[derive(Debug, Args)]
 pub struct Init {
-    /// Where to write; an existing file is never overwritten
+    /// One of winimg's recipes to build on (capi-ova, capi-azure, …), or the file to write
     #[arg(default_value = "recipe.toml")]
     pub recipe: PathBuf,
+    /// The file to write with one of winimg's recipes; `my-NAME.toml` unless given
+    pub file: Option<PathBuf>,
 }
 
 /// What changes a recipe from the command line.

@@ -584,8 +584,8 @@ cmd = "ver"
 [[steps]]
 name = "nothing"
 [[steps]]
-name = "image"
-image = "pause"
+name = "firewall"
+firewall = { port = 1 }
 [[steps]]
 name = "codes"
 cmd = { script = "ver", exit_codes = { ok = [0, 99999999999], reboot = [0] } }

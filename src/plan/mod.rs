@@ -319,7 +319,7 @@ pub struct AclExpectation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclEntry {
-    /// A SID `S-1-…`, or the name of a local account or group.
+    /// A SID `S-1-…` (a service's too), or the name of a local account or group.
     pub principal: String,
     pub right: crate::recipe::verb::Right,
     pub deny: bool,

@@ -1,6 +1,7 @@
 //! Exports of small disks, judged by other programs: qemu-img, openssl, tar, xmllint.
 
 mod ami;
+mod blocks;
 mod disks;
 mod faults;
 mod fixture;

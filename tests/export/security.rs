@@ -133,7 +133,11 @@ fn a_damaged_list_of_descriptors_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let file = volume(dir.path(), |root| {
         fs::create_dir(root.join("k")).unwrap();
-        set(root, "k O:S-1-5-21-7-7-7-7G:S-1-5-18D:P");
+        fs::write(root.join("later"), b"x").unwrap();
+        set(
+            root,
+            "k O:S-1-5-21-7-7-7-7G:S-1-5-18D:P\nlater O:S-1-5-18G:S-1-5-18D:P",
+        );
     });
     let mut bytes = fs::read(&file).unwrap();
     let sid: Vec<u8> = [21_u32, 7, 7, 7, 7]
@@ -153,11 +157,14 @@ fn a_damaged_list_of_descriptors_is_told() {
     let disk = RawDisk::open(&file).unwrap();
     let volume = Volume::at(&disk, 0, disk.len()).unwrap();
     let told = volume.security("/k").unwrap_err().to_string();
+    assert!(told.starts_with("/k names security descriptor "), "{told}");
     assert!(
-        told.contains("list of security descriptors is damaged"),
+        told.contains("of $Secure:$SDS\n  found: damage\n"),
         "{told}"
     );
-    assert!(told.contains("of $Secure:$SDS"), "{told}");
+    // The descriptor that was made after it is found behind the damage.
+    let later = volume.security("/later").unwrap().unwrap();
+    assert_eq!(later.to_string(), "O:S-1-5-18G:S-1-5-18D:P");
 }
 
 #[test]

@@ -23,6 +23,8 @@ const LIMIT: u64 = 256 << 20;
 pub(super) struct Descriptors {
     bytes: Vec<u8>,
     places: BTreeMap<u32, Range<usize>>,
+    /// The first place that holds neither an entry nor zeros.
+    damage: Option<usize>,
 }
 
 impl Volume<'_> {
@@ -36,13 +38,8 @@ impl Volume<'_> {
         let bytes = match info.security_id() {
             Some(number) if number != 0 => {
                 let descriptors = self.descriptors(&mut fs)?;
-                Some(descriptors.of(number).ok_or_else(|| {
-                    Error::new(
-                        Kind::Failed,
-                        format!("{path} names security descriptor {number}, which $Secure lacks"),
-                    )
-                    .cure("let that Windows check the volume: chkdsk /f")
-                })?)
+                let found = descriptors.of(number);
+                Some(found.ok_or_else(|| descriptors.lack(number, path))?)
             }
             _ => None,
         };
@@ -80,7 +77,7 @@ impl Volume<'_> {
             };
             copy_attribute(&data, fs, "$Secure:$SDS", &mut limited)?;
         }
-        let read = Descriptors::read(bytes)?;
+        let read = Descriptors::read(bytes);
         Ok(self.descriptors.get_or_init(|| read))
     }
 }
@@ -110,39 +107,60 @@ impl Descriptors {
         self.bytes.get(self.places.get(&number)?.clone())
     }
 
-    /// Every entry names its own place and has a hash; one that does not is damage, told with its offset.
-    fn read(bytes: Vec<u8>) -> Result<Self> {
-        let mut places = BTreeMap::new();
+    fn lack(&self, number: u32, path: &str) -> Error {
+        let fact = format!("{path} names security descriptor {number}, which the volume lacks");
+        let error =
+            Error::new(Kind::Failed, fact).cure("let that Windows check the volume: chkdsk /f");
+        match self.damage {
+            Some(at) => error
+                .at(format!("offset {at:#x} of $Secure:$SDS"))
+                .found("damage"),
+            None => error,
+        }
+    }
+
+    /// Every entry names its own place and has a hash, so what is no entry is told from one and passed over.
+    fn read(bytes: Vec<u8>) -> Self {
+        let (mut places, mut damage) = (BTreeMap::new(), None);
         for start in (0..bytes.len()).step_by(2 * BLOCK) {
             let block = &bytes[start..bytes.len().min(start + BLOCK)];
             let mut at = 0;
             while let Some(head) = block.get(at..at + HEADER) {
-                let word = |i: usize| {
-                    let word = [head[i], head[i + 1], head[i + 2], head[i + 3]];
-                    u32::from_le_bytes(word)
-                };
-                let (hash, number, len) = (word(0), word(4), word(16) as usize);
-                if len == 0 {
-                    break;
+                match entry(block, head, at, start) {
+                    Some((number, len)) => {
+                        places.insert(number, start + at + HEADER..start + at + len);
+                        at = (at + len).next_multiple_of(16);
+                    }
+                    None => {
+                        if damage.is_none() && head.iter().any(|b| *b != 0) {
+                            damage = Some(start + at);
+                        }
+                        at += 16;
+                    }
                 }
-                let place = u64::from(word(8)) | u64::from(word(12)) << 32;
-                let descriptor = block.get(at + HEADER..at.saturating_add(len));
-                let sound = place == (start + at) as u64
-                    && descriptor.is_some_and(|bytes| sum(bytes) == hash);
-                if !sound {
-                    return Err(Error::new(
-                        Kind::Failed,
-                        "the volume's list of security descriptors is damaged",
-                    )
-                    .at(format!("offset {:#x} of $Secure:$SDS", start + at))
-                    .cure("let that Windows check the volume: chkdsk /f"));
-                }
-                places.insert(number, start + at + HEADER..start + at + len);
-                at = (at + len).next_multiple_of(16);
             }
         }
-        Ok(Self { bytes, places })
+        Self {
+            bytes,
+            places,
+            damage,
+        }
     }
+}
+
+/// The number and length of the entry at `at` of a block, if there is a sound one.
+fn entry(block: &[u8], head: &[u8], at: usize, start: usize) -> Option<(u32, usize)> {
+    let word = |i: usize| {
+        let word = [head[i], head[i + 1], head[i + 2], head[i + 3]];
+        u32::from_le_bytes(word)
+    };
+    let (hash, number, len) = (word(0), word(4), word(16) as usize);
+    let place = u64::from(word(8)) | u64::from(word(12)) << 32;
+    if place != (start + at) as u64 || number == 0 {
+        return None;
+    }
+    let descriptor = block.get(at + HEADER..at.saturating_add(len))?;
+    (sum(descriptor) == hash).then_some((number, len))
 }
 
 /// The hash by which NTFS finds a descriptor that it has already: words, each added to the sum turned left by three.
