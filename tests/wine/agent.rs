@@ -31,7 +31,10 @@ const COMMANDS: [(&str, &[&str]); 13] = [
     ("guest-sync-delimited", &["!id"]),
     ("guest-ping", &[]),
     ("guest-info", &[]),
-    ("guest-exec", &["!path", "arg", "input-data", "capture-output"]),
+    (
+        "guest-exec",
+        &["!path", "arg", "input-data", "capture-output"],
+    ),
     ("guest-exec-status", &["!pid"]),
     ("guest-file-open", &["!path", "mode"]),
     ("guest-file-read", &["!handle", "count"]),
@@ -64,13 +67,26 @@ impl Agent {
     /// Answers until the other end closes.
     pub fn start(prefix: Arc<Prefix>, glib: Glib, port: Arc<Mutex<Port>>) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
-        let mut agent = Self { prefix, glib, port, files: BTreeMap::new(), programs: BTreeMap::new(), next: 1000 };
+        let mut agent = Self {
+            prefix,
+            glib,
+            port,
+            files: BTreeMap::new(),
+            programs: BTreeMap::new(),
+            next: 1000,
+        };
         agent.port.lock().expect("lock").change(true);
         std::thread::spawn(move || {
             let mut writer = ours.try_clone().expect("clone");
             for line in BufReader::new(ours).split(b'\n').map_while(Result::ok) {
-                let line = line.rsplit(|b| *b == 0xff).next().unwrap_or_default().to_vec();
-                let Some(reply) = agent.reply(&line) else { continue };
+                let line = line
+                    .rsplit(|b| *b == 0xff)
+                    .next()
+                    .unwrap_or_default()
+                    .to_vec();
+                let Some(reply) = agent.reply(&line) else {
+                    continue;
+                };
                 if writer.write_all(&reply).is_err() {
                     return;
                 }
@@ -85,7 +101,8 @@ impl Agent {
             Err(e) => return Some(refusal(&format!("JSON parse error, {e}"))),
         };
         let command = request["execute"].as_str().unwrap_or_default();
-        let answer = allowed(command, &request["arguments"]).and_then(|()| self.answer(command, &request["arguments"]));
+        let answer = allowed(command, &request["arguments"])
+            .and_then(|()| self.answer(command, &request["arguments"]));
         let mut bytes = match answer {
             Ok(Some(value)) => format!("{}\n", json!({"return": value})).into_bytes(),
             Ok(None) => return None,
@@ -106,7 +123,10 @@ impl Agent {
             "guest-file-open" => self.open(arguments).map(Some),
             "guest-file-close" => {
                 let handle = arguments["handle"].as_u64().unwrap_or_default();
-                self.files.remove(&handle).map(|_| Some(json!({}))).ok_or_else(|| no_handle(handle))
+                self.files
+                    .remove(&handle)
+                    .map(|_| Some(json!({})))
+                    .ok_or_else(|| no_handle(handle))
             }
             "guest-shutdown" => self.shut_down(arguments),
             _ if command.starts_with("guest-file-") => self.file(command, arguments).map(Some),
@@ -116,9 +136,17 @@ impl Agent {
 
     /// Through glib's two passes; see `programs/runner.c` for the second.
     fn exec(&mut self, arguments: &Value) -> Result<Value, String> {
-        let path = arguments["path"].as_str().ok_or("Invalid parameter type for 'path'")?;
+        let path = arguments["path"]
+            .as_str()
+            .ok_or("Invalid parameter type for 'path'")?;
         let strings = arguments["arg"].as_array().map_or(Ok(Vec::new()), |list| {
-            list.iter().map(|v| v.as_str().map(str::to_owned).ok_or("Invalid parameter type for 'arg'")).collect()
+            list.iter()
+                .map(|v| {
+                    v.as_str()
+                        .map(str::to_owned)
+                        .ok_or("Invalid parameter type for 'arg'")
+                })
+                .collect()
         });
         let line = self.glib.line(path, &strings?);
         let request = self.prefix.scratch("request");
@@ -126,32 +154,63 @@ impl Agent {
         let units = format!("{}\0{line}\0", self.glib.name());
         let bytes: Vec<u8> = units.encode_utf16().flat_map(u16::to_le_bytes).collect();
         fs::write(&request, bytes).map_err(|e| e.to_string())?;
+        self.prefix.wake();
         let capture = arguments["capture-output"] == true;
-        let pipe = || if capture { Stdio::piped() } else { Stdio::null() };
+        let pipe = || {
+            if capture {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            }
+        };
         let mut child = self
             .prefix
             .wine(&program("runner.exe"))
-            .args([windows(&request), windows(&answer), windows(&self.prefix.environment())])
+            .args([
+                windows(&request),
+                windows(&answer),
+                windows(&self.prefix.environment()),
+            ])
             .stdout(pipe())
             .stderr(pipe())
             .spawn()
             .map_err(|e| e.to_string())?;
-        let pipes = child.stdout.take().zip(child.stderr.take()).map(|(out, err)| [drain(out), drain(err)]);
+        let pipes = child
+            .stdout
+            .take()
+            .zip(child.stderr.take())
+            .map(|(out, err)| [drain(out), drain(err)]);
         started(&answer, &mut child)?;
         self.next += 4;
-        self.programs.insert(self.next, Program { child, answer, pipes });
+        self.programs.insert(
+            self.next,
+            Program {
+                child,
+                answer,
+                pipes,
+            },
+        );
         Ok(json!({"pid": self.next}))
     }
 
     /// The end is told once, and only when both pipes are closed.
     fn status(&mut self, arguments: &Value) -> Result<Value, String> {
         let pid = arguments["pid"].as_u64().unwrap_or_default();
-        let program = self.programs.get_mut(&pid).ok_or("Invalid parameter 'pid'")?;
-        let open = program.pipes.as_ref().is_some_and(|p| p.iter().any(|t| !t.is_finished()));
+        let program = self
+            .programs
+            .get_mut(&pid)
+            .ok_or("Invalid parameter 'pid'")?;
+        let open = program
+            .pipes
+            .as_ref()
+            .is_some_and(|p| p.iter().any(|t| !t.is_finished()));
         if open || program.child.try_wait().ok().flatten().is_none() {
             return Ok(json!({"exited": false}));
         }
-        let program = self.programs.remove(&pid).ok_or("Invalid parameter 'pid'")?;
+        let program = self
+            .programs
+            .remove(&pid)
+            .ok_or("Invalid parameter 'pid'")?;
         let said = fs::read_to_string(&program.answer).unwrap_or_default();
         let code: u32 = said
             .lines()
@@ -162,7 +221,10 @@ impl Agent {
             0xC000_0000.. => json!({"exited": true, "signal": code.cast_signed()}),
             code => json!({"exited": true, "exitcode": code.cast_signed()}),
         };
-        for (name, pipe) in ["out-data", "err-data"].into_iter().zip(program.pipes.into_iter().flatten()) {
+        for (name, pipe) in ["out-data", "err-data"]
+            .into_iter()
+            .zip(program.pipes.into_iter().flatten())
+        {
             let bytes = pipe.join().unwrap_or_default();
             if !bytes.is_empty() {
                 status[name] = BASE64.encode(bytes).into();
@@ -199,7 +261,10 @@ impl Agent {
 
     fn file(&mut self, command: &str, arguments: &Value) -> Result<Value, String> {
         let handle = arguments["handle"].as_u64().unwrap_or_default();
-        let file = self.files.get_mut(&handle).ok_or_else(|| no_handle(handle))?;
+        let file = self
+            .files
+            .get_mut(&handle)
+            .ok_or_else(|| no_handle(handle))?;
         let failed = |e: std::io::Error| e.to_string();
         match command {
             "guest-file-read" => {
@@ -255,21 +320,34 @@ impl Agent {
 
 fn allowed(command: &str, arguments: &Value) -> Result<(), String> {
     let known = COMMANDS.iter().find(|(name, _)| *name == command);
-    let (_, parameters) = known.ok_or_else(|| format!("The command {command} has not been found"))?;
-    let given: Vec<&String> = arguments.as_object().into_iter().flat_map(|o| o.keys()).collect();
+    let (_, parameters) =
+        known.ok_or_else(|| format!("The command {command} has not been found"))?;
+    let given: Vec<&String> = arguments
+        .as_object()
+        .into_iter()
+        .flat_map(|o| o.keys())
+        .collect();
     for parameter in parameters.iter().filter_map(|p| p.strip_prefix('!')) {
         if !given.iter().any(|g| *g == parameter) {
             return Err(format!("Parameter '{parameter}' is missing"));
         }
     }
-    match given.iter().find(|g| !parameters.iter().any(|p| p.trim_start_matches('!') == g.as_str())) {
+    match given.iter().find(|g| {
+        !parameters
+            .iter()
+            .any(|p| p.trim_start_matches('!') == g.as_str())
+    }) {
         Some(unknown) => Err(format!("Parameter '{unknown}' is unexpected")),
         None => Ok(()),
     }
 }
 
 fn refusal(why: &str) -> Vec<u8> {
-    format!("{}\n", json!({"error": {"class": "GenericError", "desc": why}})).into_bytes()
+    format!(
+        "{}\n",
+        json!({"error": {"class": "GenericError", "desc": why}})
+    )
+    .into_bytes()
 }
 
 fn no_handle(handle: u64) -> String {
@@ -326,12 +404,18 @@ impl Bare {
             programs: BTreeMap::new(),
             next: 0,
         };
-        Self { prefix, agent: Mutex::new(agent) }
+        Self {
+            prefix,
+            agent: Mutex::new(agent),
+        }
     }
 
     pub fn exec(&self, program: &str, arguments: &[String]) {
         let mut agent = self.agent.lock().expect("lock");
-        let pid = agent.exec(&json!({"path": program, "arg": arguments})).expect("it starts")["pid"].clone();
+        let pid = agent
+            .exec(&json!({"path": program, "arg": arguments}))
+            .expect("it starts")["pid"]
+            .clone();
         let deadline = Instant::now() + START;
         while agent.status(&json!({"pid": pid})).expect("a status")["exited"] != true {
             assert!(Instant::now() < deadline, "{program} does not end");

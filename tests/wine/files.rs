@@ -4,13 +4,24 @@ use winimg::error::Kind;
 
 use crate::glib::Glib;
 use crate::node::{Node, golden};
+use crate::prefix::Prefix;
 
 #[test]
 #[ignore = "needs Wine: make wine"]
 fn files_lie_where_the_recipe_says() {
     let mut node = Node::new(Glib::New);
-    golden("files.txt", &node.twice("files", include_str!("recipes/files.toml")));
-    assert_eq!(node.prefix.read(r"C:\notes\argv.txt").as_deref(), Some("two words\0100%\0^\0"));
+    golden(
+        "files.txt",
+        &node.twice(
+            "files",
+            include_str!("recipes/files.toml"),
+            &Prefix::untouched(),
+        ),
+    );
+    assert_eq!(
+        node.prefix.read(r"C:\notes\argv.txt").as_deref(),
+        Some("two words\0100%\0^\0")
+    );
     let wide = std::fs::read(node.prefix.host(r"C:\etc\wide.txt")).expect("a file");
     assert_eq!(wide, b"\xff\xfew\0i\0d\0e\0\n\0");
 }
@@ -21,12 +32,36 @@ fn files_lie_where_the_recipe_says() {
 fn failures_are_seen() {
     let mut node = Node::new(Glib::Old);
     let cases = [
-        ("folder", r"remove = { path = 'C:\Program Files\Common Files' }", "is a folder, and the step does not say recursive"),
-        ("missing", r"assert = { exists = 'C:\nothing here' }", "\"C:\\nothing here\" does not exist"),
-        ("there", r"assert = { missing = 'C:\windows\system32' }", "\"C:\\windows\\system32\" exists"),
-        ("service", r#"assert = { service_running = "nobody" }"#, "\"nobody\" is not running"),
-        ("code", r#"cmd = { script = "echo said\nexit /b 3010" }"#, "exit code 3010"),
-        ("hresult", r#"cmd = { script = "exit /b -2146498529" }"#, "exit code -2146498529 (0x800f081f)"),
+        (
+            "folder",
+            r"remove = { path = 'C:\Program Files\Common Files' }",
+            "is a folder, and the step does not say recursive",
+        ),
+        (
+            "missing",
+            r"assert = { exists = 'C:\nothing here' }",
+            "\"C:\\nothing here\" does not exist",
+        ),
+        (
+            "there",
+            r"assert = { missing = 'C:\windows\system32' }",
+            "\"C:\\windows\\system32\" exists",
+        ),
+        (
+            "service",
+            r#"assert = { service_running = "nobody" }"#,
+            "\"nobody\" is not running",
+        ),
+        (
+            "code",
+            r#"cmd = { script = "echo said\nexit /b 3010" }"#,
+            "exit code 3010",
+        ),
+        (
+            "hresult",
+            r#"cmd = { script = "exit /b -2146498529" }"#,
+            "exit code -2146498529 (0x800f081f)",
+        ),
         (
             "registry",
             r#"assert = { registry = { key = 'HKLM\SYSTEM\CurrentControlSet\Services\EventLog', name = "Start", type = "dword", data = 9 } }"#,
@@ -49,9 +84,13 @@ fn extract_is_given_to_robocopy_and_its_codes_are_understood() {
     let mut node = Node::new(Glib::New);
     let steps = include_str!("recipes/extract.toml");
     node.prefix.script("robocopy.exe 3 C:\\opt\\cni\n");
-    let told = node.build("extract", steps).expect("3: files copied, and others there");
+    let told = node
+        .build("extract", steps)
+        .expect("3: files copied, and others there");
     golden("extract.txt", &format!("{told}\n{}", node.prefix.trace()));
     node.prefix.script("robocopy.exe 8 C:\\opt\\cni\n");
-    let error = node.build("extract", steps).expect_err("8: some files were not copied");
+    let error = node
+        .build("extract", steps)
+        .expect_err("8: some files were not copied");
     assert!(error.to_string().contains("exit code 8"), "{error}");
 }

@@ -18,7 +18,7 @@ use winimg::text::crlf;
 
 use crate::agent::Agent;
 use crate::glib::Glib;
-use crate::prefix::{Prefix, made};
+use crate::prefix::{Look, Prefix, made};
 
 /// For a machine with other things to do; a good run needs none of it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,9 +50,16 @@ impl Node {
             }),
         };
         let mut client = Client::new(stream, host, PATIENCE).expect("a client");
-        assert!(client.try_open(PATIENCE).expect("a channel"), "the agent does not answer");
+        assert!(
+            client.try_open(PATIENCE).expect("a channel"),
+            "the agent does not answer"
+        );
         let work = tempfile::tempdir_in(made()).expect("a folder");
-        Self { prefix, client, work }
+        Self {
+            prefix,
+            client,
+            work,
+        }
     }
 
     /// The steps' records as text, or the error as the user reads it.
@@ -63,12 +70,20 @@ impl Node {
 
     pub fn plan(&self, name: &str, steps: &str) -> (Recipe, Plan) {
         let file = self.work.path().join(format!("{name}.toml"));
-        std::fs::write(&file, format!("{}{steps}", include_str!("recipes/head.toml"))).expect("a recipe");
+        std::fs::write(
+            &file,
+            format!("{}{steps}", include_str!("recipes/head.toml")),
+        )
+        .expect("a recipe");
         let programs = made().join("programs").display().to_string();
-        let options = recipe::Options { vars: vec![("programs".into(), programs)], ..Default::default() };
+        let options = recipe::Options {
+            vars: vec![("programs".into(), programs)],
+            ..Default::default()
+        };
         let (recipe, complaints) = recipe::read(&file, &options);
         let recipe = recipe.unwrap_or_else(|| panic!("{}", complaints.render(false)));
-        let plan = plan::make(&recipe).unwrap_or_else(|complaints| panic!("{}", complaints.render(false)));
+        let plan =
+            plan::make(&recipe).unwrap_or_else(|complaints| panic!("{}", complaints.render(false)));
         (recipe, plan)
     }
 
@@ -108,22 +123,28 @@ impl Node {
         self.work.path().join("logs")
     }
 
-    /// Carries the plan out twice. Gives what changed by the first run, after it is proved that the second changes nothing.
-    pub fn twice(&mut self, name: &str, steps: &str) -> String {
+    /// Carries the plan out twice. Gives the first run, what changed by it since `before`, and which codes differ the second
+    /// time, which must not change anything.
+    pub fn twice(&mut self, name: &str, steps: &str, before: &Look) -> String {
         let (recipe, plan) = self.plan(name, steps);
-        let before = self.prefix.look();
-        let mut text = String::new();
-        let mut once = |node: &mut Self, which: &str| {
-            let records = node.carry_out(&recipe, &plan);
+        let mut once = |which: &str| {
+            let records = self.carry_out(&recipe, &plan);
             let records = records.unwrap_or_else(|e| panic!("{name}, {which} run: {e}"));
-            text.push_str(&format!("{which} run\n{}\n", told(&records)));
-            node.prefix.look()
+            (told(&records), self.prefix.look())
         };
-        let first = once(self, "first");
-        let second = once(self, "second");
+        let (first_said, first) = once("first");
+        let (second_said, second) = once("second");
         let again = second.since(&first);
         assert_eq!(again, "", "{name}: the second run changed this");
-        format!("{text}what changed\n{}", first.since(&before))
+        let differs = first_said
+            .lines()
+            .zip(second_said.lines())
+            .filter(|(a, b)| a != b);
+        let differs: String = differs.map(|(_, b)| format!("{b}\n")).collect();
+        format!(
+            "{first_said}\nwhat changed\n{}\nthe second time\n{differs}",
+            first.since(before)
+        )
     }
 }
 
@@ -137,7 +158,9 @@ fn told(records: &[StepRecord]) -> String {
         }
         out.push('\n');
         for command in &record.commands {
-            let code = command.exit_code.map_or_else(|| "gone".into(), |code| code.to_string());
+            let code = command
+                .exit_code
+                .map_or_else(|| "gone".into(), |code| code.to_string());
             out.push_str(&format!("  {code:>4}  {}\n", command.line));
         }
     }
@@ -146,7 +169,9 @@ fn told(records: &[StepRecord]) -> String {
 
 /// Compared with `tests/wine/golden/NAME`; written anew with `WINIMG_GOLDEN=write`.
 pub fn golden(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wine/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/wine/golden")
+        .join(name);
     if std::env::var_os("WINIMG_GOLDEN").is_some_and(|v| v == "write") {
         std::fs::write(&path, found).expect("the golden file is written");
     }

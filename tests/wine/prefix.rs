@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
@@ -28,23 +28,49 @@ pub struct Prefix {
     folder: TempDir,
     overrides: String,
     files: AtomicU32,
+    runs: AtomicBool,
 }
 
 impl Prefix {
     /// A fresh Windows that runs.
     pub fn new() -> Self {
         let template = made().join("template");
-        assert!(template.join("system.reg").exists(), "no Wine prefix: run `make wine`");
-        let folder = tempfile::Builder::new().prefix("run-").tempdir_in(made()).expect("a folder");
+        assert!(
+            template.join("system.reg").exists(),
+            "no Wine prefix: run `make wine`"
+        );
+        let folder = tempfile::Builder::new()
+            .prefix("run-")
+            .tempdir_in(made())
+            .expect("a folder");
         // Hard links for what nobody writes to: 0.1 s in place of 2 s and 700 MB.
         copy(&["-al"], &template.join("drive_c"), folder.path());
-        for own in ["system.reg", "user.reg", "userdef.reg", "dosdevices", ".update-timestamp"] {
+        for own in [
+            "system.reg",
+            "user.reg",
+            "userdef.reg",
+            "dosdevices",
+            ".update-timestamp",
+        ] {
             copy(&["-a"], &template.join(own), folder.path());
         }
-        let stubs = include_str!("stubs.txt").lines().filter(|l| !l.starts_with('#'));
-        let native: Vec<&str> = stubs.chain(["cmd.exe", "sc.exe"]).filter_map(|p| p.rsplit('/').next()).collect();
-        let overrides = format!("mscoree=;mshtml=;winemenubuilder.exe=d;{}=n", native.join(","));
-        let prefix = Self { folder, overrides, files: AtomicU32::new(0) };
+        let stubs = include_str!("stubs.txt")
+            .lines()
+            .filter(|l| !l.starts_with('#'));
+        let native: Vec<&str> = stubs
+            .chain(["cmd.exe", "sc.exe"])
+            .filter_map(|p| p.rsplit('/').next())
+            .collect();
+        let overrides = format!(
+            "mscoree=;mshtml=;winemenubuilder.exe=d;{}=n",
+            native.join(",")
+        );
+        let prefix = Self {
+            folder,
+            overrides,
+            files: AtomicU32::new(0),
+            runs: AtomicBool::new(false),
+        };
         prefix.boot();
         prefix
     }
@@ -60,7 +86,10 @@ impl Prefix {
         for part in rest.split(['\\', '/']).filter(|p| !p.is_empty()) {
             let same = |name: &str| name.to_lowercase() == part.to_lowercase();
             let found = fs::read_dir(&path).ok().and_then(|entries| {
-                entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).find(|n| same(n))
+                entries
+                    .flatten()
+                    .map(|e| e.file_name().to_string_lossy().into_owned())
+                    .find(|n| same(n))
             });
             path.push(found.as_deref().unwrap_or(part));
         }
@@ -68,7 +97,9 @@ impl Prefix {
     }
 
     pub fn read(&self, guest: &str) -> Option<String> {
-        fs::read(self.host(guest)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        fs::read(self.host(guest))
+            .ok()
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// A new file name outside of `C:`, for requests and answers of the runner.
@@ -86,12 +117,14 @@ impl Prefix {
     fn tool(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path())
+            .env("LANG", "C.UTF-8")
             .env("WINEPREFIX", self.path())
             .env("WINEARCH", "win64")
             .env("WINEDEBUG", "-all")
             .env("WINEDLLOVERRIDES", &self.overrides)
-            .env_remove("DISPLAY")
-            .env_remove("WAYLAND_DISPLAY")
             .current_dir(self.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -99,18 +132,25 @@ impl Prefix {
         command
     }
 
-    fn done(&self, name: &str, arguments: &[&str]) {
-        let status = self.tool(name).args(arguments).process_group(0).status();
-        let status = status.unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(status.success(), "{name} {arguments:?}: {status}");
-    }
-
     /// Services that start by themselves, RunOnce, files to be renamed.
     pub fn boot(&self) {
-        self.done("wineserver", &["-p"]);
-        self.done("wine", &["wineboot", "-b"]);
-        let status = self.wine(&program("runner.exe")).arg("/environment").arg(self.environment()).status();
-        assert!(status.is_ok_and(|s| s.success()), "no environment");
+        let server = self.tool("wineserver").arg("-p").process_group(0).status();
+        assert!(server.is_ok_and(|s| s.success()), "no wineserver");
+        // The first program of all makes Wine boot; a wineboot of our own would be the second, with a second services.exe.
+        let first = self
+            .wine(&program("runner.exe"))
+            .arg("/environment")
+            .arg(self.environment())
+            .status();
+        assert!(first.is_ok_and(|s| s.success()), "no environment");
+        self.runs.store(true, Ordering::SeqCst);
+    }
+
+    /// Boots what was stopped to be looked at.
+    pub fn wake(&self) {
+        if !self.runs.load(Ordering::SeqCst) {
+            self.boot();
+        }
     }
 
     /// What a service that was started at boot has; the agent's programs get it from the agent.
@@ -120,6 +160,7 @@ impl Prefix {
 
     /// Every program ends, the registry is written.
     pub fn stop(&self) {
+        self.runs.store(false, Ordering::SeqCst);
         let _ = self.tool("wineserver").arg("-k").status();
         let _ = self.tool("wineserver").arg("-w").status();
     }
@@ -130,9 +171,21 @@ impl Prefix {
         let _ = fs::remove_file(&link);
         let Some(iso) = iso else { return };
         let folder = self.scratch("disc");
-        let unpacked = Command::new("7z").arg("x").arg("-y").arg(format!("-o{}", folder.display())).arg(iso).output();
-        assert!(unpacked.is_ok_and(|o| o.status.success()), "7z cannot read {}", iso.display());
-        let readonly = Command::new("chmod").args(["-R", "a-w"]).arg(&folder).status();
+        let unpacked = Command::new("7z")
+            .arg("x")
+            .arg("-y")
+            .arg(format!("-o{}", folder.display()))
+            .arg(iso)
+            .output();
+        assert!(
+            unpacked.is_ok_and(|o| o.status.success()),
+            "7z cannot read {}",
+            iso.display()
+        );
+        let readonly = Command::new("chmod")
+            .args(["-R", "a-w"])
+            .arg(&folder)
+            .status();
         assert!(readonly.is_ok_and(|s| s.success()));
         symlink(folder, link).expect("a drive");
     }
@@ -148,20 +201,30 @@ impl Prefix {
         fs::write(self.host(r"C:\recorder\codes.txt"), bytes).expect("a script");
     }
 
-    /// The registry and all files as they are on the disk. Everything is stopped for it, and started again.
+    /// The registry and all files as they are on the disk. Everything is stopped for it; the next program boots again.
     pub fn look(&self) -> Look {
         self.stop();
-        let registry = Registry::read(self.path());
-        let mut files = BTreeMap::new();
-        list(&self.path().join("drive_c"), "C:", &mut files);
-        self.boot();
-        Look { registry, files }
+        look(self.path())
+    }
+
+    /// As every prefix is at first.
+    pub fn untouched() -> Look {
+        look(&made().join("template"))
     }
 }
 
 impl Drop for Prefix {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+fn look(prefix: &Path) -> Look {
+    let mut files = BTreeMap::new();
+    list(&prefix.join("drive_c"), "C:", &mut files);
+    Look {
+        registry: Registry::read(prefix),
+        files,
     }
 }
 
@@ -173,12 +236,12 @@ fn copy(how: &[&str], from: &Path, to: &Path) {
 /// A prefix as it was at one moment.
 pub struct Look {
     pub registry: Registry,
-    /// A file's bytes if it is small, else their digest; folders end with a backslash.
+    /// A file's text if it is small, else what it is; folders end with a backslash.
     pub files: BTreeMap<String, String>,
 }
 
 /// What Windows' own programs write of their own accord, what winimg takes away again, and what the tests add.
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     r"C:\windows\Installer",
     r"C:\windows\system32",
     r"C:\windows\syswow64",
@@ -186,6 +249,7 @@ const OWN: [&str; 8] = [
     r"C:\windows\Microsoft.NET",
     r"C:\users",
     r"C:\recorder",
+    r"C:\services",
     r"C:\ProgramData\Microsoft",
 ];
 
@@ -211,9 +275,24 @@ fn shown(path: &Path, bytes: &[u8]) -> String {
     let mode = fs::metadata(path).map_or(0, |m| m.permissions().mode());
     let readonly = if mode & 0o222 == 0 { " read-only" } else { "" };
     match std::str::from_utf8(bytes) {
+        _ if bytes.starts_with(b"MZ") => format!("is {}{readonly}", which(bytes)),
         Ok(text) if bytes.len() < 400 && !text.contains('\0') => format!("{text:?}{readonly}"),
         _ => format!("{} bytes{readonly}", bytes.len()),
     }
+}
+
+/// A program's size depends on the compiler that made it.
+fn which(bytes: &[u8]) -> String {
+    let made = fs::read_dir(made().join("programs"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let same = made
+        .filter(|e| fs::read(e.path()).is_ok_and(|b| b == bytes))
+        .map(|e| e.file_name());
+    same.map(|name| name.to_string_lossy().into_owned())
+        .next()
+        .unwrap_or_else(|| "no program of ours".into())
 }
 
 impl Look {
@@ -226,7 +305,11 @@ impl Look {
                 out.push('\n');
             }
         }
-        for path in earlier.files.keys().filter(|p| !self.files.contains_key(*p)) {
+        for path in earlier
+            .files
+            .keys()
+            .filter(|p| !self.files.contains_key(*p))
+        {
             out.push_str(&format!("- {path}\n"));
         }
         out.push_str(&self.registry.since(&earlier.registry));

@@ -55,7 +55,11 @@ fn put_argv(prefix: &Prefix) {
 
 fn argv(arguments: &[&str]) -> Command {
     let all = std::iter::once(FILE).chain(arguments.iter().copied());
-    Command { program: r"C:\argv.exe".into(), arguments: all.map(str::to_owned).collect(), timeout: TIME }
+    Command {
+        program: r"C:\argv.exe".into(),
+        arguments: all.map(str::to_owned).collect(),
+        timeout: TIME,
+    }
 }
 
 /// What the program found.
@@ -86,26 +90,65 @@ fn what_would_not_arrive_is_refused() {
     let mut node = Node::new(Glib::Old);
     put_argv(&node.prefix);
     let cases: [(&[&str], &str); 4] = [
-        (&["a", "", "b"], "argument 3 is empty, and the guest agent drops it"),
-        (&[r"C:\Program Files\k8s\", "next"], "has a blank and ends in a backslash"),
-        (&["one\ntwo"], "argument 2 holds the control character U+000A"),
-        (&["one\0two"], "argument 2 holds the control character U+0000"),
+        (
+            &["a", "", "b"],
+            "argument 3 is empty, and the guest agent drops it",
+        ),
+        (
+            &[r"C:\Program Files\k8s\", "next"],
+            "has a blank and ends in a backslash",
+        ),
+        (
+            &["one\ntwo"],
+            "argument 2 holds the control character U+000A",
+        ),
+        (
+            &["one\0two"],
+            "argument 2 holds the control character U+0000",
+        ),
     ];
     for (arguments, why) in cases {
-        let error = node.client.run(&argv(arguments), &mut |_| {}).expect_err(why).to_string();
-        assert!(error.contains(why) && error.contains("put it into a batch file"), "{error}");
+        let error = node
+            .client
+            .run(&argv(arguments), &mut |_| {})
+            .expect_err(why)
+            .to_string();
+        assert!(
+            error.contains(why) && error.contains("put it into a batch file"),
+            "{error}"
+        );
         assert_eq!(node.prefix.read(FILE), None, "something was sent");
     }
     let cmd = Command {
         program: r"C:\Windows\System32\cmd.exe".into(),
-        arguments: ["/d", "/c", r#"C:\argv.exe C:\argv.txt "a b""#].map(String::from).to_vec(),
+        arguments: ["/d", "/c", r#"C:\argv.exe C:\argv.txt "a b""#]
+            .map(String::from)
+            .to_vec(),
         timeout: TIME,
     };
-    let error = node.client.run(&cmd, &mut |_| {}).expect_err("quotes for cmd").to_string();
-    assert!(error.contains("holds a double quote, which cmd.exe does not read"), "{error}");
-    let msi = Command { program: r"C:\Windows\System32\msiexec.exe".into(), arguments: vec![r#"P="a b""#.into()], ..cmd };
-    let error = node.client.run(&msi, &mut |_| {}).expect_err("quotes for msiexec").to_string();
-    assert!(error.contains("holds a double quote, which msiexec.exe does not read"), "{error}");
+    let error = node
+        .client
+        .run(&cmd, &mut |_| {})
+        .expect_err("quotes for cmd")
+        .to_string();
+    assert!(
+        error.contains("holds a double quote, which cmd.exe does not read"),
+        "{error}"
+    );
+    let msi = Command {
+        program: r"C:\Windows\System32\msiexec.exe".into(),
+        arguments: vec![r#"P="a b""#.into()],
+        ..cmd
+    };
+    let error = node
+        .client
+        .run(&msi, &mut |_| {})
+        .expect_err("quotes for msiexec")
+        .to_string();
+    assert!(
+        error.contains("holds a double quote, which msiexec.exe does not read"),
+        "{error}"
+    );
 }
 
 /// The reasons for the refusals: without them these are the arguments that arrive.
@@ -115,14 +158,25 @@ fn the_refusals_have_their_reasons() {
     let cases: [(Glib, &[&str], &[&str]); 5] = [
         (Glib::New, &["a", "", "b"], &["a", "b"]),
         (Glib::Old, &["a", "", "b"], &["a", "b"]),
-        (Glib::Old, &[r"C:\Program Files\k8s\", "next"], &["C:\\Program Files\\k8s\" next"]),
-        (Glib::New, &[r"C:\Program Files\k8s\", "next"], &[r"C:\Program Files\k8s\", "next"]),
+        (
+            Glib::Old,
+            &[r"C:\Program Files\k8s\", "next"],
+            &["C:\\Program Files\\k8s\" next"],
+        ),
+        (
+            Glib::New,
+            &[r"C:\Program Files\k8s\", "next"],
+            &[r"C:\Program Files\k8s\", "next"],
+        ),
         (Glib::New, &["one\ntwo"], &["one\ntwo"]),
     ];
     for (glib, sent, expected) in cases {
         let prefix = crate::agent::Bare::new(glib);
         put_argv(&prefix.prefix);
-        let arguments: Vec<String> = std::iter::once(FILE).chain(sent.iter().copied()).map(str::to_owned).collect();
+        let arguments: Vec<String> = std::iter::once(FILE)
+            .chain(sent.iter().copied())
+            .map(str::to_owned)
+            .collect();
         prefix.exec(r"C:\argv.exe", &arguments);
         let text = prefix.prefix.read(FILE).expect("it wrote");
         let found: Vec<&str> = text.split_terminator('\0').collect();
@@ -137,20 +191,54 @@ fn codes_output_and_missing_programs_are_told_whole() {
     let mut node = Node::new(Glib::New);
     let cmd = |line: &[&str]| Command {
         program: r"C:\Windows\System32\cmd.exe".into(),
-        arguments: ["/d", "/c"].iter().chain(line).map(|s| (*s).to_owned()).collect(),
+        arguments: ["/d", "/c"]
+            .iter()
+            .chain(line)
+            .map(|s| (*s).to_owned())
+            .collect(),
         timeout: TIME,
     };
-    for (code, expected) in [("0", 0), ("3010", 3010), ("-1", -1), ("-1073741819", -1_073_741_819), ("-2146498529", -2_146_498_529)] {
-        let exit = node.client.run(&cmd(&["exit", code]), &mut |_| {}).expect("it runs");
+    for (code, expected) in [
+        ("0", 0),
+        ("3010", 3010),
+        ("-1", -1),
+        ("-1073741819", -1_073_741_819),
+        ("-2146498529", -2_146_498_529),
+    ] {
+        let exit = node
+            .client
+            .run(&cmd(&["exit", code]), &mut |_| {})
+            .expect("it runs");
         assert_eq!(exit, Exit::Code(expected), "{code}");
     }
     let mut said = String::new();
     let both = cmd(&["echo", "out", "&", "echo", "err", ">&2"]);
-    node.client.run(&both, &mut |bytes| said.push_str(&String::from_utf8_lossy(bytes))).expect("it runs");
-    assert_eq!(said.replace("\r\n", "\n").replace(" \n", "\n"), "out\nerr\n");
-    let missing = Command { program: r"C:\no\such.exe".into(), arguments: vec![], timeout: TIME };
-    let error = node.client.run(&missing, &mut |_| {}).expect_err("no program").to_string();
-    assert!(error.contains("the guest can't start the program"), "{error}");
+    node.client
+        .run(&both, &mut |bytes| {
+            said.push_str(&String::from_utf8_lossy(bytes))
+        })
+        .expect("it runs");
+    assert_eq!(
+        said.replace("\r\n", "\n").replace(" \n", "\n"),
+        "out\nerr\n"
+    );
+    let missing = Command {
+        program: r"C:\no\such.exe".into(),
+        arguments: vec![],
+        timeout: TIME,
+    };
+    let error = node
+        .client
+        .run(&missing, &mut |_| {})
+        .expect_err("no program")
+        .to_string();
+    assert!(
+        error.contains("the guest can't start the program"),
+        "{error}"
+    );
     assert_eq!(node.client.get(r"C:\no.txt", 10).expect("an answer"), None);
-    assert_eq!(node.client.get(r"C:\no\where.txt", 10).expect("an answer"), None);
+    assert_eq!(
+        node.client.get(r"C:\no\where.txt", 10).expect("an answer"),
+        None
+    );
 }

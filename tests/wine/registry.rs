@@ -13,8 +13,13 @@ pub struct Registry {
 impl Registry {
     pub fn read(prefix: &Path) -> Self {
         let mut registry = Self::default();
-        for (file, root) in [("system.reg", "HKLM"), ("user.reg", "HKCU"), ("userdef.reg", r"HKU\.DEFAULT")] {
-            let text = fs::read_to_string(prefix.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        for (file, root) in [
+            ("system.reg", "HKLM"),
+            ("user.reg", "HKCU"),
+            ("userdef.reg", r"HKU\.DEFAULT"),
+        ] {
+            let text =
+                fs::read_to_string(prefix.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
             registry.add(root, &text);
         }
         registry
@@ -35,14 +40,19 @@ impl Registry {
     }
 
     fn key(&self, key: &str) -> Option<&BTreeMap<String, String>> {
-        let found = self.keys.iter().find(|(k, _)| k.to_lowercase() == key.to_lowercase());
+        let found = self
+            .keys
+            .iter()
+            .find(|(k, _)| k.to_lowercase() == key.to_lowercase());
         found.map(|(_, values)| values)
     }
 
     /// `sz "gold"`, `dword 0x00000001` …
     pub fn value(&self, key: &str, name: &str) -> Option<&str> {
         let values = self.key(key)?;
-        let found = values.iter().find(|(n, _)| n.to_lowercase() == name.to_lowercase());
+        let found = values
+            .iter()
+            .find(|(n, _)| n.to_lowercase() == name.to_lowercase());
         found.map(|(_, data)| data.as_str())
     }
 
@@ -53,17 +63,27 @@ impl Registry {
             if before.is_none() {
                 out.push_str(&format!("+ {key}\n"));
             }
-            for (name, data) in values {
+            for (name, data) in values.iter().filter(|(n, _)| *n != "InstallDate") {
                 let old = before.and_then(|b| b.get(name));
                 if old != Some(data) {
                     out.push_str(&format!("+ {key} {name:?} = {data}\n"));
                 }
             }
-            for name in before.into_iter().flat_map(BTreeMap::keys).filter(|n| !values.contains_key(*n)) {
+            for name in before
+                .into_iter()
+                .flat_map(BTreeMap::keys)
+                .filter(|n| !values.contains_key(*n))
+            {
                 out.push_str(&format!("- {key} {name:?}\n"));
             }
         }
-        for key in earlier.keys.keys().filter(|k| !self.keys.contains_key(*k) && !is_noise(k)) {
+        // A key without values of its own is not written any more when it has keys below it.
+        let below = |key: &str| self.keys.keys().any(|k| k.starts_with(&format!("{key}\\")));
+        for key in earlier
+            .keys
+            .keys()
+            .filter(|k| !self.keys.contains_key(*k) && !is_noise(k) && !below(k))
+        {
             out.push_str(&format!("- {key}\n"));
         }
         out
@@ -84,6 +104,7 @@ fn is_noise(key: &str) -> bool {
         r"hklm\software\microsoft\windows\currentversion\installer",
         r"hklm\software\classes\installer",
         r"hklm\system\mounteddevices",
+        r"hklm\software\microsoft\windows nt\currentversion\networkcards",
     ]
     .iter()
     .any(|noise| key.starts_with(noise))
@@ -111,7 +132,10 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 fn shown(data: &str) -> String {
-    let string = |data: &str| unescaped(data.trim_matches('"'));
+    let string = |data: &str| {
+        let inside = data.strip_prefix('"').and_then(|d| d.strip_suffix('"'));
+        unescaped(inside.unwrap_or(data))
+    };
     if data.starts_with('"') {
         format!("sz {:?}", string(data))
     } else if let Some(text) = data.strip_prefix("str(2):") {
@@ -136,17 +160,18 @@ fn unescaped(text: &str) -> String {
             units.extend(c.encode_utf16(&mut [0; 2]).iter());
             continue;
         }
-        let digits = |chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, most: usize| {
-            let mut number = 0;
-            for _ in 0..most {
-                match chars.peek().and_then(|c| c.to_digit(radix)) {
-                    Some(digit) => number = number * radix + digit,
-                    None => break,
+        let digits =
+            |chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, most: usize| {
+                let mut number = 0;
+                for _ in 0..most {
+                    match chars.peek().and_then(|c| c.to_digit(radix)) {
+                        Some(digit) => number = number * radix + digit,
+                        None => break,
+                    }
+                    chars.next();
                 }
-                chars.next();
-            }
-            u16::try_from(number).expect("16 bits")
-        };
+                u16::try_from(number).expect("16 bits")
+            };
         units.push(match chars.peek() {
             Some('0'..='7') => digits(&mut chars, 8, 3),
             Some('x') => {
@@ -172,11 +197,15 @@ fn unescaped(text: &str) -> String {
 
 #[test]
 fn wines_registry_text_is_read() {
-    let text = "WINE REGISTRY Version 2\n\n[Software\\\\A\\[b\\]] 12\n#time=1\n@=\"x\"\n\"\\x17c\\x00f3 \\\"q\\\"\"=str(7):\"a\\0b\\0\"\n\"n\"=hex(b):01,\\\n  02\n";
+    let text = "WINE REGISTRY Version 2\n\n[Software\\\\A\\[b\\]] 12\n#time=1\n@=\"x\"\n\"\\x17c\\x00f3 \\\"q\\\"\"=str(7):\"a\\0b\\0\"\n\"path\"=\"\\\"a b\\\"\"\n\"n\"=hex(b):01,\\\n  02\n";
     let mut registry = Registry::default();
     registry.add("HKLM", text);
     let key = r"hklm\software\a[B]";
     assert_eq!(registry.value(key, ""), Some("sz \"x\""));
-    assert_eq!(registry.value(key, "żó \"q\""), Some("multi_sz [\"a\", \"b\"]"));
+    assert_eq!(
+        registry.value(key, "żó \"q\""),
+        Some("multi_sz [\"a\", \"b\"]")
+    );
+    assert_eq!(registry.value(key, "path"), Some(r#"sz "\"a b\"""#));
     assert_eq!(registry.value(key, "N"), Some("hex(b):01,02"));
 }

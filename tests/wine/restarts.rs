@@ -7,8 +7,19 @@ use crate::node::{Node, golden};
 #[ignore = "needs Wine: make wine"]
 fn services_and_run_once_come_back_after_a_restart() {
     let mut node = Node::new(Glib::New);
-    let told = node.build("restart", include_str!("recipes/restart.toml")).expect("a build");
-    let log = node.prefix.read(r"C:\services\runtime.log").expect("the service wrote it");
-    let notes = node.prefix.read(r"C:\notes.txt").expect("the steps wrote it");
-    golden("restart.txt", &format!("{told}\nservice\n{log}\nnotes\n{notes}"));
+    let told = node
+        .build("restart", include_str!("recipes/restart.toml"))
+        .expect("a build");
+    let log = node
+        .prefix
+        .read(r"C:\services\runtime.log")
+        .expect("the service wrote it");
+    let notes = node
+        .prefix
+        .read(r"C:\notes.txt")
+        .expect("the steps wrote it");
+    golden(
+        "restart.txt",
+        &format!("{told}\nservice\n{log}\nnotes\n{notes}"),
+    );
 }

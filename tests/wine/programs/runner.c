@@ -42,7 +42,7 @@ int wmain(void)
     static WCHAR environment[70000];
     int argc, n;
     WCHAR **own = CommandLineToArgvW(GetCommandLineW(), &argc), **argv, *out = line;
-    STARTUPINFOW startup = {.cb = sizeof startup};
+    STARTUPINFOW startup = {.cb = sizeof startup, .dwFlags = STARTF_USESTDHANDLES};
     PROCESS_INFORMATION process;
     DWORD code;
     if (!lstrcmpW(own[1], L"/environment"))
@@ -54,6 +54,9 @@ int wmain(void)
             *out++ = ' ';
         out = protect(out, argv[i], !lstrcmpW(request, L"old"));
     }
+    startup.hStdInput = GetStdHandle(STD_INPUT_HANDLE);
+    startup.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
+    startup.hStdError = GetStdHandle(STD_ERROR_HANDLE);
     if (!CreateProcessW(argv[1], line, NULL, NULL, TRUE, CREATE_UNICODE_ENVIRONMENT | CREATE_NO_WINDOW,
                         argc > 3 ? whole(own[3], environment, sizeof environment) : NULL, L"C:\\windows\\system32", &startup,
                         &process)) {
