@@ -2,10 +2,14 @@
 
 #[path = "plan/arguments.rs"]
 mod arguments;
+#[path = "plan/images.rs"]
+mod images;
 #[path = "plan/powershell.rs"]
 mod powershell;
 #[path = "plan/recipe.rs"]
 mod recipe;
+#[path = "plan/security.rs"]
+mod security;
 
 use std::path::Path;
 use std::time::Duration;

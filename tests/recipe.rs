@@ -584,8 +584,8 @@ cmd = "ver"
 [[steps]]
 name = "nothing"
 [[steps]]
-name = "firewall"
-firewall = { port = 1 }
+name = "image"
+image = "pause"
 [[steps]]
 name = "codes"
 cmd = { script = "ver", exit_codes = { ok = [0, 99999999999], reboot = [0] } }
@@ -614,6 +614,82 @@ extract = { component = "kubelet", to = 'C:\x' }
     let text = small_complaints(more, &Options::default());
     assert!(!text.contains("hunter2"), "{text}");
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn verbs_about_windows_itself_are_told_what_is_wrong_with_them() {
+    let more = r#"
+[machine]
+network = false
+[components.x]
+url = "https://example.com/x.exe"
+unverified = "a test"
+[[steps]]
+name = "no program"
+exe = { arguments = ["/quiet"] }
+[[steps]]
+name = "two programs"
+exe = { component = "x", program = 'C:\k\x.exe' }
+[[steps]]
+name = "unknown program"
+exe = { component = "y", creates = 'k\x.exe' }
+[[steps]]
+name = "no feature"
+feature = []
+[[steps]]
+name = "odd features"
+feature = ["Containers", "Hyper V", 3]
+[[steps]]
+name = "nameless"
+feature = { state = "on", source = "x" }
+[[steps]]
+name = "off with all"
+feature = { names = ["SMB1Protocol"], state = "disabled", all = true }
+[[steps]]
+name = "short capability"
+capability = { name = "OpenSSH.Server" }
+[[steps]]
+name = "absent with files"
+capability = { name = "OpenSSH.Server~~~~0.0.1.0", state = "absent", component = "x" }
+[[steps]]
+name = "no drivers"
+driver = { only = "vioscsi/*" }
+[[steps]]
+name = "no updates"
+update = {}
+[[steps]]
+name = "an empty list"
+update = { components = [] }
+[[steps]]
+name = "unknown updates"
+update = { components = ["x", "lcu"] }
+[[steps]]
+name = "both ways"
+update = { component = "x", online = {} }
+[[steps]]
+name = "no packages"
+update = { path = "." }
+[[steps]]
+name = "odd categories"
+update = { online = { categories = ["Security", "SecurityUpdate"], kbs = ["5012637", "KB1"], rounds = 0 } }
+[[steps]]
+name = "without a network"
+update = { online = { kbs = ["kb5012637"] } }
+[[steps]]
+name = "skipped, so nothing is missing"
+when = "false"
+update = { online = {} }
+[[steps]]
+name = "place"
+checkpoint = { name = "a" }
+[[steps]]
+name = "nothing to clean"
+cleanup = { temp = false }
+[[steps]]
+name = "base"
+cleanup = { reset_base = true, paths = ["/tmp"] }
+"#;
+    insta::assert_snapshot!(small_complaints(more, &Options::default()));
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::archive::{Filter, Limits};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
-use crate::fetch::{self, FetchOptions};
+use crate::fetch::{self, FetchOptions, image::Image};
 use crate::plan::{Entry, Plan};
-use crate::recipe::{Component, Recipe};
+use crate::recipe::{Component, ContainerImage, Recipe};
 use crate::store::{Blob, Proof, Store, Tree, Watch};
 
 /// The proved inputs of one build.
@@ -17,6 +17,8 @@ pub struct Inputs {
     pub virtio: Option<Blob>,
     /// Of the components that a step uses, in the recipe's order.
     pub components: Vec<(Component, Blob)>,
+    /// The container images that a step imports, in the recipe's order.
+    pub images: Vec<Image>,
     /// The unpacked trees, by the number of their payload entry.
     pub trees: BTreeMap<usize, Tree>,
 }
@@ -25,6 +27,10 @@ impl Inputs {
     pub fn component(&self, name: &str) -> Option<&Blob> {
         let found = self.components.iter().find(|(c, _)| c.name.value == name);
         found.map(|(_, blob)| blob)
+    }
+
+    pub fn image(&self, name: &str) -> Option<&Image> {
+        self.images.iter().find(|image| image.name == name)
     }
 }
 
@@ -97,16 +103,38 @@ pub fn fetch(
         iso,
         virtio,
         components,
+        images: Vec::new(),
         trees: BTreeMap::new(),
     };
     unpack(&mut inputs, plan, store, sink, cancel)?;
     Ok(inputs)
 }
 
+/// Fetches the container images that the plan imports; `build` is the medium's Windows, as `10.0.20348`.
+pub fn fetch_images(
+    inputs: &mut Inputs,
+    recipe: &Recipe,
+    plan: &Plan,
+    build: &str,
+    store: &Store,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<()> {
+    let imported = |image: &&ContainerImage| {
+        let name = &image.name.value;
+        let mut entries = plan.payload.iter();
+        entries.any(|e| matches!(e, Entry::Image { image } if image == name))
+    };
+    let wanted: Vec<ContainerImage> = recipe.images.iter().filter(imported).cloned().collect();
+    let options = FetchOptions::default();
+    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, &options)?;
+    Ok(())
+}
+
 fn uses(plan: &Plan, name: &str) -> bool {
     plan.payload.iter().any(|entry| match entry {
         Entry::Component { component, .. } | Entry::Tree { component, .. } => component == name,
-        Entry::Local { .. } | Entry::Text { .. } => false,
+        Entry::Image { .. } | Entry::Local { .. } | Entry::Text { .. } => false,
     })
 }
 

@@ -30,6 +30,12 @@ pub struct Media {
 }
 
 impl Media {
+    /// `10.0.20348`: the part of the version that container images have to match.
+    pub fn base_build(&self) -> String {
+        let parts: Vec<&str> = self.image.version.split('.').take(3).collect();
+        parts.join(".")
+    }
+
     pub fn guest_facts(&self) -> GuestFacts {
         let version = &self.image.version;
         let build = version.strip_prefix("10.0.").unwrap_or(version);

@@ -103,7 +103,7 @@ fn chapters(
     let phase = |name| Phase::start(name, sink);
 
     let fetching = phase("fetch");
-    let inputs = inputs::fetch(recipe, request.plan, request.store, sink, cancel)?;
+    let mut inputs = inputs::fetch(recipe, request.plan, request.store, sink, cancel)?;
     fetching.done();
 
     let reading = phase("media");
@@ -114,6 +114,15 @@ fn chapters(
         scratch.work(),
         request.epoch,
         sink,
+    )?;
+    inputs::fetch_images(
+        &mut inputs,
+        recipe,
+        request.plan,
+        &media.base_build(),
+        request.store,
+        sink,
+        cancel,
     )?;
     let payload = payload::write(request.plan, &inputs, scratch.work(), request.epoch, cancel)?;
     let disk = scratch.work().join("disk.qcow2");

@@ -41,7 +41,7 @@ pub fn write(
     }
     for (number, entry) in plan.payload.iter().enumerate() {
         cancel.check()?;
-        add(&mut tree, number, entry, inputs)?;
+        add(&mut tree, number, entry, inputs, work)?;
     }
     let file = work.join("payload.iso");
     iso::write(&tree, &file)?;
@@ -62,7 +62,7 @@ fn text(text: &str) -> Source {
     Source::Bytes(crlf(text).into_bytes())
 }
 
-fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs) -> Result<()> {
+fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Path) -> Result<()> {
     let folder = format!("p/{number:04}");
     match entry {
         Entry::Component { component, file } => {
@@ -81,6 +81,12 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs) -> Result
                 let path = unpacked.path().join(&file.path);
                 tree.add(format!("{folder}/{}", file.path), Source::Path(path));
             }
+        }
+        Entry::Image { image: name } => {
+            let image = inputs.image(name).ok_or_else(|| missing(name))?;
+            let file = work.join(format!("{number:04}.tar"));
+            image.write(&file)?;
+            tree.add(format!("{folder}/{name}.tar"), Source::Path(file));
         }
         Entry::Local { path } => add_local(tree, &folder, path)?,
         Entry::Text {
@@ -101,7 +107,7 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs) -> Result
 fn missing(component: &str) -> Error {
     Error::new(
         Kind::Failed,
-        format!("the component {component} was planned but not fetched"),
+        format!("{component} was planned but not fetched"),
     )
 }
 

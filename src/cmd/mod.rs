@@ -8,6 +8,7 @@ mod inspect;
 mod partitions;
 mod plan;
 mod recipe;
+mod shipped;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -16,7 +16,7 @@ use super::Context;
 /// Reads the recipe and makes its plan. Complaints are told as they are; any error among them ends with status 2.
 pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
     let options = Options {
-        search: search_dirs(),
+        search: search_dirs()?,
         vars: args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?,
         image_builder_vars: args.image_builder_vars.clone(),
         var_files: args.var_files.clone(),
@@ -85,8 +85,8 @@ fn pair(text: &str) -> Result<(String, String)> {
 }
 
 /// Where an `include` is looked for when it is not beside the file that names it: `$WINIMG_RECIPES`, the folder that is
-/// installed with the program, and the source tree's own `recipes`.
-fn search_dirs() -> Vec<PathBuf> {
+/// installed with the program, the source tree's own `recipes`, and those that are part of the program.
+fn search_dirs() -> Result<Vec<PathBuf>> {
     let mut dirs: Vec<PathBuf> = std::env::var_os("WINIMG_RECIPES")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
@@ -97,5 +97,6 @@ fn search_dirs() -> Vec<PathBuf> {
         dirs.push(bin.join("../share/winimg/recipes"));
         dirs.push(bin.join("../../recipes"));
     }
-    dirs
+    dirs.push(super::shipped::folder()?);
+    Ok(dirs)
 }

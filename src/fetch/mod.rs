@@ -8,6 +8,7 @@ mod address;
 pub mod checksum;
 mod client;
 mod failure;
+pub mod image;
 mod obtain;
 mod page;
 mod retry;

@@ -9,9 +9,9 @@ pub(super) fn keep_what_lasts(steps: &mut [PlannedStep]) {
     for step in steps.iter_mut().rev() {
         let mut kept = Vec::new();
         for expectation in step.expects.drain(..).rev() {
-            if !later.iter().any(|l| overrides(l, &expectation)) {
-                kept.push(expectation.clone());
-            }
+            let said_again = later.iter().any(|l| overrides(l, &expectation));
+            let lasting = (!said_again).then(|| without_changed(&later, expectation.clone()));
+            kept.extend(lasting.flatten());
             later.push(expectation);
         }
         kept.reverse();
@@ -44,24 +44,6 @@ fn overrides(later: &Expectation, earlier: &Expectation) -> bool {
             v => a.eq_ignore_ascii_case(b) && same_name(v.as_deref(), w.as_deref()),
         },
         (
-            Service {
-                name: a,
-                command_line,
-                start,
-                ..
-            },
-            Service {
-                name: b,
-                command_line: c,
-                start: s,
-                ..
-            },
-        ) => {
-            a.eq_ignore_ascii_case(b)
-                && (command_line.is_some() || c.is_none())
-                && (start.is_some() || s.is_none())
-        }
-        (
             RegistryValue {
                 key, value: None, ..
             },
@@ -73,8 +55,103 @@ fn overrides(later: &Expectation, earlier: &Expectation) -> bool {
                 key, value: None, ..
             },
         ) => key.eq_ignore_ascii_case(&service_key(name)),
-        _ => later == earlier,
+        _ => later == earlier || same_thing(later, earlier),
     }
+}
+
+/// Both speak of the same rule, account, list or task, and the later one says all there is to say.
+fn same_thing(later: &Expectation, earlier: &Expectation) -> bool {
+    use Expectation::{Acl, Firewall, Group, Task, User};
+    match (later, earlier) {
+        // Windows compares rule names by character; netsh's `delete rule` takes them in any case.
+        (Firewall(a), Firewall(b)) => same_name(Some(&a.name), Some(&b.name)),
+        (User { name: a, .. }, User { name: b, .. })
+        | (Task { name: a, .. }, Task { name: b, .. }) => same_name(Some(a), Some(b)),
+        (Acl(a), Acl(b)) => same_name(Some(&a.path), Some(&b.path)),
+        // Gone with its file or folder.
+        (Expectation::Missing { path }, Acl(acl)) => is_below(&acl.path, path),
+        // Members only ever join, so each membership lasts unless the group or the member goes.
+        (
+            Group {
+                name: a,
+                present: false,
+                ..
+            },
+            Group { name: b, .. },
+        )
+        | (
+            Group { name: a, .. },
+            Group {
+                name: b,
+                present: false,
+                ..
+            },
+        ) => same_name(Some(a), Some(b)),
+        _ => false,
+    }
+}
+
+/// The expectation without what later ones change: a service step may say only part of a service, and a user who
+/// goes is in no group. `None` when nothing is left of it.
+fn without_changed(later: &[Expectation], mut expectation: Expectation) -> Option<Expectation> {
+    use Expectation::{Group, Service, User};
+    for other in later {
+        match (other, &mut expectation) {
+            (
+                Service {
+                    name: a,
+                    command_line,
+                    start,
+                    depends,
+                    account,
+                    restart_delays,
+                },
+                Service {
+                    name: b,
+                    command_line: c,
+                    start: s,
+                    depends: d,
+                    account: o,
+                    restart_delays: r,
+                },
+            ) if a.eq_ignore_ascii_case(b) => {
+                c.take_if(|_| command_line.is_some());
+                s.take_if(|_| start.is_some());
+                o.take_if(|_| account.is_some());
+                if !depends.is_empty() {
+                    d.clear();
+                }
+                if !restart_delays.is_empty() {
+                    r.clear();
+                }
+            }
+            (
+                User {
+                    name,
+                    present: false,
+                    ..
+                },
+                Group { members, .. },
+            ) => members.retain(|member| !same_name(Some(member), Some(name))),
+            _ => {}
+        }
+    }
+    let emptied = match &expectation {
+        // That it exists is said by the later one.
+        Service {
+            command_line: None,
+            start: None,
+            account: None,
+            depends,
+            restart_delays,
+            name,
+        } => {
+            let again = |e: &Expectation| matches!(e, Service { name: n, .. } if n.eq_ignore_ascii_case(name));
+            depends.is_empty() && restart_delays.is_empty() && later.iter().any(again)
+        }
+        _ => false,
+    };
+    (!emptied).then_some(expectation)
 }
 
 /// The key that a service has while it exists.

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, proof};
 use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until};
-use crate::recipe::Recipe;
+use crate::recipe::{ContainerImage, ImageProof, Recipe};
 use crate::text::{redact, redact_url};
 
-/// One object: `schema`, `recipe`, `variables`, `values`, `components`, `payload`, `steps`, `warnings`. Times are in seconds.
+/// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `warnings`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
     let variables: Vec<Value> = recipe
         .vars
@@ -24,6 +24,7 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
             json!({ "path": e.path, "value": value, "origin": e.origin })
         })
         .collect();
+    let images: Vec<Value> = recipe.images.iter().map(image).collect();
     let components: Vec<Value> = recipe
         .components
         .iter()
@@ -62,9 +63,21 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
         "variables": variables,
         "values": effective,
         "components": components,
+        "images": images,
         "payload": payload,
         "steps": steps,
         "warnings": warnings,
+    })
+}
+
+fn image(image: &ContainerImage) -> Value {
+    let (digest, unverified) = match &image.proof {
+        ImageProof::Digest(digest) => (Some(digest.value.to_string()), None),
+        ImageProof::Unverified { reason } => (None, Some(&reason.value)),
+    };
+    json!({
+        "name": image.name.value, "reference": image.reference.value, "digest": digest,
+        "unverified": unverified, "os_version": image.os_version,
     })
 }
 
@@ -79,6 +92,7 @@ fn entry(index: usize, entry: &Entry) -> Value {
         } => {
             json!({ "path": path, "component": component, "strip": strip, "only": only })
         }
+        Entry::Image { image } => json!({ "path": path, "image": image }),
         Entry::Local { path: host } => json!({ "path": path, "local": host.display().to_string() }),
         Entry::Text { text, encoding, .. } => {
             json!({ "path": path, "encoding": encoding_name(*encoding), "text": text })

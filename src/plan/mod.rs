@@ -9,6 +9,7 @@ mod expect;
 mod json;
 mod make;
 mod path;
+mod principal;
 mod reg;
 mod seal;
 mod site;
@@ -193,6 +194,8 @@ pub enum Entry {
     },
     /// A local file (as `p\NNNN\<its name>`) or folder (its content below `p\NNNN\`).
     Local { path: PathBuf },
+    /// A container image as one OCI archive, as `p\NNNN\<image>.tar`.
+    Image { image: String },
     /// Text, as `p\NNNN\<file>`: these characters exactly (line ends too), in this encoding.
     Text {
         file: String,
@@ -273,19 +276,13 @@ pub enum Expectation {
         name: String,
         present: bool,
     },
-    /// What Defender leaves alone, where Defender is installed.
-    DefenderExclusion {
-        kind: Exclusion,
-        value: String,
-    },
     /// A package of this KB is installed.
     Update {
         kb: String,
     },
-    /// containerd's content store has the image's manifest.
+    /// containerd's content store below `root` has the manifest of this one of `[images]`.
     ContainerImage {
-        reference: String,
-        digest: String,
+        image: String,
         root: String,
     },
 }
@@ -321,11 +318,4 @@ pub struct AclEntry {
     pub principal: String,
     pub right: crate::recipe::verb::Right,
     pub deny: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exclusion {
-    Process,
-    Path,
-    Extension,
 }

@@ -28,6 +28,7 @@ pub(super) fn proof(wish: &ProofWish) -> String {
 pub(super) fn entry_path(index: usize, entry: &Entry) -> String {
     let file = match entry {
         Entry::Component { file, .. } | Entry::Text { file, .. } => file.clone(),
+        Entry::Image { image } => format!("{image}.tar"),
         Entry::Local { path } if path.is_file() => path
             .file_name()
             .map_or_else(String::new, |n| n.to_string_lossy().into_owned()),
@@ -56,6 +57,7 @@ pub(super) fn entry_origin(entry: &Entry) -> String {
             }
             text
         }
+        Entry::Image { image } => format!("container image {image}, an OCI archive"),
         Entry::Local { path } => path.display().to_string(),
         Entry::Text { text, encoding, .. } => {
             format!(
@@ -219,13 +221,10 @@ fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
             format!("{} for {only}{}", acl.path, entries.join(", "))
         }
         Expectation::Task { name, present } => format!("{}task {name}", no(present)),
-        Expectation::DefenderExclusion { kind, value } => {
-            format!("Defender leaves alone {kind:?} {value}")
-        }
         Expectation::Update { kb } => format!("update {kb}"),
-        Expectation::ContainerImage {
-            reference, digest, ..
-        } => format!("container image {reference} ({digest})"),
+        Expectation::ContainerImage { image, root } => {
+            format!("container image {image} below {root}")
+        }
         _ => String::new(),
     }
 }

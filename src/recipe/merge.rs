@@ -22,6 +22,8 @@ pub fn lay_over(base: &mut Table, over: Table, problems: &mut Vec<Diagnostic>) {
 fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec<Diagnostic>) {
     if is_download(path) {
         replace_proof(base, &over, path, problems);
+    } else if matches!(path.as_slice(), [first, _] if first == "images") {
+        replace_image_proof(base, &over);
     }
     for entry in over.entries {
         let at_root = path.is_empty();
@@ -57,6 +59,18 @@ fn is_download(path: &[String]) -> bool {
         [first, _] if first == "components" => true,
         [first, second] if first == "media" => second == "iso" || second == "virtio",
         _ => false,
+    }
+}
+
+/// What proves a container image.
+const IMAGE_PROOFS: [&str; 2] = ["digest", "unverified"];
+
+/// A proof of a container image replaces the earlier one, whichever it was.
+fn replace_image_proof(base: &mut Table, over: &Table) {
+    if IMAGE_PROOFS.iter().any(|p| over.contains(p)) {
+        for key in IMAGE_PROOFS {
+            base.remove(key);
+        }
     }
 }
 

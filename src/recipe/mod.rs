@@ -45,6 +45,8 @@ pub struct Recipe {
     pub setup: SetupWish,
     /// In the order in which they were first named.
     pub components: Vec<Component>,
+    /// `[images]`: container images.
+    pub images: Vec<ContainerImage>,
     pub steps: Vec<Step>,
     pub outputs: Outputs,
     pub vars: Vec<Var>,
@@ -175,6 +177,26 @@ pub struct Component {
     pub file: String,
     pub unpack: Option<Archive>,
     pub license: Option<String>,
+}
+
+/// `[images.NAME]`: a container image of an OCI registry.
+#[derive(Clone, Debug)]
+pub struct ContainerImage {
+    pub name: Located<String>,
+    /// `registry.k8s.io/pause:3.10.2`, with its registry.
+    pub reference: Located<String>,
+    pub proof: ImageProof,
+    /// `10.0.20348`; the medium's own build unless given.
+    pub os_version: Option<String>,
+}
+
+/// How a container image is known to be the right one. All below it is proved by digests.
+#[derive(Clone, Debug)]
+pub enum ImageProof {
+    /// Of the index or the manifest.
+    Digest(Located<Digest>),
+    /// The recipe says why a tag, which can be moved, is followed.
+    Unverified { reason: Located<String> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Content, ExitCodes};
-use crate::text::Located;
+use crate::text::{Located, Place};
 
 /// `exe`: a program that is run, good by its exit code.
 #[derive(Clone, Debug)]
@@ -63,12 +63,32 @@ pub enum Update {
     Offline(Vec<Content>),
     /// From Windows Update, in rounds with a restart between them. Needs a network.
     Online {
+        place: Place,
+        /// Names of `CATEGORIES`; with neither categories nor KBs the plan takes the usual ones.
         categories: Vec<String>,
         /// `KB5012637`
         kbs: Vec<String>,
         rounds: u32,
     },
 }
+
+/// What Windows Update calls its classifications, and their identifiers, which no language changes (Microsoft: WSUS
+/// Classification GUIDs).
+pub const CATEGORIES: &[(&str, &str)] = &[
+    ("Application", "5c9376ab-8ce6-464a-b136-22113dd69801"),
+    ("Connectors", "434de588-ed14-48f5-8eed-a15e09a991f6"),
+    ("CriticalUpdates", "e6cf1350-c01b-414d-a61f-263d14d133b4"),
+    ("DefinitionUpdates", "e0789628-ce08-4437-be74-2495b842f43b"),
+    ("DeveloperKits", "e140075d-8433-45c3-ad87-e72345b36078"),
+    ("Drivers", "ebfc1fc5-71a4-4f7b-9aca-3b9a503104a0"),
+    ("FeaturePacks", "b54e7d24-7add-428f-8b75-90a396fa584f"),
+    ("Guidance", "9511d615-35b2-47bb-927f-f73d8e9260bb"),
+    ("SecurityUpdates", "0fa1201d-4330-4fa8-8ae9-b877473b6441"),
+    ("ServicePacks", "68c5b0a3-d1a6-4553-ae49-01d3a7827828"),
+    ("Tools", "b4832bd8-e735-4761-8daf-37f882276dab"),
+    ("UpdateRollups", "28bc880e-0592-4cbf-8f95-c79b17911d5f"),
+    ("Updates", "cd5ffd1e-e932-4e3a-bf74-18bf0b1bbd83"),
+];
 
 /// `cleanup`: what an image need not carry.
 #[derive(Clone, Debug, Default)]
@@ -246,5 +266,7 @@ pub struct ImageImport {
     /// One of `[images]`.
     pub image: Located<String>,
     pub ctr: Located<String>,
+    /// containerd's `root`.
+    pub root: Located<String>,
     pub namespace: String,
 }

@@ -1,8 +1,7 @@
-//! Words people bring from other tools, words that mean a secret, and words that this version does not have yet.
+//! The verbs, words people bring from other tools, and words that mean a secret.
 //!
 //! Only help lines come from here: no foreign word is ever obeyed.
 
-/// Verbs that this version carries out.
 pub const VERBS: &[&str] = &[
     "copy",
     "extract",
@@ -16,27 +15,23 @@ pub const VERBS: &[&str] = &[
     "environment",
     "path",
     "msi",
-    "reboot",
-    "assert",
-    "generalize",
-];
-
-/// Verbs that are named but not carried out yet.
-pub const LATER_VERBS: &[&str] = &[
+    "image",
     "exe",
-    "firewall",
     "feature",
     "capability",
     "driver",
+    "update",
+    "cleanup",
+    "checkpoint",
+    "firewall",
     "user",
     "group",
     "acl",
     "task",
     "defender",
-    "update",
-    "image",
-    "checkpoint",
-    "cleanup",
+    "reboot",
+    "assert",
+    "generalize",
 ];
 
 /// Packer's and image-builder's names (HashiCorp: Packer QEMU and Hyper-V builders, PowerShell and windows-restart

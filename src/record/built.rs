@@ -10,7 +10,8 @@ use super::manifest::{self, Manifest};
 use super::packer;
 use crate::build::{Built, Request, StepRecord};
 use crate::error::Result;
-use crate::recipe::Origin;
+use crate::fetch::image::Image;
+use crate::recipe::{ImageProof, Origin};
 use crate::store::{self, Blob};
 use crate::text::redact;
 
@@ -75,7 +76,34 @@ fn inputs(request: &Request, built: &Built) -> Vec<manifest::Input> {
             ..input(name, component.version.clone(), &component.origin, blob)
         });
     }
+    inputs.extend(built.inputs.images.iter().map(|i| image(request, i)));
     inputs
+}
+
+/// A container image by its manifest, which names all of it.
+fn image(request: &Request, image: &Image) -> manifest::Input {
+    let wishes = &request.recipe.images;
+    let wish = wishes.iter().find(|w| w.name.value == image.name);
+    let digest = image.manifest.blob.digest().to_string();
+    manifest::Input {
+        name: format!("image {}", image.name),
+        version: image.os_version.clone(),
+        license: None,
+        url: image.reference.clone(),
+        size: image.size(),
+        proof: match wish.map(|w| &w.proof) {
+            Some(ImageProof::Unverified { reason }) => manifest::Proof::Unverified {
+                reason: reason.value.clone(),
+            },
+            Some(ImageProof::Digest(pinned)) => manifest::Proof::Digest {
+                expected: pinned.value.to_string(),
+            },
+            None => manifest::Proof::Digest {
+                expected: digest.clone(),
+            },
+        },
+        digest,
+    }
 }
 
 fn input(name: &str, version: Option<String>, origin: &Origin, blob: &Blob) -> manifest::Input {

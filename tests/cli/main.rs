@@ -10,6 +10,7 @@ mod media;
 mod proof;
 mod refused;
 mod setup;
+mod shipped;
 mod site;
 mod steps;
 mod terminal;

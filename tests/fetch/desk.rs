@@ -59,7 +59,7 @@ impl Desk {
     }
 
     /// A place on a line of its own, so that messages show which value they mean.
-    fn located<T>(&self, line: usize, value: T) -> Located<T> {
+    pub fn located<T>(&self, line: usize, value: T) -> Located<T> {
         let source = Arc::new(Source {
             name: self.folder.path().join("recipe.toml").display().to_string(),
             text: "\n".repeat(20),

@@ -5,7 +5,7 @@ use winimg::recipe::{ExitCodes, Verb};
 
 use crate::recipe::Maker;
 
-fn faults(text: &str) -> bool {
+pub fn faults(text: &str) -> bool {
     let mut parser = tree_sitter::Parser::new();
     let language = tree_sitter_powershell::LANGUAGE.into();
     parser.set_language(&language).expect("the grammar loads");

@@ -60,6 +60,7 @@ impl Maker {
                 own_drivers: None,
             },
             components: vec![],
+            images: Vec::new(),
             steps: vec![],
             outputs: Outputs::default(),
             vars: vec![],

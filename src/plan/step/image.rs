@@ -1,8 +1,52 @@
-//! TODO
+//! `image`: a container image, imported by containerd's own `ctr.exe` from the payload disc.
+//!
+//! containerd has to run: a `service` step with `state = "running"` before. Importing again changes nothing.
 
-use super::super::site::Site;
+use super::super::batch::Script;
+use super::super::site::{Site, on_disc};
+use super::super::{Entry, Expectation};
 use crate::recipe::verb::ImageImport;
 
-pub(super) fn image(_site: &mut Site<'_>, _image: &ImageImport) -> Option<()> {
-    None
+pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
+    let recipe = site.recipe;
+    let name = &import.image.value;
+    let wanted = recipe.images.iter().find(|i| i.name.value == *name)?;
+    let ctr = site.path(&import.ctr)?;
+    let root = site.path(&import.root)?;
+    let place = site.step.place.clone();
+    let ctr = site.quoted(&ctr.text, &import.ctr.place)?;
+    let namespace = site.quoted(&import.namespace, &place)?;
+    let entry = site.entry(Entry::Image {
+        image: name.clone(),
+    });
+    let archive = on_disc(entry, &format!("{name}.tar"));
+    let reference = tagged(&wanted.reference.value);
+    let reference = site.quoted(&reference, &wanted.reference.place)?;
+    let mut script = Script::new();
+    script.line(format!(
+        "{ctr} -n {namespace} images import {archive} || exit /b %errorlevel%"
+    ));
+    // `ctr` ends with 0 for an archive in which it found no image.
+    script.line(format!(
+        r"{ctr} -n {namespace} images ls -q | C:\Windows\System32\findstr.exe /l /x /c:{reference} >nul && exit /b 0"
+    ));
+    script.line(format!("echo containerd does not list {reference}"));
+    script.line("exit /b 1");
+    site.put(script);
+    site.expect(Expectation::ContainerImage {
+        image: name.clone(),
+        root: root.text,
+    });
+    Some(())
+}
+
+/// The name that containerd keeps: the tag where there is one, the digest otherwise.
+fn tagged(reference: &str) -> String {
+    let bare = reference.strip_prefix("http://").unwrap_or(reference);
+    match bare.split_once('@') {
+        Some((tagged, _)) if tagged.rsplit('/').next().is_some_and(|n| n.contains(':')) => {
+            tagged.to_owned()
+        }
+        _ => bare.to_owned(),
+    }
 }

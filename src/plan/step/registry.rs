@@ -87,7 +87,7 @@ pub(super) fn environment(
     Some(())
 }
 
-fn set(site: &mut Site<'_>, key: &Key, value: Option<&str>, data: &RegistryData) {
+pub(super) fn set(site: &mut Site<'_>, key: &Key, value: Option<&str>, data: &RegistryData) {
     match add(key, value, data) {
         Some(arguments) => site.run(REG, arguments, ExitRule::Zero, QUICK),
         None => import(site, key, value, data),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::ExitRule;
 use super::super::batch::Script;
 use super::super::site::{MINUTE, Site, exit_rule};
-use super::{CMD, args};
+use super::{CMD, POWERSHELL, args};
 use crate::recipe::{Encoding, ExitCodes};
 use crate::text::crlf;
 
@@ -75,7 +75,7 @@ pub(super) fn powershell(site: &mut Site<'_>, text: &str, codes: &ExitCodes) -> 
     script.copy(&own, &format!("\"{file}\""));
     site.put(script);
     site.run(
-        r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe",
+        POWERSHELL,
         args([
             "-NoLogo",
             "-NoProfile",

@@ -2,21 +2,27 @@
 //!
 //! Each part reads one table. A part that complained gives `None` and the others go on.
 
+mod account;
 mod component;
 mod execution;
 mod files;
+mod image;
 mod machine;
 mod media;
 mod outputs;
 mod registry;
+mod schedule;
+mod security;
 mod step;
 mod system;
+mod update;
+mod windows;
 
 use super::fields::{Context, Fields};
 use super::raw::Raw;
 use super::value::{Data, Value};
 use super::vars::Scope;
-use super::{Component, Effective, Recipe, Step, Var};
+use super::{Component, ContainerImage, Effective, Recipe, Step, Var};
 use crate::diag::Diagnostic;
 use crate::text::{Located, Place};
 
@@ -41,13 +47,18 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     let machine = machine::machine(&top, media.as_ref());
     let setup = media::setup(&top);
     let (components, names) = components(&top);
+    let (images, image_names) = images(&top);
     let steps = steps(
         &top,
         step::Known {
             names: &names,
             components: &components,
+            images: &image_names,
         },
     );
+    if let Some(machine) = &machine {
+        network(cx, &steps, machine.network);
+    }
     let outputs = outputs::outputs(&top, machine.as_ref());
     top.finish();
     // What was complained about must not go missing silently.
@@ -55,7 +66,8 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
         Some(Data::Array(items)) => items.len(),
         _ => 0,
     };
-    if components.len() != names.len() || steps.len() != wanted {
+    let whole = components.len() == names.len() && images.len() == image_names.len();
+    if !whole || steps.len() != wanted {
         return None;
     }
     Some(Recipe {
@@ -66,6 +78,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
         machine: machine?,
         setup: setup?,
         components,
+        images,
         steps,
         outputs: outputs?,
         vars,
@@ -100,6 +113,17 @@ fn components(top: &Fields<'_>) -> (Vec<Component>, Vec<String>) {
         components.extend(component::component(table.cx, entry));
     }
     (components, names)
+}
+
+/// The container images that are right, and the names of all.
+fn images(top: &Fields<'_>) -> (Vec<ContainerImage>, Vec<String>) {
+    let Some(table) = top.table("images", "[images]") else {
+        return Default::default();
+    };
+    let names = table.table.entries.iter().map(|e| e.key.clone()).collect();
+    let images = table.table.entries.iter();
+    let images = images.filter_map(|entry| image::container_image(table.cx, entry));
+    (images.collect(), names)
 }
 
 fn steps(top: &Fields<'_>, known: step::Known<'_>) -> Vec<Step> {
@@ -140,6 +164,20 @@ fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Plac
         cx.error(fact, &name.place, "", &help);
     }
     named.push((name.value, name.place));
+}
+
+/// Windows Update is not to be had without a network; a step that is skipped may name it all the same.
+fn network(cx: &Context<'_>, steps: &[Step], network: bool) {
+    for step in steps.iter().filter(|s| s.skipped.is_none() && !network) {
+        if let super::Verb::Update(super::verb::Update::Online { place, .. }) = &step.verb {
+            let fact = format!(
+                "step `{}` asks Windows Update, and the guest has no network",
+                step.name
+            );
+            let help = "write `network = true` under `[machine]`, or carry the packages along: `update = { path = \"updates/\" }`";
+            cx.error(fact, place, "", help);
+        }
+    }
 }
 
 /// Where the image was generalized, and whether a step after it was complained about.

@@ -1,6 +1,8 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
-use super::{execution, files, registry, system};
+use super::{
+    account, execution, files, image, registry, schedule, security, system, update, windows,
+};
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
@@ -13,6 +15,8 @@ pub struct Known<'a> {
     /// All names, those of components with mistakes too.
     pub names: &'a [String],
     pub components: &'a [Component],
+    /// The names of all container images.
+    pub images: &'a [String],
 }
 
 /// The name, if it has one, and the step, if nothing is wrong with it.
@@ -35,7 +39,7 @@ pub fn step(
     let timeout = fields.duration("timeout");
     let timed = timeout.is_some() || !fields.has("timeout");
     let verb = verb(&fields, known);
-    let known_verb = |key: &str| words::VERBS.contains(&key) || words::LATER_VERBS.contains(&key);
+    let known_verb = |key: &str| words::VERBS.contains(&key);
     match fields.table.entries.iter().any(|e| known_verb(&e.key)) {
         true => fields.finish_but(known_verb),
         false => no_verb(&fields),
@@ -71,11 +75,7 @@ fn no_verb(fields: &Fields<'_>) {
     }
     for entry in unknown {
         let candidates = own.into_iter().chain(words::VERBS.iter().copied());
-        let candidates = candidates.chain(words::LATER_VERBS.iter().copied());
         let help = match (nearest(&entry.key, candidates), words::foreign(&entry.key)) {
-            (Some(near), _) if words::LATER_VERBS.contains(&near) => {
-                format!("did you mean `{near}`? This version does not have it yet")
-            }
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(instead)) => instead.to_string(),
             (None, None) => format!("the verbs: {}", words::VERBS.join(", ")),
@@ -88,8 +88,7 @@ fn no_verb(fields: &Fields<'_>) {
 fn verb(fields: &Fields<'_>, known: Known<'_>) -> Option<Verb> {
     let cx = fields.cx;
     let entries = &fields.table.entries;
-    let is_verb =
-        |e: &&Entry| words::VERBS.contains(&&*e.key) || words::LATER_VERBS.contains(&&*e.key);
+    let is_verb = |e: &&Entry| words::VERBS.contains(&&*e.key);
     let verbs: Vec<&Entry> = entries.iter().filter(is_verb).collect();
     if let [first, second, ..] = verbs.as_slice() {
         let names: Vec<&str> = verbs.iter().map(|e| e.key.as_str()).collect();
@@ -103,14 +102,6 @@ fn verb(fields: &Fields<'_>, known: Known<'_>) -> Option<Verb> {
             first.key
         );
         cx.error(fact, &second.key_place, "", &help);
-    }
-    for later in verbs
-        .iter()
-        .filter(|e| words::LATER_VERBS.contains(&&*e.key))
-    {
-        let fact = format!("this version does not have the verb `{}` yet", later.key);
-        let help = "use `cmd` or `powershell` for it";
-        cx.error(fact, &later.key_place, "", help);
     }
     let read = verbs.iter().map(|e| one_verb(cx, e, known));
     let read: Vec<Option<Verb>> = read.collect();
@@ -138,6 +129,20 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "environment" => system::environment(cx, value),
         "path" => system::path(cx, value),
         "msi" => system::msi(cx, value, known),
+        "image" => image::import(cx, value, known),
+        "exe" => windows::exe(cx, value, known),
+        "feature" => windows::feature(cx, value, known),
+        "capability" => windows::capability(cx, value, known),
+        "driver" => windows::driver(cx, value, known),
+        "update" => update::update(cx, value, known),
+        "checkpoint" => windows::checkpoint(cx, value),
+        "cleanup" => windows::cleanup(cx, value),
+        "firewall" => security::firewall(cx, value),
+        "user" => account::user(cx, value),
+        "group" => account::group(cx, value),
+        "acl" => security::acl(cx, value),
+        "task" => schedule::task(cx, value),
+        "defender" => security::defender(cx, value),
         _ => None,
     }
 }
@@ -145,16 +150,22 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
 /// `component`, naming one of the recipe's.
 pub fn component(fields: &Fields<'_>, known: Known<'_>) -> Option<Located<String>> {
     let name = fields.needed_string("component", "name a component: `component = \"kubelet\"`")?;
+    known_component(fields.cx, name, known)
+}
+
+pub fn known_component(
+    cx: &Context<'_>,
+    name: Located<String>,
+    known: Known<'_>,
+) -> Option<Located<String>> {
     if known.names.contains(&name.value) {
         return Some(name);
     }
-    if !fields.cx.incomplete {
+    if !cx.incomplete {
         let names: Vec<&str> = known.names.iter().map(String::as_str).collect();
         let help = crate::diag::suggestion(&name.value, &names, "components");
         let fact = format!("there is no component `{}`", name.value);
-        fields
-            .cx
-            .error(fact, &name.place, "not under [components]", &help);
+        cx.error(fact, &name.place, "not under [components]", &help);
     }
     None
 }
@@ -192,26 +203,29 @@ fn when(fields: &Fields<'_>) -> Option<Option<String>> {
     }
 }
 
-/// `a == b`, `a != b`, or a text that is true unless it is empty, `false`, `0` or `no`. The text is split before
-/// variables are filled in, so a value cannot become an operator.
+const OPERATORS: [&str; 4] = ["==", "!=", ">=", "<"];
+
+/// `a == b`, `a != b`, `a >= b`, `a < b` (versions), or a text that is true unless it is empty, `false`, `0` or `no`. The
+/// text is split before variables are filled in, so a value cannot become an operator.
 fn decide(cx: &Context<'_>, written: &str, place: &Place) -> Result<bool, Option<Diagnostic>> {
-    let refuse = |fact: &str| {
-        let help =
-            "`when` is `{{x}}`, `{{x}} == y` or `{{x}} != y`; one comparison, no other operators";
-        Err(Some(Diagnostic::error(fact).at(place, "").help(help)))
-    };
+    let refuse =
+        |fact: &str, help: &str| Err(Some(Diagnostic::error(fact).at(place, "").help(help)));
+    let forms = "`when` is `{{x}}`, `{{x}} == y`, `{{x}} != y`, `{{x}} >= 1.2` or `{{x}} < 1.2`; one comparison, no other \
+                 operators";
     let outside = outside_of_braces(written);
-    let lone = outside.replace("==", "").replace("!=", "");
+    let lone = OPERATORS
+        .iter()
+        .fold(outside.clone(), |text, op| text.replace(op, ""));
     if lone.contains("&&") || lone.contains("||") {
-        return refuse("`when` cannot join conditions");
+        return refuse("`when` cannot join conditions", forms);
     }
     if lone.contains(['=', '<', '>'])
         || lone.trim_start().starts_with('!')
         || lone.starts_with("not ")
     {
-        return refuse("`when` has an operator that it does not know");
+        return refuse("`when` has an operator that it does not know", forms);
     }
-    let places: Vec<(usize, &str)> = ["==", "!="]
+    let places: Vec<(usize, &str)> = OPERATORS
         .into_iter()
         .flat_map(|op| outside.match_indices(op).collect::<Vec<_>>())
         .collect();
@@ -229,11 +243,37 @@ fn decide(cx: &Context<'_>, written: &str, place: &Place) -> Result<bool, Option
             Ok(!["", "false", "0", "no"].contains(&text.as_str()))
         }
         [(at, op)] => {
-            let equal = side(&written[..*at])? == side(&written[at + 2..])?;
-            Ok(equal == (*op == "=="))
+            let (left, right) = (side(&written[..*at])?, side(&written[at + op.len()..])?);
+            let older = match *op {
+                "==" | "!=" => return Ok((left == right) == (*op == "==")),
+                _ => older(&left, &right),
+            };
+            match older {
+                Ok(older) => Ok(older == (*op == "<")),
+                Err(text) => refuse(
+                    &format!("`when` compares versions, and \"{text}\" is none"),
+                    "a version is numbers with dots, such as 1.36.1 or v1.36.1",
+                ),
+            }
         }
-        _ => refuse("`when` has two comparisons"),
+        _ => refuse("`when` has two comparisons", forms),
     }
+}
+
+/// Whether version `a` comes before version `b`, number by number; what is missing counts as 0, and a candidate such as
+/// `2.1.0-rc.1` as its release. The error is the text that is no version.
+fn older<'t>(a: &'t str, b: &'t str) -> Result<bool, &'t str> {
+    let numbers = |text: &'t str| -> Result<Vec<u64>, &'t str> {
+        let bare = text.strip_prefix(['v', 'V']).unwrap_or(text);
+        let release = bare.split(['-', '+']).next().unwrap_or(bare);
+        let numbers: Result<Vec<u64>, _> = release.split('.').map(str::parse).collect();
+        let mut numbers = numbers.map_err(|_| text)?;
+        while numbers.last() == Some(&0) {
+            numbers.pop();
+        }
+        Ok(numbers)
+    };
+    Ok(numbers(a)? < numbers(b)?)
 }
 
 /// The text with everything inside `{{…}}` blanked, byte for byte.

@@ -113,6 +113,13 @@ fn check_service(fields: &Fields<'_>, service: &Service) {
         let help = "give the program too: `program = 'C:\\k\\kubelet.exe'`";
         cx.missing("`arguments` without `program`", &place, help);
     }
+    if service.restart_delays.is_empty()
+        && !fields.has("restart_delays")
+        && let Some(place) = place("failure_reset")
+    {
+        let help = "say what happens after a failure: `restart_delays = [\"5s\", \"10s\"]`";
+        cx.missing("`failure_reset` without `restart_delays`", &place, help);
+    }
     if service.state == Some(ServiceState::Running)
         && service.start == Some(Start::Disabled)
         && let Some(place) = place("state")

@@ -1,0 +1,5 @@
+//! The recipes are part of the program (`src/cmd/shipped.rs`): a new file among them is a new program.
+
+fn main() {
+    println!("cargo:rerun-if-changed=recipes");
+}

@@ -1,0 +1,165 @@
+//! Container images from an OCI registry, on the host, every blob proved by its digest (OCI Distribution and Image
+//! Format Specifications).
+//!
+//! Registries are asked without credentials. A tag is only followed where the recipe says why that is accepted; of an
+//! index one Windows manifest is taken. Refuses foreign layers, which the registry does not serve.
+
+mod archive;
+mod choice;
+mod pull;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use oci_client::Reference;
+
+use super::FetchOptions;
+use crate::digest::Digest;
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Sink};
+use crate::recipe::{ContainerImage, ImageProof};
+use crate::store::{Blob, Store};
+
+/// One image, whole, in the store.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Of `[images]`.
+    pub name: String,
+    /// As containerd knows it: `registry.k8s.io/pause:3.10.2`.
+    pub reference: String,
+    /// `10.0.20348.2113`, where the index says it.
+    pub os_version: Option<String>,
+    pub manifest: Part,
+    /// The configuration, then the layers in their order.
+    pub parts: Vec<Part>,
+}
+
+/// A blob with what the registry says of it.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub media_type: String,
+    pub blob: Blob,
+}
+
+impl Image {
+    /// Writes what `ctr images import` reads: an OCI image layout as a tar file, the same bytes every time.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        archive::write(self, path)
+    }
+
+    /// Bytes of all blobs.
+    pub fn size(&self) -> u64 {
+        let parts = std::iter::once(&self.manifest).chain(&self.parts);
+        parts.map(|p| p.blob.size()).sum()
+    }
+}
+
+/// The reference as registries and containerd write it, and the digest in it if it has one.
+pub fn parse_reference(text: &str) -> Result<(Reference, Option<Digest>), String> {
+    let bare = text.strip_prefix("http://").unwrap_or(text);
+    let reference: Reference = bare.parse().map_err(|e| format!("{e}"))?;
+    let digest = match reference.digest() {
+        Some(digest) => Some(digest.parse::<Digest>().map_err(|e| e.to_string())?),
+        None => None,
+    };
+    Ok((reference, digest))
+}
+
+/// Fetches the images one after the other; `release` is the Windows build that an index is searched for
+/// (`10.0.20348`) unless the recipe names one.
+pub fn images(
+    wishes: &[ContainerImage],
+    release: &str,
+    store: &Store,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+    options: &FetchOptions,
+) -> Result<Vec<Image>> {
+    if wishes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("images")
+        .enable_all()
+        .build()
+        .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = super::cancelled(cancel) => Err(Error::cancelled()),
+            result = async {
+                let mut images = Vec::with_capacity(wishes.len());
+                for wish in wishes {
+                    let wanted = wish.os_version.as_deref().unwrap_or(release);
+                    let image = one(wish, wanted, store, sink, cancel, options).await;
+                    images.push(image.map_err(|e| e.from_place(&wish.reference.place))?);
+                }
+                Ok(images)
+            } => result,
+        }
+    });
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    result
+}
+
+async fn one(
+    wish: &ContainerImage,
+    wanted: &str,
+    store: &Store,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+    options: &FetchOptions,
+) -> Result<Image> {
+    let name = format!("image {}", wish.name.value);
+    let (reference, _) = parse_reference(&wish.reference.value).map_err(|why| {
+        Error::new(Kind::Recipe, format!("{name}: {why}")).at(&wish.reference.value)
+    })?;
+    let pinned = match &wish.proof {
+        ImageProof::Digest(digest) => Some(&digest.value),
+        ImageProof::Unverified { reason } => {
+            let reason = &reason.value;
+            sink.warn(format!("{name} is not pinned to a digest: {reason}"));
+            None
+        }
+    };
+    let registry = pull::Registry {
+        client: pull::client(wish.reference.value.starts_with("http://"), options),
+        reference: &reference,
+        store,
+        sink,
+        cancel,
+        options,
+    };
+    let top = registry.manifest(&name, pinned).await?;
+    let (manifest, os_version) = match choice::entry(&top, wanted, &name)? {
+        Some(chosen) => {
+            let digest = pull::digest(&chosen.digest, &name)?;
+            let manifest = registry.manifest(&name, Some(&digest)).await?;
+            (manifest, chosen.os_version)
+        }
+        None => (top, None),
+    };
+    let described = choice::parts(&manifest, &name)?;
+    let mut parts = Vec::with_capacity(described.len());
+    for descriptor in described {
+        parts.push(registry.blob(&name, &descriptor).await?);
+    }
+    Ok(Image {
+        name: wish.name.value.clone(),
+        reference: canonical(&reference),
+        os_version,
+        manifest,
+        parts,
+    })
+}
+
+/// Without the digest: the kubelet asks for the tag, and `ctr` finds an image by its whole name.
+fn canonical(reference: &Reference) -> String {
+    let place = format!("{}/{}", reference.registry(), reference.repository());
+    match (reference.tag(), reference.digest()) {
+        (Some(tag), _) => format!("{place}:{tag}"),
+        (None, Some(digest)) => format!("{place}@{digest}"),
+        (None, None) => place,
+    }
+}

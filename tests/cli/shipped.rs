@@ -1,0 +1,55 @@
+//! The program away from its source tree.
+
+use std::process::Command;
+
+use crate::site::root;
+
+#[test]
+fn packs_are_found_where_only_the_program_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("winimg");
+    std::fs::copy(env!("CARGO_BIN_EXE_winimg"), &program).expect("a copy");
+    let recipe = r#"
+schema = 1
+name = "node"
+include = ["packs/windows-server-2022.toml", "packs/containerd.toml"]
+
+[outputs]
+raw = {}
+"#;
+    std::fs::write(folder.path().join("recipe.toml"), recipe).expect("a recipe");
+    let run = || {
+        Command::new(&program)
+            .args(["plan", "recipe.toml", "--var", "iso_url=ws2022.iso"])
+            .arg("--var")
+            .arg(format!("iso_checksum={}", "0".repeat(64)))
+            .current_dir(folder.path())
+            .env("WINIMG_CACHE_DIR", folder.path().join("cache"))
+            .output()
+            .expect("the program runs")
+    };
+    for _ in 0..2 {
+        let output = run();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let plan = String::from_utf8_lossy(&output.stdout);
+        assert!(plan.contains("containerd"), "{plan}");
+    }
+    // What was laid down is the source tree's, byte for byte.
+    let laid: Vec<_> = std::fs::read_dir(folder.path().join("cache/recipes"))
+        .expect("the folder")
+        .flatten()
+        .collect();
+    assert_eq!(laid.len(), 1);
+    let compared = Command::new("diff")
+        .arg("--recursive")
+        .arg(laid[0].path())
+        .arg(root().join("recipes"))
+        .output()
+        .expect("diff runs");
+    assert!(
+        compared.status.success(),
+        "{}",
+        String::from_utf8_lossy(&compared.stdout)
+    );
+}

@@ -1,0 +1,272 @@
+//! Container images from a registry of our own: which manifest is taken, what proves it, what `ctr` is given.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use winimg::digest::Digest;
+use winimg::event::Sink;
+use winimg::fetch::image::{Image, images};
+use winimg::recipe::{ContainerImage, ImageProof};
+
+use crate::desk::Desk;
+use crate::server::{Answer, Asked, Cut, Server};
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+
+/// What a registry holds, by the last part of its paths.
+#[derive(Clone, Default)]
+struct Held(BTreeMap<String, (&'static str, Vec<u8>)>);
+
+impl Held {
+    fn add(&mut self, media_type: &'static str, bytes: Vec<u8>) -> Value {
+        let digest = Digest::sha256_of(&bytes).to_string();
+        let size = bytes.len();
+        self.0.insert(digest.clone(), (media_type, bytes));
+        json!({ "mediaType": media_type, "digest": digest, "size": size })
+    }
+
+    fn add_json(&mut self, media_type: &'static str, value: &Value) -> Value {
+        self.add(media_type, value.to_string().into_bytes())
+    }
+}
+
+/// An image for two builds of Server 2022, one of 2019 and one of Linux; the index's digest.
+fn pause() -> (Held, String) {
+    let mut held = Held::default();
+    let mut entries = Vec::new();
+    for (os, version) in [
+        ("windows", "10.0.17763.8000"),
+        ("windows", "10.0.20348.9"),
+        ("windows", "10.0.20348.1000"),
+        ("linux", ""),
+    ] {
+        let config = held.add_json(CONFIG, &json!({ "os": os, "os.version": version }));
+        let layer = held.add(LAYER, format!("layer of {os} {version}").into_bytes());
+        let mut entry = held.add_json(
+            MANIFEST,
+            &json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] }),
+        );
+        entry["platform"] = json!({ "architecture": "amd64", "os": os });
+        if !version.is_empty() {
+            entry["platform"]["os.version"] = json!(version);
+        }
+        entries.push(entry);
+    }
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": entries });
+    let digest = held.add_json(INDEX, &index)["digest"].clone();
+    let digest = digest.as_str().unwrap().to_owned();
+    let top = held.0[&digest].clone();
+    held.0.insert("3.10.2".into(), top);
+    (held, digest)
+}
+
+fn answer(held: &Held, asked: &Asked) -> Answer {
+    let name = asked.path.rsplit('/').next().unwrap_or_default();
+    match held.0.get(name) {
+        Some((media_type, bytes)) => {
+            Answer::new("200 OK", &[("content-type", media_type)], bytes.clone())
+        }
+        None => Answer::new(
+            "404 Not Found",
+            &[("content-type", "application/json")],
+            r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"unknown tag"}]}"#,
+        ),
+    }
+}
+
+fn wish(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
+    let address = server.url("").replace("http://", "");
+    let reference = format!("http://{}/pause:3.10.2", address.trim_end_matches('/'));
+    ContainerImage {
+        name: desk.located(2, "pause".into()),
+        reference: desk.located(3, reference),
+        proof,
+        os_version: None,
+    }
+}
+
+fn pinned(desk: &Desk, digest: &str) -> ImageProof {
+    ImageProof::Digest(desk.located(4, digest.parse().unwrap()))
+}
+
+fn fetch(desk: &Desk, wish: ContainerImage, build: &str) -> Result<Image, String> {
+    let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
+    let fetched = images(
+        &[wish],
+        build,
+        &desk.store(),
+        &sink,
+        &desk.cancel,
+        &desk.options,
+    );
+    fetched.map(|mut i| i.remove(0)).map_err(|e| desk.text(&e))
+}
+
+/// Names and contents of the archive, the port taken out.
+fn archive(desk: &Desk, image: &Image, server: &Server) -> Vec<(String, String)> {
+    let path = desk.folder.path().join("image.tar");
+    image.write(&path).unwrap();
+    let port = server.url("").replace("http://", "");
+    let mut tar = tar::Archive::new(std::fs::File::open(path).unwrap());
+    let entries = tar.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        (name, text.replace(port.trim_end_matches('/'), "registry"))
+    });
+    entries.collect()
+}
+
+#[test]
+fn of_an_index_the_newest_of_the_windows_build_is_taken() {
+    let (held, digest) = pause();
+    let server = Server::start(move |asked| answer(&held, asked));
+    let desk = Desk::new();
+    let image = fetch(
+        &desk,
+        wish(&desk, &server, pinned(&desk, &digest)),
+        "10.0.20348",
+    )
+    .unwrap();
+    assert_eq!(image.os_version.as_deref(), Some("10.0.20348.1000"));
+    let files = archive(&desk, &image, &server);
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    let blob = |n: usize| format!("blobs/sha256/{}", &names[n]["blobs/sha256/".len()..]);
+    assert_eq!(names[..2], ["oci-layout", "index.json"]);
+    assert_eq!(files.len(), 5, "{names:?}");
+    for (n, (name, text)) in files.iter().enumerate().skip(2) {
+        let digest = Digest::sha256_of(text.as_bytes()).to_string();
+        assert_eq!(*name, blob(n));
+        assert!(name.ends_with(&digest["sha256:".len()..]));
+    }
+    assert_eq!(files[4].1, "layer of windows 10.0.20348.1000");
+    let index: Value = serde_json::from_str(&files[1].1).unwrap();
+    assert_eq!(
+        index["manifests"][0]["annotations"]["io.containerd.image.name"],
+        "registry/pause:3.10.2"
+    );
+    assert_eq!(
+        index["manifests"][0]["digest"],
+        image.manifest.blob.digest().to_string()
+    );
+    // The same bytes every time, and nothing is asked for twice.
+    let again = desk.folder.path().join("again.tar");
+    image.write(&again).unwrap();
+    let first = std::fs::read(desk.folder.path().join("image.tar")).unwrap();
+    assert_eq!(first, std::fs::read(again).unwrap());
+    let asked = server.log().len();
+    fetch(
+        &desk,
+        wish(&desk, &server, pinned(&desk, &digest)),
+        "10.0.20348",
+    )
+    .unwrap();
+    assert_eq!(server.log().len(), asked);
+}
+
+#[test]
+fn a_windows_that_the_image_does_not_have_is_told_with_those_it_has() {
+    let (held, digest) = pause();
+    let server = Server::start(move |asked| answer(&held, asked));
+    let desk = Desk::new();
+    let text = fetch(
+        &desk,
+        wish(&desk, &server, pinned(&desk, &digest)),
+        "10.0.26100",
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn other_bytes_than_the_digest_says_are_refused() {
+    let (held, digest) = pause();
+    let desk = Desk::new();
+    let mut changed = held.clone();
+    for (_, bytes) in changed.0.values_mut() {
+        if bytes.starts_with(b"layer") {
+            bytes[0] = b'L';
+        }
+    }
+    let server = Server::start(move |asked| answer(&changed, asked));
+    let text = fetch(
+        &desk,
+        wish(&desk, &server, pinned(&desk, &digest)),
+        "10.0.20348",
+    )
+    .unwrap_err();
+    assert!(text.contains("is not what its digest says"), "{text}");
+
+    // A moved tag: the index is another one than the recipe pins.
+    let mut moved = held;
+    let other = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [] }).to_string();
+    moved.0.insert(digest.clone(), (INDEX, other.into_bytes()));
+    let server = Server::start(move |asked| answer(&moved, asked));
+    let desk = Desk::new();
+    let text = fetch(
+        &desk,
+        wish(&desk, &server, pinned(&desk, &digest)),
+        "10.0.20348",
+    )
+    .unwrap_err();
+    assert!(text.contains("is not what its digest says"), "{text}");
+}
+
+#[test]
+fn a_tag_is_followed_only_with_a_warning() {
+    let (held, _) = pause();
+    let server = Server::start(move |asked| answer(&held, asked));
+    let desk = Desk::new();
+    let reason = desk.located(4, "a test".to_owned());
+    let image = fetch(
+        &desk,
+        wish(&desk, &server, ImageProof::Unverified { reason }),
+        "10.0.17763",
+    )
+    .unwrap();
+    assert_eq!(image.os_version.as_deref(), Some("10.0.17763.8000"));
+    assert_eq!(
+        desk.warnings(),
+        ["image pause is not pinned to a digest: a test"]
+    );
+}
+
+#[test]
+fn a_layer_that_breaks_off_is_fetched_again() {
+    let (held, digest) = pause();
+    let server = Server::start(move |asked| {
+        let answer = answer(&held, asked);
+        match asked.number {
+            n if n < 3 && asked.path.contains("/blobs/") => answer.cut(3, Cut::Close),
+            _ => answer,
+        }
+    });
+    let desk = Desk::new();
+    fetch(
+        &desk,
+        wish(&desk, &server, pinned(&desk, &digest)),
+        "10.0.20348",
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_registry_that_wants_a_password_is_named() {
+    let server = Server::start(|_| Answer::new("401 Unauthorized", &[], ""));
+    let desk = Desk::new();
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let text = fetch(
+        &desk,
+        wish(&desk, &server, pinned(&desk, &digest)),
+        "10.0.20348",
+    )
+    .unwrap_err();
+    let port = server.url("").replace("http://", "");
+    insta::assert_snapshot!(text.replace(port.trim_end_matches('/'), "registry"));
+}

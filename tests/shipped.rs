@@ -1,0 +1,131 @@
+//! Every script and document that winimg ships: PowerShell parses without a fault, XML is well-formed.
+//! No PowerShell runs here; the grammar is tree-sitter's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use winimg::recipe::powershell::faults;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in ["recipes", "unattend", "src"] {
+        walk(&root().join(folder), &mut |path| {
+            let ending = path
+                .extension()
+                .and_then(|e| e.to_str())
+                .unwrap_or_default();
+            if endings.contains(&ending.to_ascii_lowercase().as_str()) {
+                found.push(path.to_path_buf());
+            }
+        });
+    }
+    found.sort();
+    found
+}
+
+fn walk(folder: &Path, visit: &mut dyn FnMut(&Path)) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => walk(&path, visit),
+            false => visit(&path),
+        }
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.strip_prefix(root())
+        .expect("below the root")
+        .display()
+        .to_string()
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// What is wrong with a script, as `file:line:column`.
+fn complaints(name: &str, script: &str) -> Vec<String> {
+    let found = faults(script.trim_start_matches('\u{feff}'));
+    let found = found
+        .into_iter()
+        .map(|f| format!("{name}:{}:{} {:?}", f.line, f.column, f.missing));
+    found.collect()
+}
+
+#[test]
+fn every_powershell_file_parses() {
+    let scripts = files(&["ps1", "psm1", "psd1"]);
+    assert!(!scripts.is_empty(), "there are PowerShell files");
+    let wrong: Vec<String> = scripts
+        .iter()
+        .flat_map(|p| complaints(&name(p), &text(p)))
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// Text of `powershell = …` anywhere in a recipe or a pack.
+fn inline(value: &toml::Value, found: &mut Vec<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                match (key.as_str(), value) {
+                    ("powershell", toml::Value::String(text)) => found.push(text.clone()),
+                    ("powershell", toml::Value::Array(lines)) => found.push(joined(lines)),
+                    ("powershell", toml::Value::Table(verb)) => {
+                        for (key, value) in verb {
+                            match (key.as_str(), value) {
+                                ("script", toml::Value::String(text)) => found.push(text.clone()),
+                                ("inline", toml::Value::Array(lines)) => found.push(joined(lines)),
+                                _ => {}
+                            }
+                        }
+                    }
+                    _ => inline(value, found),
+                }
+            }
+        }
+        toml::Value::Array(items) => items.iter().for_each(|item| inline(item, found)),
+        _ => {}
+    }
+}
+
+fn joined(lines: &[toml::Value]) -> String {
+    let lines: Vec<&str> = lines.iter().filter_map(toml::Value::as_str).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn every_powershell_text_in_a_recipe_parses() {
+    let mut wrong = Vec::new();
+    for path in files(&["toml"]) {
+        let value: toml::Value = toml::from_str(&text(&path)).expect("TOML");
+        let mut scripts = Vec::new();
+        inline(&value, &mut scripts);
+        for script in scripts {
+            // What a variable holds is a word of its own wherever a recipe uses one.
+            let script = script.replace("{{", "").replace("}}", "");
+            wrong.extend(complaints(&name(&path), &script));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn every_xml_file_is_well_formed() {
+    let documents = files(&["xml"]);
+    assert!(documents.len() >= 2, "the answer files are among them");
+    for path in documents {
+        // Variables and blocks of the templates are taken out: what stays is the document around them.
+        let blocks = regex::Regex::new(r"(?s)\{\{!--.*?--\}\}|\{\{.*?\}\}").expect("a pattern");
+        let text = text(&path);
+        let plain = blocks.replace_all(&text, "");
+        if let Err(e) = roxmltree::Document::parse(&plain) {
+            panic!("{}: {e}", name(&path));
+        }
+    }
+}
