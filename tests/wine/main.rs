@@ -13,6 +13,7 @@ mod registry;
 mod files;
 mod packages;
 mod quoting;
+mod recorded;
 mod restarts;
 mod services;
 mod values;

@@ -69,6 +69,10 @@ impl Node {
     }
 
     pub fn plan(&self, name: &str, steps: &str) -> (Recipe, Plan) {
+        // A folder beside the recipe, for what is taken from one.
+        let tree = self.work.path().join("tree");
+        std::fs::create_dir_all(&tree).expect("a folder");
+        std::fs::write(tree.join("example.inf"), "[Version]\r\n").expect("a file");
         let file = self.work.path().join(format!("{name}.toml"));
         std::fs::write(
             &file,

@@ -1,0 +1,78 @@
+//! The verbs whose programs Wine does not have, or has in name only: what would have been run, to the letter; and `exe`,
+//! which runs what it is given.
+
+use crate::glib::Glib;
+use crate::node::{Node, golden};
+use crate::prefix::Prefix;
+
+/// netsh ends with 1 where no rule of the name is left, as the step wants to see.
+const ANSWERS: &str =
+    "netsh.exe 1 firewall show rule\nnetsh.exe 1 name=old\nschtasks.exe 1 \\Example\\old\n";
+
+#[test]
+#[ignore = "needs Wine: make wine"]
+fn programs_that_wine_lacks_are_called_as_planned() {
+    let mut node = Node::new(Glib::New);
+    node.prefix.script(ANSWERS);
+    let told = node.build("windows", include_str!("recipes/windows.toml"));
+    let told = told.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
+    golden("windows.txt", &format!("{told}\n{}", node.prefix.trace()));
+}
+
+/// A refusal of any of them stops the build.
+#[test]
+#[ignore = "needs Wine: make wine"]
+fn refusals_of_those_programs_are_failures() {
+    let mut node = Node::new(Glib::Old);
+    let cases = [
+        (
+            "feature = \"Containers\"",
+            "dism.exe -2146498548 /enable-feature",
+            "-2146498548 (0x800f080c)",
+        ),
+        (
+            "acl = { path = 'C:\\windows\\web', grant = { SYSTEM = \"full\", Administrators = \"full\" } }",
+            "icacls.exe 5 /grant",
+            "exit code",
+        ),
+        (
+            "task = { name = '\\Example\\x', command = 'C:\\k\\x.exe', trigger = \"startup\" }",
+            "schtasks.exe 1 /create",
+            "exit code 1",
+        ),
+        (
+            "firewall = { name = \"kubelet\", ports = [10250] }",
+            "netsh.exe 1 rule",
+            "exit code 1",
+        ),
+    ];
+    for (verb, answer, expected) in cases {
+        node.prefix.script(&format!("{answer}\n"));
+        let text = format!("[[steps]]\nname = \"refused\"\n{verb}\n");
+        let error = node.build("refused", &text).expect_err(verb).to_string();
+        assert!(
+            error.contains(expected) && error.contains("refused.toml:"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs Wine: make wine"]
+fn programs_get_their_arguments_whole() {
+    let mut node = Node::new(Glib::Old);
+    golden(
+        "programs.txt",
+        &node.twice(
+            "programs",
+            include_str!("recipes/programs.toml"),
+            &Prefix::untouched(),
+        ),
+    );
+    let read = |path| node.prefix.read(path).unwrap_or_default();
+    assert_eq!(
+        read(r"C:\carried.txt"),
+        "two words\0say \"x\"\0100%\0zażółć\0"
+    );
+    assert_eq!(read(r"C:\there.txt"), "\0C:\\a b\\\0100%\0^&|\0");
+}
