@@ -1,9 +1,7 @@
-//! The verbs whose programs Wine does not have, or has in name only: what would have been run, to the letter; and `exe`,
-//! which runs what it is given.
+//! The verbs whose programs Wine does not have, or has in name only: what would have been run, to the letter.
 
 use crate::glib::Glib;
 use crate::node::{Node, golden};
-use crate::prefix::Prefix;
 
 /// netsh ends with 1 where no rule of the name is left, as the step wants to see.
 const ANSWERS: &str =
@@ -25,11 +23,6 @@ fn programs_that_wine_lacks_are_called_as_planned() {
 fn refusals_of_those_programs_are_failures() {
     let mut node = Node::new(Glib::Old);
     let cases = [
-        (
-            "feature = \"Containers\"",
-            "dism.exe -2146498548 /enable-feature",
-            "-2146498548 (0x800f080c)",
-        ),
         (
             "acl = { path = 'C:\\windows\\web', grant = { SYSTEM = \"full\", Administrators = \"full\" } }",
             "icacls.exe 5 /grant",
@@ -55,24 +48,4 @@ fn refusals_of_those_programs_are_failures() {
             "{error}"
         );
     }
-}
-
-#[test]
-#[ignore = "needs Wine: make wine"]
-fn programs_get_their_arguments_whole() {
-    let mut node = Node::new(Glib::Old);
-    golden(
-        "programs.txt",
-        &node.twice(
-            "programs",
-            include_str!("recipes/programs.toml"),
-            &Prefix::untouched(),
-        ),
-    );
-    let read = |path| node.prefix.read(path).unwrap_or_default();
-    assert_eq!(
-        read(r"C:\carried.txt"),
-        "two words\0say \"x\"\0100%\0zażółć\0"
-    );
-    assert_eq!(read(r"C:\there.txt"), "\0C:\\a b\\\0100%\0^&|\0");
 }
