@@ -20,7 +20,7 @@ fn files_lie_where_the_recipe_says() {
     );
     assert_eq!(
         node.prefix.read(r"C:\notes\argv.txt").as_deref(),
-        Some("two words\0100%\0^\0")
+        Some("two words\x00100%\0^\0")
     );
     let wide = std::fs::read(node.prefix.host(r"C:\etc\wide.txt")).expect("a file");
     assert_eq!(wide, b"\xff\xfew\0i\0d\0e\0\n\0");

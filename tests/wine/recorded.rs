@@ -2,6 +2,7 @@
 
 use crate::glib::Glib;
 use crate::node::{Node, golden};
+use crate::prefix::Prefix;
 
 /// netsh ends with 1 where no rule of the name is left, as the step wants to see.
 const ANSWERS: &str =
@@ -14,7 +15,14 @@ fn programs_that_wine_lacks_are_called_as_planned() {
     node.prefix.script(ANSWERS);
     let told = node.build("windows", include_str!("recipes/windows.toml"));
     let told = told.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
-    golden("windows.txt", &format!("{told}\n{}", node.prefix.trace()));
+    let changed = node.prefix.look().since(&Prefix::untouched());
+    golden(
+        "windows.txt",
+        &format!(
+            "{told}\nwhat changed\n{changed}\nthe calls\n{}",
+            node.prefix.trace()
+        ),
+    );
 }
 
 /// A refusal of any of them stops the build.
