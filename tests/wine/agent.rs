@@ -423,3 +423,9 @@ impl Bare {
         }
     }
 }
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        self.prefix.end();
+    }
+}

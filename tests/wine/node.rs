@@ -152,6 +152,12 @@ impl Node {
     }
 }
 
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.prefix.end();
+    }
+}
+
 /// Each command with its code, as the manifest has them.
 fn told(records: &[StepRecord]) -> String {
     let mut out = String::new();

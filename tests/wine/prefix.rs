@@ -211,11 +211,11 @@ impl Prefix {
     pub fn untouched() -> Look {
         look(&made().join("template"))
     }
-}
 
-impl Drop for Prefix {
-    fn drop(&mut self) {
+    /// The agent's thread may hold it longer than the process lives, so nobody waits for the last owner.
+    pub fn end(&self) {
         self.stop();
+        let _ = fs::remove_dir_all(self.path());
     }
 }
 
