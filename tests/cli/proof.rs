@@ -96,6 +96,9 @@ fn an_input_without_proof_is_warned_about_and_recorded() {
     );
     assert_eq!(
         manifest["warnings"],
-        serde_json::json!(["nothing proves media.iso: made by the test"])
+        serde_json::json!([
+            "nothing proves media.iso: made by the test",
+            "the sealed disk was not checked: --no-verify"
+        ])
     );
 }
