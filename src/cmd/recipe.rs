@@ -85,18 +85,23 @@ fn pair(text: &str) -> Result<(String, String)> {
 }
 
 /// Where an `include` is looked for when it is not beside the file that names it: `$WINIMG_RECIPES`, the folder that is
-/// installed with the program, the source tree's own `recipes`, and those that are part of the program.
+/// installed with the program or the source tree's own `recipes`; where there is neither, those that are part of the program.
 fn search_dirs() -> Result<Vec<PathBuf>> {
     let mut dirs: Vec<PathBuf> = std::env::var_os("WINIMG_RECIPES")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
+    let mut installed = Vec::new();
     if let Some(bin) = std::env::current_exe()
         .ok()
         .and_then(|exe| exe.parent().map(PathBuf::from))
     {
-        dirs.push(bin.join("../share/winimg/recipes"));
-        dirs.push(bin.join("../../recipes"));
+        installed.push(bin.join("../share/winimg/recipes"));
+        installed.push(bin.join("../../recipes"));
     }
-    dirs.push(super::shipped::folder()?);
+    installed.retain(|dir| dir.join("packs").is_dir());
+    if installed.is_empty() {
+        installed.push(super::shipped::folder()?);
+    }
+    dirs.append(&mut installed);
     Ok(dirs)
 }

@@ -46,6 +46,11 @@ fn refusals_of_those_programs_are_failures() {
             "netsh.exe 1 rule",
             "exit code 1",
         ),
+        (
+            "feature = \"Containers\"",
+            "dism.exe -2146498548 /enable-feature",
+            "-2146498548 (0x800f080c)",
+        ),
     ];
     for (verb, answer, expected) in cases {
         node.prefix.script(&format!("{answer}\n"));
@@ -56,4 +61,32 @@ fn refusals_of_those_programs_are_failures() {
             "{error}"
         );
     }
+}
+#[test]
+#[ignore = "needs Wine: make wine"]
+fn servicing_is_called_as_planned() {
+    let mut node = Node::new(Glib::New);
+    let told = node.build("servicing", include_str!("recipes/servicing.toml"));
+    let told = told.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
+    golden("servicing.txt", &format!("{told}\n{}", node.prefix.trace()));
+}
+
+#[test]
+#[ignore = "needs Wine: make wine"]
+fn programs_get_their_arguments_whole() {
+    let mut node = Node::new(Glib::Old);
+    golden(
+        "programs.txt",
+        &node.twice(
+            "programs",
+            include_str!("recipes/programs.toml"),
+            &Prefix::untouched(),
+        ),
+    );
+    let read = |path| node.prefix.read(path).unwrap_or_default();
+    assert_eq!(
+        read(r"C:\carried.txt"),
+        "two words\0say \"x\"\0100%\0zażółć\0"
+    );
+    assert_eq!(read(r"C:\there.txt"), "\0C:\\a b\\\0100%\0^&|\0");
 }
