@@ -38,8 +38,10 @@ pub enum Command {
     Plan(Plan),
     /// Build the image: install Windows, run the steps, seal, export
     Build(Box<Build>),
-    /// Write other formats from a finished image (qcow2 or raw)
+    /// Write other formats from a finished image (any that winimg reads)
     Export(Export),
+    /// Check a finished image without starting it
+    Verify(Verify),
     /// Look into a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
     /// Look at this host: QEMU, firmware, acceleration, space
@@ -61,9 +63,11 @@ pub enum Schema {
 
 #[derive(Debug, Args)]
 pub struct Init {
-    /// Where to write; an existing file is never overwritten
+    /// One of winimg's recipes to build on (capi-ova, capi-azure, …), or the file to write
     #[arg(default_value = "recipe.toml")]
     pub recipe: PathBuf,
+    /// The file to write with one of winimg's recipes; `my-NAME.toml` unless given
+    pub file: Option<PathBuf>,
 }
 
 /// What changes a recipe from the command line.
@@ -116,6 +120,9 @@ pub struct Build {
     /// Read the built-in Administrator's password from a file (also WINIMG_ADMIN_PASSWORD); random unless given
     #[arg(long, value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
+    /// Export the sealed disk without looking whether it is what the recipe says
+    #[arg(long)]
+    pub no_verify: bool,
     /// `qemu`, or `fake:FILE` to play a scripted machine
     #[arg(long, hide = true, default_value = "qemu")]
     pub hypervisor: String,
@@ -169,6 +176,15 @@ pub enum Format {
     Ova,
     Ami,
     Qcow2,
+}
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// A disk image (raw, qcow2, VHD, VMDK, OVA), or a build's manifest.json: then every artifact that it lists
+    pub file: PathBuf,
+    /// The manifest that says what an image has to hold; without it, only what holds for every image is checked
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -31,6 +31,8 @@ pub enum Kind {
     Machine = 8,
     /// An artifact could not be written or did not pass its check.
     Export = 9,
+    /// A finished image is not what it should be.
+    Verify = 10,
     /// Ctrl-C or SIGTERM.
     Cancelled = 130,
 }

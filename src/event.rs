@@ -19,7 +19,7 @@ pub enum Event {
     Note { text: String },
     /// Worth a line that stands out.
     Warning { text: String },
-    /// A part of the build began: `fetch`, `media`, `install`, `provision`, `seal`, `export`.
+    /// A part of the build began: `fetch`, `media`, `install`, `provision`, `seal`, `verify`, `export`.
     PhaseStarted { phase: &'static str },
     /// It ended well.
     PhaseFinished { phase: &'static str, seconds: f64 },
@@ -55,6 +55,39 @@ pub enum Event {
     Diagnostics {
         #[serde(flatten)]
         found: Diagnostics,
+    },
+    /// A check of a finished image that does not hold, or that only a running Windows could decide.
+    Finding {
+        /// `error`, `warning` or `unknown`.
+        severity: &'static str,
+        /// One sentence.
+        what: String,
+        /// The step that asked for it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<String>,
+        /// The step's line of TOML.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        recipe: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expected: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        found: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cure: Option<String>,
+        /// All of it, as people read it.
+        text: String,
+    },
+    /// All checks of an image, counted.
+    Checked {
+        /// The image's file.
+        image: String,
+        checks: usize,
+        hold: usize,
+        errors: usize,
+        warnings: usize,
+        unknown: usize,
+        /// The counts, as people read them.
+        text: String,
     },
     /// The command failed: the last event. A command that ends well says nothing more.
     Failed {

@@ -15,6 +15,7 @@ pub mod text;
 // bytes
 pub mod archive;
 pub mod disk;
+pub mod hive;
 pub mod io;
 pub mod iso;
 pub mod store;
@@ -32,6 +33,7 @@ pub mod vm;
 pub mod build;
 pub mod export;
 pub mod record;
+pub mod verify;
 // face
 pub mod cli;
 pub mod cmd;

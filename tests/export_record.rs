@@ -8,6 +8,8 @@ use winimg::record::manifest::{
     Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows, rfc3339, schema,
 };
 
+use winimg::verify::{Check, Data, Service, Start};
+
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest-1.json");
 
 fn manifest() -> Manifest {
@@ -89,6 +91,28 @@ fn manifest() -> Manifest {
                 exit_codes: vec![Some(0), Some(3010), None],
                 seconds: 1.5,
                 skipped: None,
+                expects: vec![
+                    Check::File {
+                        path: r"C:\k\kubelet.exe".into(),
+                        size: 3,
+                        sha256: Digest::sha256_of(b"exe").hex(),
+                    },
+                    Check::Registry {
+                        key: r"HKLM\SOFTWARE\Example".into(),
+                        value: Some("Tier".into()),
+                        data: Data::Sz("gold".into()),
+                    },
+                    Check::Registry {
+                        key: r"HKLM\SOFTWARE\Old".into(),
+                        value: None,
+                        data: Data::Absent,
+                    },
+                    Check::Service(Service {
+                        name: "kubelet".into(),
+                        start: Some(Start::DelayedAuto),
+                        ..Service::default()
+                    }),
+                ],
             },
             Step {
                 name: "debug tools".into(),
@@ -97,6 +121,7 @@ fn manifest() -> Manifest {
                 exit_codes: vec![],
                 seconds: 0.0,
                 skipped: Some("debug == \"true\"".into()),
+                expects: Vec::new(),
             },
         ],
         artifacts: vec![Artifact::from(&artifact)],

@@ -2,9 +2,10 @@
 
 mod boot;
 mod evidence;
-mod inputs;
+mod expected;
+pub mod inputs;
 mod media;
-mod payload;
+pub mod payload;
 pub mod run;
 mod scratch;
 mod seal;
@@ -21,6 +22,7 @@ use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::store::Store;
 use crate::text::Secret;
+use crate::verify::{self, Expected};
 use crate::vm::{Accel, Hypervisor, MachinePlan, Probe};
 
 pub use inputs::Inputs;
@@ -39,6 +41,8 @@ pub struct Request<'a> {
     pub password: Secret,
     /// Leave the machine's disk and working files after a failure.
     pub keep_on_error: bool,
+    /// Look whether the sealed disk is what the recipe says before anything is exported.
+    pub verify: bool,
     /// Seconds since 1970 for everything in the output that holds a time.
     pub epoch: i64,
     pub store: &'a Store,
@@ -51,6 +55,8 @@ pub struct Built {
     pub probe: Probe,
     pub steps: Vec<StepRecord>,
     pub artifacts: Vec<Artifact>,
+    /// What has to hold in the image, step by step.
+    pub expected: Vec<Expected>,
     /// What was odd but did not stop the build.
     pub warnings: Vec<String>,
 }
@@ -125,6 +131,7 @@ fn chapters(
         cancel,
     )?;
     let payload = payload::write(request.plan, &inputs, scratch.work(), request.epoch, cancel)?;
+    let expected = expected::resolve(request.plan, &inputs)?;
     let disk = scratch.work().join("disk.qcow2");
     seal::create(&disk, recipe.machine.disk_size, cancel)?;
     reading.done();
@@ -156,6 +163,17 @@ fn chapters(
     seal::check(&disk, cancel)?;
     sealing.done();
 
+    let mut warnings = warnings(request.plan, &inputs, &media);
+    if request.verify {
+        let verifying = phase("verify");
+        warnings.extend(checked(&disk, &expected, sink, cancel)?);
+        verifying.done();
+    } else {
+        let told = "the sealed disk was not checked: --no-verify";
+        sink.warn(told);
+        warnings.push(told.into());
+    }
+
     let exporting = phase("export");
     let artifacts = export::export(
         &export_job(request, &media.guest_facts(), &disk),
@@ -163,15 +181,39 @@ fn chapters(
         cancel,
     )?;
     exporting.done();
-    let warnings = warnings(request.plan, &inputs, &media);
     Ok(Built {
         inputs,
         media,
         probe,
         steps,
         artifacts,
+        expected,
         warnings,
     })
+}
+
+/// Looks at the sealed disk; what is doubtful about it goes into the manifest.
+fn checked(
+    disk: &Path,
+    expected: &[Expected],
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Vec<String>> {
+    let opened = crate::disk::open(disk, cancel)?;
+    let report = verify::check(opened.as_ref(), Some(expected), cancel)?;
+    verify::tell(&report, "the sealed disk", sink.as_ref());
+    let summary = report.summary();
+    if !report.is_good() {
+        return Err(verify::failed("the sealed disk", &summary)
+            .cure("each finding above names its step; --no-verify exports the disk as it is"));
+    }
+    sink.emit(&Event::Progress {
+        phase: "verify",
+        text: summary,
+    });
+    let doubtful = |f: &&verify::Finding| f.severity == verify::Severity::Warning;
+    let doubtful = report.findings.iter().filter(doubtful);
+    Ok(doubtful.map(|f| f.what.clone()).collect())
 }
 
 fn warnings(plan: &Plan, inputs: &Inputs, media: &Media) -> Vec<String> {

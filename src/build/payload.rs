@@ -138,7 +138,7 @@ fn add_local(tree: &mut Tree, folder: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn encoded(text: &str, encoding: Encoding) -> Vec<u8> {
+pub(super) fn encoded(text: &str, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Utf8 => text.as_bytes().to_vec(),
         Encoding::Utf8Bom => [b"\xef\xbb\xbf", text.as_bytes()].concat(),

@@ -46,6 +46,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         accel: args.accel.into(),
         password,
         keep_on_error: args.on_error == cli::OnError::Keep,
+        verify: !args.no_verify,
         epoch,
         store: &store,
     };

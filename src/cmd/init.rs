@@ -1,32 +1,86 @@
-//! `winimg init`: a recipe to start from, every choice explained where it stands.
+//! `winimg init`: a recipe to start from, every choice explained where it stands. Never overwrites a file.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 
 use crate::cli;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 use super::print;
 
 const STARTER: &str = include_str!("../../recipes/starter.toml");
 
+/// winimg's own recipes, by what one says to `init`.
+const RECIPES: [&str; 10] = [
+    "capi-ami",
+    "capi-azure",
+    "capi-hyperv",
+    "capi-openstack",
+    "capi-ova",
+    "hyperv-vagrant",
+    "kubeadm-wins",
+    "wmco-aws",
+    "wmco-byoh",
+    "wmco-vsphere",
+];
+
 pub fn run(args: &cli::Init) -> Result<()> {
-    let path = &args.recipe;
+    let (path, text) = start(&args.recipe, args.file.as_deref())?;
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .open(path)
+        .open(&path)
         .map_err(|e| {
             let exists = e.kind() == ErrorKind::AlreadyExists;
-            let error = Error::io("create", path, e);
+            let error = Error::io("create", &path, e);
             if exists {
                 error.cure("give another name: an existing recipe is never overwritten")
             } else {
                 error
             }
         })?;
-    file.write_all(STARTER.as_bytes())
-        .map_err(|e| Error::io("write", path, e))?;
+    file.write_all(text.as_bytes())
+        .map_err(|e| Error::io("write", &path, e))?;
     let shown = path.display();
     print(&format!("wrote {shown}; next: winimg plan {shown}\n"))
+}
+
+/// The file to write and its text.
+fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
+    let known = what.to_str().filter(|name| RECIPES.contains(name));
+    match (known, file) {
+        (Some(recipe), None) => Ok((format!("my-{recipe}.toml").into(), own(recipe))),
+        (Some(recipe), Some(file)) => Ok((file.into(), own(recipe))),
+        (None, None) => Ok((what.into(), STARTER.to_string())),
+        (None, Some(_)) => Err(Error::new(
+            Kind::Recipe,
+            format!("there is no recipe {}", what.display()),
+        )
+        .cure(format!("winimg's recipes: {}", RECIPES.join(", ")))),
+    }
+}
+
+/// A recipe on top of one of winimg's.
+fn own(recipe: &str) -> String {
+    format!(
+        r#"# A recipe of your own on top of winimg's {recipe}. `winimg plan` shows what it means and starts nothing; it asks for every
+# value that is still needed and says where to find it.
+schema  = 1
+name    = "my-{recipe}"
+include = ["{recipe}.toml"]
+
+[vars]
+iso_url = "SERVER_EVAL_x64FRE_en-us.iso"
+
+# Another source: the digest stays what it is, or say what proves the file.
+# [components.kubelet]
+# url = "https://mirror.example.com/kubelet.exe"
+
+# Steps of yours come after those of {recipe}, before the image is sealed.
+# [[steps]]
+# name     = "site settings"
+# registry = {{ key = 'HKLM\SOFTWARE\Example', name = "Tier", type = "sz", data = "gold" }}
+"#
+    )
 }

@@ -103,6 +103,9 @@ fn name(format: disk::Format) -> &'static str {
         disk::Format::Raw => "raw",
         disk::Format::Qcow2 => "qcow2",
         disk::Format::FixedVhd => "fixed VHD",
+        disk::Format::DynamicVhd => "dynamic VHD",
+        disk::Format::Vhdx => "VHDX",
+        disk::Format::SparseVmdk => "sparse VMDK",
         disk::Format::StreamVmdk => "stream-optimised VMDK",
         disk::Format::Ova => "OVA",
     }

@@ -1,6 +1,6 @@
 //! The partitions of a disk, GPT or MBR.
 //!
-//! Sectors are 512 bytes. Extended MBR partitions are listed as one; what is inside them is not.
+//! Tables count in the disk's own sectors, 512 or 4096 bytes. Extended MBR partitions are listed as one; what is inside them is not.
 
 use serde::Serialize;
 
@@ -83,8 +83,8 @@ pub fn table(disk: &dyn Disk) -> Result<Table> {
             let kind = format!("{:#04X}", r.os_type).replace("0X", "0x");
             Partition {
                 number,
-                start: u64::from(r.lb_start) * SECTOR,
-                len: u64::from(r.lb_size) * SECTOR,
+                start: u64::from(r.lb_start) * disk.sector(),
+                len: u64::from(r.lb_size) * disk.sector(),
                 role: role(&kind),
                 kind,
                 name: String::new(),
@@ -103,8 +103,14 @@ pub fn table(disk: &dyn Disk) -> Result<Table> {
 }
 
 fn gpt_table(disk: &dyn Disk) -> Result<Table> {
+    let sector = disk.sector();
     let table = gpt::GptConfig::new()
         .writable(false)
+        .logical_block_size(if sector == 4096 {
+            gpt::disk::LogicalBlockSize::Lb4096
+        } else {
+            gpt::disk::LogicalBlockSize::Lb512
+        })
         .open_from_device(DiskReader::new(disk))
         .map_err(|e| {
             Error::new(
@@ -120,10 +126,10 @@ fn gpt_table(disk: &dyn Disk) -> Result<Table> {
             let kind = p.part_type_guid.guid.to_string().to_uppercase();
             Partition {
                 number: *number,
-                start: p.first_lba.saturating_mul(SECTOR),
+                start: p.first_lba.saturating_mul(sector),
                 len: (p.last_lba.saturating_add(1))
                     .saturating_sub(p.first_lba)
-                    .saturating_mul(SECTOR),
+                    .saturating_mul(sector),
                 role: role(&kind),
                 kind,
                 name: p.name.clone(),

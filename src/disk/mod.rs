@@ -1,8 +1,10 @@
-//! Disk images that are read: raw, qcow2, fixed VHD, stream-optimised VMDK, OVA; and what lies on them.
+//! Disk images that are read: raw, qcow2, VHD, VHDX, VMDK in one file, OVA; and what lies on them.
 //!
-//! Nothing here writes to an image. A form that can't be read faithfully (encrypted, differencing, dynamic) is refused
-//! by name, never guessed at.
+//! Nothing here writes to an image. A form that can't be read faithfully (encrypted, differencing, not closed) is
+//! refused by name, never guessed at.
 
+pub mod blocks;
+pub mod dynamic_vhd;
 pub mod gpt;
 pub mod ntfs;
 pub mod ova;
@@ -10,7 +12,10 @@ pub mod qcow2;
 pub mod qemu_img;
 pub mod raw;
 pub mod reader;
+pub mod security;
+pub mod sparse_vmdk;
 pub mod vhd;
+pub mod vhdx;
 pub mod vmdk;
 
 use std::fs::File;
@@ -24,7 +29,7 @@ use crate::event::Cancel;
 pub use raw::RawDisk;
 pub use reader::DiskReader;
 
-/// Bytes of a sector in every format here.
+/// Bytes of a sector, as formats count them; a disk's own sectors may be larger.
 pub const SECTOR: u64 = 512;
 
 /// A virtual disk's content. Reading does not move a position, so threads share one.
@@ -34,6 +39,11 @@ pub trait Disk: Send + Sync {
 
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Bytes of the sectors in which the guest counts: its partition table is written in them.
+    fn sector(&self) -> u64 {
+        SECTOR
     }
 
     /// Fills `buffer` with the bytes at `offset`. Reading beyond the end is an error.
@@ -52,7 +62,10 @@ pub enum Format {
     Raw,
     Qcow2,
     FixedVhd,
+    DynamicVhd,
+    Vhdx,
     StreamVmdk,
+    SparseVmdk,
     Ova,
 }
 
@@ -68,31 +81,40 @@ impl Format {
         let head_len = size.min(512) as usize;
         file.read_exact_at(&mut head[..head_len], 0)
             .map_err(|e| Error::io("read", path, e))?;
-        let mut cookie = [0; 8];
+        let mut tail = [0; 512];
         if size >= 512 {
-            file.read_exact_at(&mut cookie, size - 512)
+            file.read_exact_at(&mut tail, size - 512)
                 .map_err(|e| Error::io("read", path, e))?;
         }
         Ok(match () {
             () if head.starts_with(b"QFI\xfb") => Self::Qcow2,
+            // Bits 16 and 17 of the flags: compressed grains, markers.
+            () if head.starts_with(b"KDMV") && head[10] & 3 == 0 => Self::SparseVmdk,
             () if head.starts_with(b"KDMV") => Self::StreamVmdk,
-            () if &head[257..262] == b"ustar" => Self::Ova,
-            () if cookie == *vhd::COOKIE => Self::FixedVhd,
-            () if head.starts_with(vhd::COOKIE) => {
-                return Err(refused(path, "a dynamic VHD without its footer"));
+            () if head.starts_with(b"# Disk DescriptorFile") => {
+                return Err(refused(
+                    path,
+                    "a VMDK's descriptor; the disk is in other files",
+                ));
             }
-            () if head.starts_with(b"vhdxfile") => return Err(refused(path, "a VHDX")),
+            () if head.starts_with(b"vhdxfile") => Self::Vhdx,
+            () if &head[257..262] == b"ustar" => Self::Ova,
+            () if tail.starts_with(vhd::COOKIE) && [3, 4].contains(&tail[63]) => Self::DynamicVhd,
+            () if tail.starts_with(vhd::COOKIE) => Self::FixedVhd,
+            () if head.starts_with(vhd::COOKIE) => {
+                return Err(Error::new(
+                    Kind::Failed,
+                    format!("{} is a dynamic VHD without its footer", path.display()),
+                )
+                .cure("the file is cut short: write or copy it again"));
+            }
             () => Self::Raw,
         })
     }
 }
 
 fn refused(path: &Path, what: &str) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("{} is {what}, which winimg does not read", path.display()),
-    )
-    .cure(format!(
+    Error::new(Kind::Failed, format!("{} is {what}", path.display())).cure(format!(
         "convert it first: qemu-img convert -O raw {} disk.raw",
         path.display()
     ))
@@ -104,6 +126,9 @@ pub fn open(path: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
         Format::Raw => Box::new(RawDisk::open(path)?),
         Format::Qcow2 => Box::new(qcow2::Qcow2::open(path, cancel)?),
         Format::FixedVhd => Box::new(vhd::open(path)?.0),
+        Format::DynamicVhd => Box::new(dynamic_vhd::open(path)?),
+        Format::Vhdx => Box::new(vhdx::open(path)?),
+        Format::SparseVmdk => Box::new(sparse_vmdk::open(path)?),
         Format::StreamVmdk => Box::new(vmdk::StreamVmdk::open(RawDisk::open(path)?)?),
         Format::Ova => Box::new(ova::Ova::open(path)?.disk()?),
     })

@@ -3,18 +3,22 @@
 //! Wrong bytes would be worse than none: a file that is compressed, encrypted, sparse or stands behind a reparse point
 //! (CompactOS, deduplication, links) is refused, since its plain data runs are not its content.
 //!
-//! Source: Microsoft, [MS-FSCC] 2.1.2.1 for reparse tags; the attribute layout as documented by the Linux-NTFS project.
+//! Source: the attribute layout as documented by the Linux-NTFS project.
+
+mod form;
+mod secure;
 
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::sync::OnceLock;
 
 use ntfs::attribute_value::NtfsAttributeValue;
 use ntfs::indexes::NtfsFileNameIndex;
 use ntfs::structured_values::{
     NtfsFileAttributeFlags, NtfsFileName, NtfsFileNamespace, NtfsVolumeFlags,
 };
-use ntfs::{
-    Ntfs, NtfsAttribute, NtfsAttributeFlags, NtfsAttributeType, NtfsError, NtfsFile, NtfsReadSeek,
-};
+use ntfs::{Ntfs, NtfsAttribute, NtfsError, NtfsFile, NtfsReadSeek};
+
+pub use form::Form;
 
 use super::gpt::Partition;
 use super::{Disk, DiskReader};
@@ -24,6 +28,20 @@ use crate::error::{Error, Kind, Result};
 pub struct Volume<'d> {
     ntfs: Ntfs,
     reader: DiskReader<'d>,
+    descriptors: OnceLock<secure::Descriptors>,
+}
+
+/// What a file or directory says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub directory: bool,
+    /// Bytes of the content; 0 of a directory.
+    pub size: u64,
+    pub read_only: bool,
+    pub hidden: bool,
+    pub system: bool,
+    /// Whether the content can be read from outside.
+    pub form: Form,
 }
 
 /// One name in a directory.
@@ -33,6 +51,8 @@ pub struct Entry {
     pub directory: bool,
     /// Bytes, as the directory remembers it; the file itself may know better.
     pub size: u64,
+    /// A link, a mount point or something else stands in for it, as the directory remembers it.
+    pub reparse: bool,
 }
 
 impl<'d> Volume<'d> {
@@ -50,7 +70,11 @@ impl<'d> Volume<'d> {
         };
         let mut ntfs = Ntfs::new(&mut reader).map_err(bad)?;
         ntfs.read_upcase_table(&mut reader).map_err(bad)?;
-        Ok(Self { ntfs, reader })
+        Ok(Self {
+            ntfs,
+            reader,
+            descriptors: OnceLock::new(),
+        })
     }
 
     /// Whether Windows would check the volume at its next start: it was not shut down in order.
@@ -65,6 +89,32 @@ impl<'d> Volume<'d> {
     /// Whether there is a file or directory, whatever it is.
     pub fn exists(&self, path: &str) -> Result<bool> {
         Ok(self.find(&mut self.reader.clone(), path)?.is_some())
+    }
+
+    /// What there is at a path. A link at its end is told, not followed. `None`: nothing.
+    pub fn facts(&self, path: &str) -> Result<Option<Facts>> {
+        let mut fs = self.reader.clone();
+        let Some(file) = self.find(&mut fs, path)? else {
+            return Ok(None);
+        };
+        let info = file.info().map_err(|e| broken(path, e))?;
+        let flags = info.file_attributes();
+        let size = match file.data(&mut fs, "") {
+            Some(item) => {
+                let item = item.map_err(|e| broken(path, e))?;
+                let data = item.to_attribute().map_err(|e| broken(path, e))?;
+                data.value_length()
+            }
+            None => 0,
+        };
+        Ok(Some(Facts {
+            directory: file.is_directory(),
+            size,
+            read_only: flags.contains(NtfsFileAttributeFlags::READ_ONLY),
+            hidden: flags.contains(NtfsFileAttributeFlags::HIDDEN),
+            system: flags.contains(NtfsFileAttributeFlags::SYSTEM),
+            form: Form::of(&file, &mut fs, path)?,
+        }))
     }
 
     /// The names in a directory, in NTFS's order. `None`: there is no such directory.
@@ -88,6 +138,9 @@ impl<'d> Volume<'d> {
                 name: name.name().to_string_lossy(),
                 directory: name.is_directory(),
                 size: name.data_size(),
+                reparse: name
+                    .file_attributes()
+                    .contains(NtfsFileAttributeFlags::REPARSE_POINT),
             });
         }
         // The root lists itself.
@@ -125,10 +178,7 @@ impl<'d> Volume<'d> {
         };
         let item = item.map_err(|e| broken(path, e))?;
         let data = item.to_attribute().map_err(|e| broken(path, e))?;
-        refuse_transformed(&data, path)?;
-        let initialized = initialized(&data, &mut fs).map_err(|e| broken(path, e))?;
-        let value = data.value(&mut fs).map_err(|e| broken(path, e))?;
-        copy_value(value, initialized, &mut fs, path, to).map(Some)
+        copy_attribute(&data, &mut fs, path, to).map(Some)
     }
 
     fn find<'n>(&'n self, fs: &mut DiskReader<'_>, path: &str) -> Result<Option<NtfsFile<'n>>> {
@@ -178,50 +228,26 @@ fn refused(path: &str, why: &str) -> Error {
 }
 
 fn refuse_reparse(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>, path: &str) -> Result<()> {
-    let info = file.info().map_err(|e| broken(path, e))?;
-    if !info
-        .file_attributes()
-        .contains(NtfsFileAttributeFlags::REPARSE_POINT)
-    {
-        return Ok(());
+    match Form::of_reparse(file, fs, path)? {
+        Form::Plain => Ok(()),
+        form => Err(refused(path, &form.to_string())),
     }
-    let tag = reparse_tag(file, fs).map_err(|e| broken(path, e))?;
-    Err(match tag {
-        Some(0x8000_0017) => refused(path, "is compressed by CompactOS (WOF)"),
-        Some(0x8000_0013) => refused(path, "is deduplicated"),
-        Some(0xA000_0003) => refused(path, "is a junction or mount point"),
-        Some(0xA000_000C) => refused(path, "is a symbolic link"),
-        Some(tag) => refused(path, &format!("is a reparse point ({tag:#010x})")),
-        None => refused(path, "is a reparse point without a tag"),
-    })
 }
 
-fn reparse_tag(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>) -> Result<Option<u32>, NtfsError> {
-    let mut attributes = file.attributes();
-    while let Some(item) = attributes.next(fs) {
-        let item = item?;
-        let attribute = item.to_attribute()?;
-        if attribute.ty()? == NtfsAttributeType::ReparsePoint {
-            let mut tag = [0; 4];
-            attribute.value(fs)?.read_exact(fs, &mut tag)?;
-            return Ok(Some(u32::from_le_bytes(tag)));
-        }
+/// Copies what an attribute holds and gives its length.
+fn copy_attribute(
+    attribute: &NtfsAttribute<'_, '_>,
+    fs: &mut DiskReader<'_>,
+    path: &str,
+    to: &mut dyn Write,
+) -> Result<u64> {
+    match Form::of_data(attribute) {
+        Form::Plain => {}
+        form => return Err(refused(path, &form.to_string())),
     }
-    Ok(None)
-}
-
-fn refuse_transformed(data: &NtfsAttribute<'_, '_>, path: &str) -> Result<()> {
-    let flags = data.flags();
-    for (flag, why) in [
-        (NtfsAttributeFlags::COMPRESSED, "is NTFS-compressed"),
-        (NtfsAttributeFlags::ENCRYPTED, "is encrypted (EFS)"),
-        (NtfsAttributeFlags::SPARSE, "is sparse"),
-    ] {
-        if flags.contains(flag) {
-            return Err(refused(path, why));
-        }
-    }
-    Ok(())
+    let initialized = initialized(attribute, fs).map_err(|e| broken(path, e))?;
+    let value = attribute.value(fs).map_err(|e| broken(path, e))?;
+    copy_value(value, initialized, fs, path, to)
 }
 
 /// How many bytes of the value were ever written; beyond, Windows shows zeros whatever lies in the clusters.

@@ -1,7 +1,7 @@
 //! The footer that makes a raw disk a fixed VHD, and reading one back.
 //!
-//! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian). Dynamic and
-//! differencing VHDs are refused.
+//! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian). Dynamic VHDs are
+//! another module's.
 
 use std::path::Path;
 
@@ -25,6 +25,25 @@ pub struct Footer {
     /// Unix seconds; before 2000 is written as 2000.
     pub time: i64,
     pub id: Uuid,
+}
+
+/// What the footers of all kinds of VHD say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnyFooter {
+    /// Where the dynamic header is; all ones in a fixed VHD.
+    pub header: u64,
+    /// Bytes of the disk.
+    pub size: u64,
+    /// 2 fixed, 3 dynamic, 4 differencing.
+    pub kind: u32,
+}
+
+fn u32_at(f: &[u8; 512], at: usize) -> u32 {
+    u32::from_be_bytes([f[at], f[at + 1], f[at + 2], f[at + 3]])
+}
+
+fn u64_at(f: &[u8; 512], at: usize) -> u64 {
+    u64::from(u32_at(f, at)) << 32 | u64::from(u32_at(f, at + 4))
 }
 
 /// Cylinders, heads, sectors per track.
@@ -95,17 +114,25 @@ impl Footer {
         f
     }
 
-    /// The error says in a few words what is wrong.
-    pub fn decode(f: &[u8; 512]) -> Result<Self, String> {
-        let u32_at = |at: usize| u32::from_be_bytes([f[at], f[at + 1], f[at + 2], f[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) << 32 | u64::from(u32_at(at + 4));
+    /// The parts of any VHD's footer.
+    pub fn any(f: &[u8; 512]) -> Result<AnyFooter, String> {
         if &f[..8] != COOKIE {
             return Err("has no VHD footer in its last 512 bytes".into());
         }
-        if u32_at(64) != checksum(f) {
+        if u32_at(f, 64) != checksum(f) {
             return Err("has a VHD footer with a wrong checksum".into());
         }
-        match u32_at(60) {
+        Ok(AnyFooter {
+            header: u64_at(f, 16),
+            size: u64_at(f, 48),
+            kind: u32_at(f, 60),
+        })
+    }
+
+    /// The error says in a few words what is wrong.
+    pub fn decode(f: &[u8; 512]) -> Result<Self, String> {
+        let any = Self::any(f)?;
+        match any.kind {
             FIXED => {}
             3 => return Err("is a dynamic VHD".into()),
             4 => return Err("is a differencing VHD".into()),
@@ -114,8 +141,8 @@ impl Footer {
         let mut id = [0; 16];
         id.copy_from_slice(&f[68..84]);
         Ok(Self {
-            size: u64_at(48),
-            time: EPOCH + i64::from(u32_at(24)),
+            size: any.size,
+            time: EPOCH + i64::from(u32_at(f, 24)),
             id: Uuid::from_bytes(id),
         })
     }

@@ -27,12 +27,25 @@ impl Source {
         let path = job.source;
         let driver = match Format::of(path)? {
             Format::Raw => Some("raw"),
-            Format::FixedVhd => Some("vpc"),
+            Format::FixedVhd | Format::DynamicVhd => Some("vpc"),
+            Format::Vhdx => Some("vhdx"),
+            Format::SparseVmdk => Some("vmdk"),
             Format::StreamVmdk | Format::Ova => None,
             Format::Qcow2 => return Self::qcow2(job, staging, sink, cancel),
         };
+        let disk = disk::open(path, cancel)?;
+        if disk.sector() != disk::SECTOR {
+            return Err(Error::new(
+                Kind::Export,
+                "a disk can't be exported into formats whose sectors have another size",
+            )
+            .at(path.display())
+            .expected("sectors of 512 bytes")
+            .found(format!("{} bytes", disk.sector()))
+            .cure("build the image on a disk with sectors of 512 bytes"));
+        }
         Ok(Self {
-            disk: disk::open(path, cancel)?,
+            disk,
             qemu: driver.map(|d| (path.to_owned(), d)),
         })
     }

@@ -28,6 +28,11 @@ pub use json::json;
 pub use make::make;
 pub use text::text;
 
+/// The SID of an account that every Windows has, by its English name.
+pub fn known_sid(name: &str) -> Option<&'static str> {
+    principal::known(name).map(|(_, sid)| sid)
+}
+
 /// Where the bootstrap puts winimg's files in the guest. Removed before the image is finished.
 pub const GUEST_DIR: &str = r"C:\winimg";
 
@@ -320,7 +325,7 @@ pub struct AclExpectation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclEntry {
-    /// A SID `S-1-…`, or the name of a local account or group.
+    /// A SID `S-1-…` (a service's too), or the name of a local account or group.
     pub principal: String,
     pub right: crate::recipe::verb::Right,
     pub deny: bool,

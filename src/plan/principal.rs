@@ -1,7 +1,13 @@
 //! Names of accounts that every Windows has, and their SIDs, so that nothing depends on the language Windows is
 //! installed in (Microsoft: Well-known SIDs; Security identifiers, Well-known SIDs).
 //!
+//! A service's SID follows from its name alone, so a list can name a service that is not there yet.
+//!
 //! Refuses nothing: a name that is not here is a local account's, or one that the SID itself stands for.
+
+use std::fmt::Write as _;
+
+use sha1::{Digest as _, Sha1};
 
 /// A group of the machine itself: its members can be changed, unlike those of `Everyone`.
 const BUILTIN: &str = "S-1-5-32-";
@@ -78,13 +84,30 @@ pub(super) fn known_group(name: &str) -> Option<(&'static str, &'static str)> {
     known(name).filter(|(_, sid)| sid.starts_with(BUILTIN))
 }
 
-/// The SID of a well-known name or of a SID itself; otherwise the name.
+/// The SID of a well-known name, of a service, or of a SID itself; otherwise the name.
 pub(super) fn sid_or_name(name: &str) -> String {
     match known(name) {
         Some((_, sid)) => sid.to_owned(),
         None if is_sid(name) => name.to_ascii_uppercase(),
-        None => name.to_owned(),
+        None => match name.split_once('\\') {
+            Some((authority, service)) if authority.eq_ignore_ascii_case("NT SERVICE") => {
+                service_sid(service)
+            }
+            _ => name.to_owned(),
+        },
     }
+}
+
+/// `S-1-5-80-` and the SHA-1 of the name in upper case, as five numbers (Microsoft: sc.exe showsid).
+fn service_sid(name: &str) -> String {
+    let wide = name.to_uppercase();
+    let bytes: Vec<u8> = wide.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mut sid = "S-1-5-80".to_owned();
+    for part in Sha1::digest(&bytes).chunks_exact(4) {
+        let number = u32::from_le_bytes([part[0], part[1], part[2], part[3]]);
+        let _ = write!(sid, "-{number}");
+    }
+    sid
 }
 
 pub(super) fn is_sid(text: &str) -> bool {
@@ -102,7 +125,9 @@ mod tests {
         }
         assert_eq!(sid_or_name(r"NT AUTHORITY\SYSTEM"), SYSTEM);
         assert_eq!(sid_or_name("s-1-5-21-1-2-3-500"), "S-1-5-21-1-2-3-500");
-        assert_eq!(sid_or_name(r"NT SERVICE\kubelet"), r"NT SERVICE\kubelet");
+        let installer = known("TrustedInstaller").map(|(_, sid)| sid.to_owned());
+        assert_eq!(Some(service_sid("trustedinstaller")), installer);
+        assert!(sid_or_name(r"NT SERVICE\kubelet").starts_with("S-1-5-80-"));
         assert_eq!(sid_or_name("vagrant"), "vagrant");
         assert_eq!(known_group("Everyone"), None);
         let mut names: Vec<String> = KNOWN.iter().map(|(n, _)| n.to_lowercase()).collect();

@@ -288,6 +288,7 @@ impl Resolving<'_> {
         }
         let text = value.as_str().map(str::to_string);
         self.scope.set(name, text, &said.origin);
+        self.scope.said_at(name, value.base.unwrap_or(value.place));
     }
 }
 

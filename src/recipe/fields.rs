@@ -1,7 +1,7 @@
 //! Reading tables: each key asked for once, each type checked, each key that nobody asked for refused.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Effective;
@@ -295,8 +295,7 @@ impl<'c> Fields<'c> {
     /// A local file or folder, relative to the file that names it; it has to exist.
     pub fn local(&self, key: &'static str) -> Option<Located<PathBuf>> {
         let text = self.needed_string(key, "")?;
-        let folder = self.cx.sources.folder(&text.place);
-        let path = folder.join(&text.value);
+        let path = self.folder(key, &text.place).join(&text.value);
         if !path.exists() {
             let fact = format!("there is no file or folder {}", text.value);
             let help = format!("looked for {}", path.display());
@@ -304,6 +303,13 @@ impl<'c> Fields<'c> {
             return None;
         }
         Some(Located::new(path, text.place))
+    }
+
+    /// The folder that the key's relative path starts from: that of the file that says it, or of whoever set the
+    /// variable that it begins with.
+    pub fn folder(&self, key: &str, place: &Place) -> &Path {
+        let base = self.table.get(key).and_then(|v| v.base.as_ref());
+        self.cx.sources.folder(base.unwrap_or(place))
     }
 
     /// A guest path, `C:\…`.

@@ -38,7 +38,7 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
                 path.pop();
             }
             (Data::Array(old), Data::Array(new)) if at_root && entry.key == "steps" => {
-                old.extend(new);
+                follow(old, new);
             }
             (_, data) => {
                 *old = Value {
@@ -51,6 +51,16 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
             }
         }
     }
+}
+
+/// More steps after those of an included file. An image is sealed once, as the last thing: an included `generalize` stays
+/// behind the steps that are added, or makes room for another one.
+fn follow(steps: &mut Vec<Value>, more: Vec<Value>) {
+    let seals = |step: &Value| step.as_table().is_some_and(|t| t.contains("generalize"));
+    let seal = steps.pop_if(|step| seals(step));
+    let replaced = more.iter().any(seals);
+    steps.extend(more);
+    steps.extend(seal.filter(|_| !replaced));
 }
 
 /// Tables that name something to fetch.

@@ -286,7 +286,7 @@ pub fn read_text(path: &Path) -> Result<String, String> {
     })
 }
 
-/// The text with the values of `[vars]` that would be secrets, and the user names in URLs, overwritten byte for byte,
+/// The text with the values of `[vars]` that would be secrets, users' passwords, and the user names in URLs, overwritten byte for byte,
 /// so that no complaint about that file can show them.
 fn mask_secrets(name: &str, text: String) -> String {
     let source = Arc::new(Source {
@@ -304,8 +304,26 @@ fn mask_secrets(name: &str, text: String) -> String {
             mask_value(&entry.value, &mut bytes);
         }
     }
+    for password in user_passwords(&table) {
+        mask_value(password, &mut bytes);
+    }
     mask_urls(&table, &mut bytes);
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// What `user` steps have for a password that is neither made in the guest nor known to everybody: refused later on.
+fn user_passwords(table: &Table) -> Vec<&Value> {
+    let steps = match table.get("steps").map(|steps| &steps.data) {
+        Some(Data::Array(steps)) => steps.as_slice(),
+        _ => &[],
+    };
+    let users = steps.iter().filter_map(|step| step.as_table()?.get("user"));
+    let given = users.filter_map(|user| user.as_table()?.get("password"));
+    let allowed = |value: &&Value| match &value.data {
+        Data::String(text) => text == "random" || text.starts_with("published:"),
+        _ => false,
+    };
+    given.filter(|value| !allowed(value)).collect()
 }
 
 /// Where the syntax is broken, the lines that look as if they gave a secret a value.

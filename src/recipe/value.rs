@@ -17,6 +17,8 @@ pub struct Value {
     pub place: Place,
     /// The text before variables were filled in, when it named any.
     pub template: Option<String>,
+    /// Where the variable got its value that the text begins with: a relative path starts from there.
+    pub base: Option<Place>,
     /// The text given to `--set` when TOML read something else than a string in it: `1.36` may be meant as one.
     pub loose: Option<String>,
 }
@@ -53,6 +55,7 @@ impl Value {
             data,
             place,
             template: None,
+            base: None,
             loose: None,
         }
     }

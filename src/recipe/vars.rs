@@ -15,6 +15,8 @@ use crate::text::Place;
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     values: BTreeMap<String, Option<Var>>,
+    /// Where a variable's value begins to be said.
+    places: BTreeMap<String, Place>,
     /// Variables that whoever builds has to set, with what they are for.
     required: BTreeMap<String, String>,
     /// Not all files could be read: an unknown name may be declared there.
@@ -43,6 +45,11 @@ impl Scope {
     /// Makes a use of the variable a complaint that says what it is for.
     pub fn require(&mut self, name: &str, why: &str) {
         self.required.insert(name.into(), why.into());
+    }
+
+    /// Relative paths in the variable's value start from the folder of this place.
+    pub fn said_at(&mut self, name: &str, place: Place) {
+        self.places.insert(name.into(), place);
     }
 
     pub fn get(&self, name: &str) -> Option<&Var> {
@@ -96,6 +103,9 @@ impl Scope {
                 return;
             }
         };
+        if let Some(Part::Name(first)) = parts.first() {
+            value.base = self.places.get(first).cloned();
+        }
         let mut filled = Some(String::new());
         for part in parts {
             let piece = match part {

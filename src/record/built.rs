@@ -14,6 +14,7 @@ use crate::fetch::image::Image;
 use crate::recipe::{ImageProof, Origin};
 use crate::store::{self, Blob};
 use crate::text::redact;
+use crate::verify::Check;
 
 /// Writes `manifest.json` and appends to `packer-manifest.json`; their paths.
 pub fn write(
@@ -57,7 +58,7 @@ fn manifest(request: &Request, recipe_path: &Path, built: &Built, started: Syste
             build: built.media.image.version.clone(),
             language: built.media.language.clone(),
         },
-        steps: built.steps.iter().map(step).collect(),
+        steps: steps(built),
         artifacts: built.artifacts.iter().map(Into::into).collect(),
         warnings: built.warnings.clone(),
     }
@@ -133,8 +134,17 @@ fn proof(proof: &store::Proof) -> manifest::Proof {
     }
 }
 
-fn step(record: &StepRecord) -> manifest::Step {
+/// The checks are those of the plan's steps, in the same order.
+fn steps(built: &Built) -> Vec<manifest::Step> {
+    let checks = built.expected.iter().map(|e| e.checks.clone());
+    let checks = checks.chain(std::iter::repeat(Vec::new()));
+    let steps = built.steps.iter().zip(checks);
+    steps.map(|(record, expects)| step(record, expects)).collect()
+}
+
+fn step(record: &StepRecord, expects: Vec<Check>) -> manifest::Step {
     manifest::Step {
+        expects,
         name: record.name.clone(),
         verb: record.verb.into(),
         place: record.place.clone(),

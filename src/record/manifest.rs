@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::io;
+use crate::verify::{Check, Expected};
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "winimg/manifest/1";
@@ -154,6 +155,9 @@ pub struct Step {
     /// The condition that turned it off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
+    /// What has to hold in the finished image because of it: `winimg verify` looks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expects: Vec<Check>,
 }
 
 /// A finished file.
@@ -201,6 +205,16 @@ pub fn schema() -> String {
 }
 
 impl Manifest {
+    /// What the steps expect of the image.
+    pub fn expected(&self) -> Vec<Expected> {
+        let expected = self.steps.iter().map(|step| Expected {
+            step: step.name.clone(),
+            place: step.place.clone(),
+            checks: step.expects.clone(),
+        });
+        expected.collect()
+    }
+
     /// Pretty JSON with a final newline.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self)

@@ -163,6 +163,9 @@ impl Sink for Terminal {
             Event::StepFinished { .. } => {}
             Event::Restarted { count } => self.line(&format!("the machine restarted ({count})")),
             Event::Screen { .. } => {}
+            Event::Finding { text, .. } => self.line(text),
+            // `verify` prints it, a build tells it as its phase's progress.
+            Event::Checked { .. } => {}
             Event::Failed { told: true, .. } => self.clear(),
             Event::Diagnostics { found } => {
                 self.clear();

@@ -14,4 +14,7 @@ mod shipped;
 mod site;
 mod steps;
 mod terminal;
+mod verify;
+#[path = "../verify/disk.rs"]
+mod windows_disk;
 mod words;

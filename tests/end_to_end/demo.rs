@@ -104,30 +104,123 @@ fn files_are_in_the_disk(raw: &Path, dir: &Path) {
             "status=none",
         ],
     );
-    let agent = std::fs::read(root().join("target/standin/components/node-agent.exe"))
-        .expect("the component");
-    let found = std::process::Command::new("ntfscat")
-        .args(["-f", text(&volume), "/k/node-agent.exe"])
-        .output()
-        .expect("ntfscat");
+    let kubelet = components().join("kubernetes/kubelet.exe");
+    let inside = dir.join("kubelet.exe");
+    std::fs::write(&inside, ntfs_file(&volume, "/k/kubelet.exe")).expect("a copy");
     assert!(
-        found.stdout == agent,
-        "C:\\k\\node-agent.exe is not the component, byte for byte"
+        std::fs::read(&inside).expect("the copy") == std::fs::read(kubelet).expect("the component"),
+        "C:\\k\\kubelet.exe is not the component, byte for byte"
     );
+    // Authenticode outlives the way through store, disc and NTFS.
+    let root_certificate = components().join("ca/root.pem");
+    let authority = text(&root_certificate);
+    let said = output_of(
+        "osslsigncode",
+        &["verify", "-CAfile", authority, "-in", text(&inside)],
+    );
+    assert!(said.contains("Signature verification: ok"), "{said}");
     for file in [
-        "/Program Files/runtime/bin/runtime.exe",
-        "/Program Files/runtime/config.toml",
-        "/opt/cni/bin/overlay.exe",
-        "/Program Files/Demo Node/config-agent.exe",
+        "/Program Files/containerd/containerd.exe",
+        "/Program Files/containerd/ctr.exe",
+        "/Program Files/containerd/crictl.exe",
+        "/Program Files/containerd/config.toml",
+        "/Program Files/containerd/conf.d/site.toml",
+        "/opt/cni/bin/win-bridge.exe",
+        "/k/kubeadm.exe",
+        "/k/kube-log-runner.exe",
+        "/k/StartKubelet.cmd",
+        "/k/wins.exe",
+        "/k/csi-proxy.exe",
+        "/ProgramData/ssh/sshd_config",
+        "/Program Files/Cloudbase Solutions/Cloudbase-Init/Python/Scripts/cloudbase-init.exe",
+        "/Program Files/Cloudbase Solutions/Cloudbase-Init/conf/cloudbase-init-unattend.conf",
+        "/Windows/Setup/Scripts/SetupComplete.cmd",
+        "/Windows/System32/Tasks/Example/disk",
         "/Windows/System32/Sysprep/Sysprep_succeeded.tag",
     ] {
-        output_of("ntfscat", &["-f", text(&volume), file]);
+        ntfs_file(&volume, file);
     }
+    let conf = "/Program Files/Cloudbase Solutions/Cloudbase-Init/conf/cloudbase-init.conf";
+    let conf = String::from_utf8(ntfs_file(&volume, conf)).expect("text");
+    assert!(conf.contains("username=capi"), "{conf}");
     let left = output_of("ntfsls", &["-f", "-p", "/", text(&volume)]);
     assert!(
         !left.contains("winimg"),
         "winimg's own files are left in the image:\n{left}"
     );
+    services_are_registered(&volume, dir);
+    only_administrators_write(&volume);
+}
+
+fn components() -> std::path::PathBuf {
+    root().join("target/standin/components")
+}
+
+fn ntfs_file(volume: &Path, file: &str) -> Vec<u8> {
+    let found = std::process::Command::new("ntfscat")
+        .args(["-f", text(volume), file])
+        .output()
+        .expect("ntfscat");
+    assert!(found.status.success(), "{file} is not in the volume");
+    found.stdout
+}
+
+/// The SYSTEM hive, read by libhivex's own tool.
+fn services_are_registered(volume: &Path, dir: &Path) {
+    let hive = dir.join("SYSTEM");
+    std::fs::write(&hive, ntfs_file(volume, "/Windows/System32/config/SYSTEM")).expect("a copy");
+    let value = |service: &str, name: &str| {
+        let key = format!(r"\ControlSet001\Services\{service}");
+        output_of("hivexget", &[text(&hive), &key, name])
+    };
+    let containerd = value("containerd", "ImagePath");
+    assert_eq!(
+        containerd.trim_end(),
+        r#""C:\Program Files\containerd\containerd.exe" --run-service --log-file C:\var\log\containerd\containerd.log"#
+    );
+    // 2 is automatic, 3 waits: cloudbase-init is started by the clone.
+    for (service, start) in [
+        ("containerd", "dword:00000002"),
+        ("kubelet", "dword:00000002"),
+        ("rancher-wins", "dword:00000002"),
+        ("csiproxy", "dword:00000002"),
+        ("sshd", "dword:00000002"),
+        ("cloudbase-init", "dword:00000003"),
+    ] {
+        let found = value(service, "Start");
+        let number = |text: &str| {
+            u32::from_str_radix(
+                text.trim()
+                    .trim_start_matches("dword:")
+                    .trim_start_matches("0x"),
+                16,
+            )
+            .ok()
+        };
+        assert_eq!(number(&found), number(start), "{service}: {found}");
+    }
+    let key = r"\ControlSet001\Services\SharedAccess\Parameters\FirewallPolicy\FirewallRules";
+    let rules = output_of("hivexget", &[text(&hive), key]);
+    for rule in [
+        "LPort=10250|",
+        "LPort=22|",
+        "LPort2_10=30000-32767|RA4=10.0.0.0/255.0.0.0|",
+    ] {
+        assert!(rules.contains(rule), "{rule} is not among\n{rules}");
+    }
+}
+
+/// The security descriptors in NTFS, read by ntfs-3g's own tool.
+fn only_administrators_write(volume: &Path) {
+    for (path, users) in [
+        ("/k", true),
+        ("/etc/kubernetes", false),
+        ("/opt/cni/bin", true),
+    ] {
+        let said = output_of("ntfssecaudit", &["-v", text(volume), path]);
+        assert!(said.contains("S-1-5-32-544"), "{path}: {said}");
+        assert_eq!(said.contains("S-1-5-32-545"), users, "{path}: {said}");
+    }
 }
 
 fn manifest_says_what_went_in(output: &Path) {
@@ -138,7 +231,16 @@ fn manifest_says_what_went_in(output: &Path) {
         .iter()
         .filter_map(|input| input["name"].as_str())
         .collect();
-    for component in ["node-agent", "runtime", "plugins", "node-configuration"] {
+    for component in [
+        "kubelet",
+        "kubeadm",
+        "containerd",
+        "crictl",
+        "cni",
+        "wins",
+        "csi-proxy",
+        "cloudbase-init",
+    ] {
         assert!(
             inputs.contains(&component),
             "{component} is not among {inputs:?}"
@@ -159,7 +261,18 @@ fn manifest_says_what_went_in(output: &Path) {
         );
     }
     let steps = manifest["steps"].as_array().expect("steps");
-    assert_eq!(steps.len(), 17);
+    let names: Vec<&str> = steps
+        .iter()
+        .filter_map(|step| step["name"].as_str())
+        .collect();
+    for name in [
+        "container features",
+        "kubelet service",
+        "kubelet's version",
+        "seal",
+    ] {
+        assert!(names.contains(&name), "{name} is not among {names:?}");
+    }
     let packer =
         std::fs::read_to_string(output.join("packer-manifest.json")).expect("Packer's manifest");
     let packer: Value = serde_json::from_str(&packer).expect("JSON");

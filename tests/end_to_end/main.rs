@@ -1,9 +1,12 @@
 //! Builds on a real QEMU with the stand-in installer: slow, so each test is ignored unless asked for (`make end-to-end`).
 //!
 //! What stands here is what a user would notice: an image with the files in it, a stopped Setup that is named, two
-//! builds side by side, and interrupts that leave nothing behind.
+//! builds side by side, and interrupts that leave nothing behind. The tools that damage an image are tried on a small disk
+//! every time.
 
 mod demo;
 mod interrupts;
 mod refusals;
+mod sabotage;
+mod sabotage_tools;
 mod winimg;

@@ -1,8 +1,10 @@
 //! Exports of small disks, judged by other programs: qemu-img, openssl, tar, xmllint.
 
 mod ami;
+mod blocks;
 mod disks;
 mod faults;
 mod fixture;
 mod formats;
 mod ova;
+mod security;

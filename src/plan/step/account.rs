@@ -24,6 +24,7 @@ pub const ACCOUNT: &str = include_str!("account.ps1");
 
 pub(super) fn user(site: &mut Site<'_>, user: &User) -> Option<()> {
     let name = user.name.value.as_str();
+    told_apart(site, &user.name)?;
     let expect = |present: bool| Expectation::User {
         name: name.to_owned(),
         present,
@@ -132,6 +133,7 @@ pub(super) fn group(site: &mut Site<'_>, group: &Group) -> Option<()> {
             site.error(&group.name.place, message, "");
             return None;
         }
+        told_apart(site, &group.name)?;
         let what = format!("localgroup {}", site.quoted(name, &group.name.place)?);
         delete(site, &mut script, &what, &["1376", "2220"]);
     } else {
@@ -172,6 +174,7 @@ fn select(site: &mut Site<'_>, script: &mut Script, group: &Located<String>) -> 
             return None;
         }
         let name = site.judged(batch::literal(&group.value), &group.place)?;
+        told_apart(site, group)?;
         script.line(format!("set \"group={name}\""));
         return Some(());
     };
@@ -206,8 +209,21 @@ fn add_member(site: &mut Site<'_>, script: &mut Script, member: &Located<String>
         return Some(());
     }
     let name = site.quoted(&member.value, &member.place)?;
+    told_apart(site, member)?;
     join(site, script, &name);
     Some(())
+}
+
+/// net.exe repeats names in what it says, so none may hold a number that is looked for there.
+fn told_apart(site: &mut Site<'_>, name: &Located<String>) -> Option<()> {
+    let numbers = ["1376", "1378", "2220", "2221"];
+    let Some(number) = numbers.iter().find(|n| name.value.contains(**n)) else {
+        return Some(());
+    };
+    let message = format!("`{}` holds {number}, an error of net.exe", name.value);
+    let label = "a failure could not be told from a success";
+    site.error(&name.place, message, label);
+    None
 }
 
 /// 1378: a member already (Microsoft: System Error Codes 1300-1699).

@@ -6,7 +6,7 @@
 
 use super::super::batch::{self, Script};
 use super::super::path::is_vital;
-use super::super::principal::{ADMINISTRATORS, CREATOR_OWNER, SYSTEM, is_sid, known, sid_or_name};
+use super::super::principal::{ADMINISTRATORS, CREATOR_OWNER, SYSTEM, is_sid, sid_or_name};
 use super::super::site::Site;
 use super::super::{AclEntry, AclExpectation, Expectation};
 use crate::recipe::verb::{Access, Acl, Right};
@@ -30,6 +30,10 @@ pub(super) fn acl(site: &mut Site<'_>, acl: &Acl) -> Option<()> {
     script.line(format!("if not exist {quoted} exit /b 1"));
     script.line("set \"below=\"");
     script.line(format!("if exist {folder} set \"below=(OI)(CI)\""));
+    if acl.entries.iter().any(is_creators) {
+        script.line("set \"creator=\"");
+        script.line(format!("if exist {folder} set \"creator=(OI)(CI)(IO)\""));
+    }
     let reset = match acl.recursive {
         true => format!("{ICACLS} {quoted} /reset /t /q"),
         false => format!("{ICACLS} {quoted} /reset /q"),
@@ -104,9 +108,10 @@ fn principal(name: &str) -> Result<String, String> {
 /// `"*S-1-5-18:%below%F"`
 fn entry(site: &mut Site<'_>, access: &Access) -> Option<String> {
     let name = site.judged(principal(&access.principal.value), &access.principal.place)?;
-    let own = known(&access.principal.value).is_some_and(|(_, sid)| sid == CREATOR_OWNER)
-        || access.principal.value.eq_ignore_ascii_case(CREATOR_OWNER);
-    let only = if own { "(IO)" } else { "" };
+    let flags = match is_creators(access) {
+        true => "creator",
+        false => "below",
+    };
     let right = match access.right {
         Right::Full => "F",
         Right::Modify => "M",
@@ -114,7 +119,12 @@ fn entry(site: &mut Site<'_>, access: &Access) -> Option<String> {
         Right::Read => "R",
         Right::Write => "W",
     };
-    Some(format!("\"{name}:%below%{only}{right}\""))
+    Some(format!("\"{name}:%{flags}%{right}\""))
+}
+
+/// For whoever makes something below, and so for what is below alone.
+fn is_creators(access: &Access) -> bool {
+    sid_or_name(&access.principal.value) == CREATOR_OWNER
 }
 
 fn expectation(acl: &Acl, path: String) -> AclExpectation {

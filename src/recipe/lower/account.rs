@@ -5,7 +5,6 @@ use crate::recipe::Verb;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::Value;
 use crate::recipe::verb::{Group, Password, User, UserState};
-use crate::recipe::words::SECRET_HELP;
 use crate::text::Located;
 
 /// What net.exe keeps of a comment (Microsoft: net user, net localgroup).
@@ -149,7 +148,9 @@ fn password(fields: &Fields<'_>) -> Option<Password> {
     }
     let Some(known) = text.value.strip_prefix("published:") else {
         let fact = "a user's password is `random`, or `published:` and one that everybody knows";
-        fields.cx.error(fact, &text.place, "", SECRET_HELP);
+        let help = "a recipe holds no secrets: leave `password` out, and log in with a key or let the image's first \
+                    boot give the account a password";
+        fields.cx.error(fact, &text.place, "", help);
         return None;
     };
     // `*` would ask, `/` starts an option; 127 is the longest that Windows takes (Microsoft: net user).

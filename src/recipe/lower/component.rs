@@ -162,7 +162,7 @@ fn address(fields: &Fields<'_>, key: &str, url: Located<String>) -> Option<Locat
             return None;
         }
         _ => {
-            let path = cx.sources.folder(&url.place).join(&url.value);
+            let path = fields.folder(key, &url.place).join(&url.value);
             return Some(Located::new(path.display().to_string(), url.place));
         }
     };

@@ -6,6 +6,7 @@ mod account;
 mod component;
 mod execution;
 mod files;
+mod firewall;
 mod image;
 mod machine;
 mod media;

@@ -181,7 +181,8 @@ fn definition(fields: &Fields<'_>) -> Option<Located<std::path::PathBuf>> {
     match check_definition(&path.value) {
         Ok(()) => Some(path),
         Err(why) => {
-            let fact = format!("{} is no task: {why}", path.value.display());
+            let file = path.value.file_name().unwrap_or_default();
+            let fact = format!("{} is no task: {why}", file.to_string_lossy());
             let help = "export one with `schtasks /query /tn NAME /xml`";
             fields.cx.error(fact, &path.place, "", help);
             None

@@ -1,7 +1,8 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
 use super::{
-    account, execution, files, image, registry, schedule, security, system, update, windows,
+    account, execution, files, firewall, image, registry, schedule, security, system, update,
+    windows,
 };
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
@@ -137,7 +138,7 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "update" => update::update(cx, value, known),
         "checkpoint" => windows::checkpoint(cx, value),
         "cleanup" => windows::cleanup(cx, value),
-        "firewall" => security::firewall(cx, value),
+        "firewall" => firewall::firewall(cx, value),
         "user" => account::user(cx, value),
         "group" => account::group(cx, value),
         "acl" => security::acl(cx, value),

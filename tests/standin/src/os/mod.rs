@@ -158,7 +158,7 @@ impl System {
     }
 }
 
-/// Ends this boot: hives written, C: unmounted clean.
+/// Ends this boot: access lists and hives written, C: unmounted clean.
 pub fn power(system: &mut System, power: Power) -> ! {
     let word = if power == Power::Reboot {
         "Restarting"
@@ -166,7 +166,7 @@ pub fn power(system: &mut System, power: Power) -> ! {
         "Shutting down"
     };
     system.screen.progress(&[word]);
-    let _ = system.windows.flush();
+    let _ = system.windows.close();
     for _ in 0..20 {
         if sys::unmount(&system.root).is_ok() {
             sys::end(power == Power::Reboot);

@@ -1,39 +1,91 @@
-//! Local users and groups, kept in the SAM hive in a shape of the stand-in's own (the real one is encrypted):
-//! `SAM\Domains\Account\Users\Names\NAME` with `Flags` (REG_DWORD, the UF_ bits of NetUserAdd), `Comment`,
-//! `FullName` and `PasswordSet` (REG_DWORD 1 once a password was given; never the password), and
-//! `SAM\Domains\Builtin\Aliases\Names\NAME` with `Members` (REG_MULTI_SZ) and `Comment`.
+//! Local users and groups, kept in the SAM hive: `SAM\Domains\Account\Users\Names\NAME` with `Flags` (REG_DWORD, the
+//! UF_ bits of NetUserAdd), `Comment`, `FullName` and `PasswordSet` (REG_DWORD 1 once a password was given), and
+//! `SAM\Domains\Builtin\Aliases\Names\NAME` (a group made here: `Account\Aliases`) with `Members` (REG_MULTI_SZ) and
+//! `Comment`. These values are the stand-in's own; `sam.rs` writes Windows' form of them beside.
 //! A password is only judged (blank, length), not kept.
+
+mod sam;
+
+use std::collections::BTreeMap;
 
 use super::regf::{Key, REG_MULTI_SZ, same};
 use super::registry::{Registry, dword, dword_value, multi_sz, sz, texts};
 
+pub use sam::binary;
+
 pub const USERS: &str = r"HKLM\SAM\SAM\Domains\Account\Users\Names";
-pub const GROUPS: &str = r"HKLM\SAM\SAM\Domains\Builtin\Aliases\Names";
+const USER_NAMES: [&str; 4] = ["Domains", "Account", "Users", "Names"];
+/// Windows' own groups, and those made on this machine.
+const ALIASES: [&[&str]; 2] = [
+    &["Domains", "Builtin", "Aliases"],
+    &["Domains", "Account", "Aliases"],
+];
+const MEMBERS_OF: [&str; 4] = ["Domains", "Builtin", "Aliases", "Members"];
+const GROUPS: [&str; 2] = [
+    r"HKLM\SAM\SAM\Domains\Builtin\Aliases\Names",
+    r"HKLM\SAM\SAM\Domains\Account\Aliases\Names",
+];
 /// "Account is disabled" and "normal account", of NetUserAdd.
 pub const UF_ACCOUNTDISABLE: u32 = 2;
 pub const UF_NORMAL_ACCOUNT: u32 = 0x200;
 
-const GROUP_NAMES: [(&str, &[&str]); 8] = [
-    ("Administrators", &["Administrator"]),
-    ("Users", &[]),
-    ("Guests", &["Guest"]),
-    ("Backup Operators", &[]),
-    ("Hyper-V Administrators", &[]),
-    ("Performance Monitor Users", &[]),
-    ("Remote Desktop Users", &[]),
-    ("Remote Management Users", &[]),
+/// Windows' own groups, their RIDs and who is in them at first.
+const BUILTIN: [(&str, u32, &[&str]); 20] = [
+    ("Administrators", 544, &["Administrator"]),
+    ("Users", 545, &[]),
+    ("Guests", 546, &["Guest"]),
+    ("Power Users", 547, &[]),
+    ("Print Operators", 550, &[]),
+    ("Backup Operators", 551, &[]),
+    ("Replicator", 552, &[]),
+    ("Remote Desktop Users", 555, &[]),
+    ("Network Configuration Operators", 556, &[]),
+    ("Performance Monitor Users", 558, &[]),
+    ("Performance Log Users", 559, &[]),
+    ("Distributed COM Users", 562, &[]),
+    ("IIS_IUSRS", 568, &[]),
+    ("Cryptographic Operators", 569, &[]),
+    ("Event Log Readers", 573, &[]),
+    ("Hyper-V Administrators", 578, &[]),
+    ("Access Control Assistance Operators", 579, &[]),
+    ("Remote Management Users", 580, &[]),
+    ("System Managed Accounts Group", 581, &[]),
+    ("Storage Replica Administrators", 582, &[]),
 ];
 
 pub fn create(sam: &mut Key) {
-    for (user, flags) in [("Administrator", 0), ("Guest", UF_ACCOUNTDISABLE)] {
-        let key = sam.make(&["Domains", "Account", "Users", "Names", user]);
+    for (user, rid, flags) in [("Administrator", 500, 0), ("Guest", 501, UF_ACCOUNTDISABLE)] {
+        let key = sam.make(&[&USER_NAMES[..], &[user]].concat());
         let (kind, data) = dword_value(UF_NORMAL_ACCOUNT | flags);
+        key.set("", rid, Vec::new());
         key.set("Flags", kind, data);
     }
-    for (group, members) in GROUP_NAMES {
+    for (group, rid, members) in BUILTIN {
         let (kind, data) = multi_sz(members);
-        sam.make(&["Domains", "Builtin", "Aliases", "Names", group])
-            .set("Members", kind, data);
+        let key = sam.make(&[ALIASES[0], &["Names", group]].concat());
+        key.set("", rid, Vec::new());
+        key.set("Members", kind, data);
+    }
+    sam.make(&[ALIASES[1], &["Names"]].concat());
+    sam::write(sam, &|name| match name {
+        "Administrator" => Some(format!("{MACHINE}-500")),
+        "Guest" => Some(format!("{MACHINE}-501")),
+        _ => None,
+    });
+}
+
+/// Brings Windows' form of the accounts up to date after a change.
+pub fn publish(registry: &mut Registry) {
+    let mut sids = BTreeMap::new();
+    for group in groups(registry) {
+        for name in members(group) {
+            if let Some(sid) = sid(registry, &name) {
+                sids.insert(name, sid);
+            }
+        }
+    }
+    if let Some(sam) = registry.key_mut(r"HKLM\SAM\SAM") {
+        sam::write(sam, &|name| sids.get(name).cloned());
     }
 }
 
@@ -41,8 +93,47 @@ pub fn user<'a>(registry: &'a Registry, name: &str) -> Option<&'a Key> {
     (!name.contains('\\')).then(|| registry.key(&format!(r"{USERS}\{name}")))?
 }
 
+/// The key of a group that exists.
+fn group_path(registry: &Registry, name: &str) -> Option<String> {
+    let paths = GROUPS.map(|groups| format!(r"{groups}\{name}"));
+    paths
+        .into_iter()
+        .find(|path| !name.contains('\\') && registry.key(path).is_some())
+}
+
 pub fn group<'a>(registry: &'a Registry, name: &str) -> Option<&'a Key> {
-    (!name.contains('\\')).then(|| registry.key(&format!(r"{GROUPS}\{name}")))?
+    registry.key(&group_path(registry, name)?)
+}
+
+/// Every group, Windows' own first.
+pub fn groups(registry: &Registry) -> Vec<&Key> {
+    GROUPS
+        .iter()
+        .filter_map(|path| registry.key(path))
+        .flat_map(|key| key.subkeys.values())
+        .collect()
+}
+
+/// Whether Windows brings this group; such a one can't be deleted.
+pub fn is_builtin(name: &str) -> bool {
+    BUILTIN.iter().any(|(known, ..)| same(known, name))
+}
+
+/// The RID of a `Names` key: the type of its default value.
+pub fn rid(key: &Key) -> u32 {
+    key.value("").map_or(0, |value| value.kind)
+}
+
+/// The next RID: users and groups of the machine share one row that begins at 1000.
+fn next_rid(registry: &Registry) -> u32 {
+    [USERS, GROUPS[1]]
+        .iter()
+        .filter_map(|path| registry.key(path))
+        .flat_map(|key| key.subkeys.values())
+        .map(|key| rid(key) + 1)
+        .max()
+        .unwrap_or(0)
+        .max(1000)
 }
 
 pub fn flags(user: &Key) -> u32 {
@@ -59,6 +150,35 @@ pub fn members(group: &Key) -> Vec<String> {
         .unwrap_or_default()
 }
 
+/// Makes a user, or sets the flags of one that exists.
+pub fn set_flags(registry: &mut Registry, name: &str, flags: u32) -> Result<(), String> {
+    let path = format!(r"{USERS}\{name}");
+    if registry.key(&path).is_none() {
+        let rid = next_rid(registry);
+        registry.set(&path, "", (rid, Vec::new()))?;
+    }
+    registry.set(&path, "Flags", dword_value(flags))
+}
+
+/// Removes a user, also from the groups.
+pub fn remove_user(registry: &mut Registry, name: &str) -> Result<(), String> {
+    let left = |group: &Key| -> Vec<String> {
+        members(group)
+            .into_iter()
+            .filter(|member| !same(member, name))
+            .collect()
+    };
+    let changed: Vec<(String, Vec<String>)> = groups(registry)
+        .into_iter()
+        .map(|group| (group.name.clone(), left(group)))
+        .collect();
+    for (group, members) in changed {
+        set_members(registry, &group, &members)?;
+    }
+    registry.remove(&format!(r"{USERS}\{name}"));
+    Ok(())
+}
+
 /// Sets the password of a user that exists (the password itself is not kept); whether there is such a user.
 pub fn set_password(registry: &mut Registry, name: &str) -> bool {
     if user(registry, name).is_none() {
@@ -69,16 +189,44 @@ pub fn set_password(registry: &mut Registry, name: &str) -> bool {
         .is_ok()
 }
 
+/// Sets the members of a group, which is made when there is none of that name.
 pub fn set_members(registry: &mut Registry, group: &str, members: &[String]) -> Result<(), String> {
-    registry.set(&format!(r"{GROUPS}\{group}"), "Members", multi_sz(members))
+    let path = match group_path(registry, group) {
+        Some(path) => path,
+        None => {
+            let path = format!(r"{}\{group}", GROUPS[1]);
+            let rid = next_rid(registry);
+            registry.set(&path, "", (rid, Vec::new()))?;
+            path
+        }
+    };
+    registry.set(&path, "Members", multi_sz(members))
+}
+
+pub fn remove_group(registry: &mut Registry, name: &str) {
+    if let Some(path) = group_path(registry, name) {
+        registry.remove(&path);
+    }
 }
 
 pub fn set_text(registry: &mut Registry, user: &str, name: &str, text: &str) -> Result<(), String> {
     registry.set(&format!(r"{USERS}\{user}"), name, sz(text))
 }
 
+pub fn set_group_text(
+    registry: &mut Registry,
+    group: &str,
+    name: &str,
+    text: &str,
+) -> Result<(), String> {
+    match group_path(registry, group) {
+        Some(path) => registry.set(&path, name, sz(text)),
+        None => Err(format!("no group {group}")),
+    }
+}
+
 /// Well-known accounts and their SIDs, by the names Windows accepts for them (domain prefix optional).
-const WELL_KNOWN: [(&str, &str, &str); 16] = [
+const WELL_KNOWN: [(&str, &str, &str); 10] = [
     ("NT AUTHORITY", "SYSTEM", "S-1-5-18"),
     ("NT AUTHORITY", "LOCAL SERVICE", "S-1-5-19"),
     ("NT AUTHORITY", "NETWORK SERVICE", "S-1-5-20"),
@@ -88,12 +236,6 @@ const WELL_KNOWN: [(&str, &str, &str); 16] = [
     ("NT AUTHORITY", "NETWORK", "S-1-5-2"),
     ("", "Everyone", "S-1-1-0"),
     ("", "CREATOR OWNER", "S-1-3-0"),
-    ("BUILTIN", "Administrators", "S-1-5-32-544"),
-    ("BUILTIN", "Users", "S-1-5-32-545"),
-    ("BUILTIN", "Guests", "S-1-5-32-546"),
-    ("BUILTIN", "Backup Operators", "S-1-5-32-551"),
-    ("BUILTIN", "Remote Desktop Users", "S-1-5-32-555"),
-    ("BUILTIN", "Performance Monitor Users", "S-1-5-32-558"),
     (
         "NT SERVICE",
         "TrustedInstaller",
@@ -120,41 +262,33 @@ pub fn sid(registry: &Registry, name: &str) -> Option<String> {
             return Some(sid.into());
         }
     }
+    let builtin = BUILTIN.iter().find(|(known, ..)| same(known, account));
+    if let Some((_, rid, _)) = builtin.filter(|_| domain.is_empty() || same(domain, "BUILTIN")) {
+        return Some(format!("S-1-5-32-{rid}"));
+    }
     if same(domain, "NT SERVICE") {
         let known = registry
             .key(&format!(
                 r"HKLM\SYSTEM\CurrentControlSet\Services\{account}"
             ))
             .is_some();
-        // The real one is a SHA-1 of the upper-cased name; only that it is a service SID matters here.
-        return known.then(|| {
-            format!(
-                "S-1-5-80-{}",
-                account
-                    .to_uppercase()
-                    .encode_utf16()
-                    .map(u32::from)
-                    .sum::<u32>()
-            )
-        });
+        return known.then(|| service_sid(account));
     }
     let local = domain.is_empty() || domain == "." || same(domain, &super::computer_name(registry));
     if !local {
         return None;
     }
-    let place = |path: &str| {
-        registry
-            .key(path)?
-            .subkeys
-            .values()
-            .position(|key| same(&key.name, account))
-            .map(|at| 1000 + at)
-    };
-    match account.to_ascii_lowercase().as_str() {
-        "administrator" => Some(format!("{MACHINE}-500")),
-        "guest" => Some(format!("{MACHINE}-501")),
-        _ => place(USERS)
-            .or_else(|| place(GROUPS).map(|rid| rid + 1000))
-            .map(|rid| format!("{MACHINE}-{rid}")),
-    }
+    let key = user(registry, account).or_else(|| group(registry, account))?;
+    Some(format!("{MACHINE}-{}", rid(key)))
+}
+
+/// A service's SID: SHA-1 of its upper-cased name in UTF-16.
+fn service_sid(name: &str) -> String {
+    let digest = sha1_smol::Sha1::from(super::regf::utf16(&name.to_uppercase()))
+        .digest()
+        .bytes();
+    let parts = digest
+        .chunks_exact(4)
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]).to_string());
+    format!("S-1-5-80-{}", parts.collect::<Vec<_>>().join("-"))
 }

@@ -32,6 +32,11 @@ pub fn of(file: &Located) -> u32 {
     }
 }
 
+/// Whether `dir` and `del` pass the file over.
+pub fn is_hidden(file: &Located) -> bool {
+    of(file) & (HIDDEN | SYSTEM) != 0
+}
+
 pub fn set(path: &Path, bits: u32) -> Result<(), String> {
     let bytes = bits.to_le_bytes();
     write(path, NTFS, &bytes).or_else(|_| write(path, PLAIN, &bytes))

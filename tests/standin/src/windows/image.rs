@@ -91,6 +91,11 @@ pub fn create_files(c_root: &Path) -> Result<(), String> {
         }
         std::fs::write(path, format!("{MARKER}{name}\r\n")).map_err(fault)?;
     }
+    // Nothing starts them here; a Windows without them starts nowhere.
+    for loader in ["winload.efi", "winload.exe"] {
+        let path = c_root.join("Windows/System32").join(loader);
+        std::fs::write(path, format!("{MARKER}{loader}\r\n")).map_err(fault)?;
+    }
     std::fs::write(
         c_root.join("Windows/System32/drivers/etc/hosts"),
         "# localhost name resolution is handled within DNS itself.\r\n",
@@ -231,7 +236,7 @@ const ENVIRONMENT: [(&str, &str); 11] = [
 ];
 
 /// Name, type (1 kernel driver, 0x10 own process, 0x20 shared), start (0 boot, 2 auto, 3 demand), path, display name.
-const SERVICES: [(&str, u32, u32, &str, &str); 14] = [
+const SERVICES: [(&str, u32, u32, &str, &str); 22] = [
     (
         "BFE",
         0x20,
@@ -239,7 +244,21 @@ const SERVICES: [(&str, u32, u32, &str, &str); 14] = [
         r"%systemroot%\system32\svchost.exe -k LocalServiceNoNetworkFirewall -p",
         "Base Filtering Engine",
     ),
+    (
+        "Dhcp",
+        0x20,
+        2,
+        r"%SystemRoot%\system32\svchost.exe -k LocalServiceNetworkRestricted -p",
+        "DHCP Client",
+    ),
     ("disk", 1, 0, r"System32\drivers\disk.sys", "Disk Driver"),
+    (
+        "Dnscache",
+        0x20,
+        2,
+        r"%SystemRoot%\system32\svchost.exe -k NetworkService -p",
+        "DNS Client",
+    ),
     (
         "EventLog",
         0x20,
@@ -260,6 +279,20 @@ const SERVICES: [(&str, u32, u32, &str, &str); 14] = [
         3,
         r"%systemroot%\system32\msiexec.exe /V",
         "Windows Installer",
+    ),
+    (
+        "nsi",
+        0x20,
+        2,
+        r"%systemroot%\system32\svchost.exe -k LocalService -p",
+        "Network Store Interface Service",
+    ),
+    (
+        "ProfSvc",
+        0x20,
+        2,
+        r"%systemroot%\system32\svchost.exe -k netsvcs -p",
+        "User Profile Service",
     ),
     (
         "RpcSs",
@@ -316,6 +349,34 @@ const SERVICES: [(&str, u32, u32, &str, &str); 14] = [
         3,
         r"%systemroot%\system32\vssvc.exe",
         "Volume Shadow Copy",
+    ),
+    (
+        "W32Time",
+        0x20,
+        3,
+        r"%SystemRoot%\system32\svchost.exe -k LocalService",
+        "Windows Time",
+    ),
+    (
+        "WinDefend",
+        0x10,
+        2,
+        r"%ProgramFiles%\Windows Defender\MsMpEng.exe",
+        "Microsoft Defender Antivirus Service",
+    ),
+    (
+        "Winmgmt",
+        0x20,
+        2,
+        r"%systemroot%\system32\svchost.exe -k netsvcs -p",
+        "Windows Management Instrumentation",
+    ),
+    (
+        "WinRM",
+        0x20,
+        2,
+        r"%SystemRoot%\System32\svchost.exe -k NetworkService -p",
+        "Windows Remote Management (WS-Management)",
     ),
     (
         "wuauserv",

@@ -180,6 +180,12 @@ impl Windows {
             .map(|(power, _)| power)
     }
 
+    /// Before Windows goes down: access lists brought up to date, hives written.
+    pub fn close(&self) -> Result<(), String> {
+        let settled = program::icacls::settle(&self.process());
+        self.flush().and(settled)
+    }
+
     /// Writes the changed hives to disk.
     pub fn flush(&self) -> Result<(), String> {
         self.machine.registry().flush()

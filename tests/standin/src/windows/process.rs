@@ -206,6 +206,9 @@ impl Process {
             };
             return Ok(cmd::run_script(self, script, &cmdline::split(tail)));
         }
+        if name == program::answers::NAME {
+            return Ok(program::answers::run(self, &bytes, tail));
+        }
         let run = program::named(name).ok_or(BAD_EXE_FORMAT)?;
         let mut child = self.clone();
         Ok(run(

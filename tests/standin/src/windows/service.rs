@@ -10,6 +10,7 @@ use super::boot::strings;
 use super::error::*;
 use super::image::MARKER;
 use super::process::{self, Process};
+use super::program;
 use super::registry::Registry;
 use super::volume::Cwd;
 use super::{Machine, lock};
@@ -72,6 +73,7 @@ pub fn binary(machine: &Arc<Machine>, name: &str) -> Result<(), Win32> {
     let bytes = std::fs::read(&image.host).map_err(|e| Win32::from_io(&e))?;
     match bytes.strip_prefix(MARKER.as_bytes()) {
         Some(name) if name.starts_with(b"service") => Ok(()),
+        Some(name) if name.starts_with(program::answers::NAME.as_bytes()) => Ok(()),
         Some(_) => Err(Win32(1053)),
         None if bytes.starts_with(b"MZ") => Ok(()),
         None => Err(BAD_EXE_FORMAT),

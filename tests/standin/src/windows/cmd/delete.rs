@@ -12,10 +12,11 @@ use crate::windows::volume::{Located, list};
 pub(super) fn delete(
     shell: &mut Shell,
     names: &[String],
-    force: bool,
-    quiet: bool,
-    below: bool,
+    has: &dyn Fn(&str) -> bool,
 ) -> Result<(), String> {
+    let (force, quiet, below) = (has("/f"), has("/q"), has("/s"));
+    // Without `/a` hidden and system files are not seen.
+    let seen = |file: &Located| has("/a") || !attribute::is_hidden(file);
     each(names, |name| {
         let whole = shell.p.locate(name).is_ok_and(|found| found.is_dir());
         let pattern = if whole {
@@ -35,6 +36,7 @@ pub(super) fn delete(
         if below {
             found.extend(below_fits(&shell.p, &pattern));
         }
+        found.retain(seen);
         if found.is_empty() {
             // A missing file is reported, and is no error.
             let full = shell

@@ -2,6 +2,7 @@
 
 use super::Shell;
 use super::files::{pattern_matches, text};
+use crate::windows::attribute;
 use crate::windows::error::*;
 use crate::windows::volume::{Located, list};
 
@@ -29,8 +30,12 @@ pub(super) fn directory(
         target.to_owned()
     };
     let (dirs_only, files_only) = (has("/ad") || has("/a:d"), has("/a-d") || has("/a:-d"));
+    // Any `/a` shows hidden and system files too.
+    let all = dirs_only || files_only || has("/a");
     let wanted = |found: &Located| {
-        if dirs_only {
+        if !all && attribute::is_hidden(found) {
+            false
+        } else if dirs_only {
             found.is_dir()
         } else {
             !files_only || !found.is_dir()

@@ -38,7 +38,6 @@ pub fn run(shell: &mut Shell, name: &str, rest: &str) {
     let known: &[&str] = match name {
         "cd" | "chdir" => &["/d"],
         "copy" => &["/b", "/a", "/y", "/-y", "/v", "/z", "/n", "/d", "/l"],
-        // Hidden files are not told from others here, so `/a` changes nothing.
         "del" | "erase" => &["/f", "/q", "/s", "/p", "/a"],
         "dir" => &[
             "/b", "/s", "/a", "/a-d", "/ad", "/a:d", "/a:-d", "/on", "/o:n", "/o", "/-c", "/n",
@@ -62,7 +61,7 @@ pub fn run(shell: &mut Shell, name: &str, rest: &str) {
     let done: Result<(), String> = match name {
         "cd" | "chdir" => change(shell, rest, has("/d")),
         "copy" => copy(shell, &names, has("/y"), has("/-y")),
-        "del" | "erase" => delete(shell, &names, has("/f"), has("/q"), has("/s")),
+        "del" | "erase" => delete(shell, &names, &has),
         "dir" => directory(shell, &names, &has),
         "md" | "mkdir" => each(&names, |name| make(&shell.p, name)),
         "move" => rename_into(shell, &names, has("/y")),

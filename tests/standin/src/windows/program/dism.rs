@@ -1,8 +1,13 @@
-//! dism.exe, online only: optional features and packages. A feature that wants a reboot waits for one
+//! dism.exe, online only: optional features, capabilities and packages. A feature that wants a reboot waits for one
 //! (`RebootPending`), and is enabled or disabled by the next boot.
 //!
 //! States are kept under `HKLM\SOFTWARE\winimg-standin\Features` (REG_DWORD by name, Windows' own InstallState
 //! numbers): Windows keeps them in its component store, which the stand-in has not.
+
+mod capability;
+mod package;
+
+pub use package::wusa;
 
 use super::Arguments;
 use super::small::unknown;
@@ -73,7 +78,7 @@ pub fn finish_pending(registry: &mut Registry) -> Result<(), String> {
             _ => {}
         }
     }
-    Ok(())
+    package::finish_pending(registry)
 }
 
 #[derive(Default)]
@@ -85,7 +90,9 @@ struct Options {
     clean: bool,
     reset_base: bool,
     features: Vec<String>,
-    package: Option<String>,
+    packages: Vec<String>,
+    capability: Option<String>,
+    sources: Vec<String>,
     log: Option<String>,
 }
 
@@ -120,7 +127,11 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
         "/disable-feature" => change(p, &options, false),
         "/get-features" => list(p),
         "/get-featureinfo" => info(p, &options),
-        "/add-package" => add_package(p, &options),
+        "/add-package" => package::add(p, &options),
+        "/add-capability" => capability::change(p, &options, true),
+        "/remove-capability" => capability::change(p, &options, false),
+        "/get-capabilityinfo" => capability::show(p, &options, false),
+        "/get-capabilities" => capability::show(p, &options, true),
         "/cleanup-image" => clean(p, &options),
         other => unknown(p, "dism", other, 87),
     }
@@ -144,11 +155,23 @@ fn parse(list: &[String]) -> Result<Options, String> {
             "/startcomponentcleanup" => options.clean = true,
             "/resetbase" => options.reset_base = true,
             "/featurename" if !value.is_empty() => options.features.push(value.into()),
-            "/packagepath" if !value.is_empty() => options.package = Some(value.into()),
+            "/packagepath" if !value.is_empty() => options.packages.push(value.into()),
             "/logpath" if !value.is_empty() => options.log = Some(value.into()),
-            "/loglevel" | "/format" | "/scratchdir" | "/source" if !value.is_empty() => {}
-            command @ ("/enable-feature" | "/disable-feature" | "/get-features"
-            | "/get-featureinfo" | "/add-package" | "/cleanup-image")
+            "/capabilityname" if !value.is_empty() && options.capability.is_none() => {
+                options.capability = Some(value.into())
+            }
+            "/source" if !value.is_empty() => options.sources.push(value.into()),
+            "/loglevel" | "/format" | "/scratchdir" if !value.is_empty() => {}
+            command @ ("/enable-feature"
+            | "/disable-feature"
+            | "/get-features"
+            | "/get-featureinfo"
+            | "/add-package"
+            | "/cleanup-image"
+            | "/add-capability"
+            | "/remove-capability"
+            | "/get-capabilityinfo"
+            | "/get-capabilities")
                 if options.command.is_none() =>
             {
                 options.command = Some(command.into())
@@ -215,16 +238,18 @@ fn change(p: &mut Process, options: &Options, on: bool) -> u32 {
     finish(p, options, reboot)
 }
 
+fn record_reboot(p: &Process) -> Result<(), String> {
+    let mut registry = p.machine.registry();
+    let made = registry.make(&format!(r"{CBS}\RebootPending"));
+    made.map(|_| ()).map_err(|fault| format!("{fault:?}"))
+}
+
 /// Exit code 3010 with `/norestart`; without it dism restarts Windows (with `/quiet`) or asks.
 fn finish(p: &Process, options: &Options, reboot: bool) -> u32 {
     if !reboot {
         return 0;
     }
-    if p.machine
-        .registry()
-        .make(&format!(r"{CBS}\RebootPending"))
-        .is_err()
-    {
+    if record_reboot(p).is_err() {
         return 0x8000_4005;
     }
     if !options.no_restart {
@@ -307,31 +332,4 @@ fn clean(p: &mut Process, options: &Options) -> u32 {
     }
     p.print("The operation completed successfully.\n");
     0
-}
-
-/// Takes a `.cab` or `.msu` that really is a cabinet; its packages are recorded, a reboot is wanted.
-fn add_package(p: &mut Process, options: &Options) -> u32 {
-    let Some(path) = &options.package else {
-        return failed(p, 87, "The package-path option is missing");
-    };
-    let found = match p.locate(path).and_then(|found| found.existing()) {
-        Ok(found) => found,
-        Err(error) => return failed(p, error.0, &error.text()),
-    };
-    let head = std::fs::read(&found.host).unwrap_or_default();
-    if !head.starts_with(b"MSCF") {
-        return failed(p, 0x8007_000d, "The data is invalid.");
-    }
-    let name = found.file_name().to_owned();
-    let pending = reboot_pending(&p.machine.registry());
-    let set = p.machine.registry().set(
-        r"HKLM\SOFTWARE\winimg-standin\Packages",
-        &name,
-        dword_value(1),
-    );
-    if let Err(e) = set {
-        return failed(p, 0x8000_4005, &e);
-    }
-    p.print("The operation completed successfully.\n");
-    finish(p, options, true).max(u32::from(pending))
 }

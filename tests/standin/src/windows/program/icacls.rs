@@ -1,39 +1,34 @@
-//! icacls.exe and takeown.exe: access control lists.
+//! icacls.exe and takeown.exe: who may do what with a file.
 //!
-//! Each changed file's list is kept as SDDL in `HKLM\SOFTWARE\winimg-standin\Acl` (value name: the path) and, where C:
-//! is a real NTFS volume, also written as its security descriptor (`system.ntfs_acl`). A file without a record has the
-//! inherited list of a system drive: SYSTEM and Administrators full control, Users read.
+//! Whole forms only: `/reset` and `/setowner` stand alone, as Microsoft's syntax has it. A change of a folder reaches
+//! what inherits from it. Saved lists (`/save`, `/restore`, `/substitute`), `/findsid`, `/verify` and integrity levels are
+//! refused.
+
+mod list;
+
+pub use list::settle;
 
 use super::Arguments;
 use super::small::unknown;
 use crate::windows::account;
-use crate::windows::attribute;
 use crate::windows::cmd::pattern_matches;
+use crate::windows::error::{FILE_NOT_FOUND, PATH_NOT_FOUND};
 use crate::windows::process::Process;
-use crate::windows::registry::sz;
-use crate::windows::volume::{Located, list};
-
-const RECORDS: &str = r"HKLM\SOFTWARE\winimg-standin\Acl";
-const INHERITED: u8 = 0x10;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Ace {
-    deny: bool,
-    flags: u8,
-    mask: u32,
-    sid: String,
-}
-
-#[derive(Clone, Debug)]
-struct Acl {
-    owner: String,
-    protected: bool,
-    aces: Vec<Ace>,
-}
+use crate::windows::volume::{Located, list as entries};
+use list::{
+    Ace, CONTAINER, INHERIT_ONLY, INHERITED, NO_PROPAGATE, OBJECT, inherited, load, sddl, store,
+};
 
 enum Change {
-    Grant { ace: Ace, replace: bool },
-    Remove(String),
+    Grant {
+        ace: Ace,
+        replace: bool,
+    },
+    /// Of the SID, the entries that grant, those that deny, or both.
+    Remove {
+        sid: String,
+        deny: Option<bool>,
+    },
     Inheritance(char),
     Owner(String),
     Reset,
@@ -74,9 +69,21 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
             }
         }
     }
+    let alone = |change: &Change| matches!(change, Change::Reset | Change::Owner(_));
+    if changes.len() > 1 && changes.iter().any(alone) {
+        p.complain("Invalid parameter \"/reset or /setowner with another change\"\n");
+        return 87;
+    }
     let mut found = pattern_matches(p, name);
     if found.is_empty() {
-        let error = p.locate(name).map_or_else(|error| error, |at| at.missing());
+        let folder = name.rsplit_once('\\').map_or(".", |(folder, _)| folder);
+        let error = if name.contains(['*', '?']) {
+            p.locate(folder)
+                .and_then(|folder| folder.existing())
+                .map_or(PATH_NOT_FOUND, |_| FILE_NOT_FOUND)
+        } else {
+            p.locate(name).map_or_else(|error| error, |at| at.missing())
+        };
         p.complain(&format!("{name}: {}\n", error.text()));
         p.print("Successfully processed 0 files; Failed processing 1 files\n");
         return error.0;
@@ -112,7 +119,7 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
 
 fn descend(p: &Process, dir: &Located, found: &mut Vec<Located>) {
     if dir.is_dir() {
-        for (name, _) in list(&dir.host) {
+        for (name, _) in entries(&dir.host) {
             if let Ok(child) = p.locate(&format!("{}\\{name}", dir.name.trim_end_matches('\\'))) {
                 descend(p, &child, found);
                 found.push(child);
@@ -147,7 +154,14 @@ fn change(p: &Process, verb: &str, operands: &[String]) -> Result<Vec<Change>, F
             missing()?;
             operands
                 .iter()
-                .map(|name| sid(p, name).map(Change::Remove))
+                .map(|name| {
+                    let deny = match verb {
+                        "/remove:g" => Some(false),
+                        "/remove:d" => Some(true),
+                        _ => None,
+                    };
+                    sid(p, name).map(|sid| Change::Remove { sid, deny })
+                })
                 .collect()
         }
         "/inheritance:e" | "/inheritance:d" | "/inheritance:r" => Ok(vec![Change::Inheritance(
@@ -182,11 +196,10 @@ fn entry(p: &Process, text: &str, deny: bool) -> Result<Ace, Fault> {
         rest = after;
         for word in inside.split(',') {
             match word.to_ascii_uppercase().as_str() {
-                "OI" => flags |= 1,
-                "CI" => flags |= 2,
-                "NP" => flags |= 4,
-                "IO" => flags |= 8,
-                "I" => flags |= INHERITED,
+                "OI" => flags |= OBJECT,
+                "CI" => flags |= CONTAINER,
+                "NP" => flags |= NO_PROPAGATE,
+                "IO" => flags |= INHERIT_ONLY,
                 right => mask |= bits(right).ok_or_else(bad)?,
             }
         }
@@ -233,82 +246,6 @@ fn bits(right: &str) -> Option<u32> {
     })
 }
 
-fn inherited(dir: bool) -> Vec<Ace> {
-    let flags = INHERITED | if dir { 3 } else { 0 };
-    [
-        ("S-1-5-18", 0x1f01ff),
-        ("S-1-5-32-544", 0x1f01ff),
-        ("S-1-5-32-545", 0x1200a9),
-    ]
-    .map(|(sid, mask)| Ace {
-        deny: false,
-        flags,
-        mask,
-        sid: sid.into(),
-    })
-    .to_vec()
-}
-
-fn load(p: &Process, file: &Located) -> Acl {
-    let text = p
-        .machine
-        .registry()
-        .text(RECORDS, &file.name)
-        .unwrap_or_default();
-    parse(&text).unwrap_or_else(|| Acl {
-        owner: "S-1-5-32-544".into(),
-        protected: false,
-        aces: inherited(file.is_dir()),
-    })
-}
-
-/// The SDDL that `sddl` writes.
-fn parse(text: &str) -> Option<Acl> {
-    let (owner, list) = text.strip_prefix("O:")?.split_once("D:")?;
-    let start = list.find('(').unwrap_or(list.len());
-    let aces = list[start..].split('(').skip(1).map(|ace| {
-        let parts: Vec<&str> = ace.trim_end_matches(')').split(';').collect();
-        let flags = ["OI", "CI", "NP", "IO", "ID"]
-            .iter()
-            .enumerate()
-            .filter(|(_, name)| parts.get(1).is_some_and(|f| f.contains(**name)));
-        Some(Ace {
-            deny: parts.first() == Some(&"D"),
-            flags: flags.map(|(bit, _)| 1 << bit).sum(),
-            mask: u32::from_str_radix(parts.get(2)?.strip_prefix("0x")?, 16).ok()?,
-            sid: (*parts.get(5)?).to_owned(),
-        })
-    });
-    Some(Acl {
-        owner: owner.to_owned(),
-        protected: list[..start].contains('P'),
-        aces: aces.collect::<Option<_>>()?,
-    })
-}
-
-fn sddl(acl: &Acl) -> String {
-    let ace = |ace: &Ace| {
-        let flags: String = ["OI", "CI", "NP", "IO", "ID"]
-            .iter()
-            .enumerate()
-            .filter(|(bit, _)| ace.flags & 1 << bit != 0)
-            .map(|(_, name)| *name)
-            .collect();
-        format!(
-            "({};{flags};0x{:x};;;{})",
-            if ace.deny { "D" } else { "A" },
-            ace.mask,
-            ace.sid
-        )
-    };
-    format!(
-        "O:{}D:{}{}",
-        acl.owner,
-        if acl.protected { "P" } else { "" },
-        acl.aces.iter().map(ace).collect::<String>()
-    )
-}
-
 fn apply(p: &Process, file: &Located, changes: &[Change]) -> Result<String, String> {
     let mut acl = load(p, file);
     if changes.is_empty() {
@@ -326,28 +263,22 @@ fn apply(p: &Process, file: &Located, changes: &[Change]) -> Result<String, Stri
                 }
                 // Only a directory passes entries on.
                 let flags = if file.is_dir() { ace.flags } else { 0 };
-                let at = if ace.deny {
-                    0
-                } else {
-                    acl.aces
-                        .iter()
-                        .position(|old| old.flags & INHERITED != 0)
-                        .unwrap_or(acl.aces.len())
+                let new = Ace {
+                    flags,
+                    ..ace.clone()
                 };
-                acl.aces.insert(
-                    at,
-                    Ace {
-                        flags,
-                        ..ace.clone()
-                    },
-                );
+                if !acl.aces.contains(&new) {
+                    acl.aces.push(new);
+                }
             }
-            Change::Remove(sid) => acl
-                .aces
-                .retain(|old| old.sid != *sid || old.flags & INHERITED != 0),
+            Change::Remove { sid, deny } => acl.aces.retain(|old| {
+                old.sid != *sid
+                    || old.flags & INHERITED != 0
+                    || deny.is_some_and(|deny| deny != old.deny)
+            }),
             Change::Inheritance('r') => {
                 acl.protected = true;
-                acl.aces.retain(|ace| ace.flags & INHERITED == 0);
+                acl.drop_inherited();
             }
             Change::Inheritance('d') => {
                 acl.protected = true;
@@ -355,67 +286,19 @@ fn apply(p: &Process, file: &Located, changes: &[Change]) -> Result<String, Stri
             }
             Change::Inheritance(_) if acl.protected => {
                 acl.protected = false;
-                acl.aces.extend(inherited(file.is_dir()));
+                acl.aces.extend(inherited(p, file));
             }
             Change::Inheritance(_) => {}
             Change::Owner(sid) => acl.owner.clone_from(sid),
             Change::Reset => {
-                acl = Acl {
-                    protected: false,
-                    aces: inherited(file.is_dir()),
-                    owner: acl.owner,
-                }
+                acl.protected = false;
+                acl.aces = inherited(p, file);
             }
         }
+        acl.order();
     }
-    p.machine
-        .registry()
-        .set(RECORDS, &file.name, sz(&sddl(&acl)))?;
-    // A plain directory under test takes no NTFS descriptor; the record above is then all there is.
-    let _ = attribute::write(&file.host, c"system.ntfs_acl", &descriptor(&acl));
+    store(p, file, &acl)?;
     Ok(format!("processed file: {}\n", file.name))
-}
-
-/// The self-relative security descriptor.
-fn descriptor(acl: &Acl) -> Vec<u8> {
-    let binary = |sid: &str| {
-        let parts: Vec<u64> = sid
-            .split('-')
-            .skip(2)
-            .filter_map(|part| part.parse().ok())
-            .collect();
-        let mut out = vec![1, parts.len().saturating_sub(1) as u8];
-        out.extend(&parts.first().unwrap_or(&5).to_be_bytes()[2..]);
-        parts
-            .iter()
-            .skip(1)
-            .for_each(|part| out.extend((*part as u32).to_le_bytes()));
-        out
-    };
-    let mut list = Vec::new();
-    for ace in &acl.aces {
-        let sid = binary(&ace.sid);
-        list.extend([u8::from(ace.deny), ace.flags]);
-        list.extend((8 + sid.len() as u16).to_le_bytes());
-        list.extend(ace.mask.to_le_bytes());
-        list.extend(sid);
-    }
-    let (owner, group) = (binary(&acl.owner), binary("S-1-5-18"));
-    let size = 8 + list.len();
-    let control: u16 = 0x8004 | if acl.protected { 0x1000 } else { 0x0400 };
-    let mut out = vec![1, 0];
-    out.extend(control.to_le_bytes());
-    let owner_at = 20 + size as u32;
-    [owner_at, owner_at + owner.len() as u32, 0, 20]
-        .iter()
-        .for_each(|at| out.extend(at.to_le_bytes()));
-    out.extend([2, 0]);
-    out.extend((size as u16).to_le_bytes());
-    out.extend((acl.aces.len() as u32).to_le_bytes());
-    out.extend(list);
-    out.extend(owner);
-    out.extend(group);
-    out
 }
 
 pub fn takeown(p: &mut Process, args: &Arguments) -> u32 {

@@ -1,8 +1,9 @@
 //! The programs of `C:\Windows`: which there are, where their files lie, and what runs for each.
 
+pub mod answers;
 mod certutil;
 pub mod dism;
-mod icacls;
+pub mod icacls;
 mod msiexec;
 mod net;
 mod netsh;
@@ -65,6 +66,7 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("wevtutil.exe", "wevtutil", settings::wevtutil),
     ("where.exe", "where", text::whereis),
     ("whoami.exe", "whoami", small::whoami),
+    ("wusa.exe", "wusa", dism::wusa),
     ("xcopy.exe", "xcopy", xcopy::xcopy),
     ("Windows/regedit.exe", "regedit", reg::regedit),
     (
@@ -78,6 +80,11 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
         small::powershell,
     ),
     ("lsass.exe", "service", small::service),
+    (
+        "Program Files/Windows Defender/MsMpEng.exe",
+        "service",
+        small::service,
+    ),
     ("svchost.exe", "service", small::service),
     ("vssvc.exe", "service", small::service),
     (

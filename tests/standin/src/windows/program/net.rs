@@ -2,7 +2,7 @@
 
 use super::Arguments;
 use super::small::unknown;
-use crate::windows::account::{self, GROUPS, UF_ACCOUNTDISABLE, UF_NORMAL_ACCOUNT, USERS};
+use crate::windows::account::{self, UF_ACCOUNTDISABLE, UF_NORMAL_ACCOUNT, USERS};
 use crate::windows::process::Process;
 use crate::windows::regf::same;
 use crate::windows::registry::{Registry, dword_value};
@@ -64,6 +64,13 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
         Err(Refusal(0, text)) => {
             p.complain(&format!("{text}\n"));
             1
+        }
+        // The messages of LAN Manager have a number of their own and a pointer to more help.
+        Err(Refusal(number @ 2100..=3999, text)) => {
+            p.complain(&format!(
+                "{text}\n\nMore help is available by typing NET HELPMSG {number}.\n\n"
+            ));
+            2
         }
         Err(Refusal(number, text)) => {
             p.complain(&format!(
@@ -129,7 +136,8 @@ fn user(p: &Process, operands: &[&str], options: &[(String, &str)]) -> Done {
         if same(name, "Administrator") || same(name, "Guest") {
             return refuse(1371, "Cannot perform this operation on built-in accounts.");
         }
-        registry.remove(&format!("{USERS}\\{name}"));
+        account::remove_user(&mut registry, name).or_else(|e| refuse(5, &e))?;
+        account::publish(&mut registry);
         return Ok(FINISHED.into());
     }
     if rest.len() > 1 || rest.first() == Some(&"*") {
@@ -164,7 +172,7 @@ fn user(p: &Process, operands: &[&str], options: &[(String, &str)]) -> Done {
         }
     }
     let mut write = || -> Result<(), String> {
-        registry.set(&format!("{USERS}\\{name}"), "Flags", dword_value(flags))?;
+        account::set_flags(&mut registry, name, flags)?;
         texts
             .iter()
             .try_for_each(|(value, text)| account::set_text(&mut registry, name, value, text))?;
@@ -177,6 +185,7 @@ fn user(p: &Process, operands: &[&str], options: &[(String, &str)]) -> Done {
         Ok(())
     };
     write().or_else(|e| refuse(5, &e))?;
+    account::publish(&mut registry);
     Ok(FINISHED.into())
 }
 
@@ -190,72 +199,118 @@ fn join(registry: &mut Registry, group: &str, name: &str) -> Result<(), String> 
 
 fn group(p: &Process, operands: &[&str], options: &[(String, &str)]) -> Done {
     let mut registry = p.machine.registry();
-    let has = |option: &str| options.iter().any(|(name, _)| name == option);
-    if let Some((odd, _)) = options
-        .iter()
-        .find(|(name, _)| !matches!(name.as_str(), "/add" | "/delete" | "/comment"))
-    {
+    let get = |option: &str| {
+        options
+            .iter()
+            .find(|(name, _)| name == option)
+            .map(|(_, value)| *value)
+    };
+    let odd = options.iter().find(|(name, value)| match name.as_str() {
+        "/add" | "/delete" => !value.is_empty(),
+        "/comment" => false,
+        _ => true,
+    });
+    if let Some((odd, _)) = odd {
         return syntax(&format!("net localgroup {odd}"));
     }
     let Some((group, names)) = operands.split_first() else {
-        let names = registry.key(GROUPS).map(|key| {
-            key.subkeys
-                .values()
-                .map(|key| format!("*{}", key.name))
-                .collect::<Vec<_>>()
-        });
-        return Ok(format!(
-            "{}\n{FINISHED}",
-            names.unwrap_or_default().join("\n")
-        ));
+        let names: Vec<String> = account::groups(&registry)
+            .into_iter()
+            .map(|key| format!("*{}", key.name))
+            .collect();
+        return Ok(format!("{}\n{FINISHED}", names.join("\n")));
     };
     let known = account::group(&registry, group).map(account::members);
-    let Some(mut members) = known else {
-        if has("/add") && names.is_empty() {
-            account::set_members(&mut registry, group, &[]).or_else(|e| refuse(5, &e))?;
-            return Ok(FINISHED.into());
+    let (add, delete, comment) = (get("/add"), get("/delete"), get("/comment"));
+    if add.is_some() && delete.is_some() {
+        return syntax("net localgroup");
+    }
+    match (known, names) {
+        (None, []) if add.is_some() => make_group(&mut registry, group, comment)?,
+        (None, _) => return refuse(1376, "The specified local group does not exist."),
+        (Some(_), []) if add.is_some() => {
+            return refuse(1379, "The specified local group already exists.");
         }
-        return refuse(1376, "The specified local group does not exist.");
-    };
-    match (has("/add"), has("/delete"), names.is_empty()) {
-        (true, _, true) => return refuse(1379, "The specified local group already exists."),
-        (_, true, true) => {
-            registry.remove(&format!("{GROUPS}\\{group}"));
+        (Some(_), []) if delete.is_some() => {
+            if account::is_builtin(group) {
+                return refuse(1371, "Cannot perform this operation on built-in accounts.");
+            }
+            account::remove_group(&mut registry, group);
         }
-        (false, false, true) => {
+        (Some(_), []) if comment.is_some() => {
+            account::set_group_text(&mut registry, group, "Comment", comment.unwrap_or_default())
+                .or_else(|e| refuse(5, &e))?;
+        }
+        (Some(members), []) => {
             return Ok(format!("Members\n\n{}\n{FINISHED}", members.join("\n")));
         }
-        (false, false, false) => return syntax("net localgroup"),
-        (add, _, false) => {
-            for name in names {
-                let there = members.iter().position(|member| same(member, name));
-                match (add, there) {
-                    (true, Some(_)) => {
-                        return refuse(
-                            1378,
-                            "The specified account name is already a member of the group.",
-                        );
-                    }
-                    (true, None) if account::sid(&registry, name).is_none() => {
-                        return refuse(
-                            1376,
-                            &format!("There is no such global user or group: {name}."),
-                        );
-                    }
-                    (true, None) => members.push((*name).to_owned()),
-                    (false, Some(at)) => drop(members.remove(at)),
-                    (false, None) => {
-                        return refuse(
-                            1377,
-                            "The specified account name is not a member of the group.",
-                        );
-                    }
-                }
+        (Some(_), _) if comment.is_some() => return syntax("net localgroup"),
+        (Some(mut members), names) => {
+            match (add, delete) {
+                (Some(_), None) => join_all(&registry, &mut members, names)?,
+                (None, Some(_)) => leave_all(&mut members, names)?,
+                _ => return syntax("net localgroup"),
             }
             account::set_members(&mut registry, group, &members).or_else(|e| refuse(5, &e))?;
         }
     }
+    account::publish(&mut registry);
     Ok(FINISHED.into())
+}
+
+fn make_group(registry: &mut Registry, group: &str, comment: Option<&str>) -> Result<(), Refusal> {
+    let illegal = group.is_empty()
+        || group.chars().count() > 256
+        || group.contains(|c: char| "\"/\\[]:;|=,+*?<>".contains(c));
+    if illegal {
+        return refuse(2202, "The user name or group name parameter is invalid.");
+    }
+    // Users and groups share one space of names.
+    if account::user(registry, group).is_some() {
+        return refuse(2223, "The group already exists.");
+    }
+    account::set_members(registry, group, &[])
+        .and_then(|()| match comment {
+            Some(text) => account::set_group_text(registry, group, "Comment", text),
+            None => Ok(()),
+        })
+        .or_else(|e| refuse(5, &e))
+}
+
+fn join_all(registry: &Registry, members: &mut Vec<String>, names: &[&str]) -> Result<(), Refusal> {
+    for name in names {
+        // net.exe looks names up; it does not take the `*S-1-…` of icacls.
+        let Some(sid) = account::sid(registry, name).filter(|_| !name.starts_with('*')) else {
+            return refuse(
+                3783,
+                &format!("There is no such global user or group: {name}."),
+            );
+        };
+        let there = members
+            .iter()
+            .any(|member| account::sid(registry, member).is_some_and(|known| known == sid));
+        if there {
+            return refuse(
+                1378,
+                "The specified account name is already a member of the group.",
+            );
+        }
+        members.push((*name).to_owned());
+    }
+    Ok(())
+}
+
+fn leave_all(members: &mut Vec<String>, names: &[&str]) -> Result<(), Refusal> {
+    for name in names {
+        let Some(at) = members.iter().position(|member| same(member, name)) else {
+            return refuse(
+                1377,
+                "The specified account name is not a member of the group.",
+            );
+        };
+        members.remove(at);
+    }
+    Ok(())
 }
 
 fn accounts(p: &Process, operands: &[&str], options: &[(String, &str)]) -> Done {

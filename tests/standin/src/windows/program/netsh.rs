@@ -3,6 +3,8 @@
 //! A firewall rule is a value of `SharedAccess\Parameters\FirewallPolicy\FirewallRules`, named by a GUID, in the text
 //! form of MS-GPFAS 2.2.2.19 (`v2.31|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=10250|Name=…|`).
 
+mod rule;
+
 use std::io::Read;
 
 use super::Arguments;
@@ -34,6 +36,9 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
         ["advfirewall", "firewall", "show", "rule", ..] => show(p, rest(4)),
         ["advfirewall", "firewall", "set", "rule", ..] => set_rule(p, rest(4)),
         ["advfirewall", "set", profile, "state", state] => profile_state(p, profile, state),
+        ["advfirewall", "show", profile] | ["advfirewall", "show", profile, "state"] => {
+            profiles_shown(p, profile)
+        }
         [
             "int" | "interface",
             family @ ("ipv4" | "ipv6"),
@@ -104,151 +109,10 @@ fn bad<T>(what: &str) -> Result<T, String> {
     Err(format!("\nA specified value is not valid: {what}\n"))
 }
 
-const ADD: [&str; 16] = [
-    "name",
-    "dir",
-    "action",
-    "protocol",
-    "localport",
-    "remoteport",
-    "localip",
-    "remoteip",
-    "program",
-    "service",
-    "profile",
-    "enable",
-    "description",
-    "interfacetype",
-    "edge",
-    "security",
-];
-
 fn add(p: &Process, words: &[String]) -> Done {
-    let pairs = pairs(words, &ADD)?;
-    let need = |name: &str| {
-        get(&pairs, name)
-            .filter(|value| !value.is_empty())
-            .ok_or_else(|| format!("\nOne or more essential parameters were not entered: {name}\n"))
-    };
-    let name = need("name")?;
-    if same(name, "all") || name.contains('|') {
-        return bad(name);
-    }
-    let direction = match need("dir")?.to_ascii_lowercase().as_str() {
-        "in" => "In",
-        "out" => "Out",
-        other => return bad(other),
-    };
-    let action = match need("action")?.to_ascii_lowercase().as_str() {
-        "allow" => "Allow",
-        "block" => "Block",
-        other => return bad(other),
-    };
-    let active = match get(&pairs, "enable")
-        .unwrap_or("yes")
-        .to_ascii_lowercase()
-        .as_str()
-    {
-        "yes" => "TRUE",
-        "no" => "FALSE",
-        other => return bad(other),
-    };
-    let mut rule = format!("v2.31|Action={action}|Active={active}|Dir={direction}|");
-    let protocol = protocol(get(&pairs, "protocol").unwrap_or("any"))?;
-    rule += &protocol
-        .map(|number| format!("Protocol={number}|"))
-        .unwrap_or_default();
-    for profile in get(&pairs, "profile").unwrap_or("any").split(',') {
-        match profile.to_ascii_lowercase().as_str() {
-            "any" => {}
-            "domain" => rule += "Profile=Domain|",
-            "private" => rule += "Profile=Private|",
-            "public" => rule += "Profile=Public|",
-            other => return bad(other),
-        }
-    }
-    for (option, key) in [("localport", "LPort"), ("remoteport", "RPort")] {
-        if let Some(list) = get(&pairs, option).filter(|list| !same(list, "any")) {
-            if !matches!(protocol, Some(6 | 17)) {
-                return Err("\nA port was specified when the protocol does not allow ports. The protocol must be TCP or UDP.\n".into());
-            }
-            for item in list.split(',') {
-                rule += &port(item, key)?;
-            }
-        }
-    }
-    for (option, four, six) in [("localip", "LA4", "LA6"), ("remoteip", "RA4", "RA6")] {
-        for item in get(&pairs, option)
-            .filter(|list| !same(list, "any"))
-            .unwrap_or("")
-            .split(',')
-            .filter(|item| !item.is_empty())
-        {
-            rule += &address(item, four, six)?;
-        }
-    }
-    if let Some(program) = get(&pairs, "program") {
-        rule += &format!("App={program}|");
-    }
-    if let Some(service) = get(&pairs, "service") {
-        rule += &format!("Svc={service}|");
-    }
-    rule += &format!("Name={name}|");
-    if let Some(description) = get(&pairs, "description") {
-        rule += &format!("Desc={description}|");
-    }
+    let rule = rule::text(words)?;
     p.machine.registry().set(RULES, &guid()?, sz(&rule))?;
     Ok("Ok.\n\n".into())
-}
-
-fn protocol(text: &str) -> Result<Option<u8>, String> {
-    Ok(match text.to_ascii_lowercase().as_str() {
-        "any" => None,
-        "tcp" => Some(6),
-        "udp" => Some(17),
-        lower if lower.split([':', ',']).next() == Some("icmpv4") => Some(1),
-        lower if lower.split([':', ',']).next() == Some("icmpv6") => Some(58),
-        lower => Some(
-            lower
-                .parse()
-                .map_err(|_| format!("\nA specified protocol value is not valid: {text}\n"))?,
-        ),
-    })
-}
-
-fn port(item: &str, key: &str) -> Result<String, String> {
-    let number = |text: &str| text.parse::<u16>().ok();
-    let range = item
-        .split_once('-')
-        .map(|(from, to)| number(from).zip(number(to)));
-    match range {
-        Some(Some((from, to))) if from <= to => Ok(format!(
-            "{}2_10={item}|",
-            key.trim_end_matches("Port").to_owned() + "Port"
-        )),
-        None if number(item).is_some()
-            || (key == "LPort"
-                && ["rpc", "rpc-epmap", "iphttps"]
-                    .contains(&item.to_ascii_lowercase().as_str())) =>
-        {
-            Ok(format!("{key}={item}|"))
-        }
-        _ => Err(format!("\nA specified port value is not valid: {item}\n")),
-    }
-}
-
-fn address(item: &str, four: &str, six: &str) -> Result<String, String> {
-    if ["localsubnet", "dns", "dhcp", "wins", "defaultgateway"]
-        .contains(&item.to_ascii_lowercase().as_str())
-    {
-        return Ok(format!("{four}={item}|{six}={item}|"));
-    }
-    let base = item.split(['/', '-']).next().unwrap_or("");
-    match base.parse::<std::net::IpAddr>() {
-        Ok(std::net::IpAddr::V4(_)) => Ok(format!("{four}={item}|")),
-        Ok(_) => Ok(format!("{six}={item}|")),
-        Err(_) => Err(format!("\nA specified IP address is not valid: {item}\n")),
-    }
 }
 
 fn guid() -> Result<String, String> {
@@ -267,45 +131,21 @@ fn guid() -> Result<String, String> {
     ))
 }
 
-/// GUIDs and texts of the rules that fit `name=` and the other conditions of a delete or show.
-fn matching(registry: &Registry, words: &[String]) -> Result<Vec<(String, String)>, String> {
-    let pairs = pairs(
-        words,
-        &[
-            "name",
-            "dir",
-            "protocol",
-            "localport",
-            "profile",
-            "program",
-            "type",
-            "verbose",
-        ],
-    )?;
-    let name =
-        get(&pairs, "name").ok_or("\nOne or more essential parameters were not entered.\n")?;
+/// GUIDs and texts of the rules that fit `name=` and the other conditions of a delete, show or set.
+fn matching(
+    registry: &Registry,
+    words: &[String],
+    more: &[&str],
+) -> Result<Vec<(String, String)>, String> {
+    let known = [&rule::CONDITIONS[..], more].concat();
+    let pairs = pairs(words, &known)?;
     let key = registry.key(RULES);
     let all = key
         .map(|key| key.values.as_slice())
         .unwrap_or_default()
         .iter()
         .map(|value| (value.name.clone(), text(&value.data)));
-    let wanted = |rule: &str| {
-        let has = |field: &str, value: &str| {
-            rule.split('|').any(|part| {
-                part.split_once('=')
-                    .is_some_and(|(k, v)| k == field && same(v, value))
-            })
-        };
-        (same(name, "all") || has("Name", name))
-            && get(&pairs, "dir").is_none_or(|dir| has("Dir", dir))
-            && get(&pairs, "localport").is_none_or(|port| has("LPort", port))
-            && get(&pairs, "program").is_none_or(|program| has("App", program))
-            && get(&pairs, "protocol").is_none_or(|text| {
-                protocol(text)
-                    .is_ok_and(|number| number.is_none_or(|n| has("Protocol", &n.to_string())))
-            })
-    };
+    let wanted = rule::wanted(&pairs)?;
     let found: Vec<_> = all.filter(|(_, rule)| wanted(rule)).collect();
     if found.is_empty() {
         Err("\nNo rules match the specified criteria.\n".into())
@@ -316,7 +156,7 @@ fn matching(registry: &Registry, words: &[String]) -> Result<Vec<(String, String
 
 fn delete(p: &Process, words: &[String]) -> Done {
     let mut registry = p.machine.registry();
-    let found = matching(&registry, words)?;
+    let found = matching(&registry, words, &[])?;
     if let Some(key) = registry.key_mut(RULES) {
         key.values
             .retain(|value| !found.iter().any(|(guid, _)| *guid == value.name));
@@ -325,7 +165,7 @@ fn delete(p: &Process, words: &[String]) -> Done {
 }
 
 fn show(p: &Process, words: &[String]) -> Done {
-    let found = matching(&p.machine.registry(), words)?;
+    let found = matching(&p.machine.registry(), words, &["type", "verbose"])?;
     let field = |rule: &str, name: &str| {
         rule.split('|')
             .find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
@@ -365,7 +205,7 @@ fn set_rule(p: &Process, words: &[String]) -> Done {
         other => return bad(other.unwrap_or("nothing to change")),
     };
     let mut registry = p.machine.registry();
-    let found = matching(&registry, &words[..at])?;
+    let found = matching(&registry, &words[..at], &[])?;
     for (guid, rule) in &found {
         let rule = rule
             .replace("|Active=TRUE|", &format!("|Active={active}|"))
@@ -375,14 +215,36 @@ fn set_rule(p: &Process, words: &[String]) -> Done {
     Ok(format!("\nUpdated {} rule(s).\nOk.\n\n", found.len()))
 }
 
-fn profile_state(p: &Process, profile: &str, state: &str) -> Done {
-    let profiles: &[&str] = match profile {
+/// Names on the command line, and the registry's.
+fn profile_keys(profile: &str) -> Result<&'static [&'static str], String> {
+    Ok(match profile {
         "allprofiles" => &["DomainProfile", "StandardProfile", "PublicProfile"],
         "domainprofile" => &["DomainProfile"],
         "privateprofile" => &["StandardProfile"],
         "publicprofile" | "currentprofile" => &["PublicProfile"],
         other => return bad(other),
+    })
+}
+
+fn profiles_shown(p: &Process, profile: &str) -> Done {
+    let registry = p.machine.registry();
+    let one = |key: &&str| {
+        let on = registry.dword(&format!("{POLICY}\\{key}"), "EnableFirewall") == Some(1);
+        let name = match *key {
+            "DomainProfile" => "Domain",
+            "StandardProfile" => "Private",
+            _ => "Public",
+        };
+        format!(
+            "\n{name} Profile Settings: \n----------------------------------------------------------------------\nState                                 {}\n",
+            if on { "ON" } else { "OFF" }
+        )
     };
+    Ok(profile_keys(profile)?.iter().map(one).collect::<String>() + "Ok.\n\n")
+}
+
+fn profile_state(p: &Process, profile: &str, state: &str) -> Done {
+    let profiles = profile_keys(profile)?;
     let on = match state {
         "on" => 1,
         "off" => 0,

@@ -1,14 +1,16 @@
 //! schtasks.exe: tasks as XML files below `System32\Tasks`, listed in the TaskCache. Every failure is exit code 1.
 //! Only `/run` makes a task run; triggers never fire.
 
+mod definition;
+
 use super::Arguments;
 use super::small::unknown;
 use crate::windows::process::{Process, null};
 use crate::windows::regf::utf16;
 use crate::windows::registry::{dword_value, sz};
 
+const CACHE: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache";
 const TREE: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
-const SPACE: &str = "http://schemas.microsoft.com/windows/2004/02/mit/task";
 const NOT_FOUND: &str = "ERROR: The system cannot find the file specified.";
 
 pub fn run(p: &mut Process, args: &Arguments) -> u32 {
@@ -107,23 +109,33 @@ fn create(p: &Process, get: &Get) -> Done {
         (None, Some(command)) => written(get, command)?,
         _ => return Err("ERROR: Invalid syntax. Give /XML, or /TR with /SC.".into()),
     };
-    command(&xml)?;
+    let definition = definition::judge(&xml, &p.machine.registry())?;
     let dir = target.host.parent().ok_or("ERROR: no directory")?;
+    // The scheduler keeps every task in UTF-16, whatever it came in.
+    let body = match xml
+        .strip_prefix("<?xml")
+        .and_then(|rest| rest.split_once("?>"))
+    {
+        Some((_, body)) => body.trim_start(),
+        None => &xml,
+    };
     let mut bytes = vec![0xff, 0xfe];
-    bytes.extend(utf16(&xml));
+    bytes.extend(utf16("<?xml version=\"1.0\" encoding=\"UTF-16\"?>\r\n"));
+    bytes.extend(utf16(body));
     std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::write(&target.host, bytes))
         .map_err(|e| format!("ERROR: {e}"))?;
     let key = format!("{TREE}\\{name}");
-    p.machine.registry().set(&key, "Index", dword_value(3))?;
-    p.machine.registry().set(
-        &key,
-        "Id",
-        sz(&format!(
-            "{{{:08X}-0000-4000-8000-000000000000}}",
-            name.len()
-        )),
+    let id = id(&name);
+    let mut registry = p.machine.registry();
+    registry.set(&key, "Index", dword_value(definition.index))?;
+    registry.set(&key, "Id", sz(&id))?;
+    registry.set(
+        &format!("{CACHE}\\Tasks\\{id}"),
+        "Path",
+        sz(&format!("\\{name}")),
     )?;
+    drop(registry);
     Ok(format!(
         "SUCCESS: The scheduled task \"{name}\" has successfully been created.\n"
     ))
@@ -135,66 +147,23 @@ fn read(p: &Process, path: &str) -> Result<String, String> {
         .and_then(|found| found.existing())
         .map_err(|error| format!("ERROR: {}", error.text()))?;
     let bytes = std::fs::read(found.host).map_err(|e| format!("ERROR: {e}"))?;
-    let text = match bytes.strip_prefix(&[0xff, 0xfe]) {
-        Some(wide) => {
-            let units: Vec<u16> = wide
-                .chunks_exact(2)
-                .map(|b| u16::from_le_bytes([b[0], b[1]]))
-                .collect();
-            String::from_utf16(&units).map_err(|e| format!("ERROR: {e}"))?
-        }
-        None => {
-            String::from_utf8(bytes).map_err(|_| "ERROR: The task XML is malformed.".to_owned())?
-        }
-    };
-    Ok(text.trim_start_matches('\u{feff}').to_owned())
+    definition::decode(&bytes)
 }
 
-/// The command line of a task's first action; an error when it is no task that the service would take.
-fn command(xml: &str) -> Result<String, String> {
-    let fault = |why: String| {
-        format!(
-            "ERROR: The task XML contains a value which is incorrectly formatted or out of range.\n{why}"
-        )
-    };
-    let document = roxmltree::Document::parse(xml)
-        .map_err(|e| format!("ERROR: The task XML is malformed.\n{e}"))?;
-    let root = document.root_element();
-    if root.tag_name().name() != "Task" || root.tag_name().namespace() != Some(SPACE) {
-        return Err(fault("(1,1):Task:".into()));
-    }
-    let known = [
-        "RegistrationInfo",
-        "Triggers",
-        "Principals",
-        "Settings",
-        "Actions",
-        "Data",
-    ];
-    if let Some(odd) = root
-        .children()
-        .filter(roxmltree::Node::is_element)
-        .find(|node| !known.contains(&node.tag_name().name()))
-    {
-        return Err(fault(odd.tag_name().name().to_owned()));
-    }
-    let find = |node: roxmltree::Node, name: &str| {
-        node.descendants()
-            .find(|node| node.tag_name().name() == name)
-            .and_then(|node| node.text().map(str::to_owned))
-    };
-    let exec = root
-        .descendants()
-        .find(|node| node.tag_name().name() == "Exec")
-        .ok_or_else(|| {
-            "ERROR: The task XML is missing a required element or attribute.\n:Actions:".to_owned()
-        })?;
-    let program = find(exec, "Command").ok_or_else(|| {
-        "ERROR: The task XML is missing a required element or attribute.\n:Command:".to_owned()
-    })?;
-    let arguments = find(exec, "Arguments").unwrap_or_default();
-    let program = program.trim().trim_matches('"').to_owned();
-    Ok(format!("\"{program}\" {arguments}"))
+/// A task's GUID: always the same for a name, where Windows draws one.
+fn id(name: &str) -> String {
+    let digest = sha1_smol::Sha1::from(name.to_lowercase())
+        .digest()
+        .to_string()
+        .to_uppercase();
+    format!(
+        "{{{}-{}-4{}-8{}-{}}}",
+        &digest[..8],
+        &digest[8..12],
+        &digest[13..16],
+        &digest[17..20],
+        &digest[20..32]
+    )
 }
 
 fn written(get: &Get, command: &str) -> Result<String, String> {
@@ -202,10 +171,10 @@ fn written(get: &Get, command: &str) -> Result<String, String> {
         Some("onstart") => "<BootTrigger><Enabled>true</Enabled></BootTrigger>",
         Some("onlogon") => "<LogonTrigger><Enabled>true</Enabled></LogonTrigger>",
         Some("once") if get("/st").is_some_and(time) => {
-            "<TimeTrigger><Enabled>true</Enabled></TimeTrigger>"
+            "<TimeTrigger><Enabled>true</Enabled><StartBoundary>2026-01-01T00:00:00</StartBoundary></TimeTrigger>"
         }
-        Some("daily" | "minute" | "hourly" | "weekly" | "monthly") => {
-            "<CalendarTrigger><Enabled>true</Enabled></CalendarTrigger>"
+        Some("daily") if get("/st").is_none_or(time) => {
+            "<CalendarTrigger><Enabled>true</Enabled><StartBoundary>2026-01-01T00:00:00</StartBoundary><ScheduleByDay><DaysInterval>1</DaysInterval></ScheduleByDay></CalendarTrigger>"
         }
         Some(other) => {
             return Err(format!(
@@ -236,7 +205,7 @@ fn written(get: &Get, command: &str) -> Result<String, String> {
     };
     let (program, rest) = crate::windows::cmdline::program(command);
     Ok(format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-16\"?>\r\n<Task version=\"1.2\" xmlns=\"{SPACE}\"><Triggers>{trigger}</Triggers><Principals><Principal id=\"Author\"><UserId>{user}</UserId><RunLevel>{level}</RunLevel></Principal></Principals><Actions Context=\"Author\"><Exec><Command>{}</Command><Arguments>{}</Arguments></Exec></Actions></Task>",
+        "<?xml version=\"1.0\" encoding=\"UTF-16\"?>\r\n<Task version=\"1.2\" xmlns=\"http://schemas.microsoft.com/windows/2004/02/mit/task\"><Triggers>{trigger}</Triggers><Principals><Principal id=\"Author\"><UserId>{user}</UserId><RunLevel>{level}</RunLevel></Principal></Principals><Actions Context=\"Author\"><Exec><Command>{}</Command><Arguments>{}</Arguments></Exec></Actions></Task>",
         escape(&program),
         escape(rest.trim_start())
     ))
@@ -265,7 +234,9 @@ fn delete(p: &Process, get: &Get) -> Done {
         ));
     }
     std::fs::remove_file(target.host).map_err(|e| format!("ERROR: {e}"))?;
-    p.machine.registry().remove(&format!("{TREE}\\{name}"));
+    let mut registry = p.machine.registry();
+    registry.remove(&format!("{TREE}\\{name}"));
+    registry.remove(&format!("{CACHE}\\Tasks\\{}", id(&name)));
     Ok(format!(
         "SUCCESS: The scheduled task \"{name}\" was successfully deleted.\n"
     ))
@@ -304,7 +275,8 @@ fn start(p: &Process, get: &Get) -> Done {
     if !target.is_file() {
         return Err(NOT_FOUND.into());
     }
-    let line = p.env.expand(&command(&read(p, &file(&name))?)?);
+    let definition = definition::judge(&read(p, &file(&name))?, &p.machine.registry())?;
+    let line = p.env.expand(&definition.command);
     let mut child = p.clone();
     (child.out, child.err, child.env) = (null(), null(), p.machine.env.clone());
     std::thread::spawn(move || child.create(&line));

@@ -1,5 +1,6 @@
 //! What the stand-in's Windows does, seen from outside: command lines in; exit codes, output, files and hives out.
 
+mod accounts;
 mod agent;
 mod cmd;
 mod guest;
@@ -8,4 +9,8 @@ mod ntfs;
 mod plan;
 mod program;
 mod registry;
+mod security;
 mod service;
+mod servicing;
+mod steps;
+mod tasks;

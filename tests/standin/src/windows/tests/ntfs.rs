@@ -58,8 +58,10 @@ fn effects_are_in_the_volume() {
             r#"icacls C:\k /inheritance:r /grant "NT AUTHORITY\SYSTEM:(OI)(CI)F" /T"#,
             0,
         ),
+        (r"cmd /c echo later>C:\k\later.txt", 0),
         (r"cmd /c attrib +r +h C:\k\other.txt", 0),
-        (r"cmd /c del C:\k\other.txt", 1),
+        // Hidden, so not found, which is no error.
+        (r"cmd /c del C:\k\other.txt", 0),
         (r"reg add HKLM\SOFTWARE\Example /v Tier /d gold", 0),
     ] {
         let mut out = Vec::new();
@@ -70,7 +72,7 @@ fn effects_are_in_the_volume() {
             String::from_utf8_lossy(&out)
         );
     }
-    windows.flush().unwrap();
+    windows.close().unwrap();
     drop((windows, mounted));
 
     assert_eq!(
@@ -86,11 +88,14 @@ fn effects_are_in_the_volume() {
         facts.contains("READONLY") && facts.contains("HIDDEN"),
         "{facts}"
     );
-    let secured = tool(Command::new("ntfssecaudit").arg("-v").arg(&image).arg("/K"));
-    assert!(
-        secured.contains("S-1-5-18") && !secured.contains("S-1-5-32-545"),
-        "{secured}"
-    );
+    // The file that was made later has what its folder passes on.
+    for path in ["/K", "/K/later.txt"] {
+        let secured = tool(Command::new("ntfssecaudit").arg("-v").arg(&image).arg(path));
+        assert!(
+            secured.contains("S-1-5-18") && !secured.contains("S-1-5-32-545"),
+            "{secured}"
+        );
+    }
     let hive = dir.path().join("SOFTWARE");
     let bytes = Command::new("ntfscat")
         .arg(&image)

@@ -2,7 +2,7 @@ use super::guest::Guest;
 use crate::windows::{Data, Power};
 
 /// Lines and the exit codes they have, in order on one machine.
-fn codes(guest: &Guest, table: &[(&str, u32)]) {
+pub fn codes(guest: &Guest, table: &[(&str, u32)]) {
     for (line, code) in table {
         let (got, output) = guest.run(line);
         assert_eq!(got, *code, "{line}: {output}");

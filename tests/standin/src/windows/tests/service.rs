@@ -148,3 +148,29 @@ fn the_agent_needs_its_service_its_program_and_its_driver() {
     guest.run("sc config QEMU-GA start= disabled");
     assert!(!agent_installed(&guest.windows));
 }
+
+/// As tests/demo/program.py makes them.
+#[test]
+fn a_program_with_answers_is_also_a_service() {
+    let guest = Guest::new();
+    let mut file = b"MZ winimg stand-in program: answers\r\n\0\0".to_vec();
+    file.resize(3000, 0xff);
+    file.extend(
+        b"winimg stand-in answers:\n--version\x1fdemo v1\n\x1eversion -o json\x1f{\n}\n\x1e\0more",
+    );
+    guest.put(r"C:\k\demo.exe", &file);
+    assert_eq!(
+        guest.run(r"C:\k\demo.exe --version"),
+        (0, "demo v1\n".into())
+    );
+    assert_eq!(
+        guest.run(r"C:\k\demo.exe version -o json"),
+        (0, "{\n}\n".into())
+    );
+    assert_eq!(
+        guest.run(r"C:\k\demo.exe --help"),
+        (1, "unknown arguments: --help\n".into())
+    );
+    assert_eq!(guest.run(r"sc create demo binPath= C:\k\demo.exe").0, 0);
+    assert_eq!(guest.run("sc start demo").0, 0);
+}

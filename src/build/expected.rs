@@ -1,0 +1,181 @@
+//! What the plan expects of the finished disk, with the digests that only fetched inputs have.
+//!
+//! Reads files beside the recipe once more, as the payload disc did; everything else was hashed when it was admitted.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use super::Inputs;
+use super::payload::encoded;
+use crate::digest::{Algorithm, Digest};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Entry, Expectation, Plan};
+use crate::verify::{Check, Expected, keep_what_lasts};
+
+/// A file of a payload entry.
+struct Brought {
+    /// Relative to the entry, with slashes.
+    path: String,
+    size: u64,
+    sha256: Digest,
+}
+
+/// One element for each step of the plan, in its order.
+pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
+    let mut steps = Vec::with_capacity(plan.steps.len());
+    for step in &plan.steps {
+        let mut checks = Vec::new();
+        for expectation in &step.expects {
+            checks.extend(resolved(expectation, plan, inputs)?);
+        }
+        steps.push(Expected {
+            step: step.name.clone(),
+            place: step.place.to_string(),
+            checks,
+        });
+    }
+    keep_what_lasts(&mut steps);
+    Ok(steps)
+}
+
+fn resolved(expectation: &Expectation, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>> {
+    let file = |path: String, from: &Brought| Check::File {
+        path,
+        size: from.size,
+        sha256: from.sha256.hex(),
+    };
+    Ok(match expectation {
+        Expectation::FileFrom { path, entry } => {
+            let all = brought(*entry, plan, inputs)?;
+            all.iter().map(|from| file(path.clone(), from)).collect()
+        }
+        Expectation::TreeFrom { path, entry } => {
+            let below = |from: &Brought| format!(r"{path}\{}", from.path.replace('/', r"\"));
+            let all = brought(*entry, plan, inputs)?;
+            all.iter().map(|from| file(below(from), from)).collect()
+        }
+        Expectation::Driver { entry, only } => {
+            let all = brought(*entry, plan, inputs)?;
+            all.iter()
+                .filter(|from| is_wanted_inf(&from.path, only))
+                .map(|from| Check::Driver {
+                    inf: from.path.rsplit('/').next().unwrap_or_default().to_owned(),
+                    sha256: from.sha256.hex(),
+                })
+                .collect()
+        }
+        Expectation::ContainerImage { image: name, root } => {
+            let image = inputs.image(name).ok_or_else(|| not_there(name))?;
+            vec![Check::ContainerImage {
+                reference: image.reference.clone(),
+                digest: image.manifest.blob.digest().to_string(),
+                root: root.clone(),
+            }]
+        }
+        other => Check::plain(other).into_iter().collect(),
+    })
+}
+
+/// `only` speaks of folders and files of the entry, as `vioscsi/2k22/amd64/*`.
+fn is_wanted_inf(path: &str, only: &[String]) -> bool {
+    let matches = |pattern: &String| {
+        let options = glob::MatchOptions {
+            case_sensitive: false,
+            require_literal_separator: true,
+            require_literal_leading_dot: false,
+        };
+        glob::Pattern::new(pattern).is_ok_and(|p| p.matches_with(path, options))
+    };
+    path.to_ascii_lowercase().ends_with(".inf") && (only.is_empty() || only.iter().any(matches))
+}
+
+fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
+    let number = number as usize;
+    let missing = || not_there(&format!("payload entry {number}"));
+    match plan.payload.get(number).ok_or_else(missing)? {
+        Entry::Component { component, file } => {
+            let blob = inputs.component(component).ok_or_else(missing)?;
+            Ok(vec![Brought {
+                path: file.clone(),
+                size: blob.size(),
+                sha256: blob.digest().clone(),
+            }])
+        }
+        Entry::Tree { .. } => {
+            let tree = inputs.trees.get(&number).ok_or_else(missing)?;
+            let files = tree.files().iter().map(|f| Brought {
+                path: f.path.clone(),
+                size: f.size,
+                sha256: f.sha256.clone(),
+            });
+            Ok(files.collect())
+        }
+        // No step copies the archive of a container image as it is.
+        Entry::Image { .. } => Ok(Vec::new()),
+        Entry::Local { path } => {
+            let mut found = Vec::new();
+            match path.is_dir() {
+                true => folder(path, "", &mut found)?,
+                false => {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    found.push(local(path, name.into_owned())?);
+                }
+            }
+            Ok(found)
+        }
+        Entry::Text {
+            file,
+            text,
+            encoding,
+        } => {
+            let bytes = encoded(text, *encoding);
+            Ok(vec![Brought {
+                path: file.clone(),
+                size: bytes.len() as u64,
+                sha256: Digest::sha256_of(&bytes),
+            }])
+        }
+    }
+}
+
+/// The plan names only what was fetched; anything else is a fault of winimg.
+fn not_there(what: &str) -> Error {
+    Error::new(Kind::Failed, format!("{what} was planned but is not there"))
+}
+
+fn folder(at: &Path, prefix: &str, found: &mut Vec<Brought>) -> Result<()> {
+    let mut inside: Vec<_> = fs::read_dir(at)
+        .and_then(Iterator::collect)
+        .map_err(|e| Error::io("read", at, e))?;
+    inside.sort_by_key(fs::DirEntry::file_name);
+    for entry in inside {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = format!("{prefix}{}", name.to_string_lossy());
+        match path.is_dir() {
+            true => folder(&path, &format!("{name}/"), found)?,
+            false => found.push(local(&path, name)?),
+        }
+    }
+    Ok(())
+}
+
+fn local(file: &Path, path: String) -> Result<Brought> {
+    let io = |e| Error::io("read", file, e);
+    let opened = File::open(file).map_err(io)?;
+    let (sha256, size) = Digest::of_reader(Algorithm::Sha256, opened).map_err(io)?;
+    Ok(Brought { path, size, sha256 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_chooses_drivers_by_folder() {
+        let only = ["vioscsi/2k22/amd64/*".to_owned()];
+        assert!(is_wanted_inf("vioscsi/2k22/amd64/vioscsi.INF", &only));
+        assert!(!is_wanted_inf("vioscsi/2k19/amd64/vioscsi.inf", &only));
+        assert!(!is_wanted_inf("vioscsi/2k22/amd64/vioscsi.sys", &only));
+        assert!(is_wanted_inf("any.inf", &[]));
+    }
+}

@@ -1,0 +1,153 @@
+//! `winimg verify`: whether a finished image is what its recipe says.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::cli;
+use crate::digest::{Algorithm, Digest};
+use crate::disk::qcow2::Qcow2;
+use crate::disk::{self, Disk, Format, qemu_img};
+use crate::error::{Error, Kind, Result};
+use crate::io;
+use crate::record::Manifest;
+use crate::record::manifest::Artifact;
+use crate::verify::{self, Expected, Finding, Report};
+
+use super::{Context, print};
+
+/// Files of an output that are no disks.
+const NO_DISK: [&str; 1] = ["ami"];
+
+pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
+    if !args.file.exists() {
+        return Err(Error::new(Kind::Recipe, "there is no such file").at(args.file.display()));
+    }
+    let is_manifest = args
+        .file
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    match (is_manifest, &args.manifest) {
+        (true, None) => listed(&args.file, context),
+        (true, Some(_)) => Err(Error::new(
+            Kind::Recipe,
+            "--manifest goes with an image, not with another manifest",
+        )
+        .cure("winimg verify IMAGE --manifest FILE")),
+        (false, manifest) => {
+            let expected = match manifest {
+                Some(path) => Some(Manifest::read(path)?.expected()),
+                None => None,
+            };
+            let report = image(&args.file, expected.as_deref(), Report::default(), context)?;
+            tell(&[(args.file.display().to_string(), report)], context)
+        }
+    }
+}
+
+/// Every artifact of a manifest: its bytes, and what a disk holds.
+fn listed(file: &Path, context: &Context) -> Result<()> {
+    let manifest = Manifest::read(file)?;
+    let expected = manifest.expected();
+    let mut reports = Vec::new();
+    for artifact in &manifest.artifacts {
+        context.cancel.check()?;
+        let path = io::folder_of(file).join(&artifact.file);
+        let mut report = Report::default();
+        let verdict = bytes(&path, artifact)?;
+        let is_whole = verdict.is_ok();
+        report.add(verdict, None);
+        if is_whole && !NO_DISK.contains(&artifact.kind.as_str()) {
+            report = image(&path, Some(&expected), report, context)?;
+        }
+        reports.push((artifact.file.clone(), report));
+    }
+    tell(&reports, context)
+}
+
+/// Size and digest as the manifest has them.
+fn bytes(path: &Path, artifact: &Artifact) -> Result<verify::Verdict> {
+    let name = &artifact.file;
+    let expected = format!("{} bytes, sha256:{}", artifact.size, artifact.sha256);
+    let opened = match File::open(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Err(Finding::error(format!("{name} is missing"))
+                .expected(expected)
+                .cure("verify the manifest where its artifacts are")));
+        }
+        opened => opened.map_err(|e| Error::io("open", path, e))?,
+    };
+    let (digest, size) =
+        Digest::of_reader(Algorithm::Sha256, opened).map_err(|e| Error::io("read", path, e))?;
+    if (size, digest.hex().as_str()) == (artifact.size, artifact.sha256.as_str()) {
+        return Ok(Ok(()));
+    }
+    Ok(Err(Finding::error(format!(
+        "{name} is not the file that the build wrote"
+    ))
+    .expected(expected)
+    .found(format!("{size} bytes, {digest}"))
+    .cure("copy it again from where it was built")))
+}
+
+/// A disk without Windows is a finding, too: the others are still looked at.
+fn image(
+    path: &Path,
+    expected: Option<&[Expected]>,
+    mut report: Report,
+    context: &Context,
+) -> Result<Report> {
+    let (disk, _work) = open(path, context)?;
+    match verify::check(disk.as_ref(), expected, &context.cancel) {
+        Ok(found) => {
+            report.holds += found.holds;
+            report.findings.extend(found.findings);
+        }
+        Err(error) if error.kind() == Kind::Verify => {
+            report.add(Err(error.into()), None);
+        }
+        Err(error) => return Err(error.at(path.display())),
+    }
+    Ok(report)
+}
+
+/// A compressed qcow2 is unpacked beside it first; the folder goes when it is dropped.
+fn open(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
+    if Format::of(path)? != Format::Qcow2 {
+        return Ok((disk::open(path, &context.cancel)?, None));
+    }
+    if let Ok(disk) = Qcow2::look(path, &context.cancel)? {
+        return Ok((Box::new(disk), None));
+    }
+    let work = tempfile::Builder::new()
+        .prefix(".winimg-verify-")
+        .tempdir_in(io::folder_of(path))
+        .map_err(|e| Error::io("write beside", path, e))?;
+    let flat: PathBuf = work.path().join("flat.qcow2");
+    context
+        .sink
+        .note(format!("{}: unpacking it", path.display()));
+    let (from, to) = (qemu_img::file_name(path), qemu_img::file_name(&flat));
+    let arguments = ["convert", "-f", "qcow2", "-O", "qcow2"].map(std::ffi::OsStr::new);
+    qemu_img::run(&[&arguments[..], &[&from, &to]].concat(), &context.cancel)?;
+    Ok((Box::new(Qcow2::open(&flat, &context.cancel)?), Some(work)))
+}
+
+/// Findings are events; the counts are what the command prints.
+fn tell(reports: &[(String, Report)], context: &Context) -> Result<()> {
+    let mut text = String::new();
+    let mut bad = None;
+    for (name, report) in reports {
+        verify::tell(report, name, context.sink.as_ref());
+        text += &format!("{name}: {}\n", report.summary());
+        if !report.is_good() {
+            bad.get_or_insert_with(|| verify::failed(name, &report.summary()));
+        }
+    }
+    print(&text)?;
+    match bad {
+        None => Ok(()),
+        Some(error) => Err(error.told()),
+    }
+}

@@ -1,0 +1,239 @@
+//! Local accounts and groups, from the SAM hive.
+//!
+//! Microsoft documents no layout of this hive. Names, numbers and memberships are read the way that forensic readers
+//! agree on; what does not look so is unknown, not wrong.
+//!
+//! Source: Suhanov, and RegRipper's `samparse` for the layouts of `F`, `C` and `V`; [MS-SAMR] 2.2.1.12 for account control bits.
+
+use crate::hive::{Data, Key};
+use crate::plan;
+
+use super::finding::{Finding, Verdict};
+use super::image::{Answer, Image};
+
+const ACCOUNT: &str = r"HKLM\SAM\SAM\Domains\Account";
+const BUILTIN: &str = r"HKLM\SAM\SAM\Domains\Builtin";
+/// Where a `C` value's offsets count from.
+const C_BASE: usize = 0x34;
+/// Of the account control bits in `F`.
+const DISABLED: u16 = 0x0001;
+
+pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Verdict {
+    let rid = rid(image, ACCOUNT, "Users", name)?;
+    let Some(rid) = rid else {
+        return match present {
+            false => Ok(()),
+            true => Err(Finding::error(format!("there is no user {name}"))
+                .cure("see the log of the step that makes the account")),
+        };
+    };
+    if !present {
+        return Err(Finding::error(format!("the user {name} is still there"))
+            .cure("see which later step or program makes the account"));
+    }
+    let bits = match image.value(&format!(r"{ACCOUNT}\Users\{rid:08X}"), "F")? {
+        Some(Data::Binary(bytes)) => bytes
+            .get(0x38..0x3a)
+            .map(|b| u16::from_le_bytes([b[0], b[1]])),
+        _ => None,
+    };
+    let word = |off: bool| if off { "disabled" } else { "enabled" };
+    match bits.map(|b| b & DISABLED != 0) {
+        Some(found) if found == disabled => Ok(()),
+        Some(found) => Err(
+            Finding::error(format!("the user {name} is {}", word(found)))
+                .expected(word(disabled))
+                .cure("see which later step or program changes the account"),
+        ),
+        None => Err(Finding::unknown(format!(
+            "whether the user {name} is {}: its record has another form",
+            word(disabled)
+        ))),
+    }
+}
+
+pub fn group(image: &Image<'_>, name: &str, present: bool, members: &[String]) -> Verdict {
+    let found = alias(image, name)?;
+    let Some((domain, rid)) = found else {
+        return match present {
+            false => Ok(()),
+            true => Err(Finding::error(format!("there is no group {name}"))
+                .cure("see the log of the step that makes the group")),
+        };
+    };
+    if !present {
+        return Err(Finding::error(format!("the group {name} is still there"))
+            .cure("see which later step or program makes the group"));
+    }
+    let mut missing = Vec::new();
+    let mut unknown = Vec::new();
+    for member in members {
+        match sid(image, member)? {
+            None => unknown.push(member.as_str()),
+            Some(sid) if is_member(image, domain, rid, &sid)? => {}
+            Some(_) => missing.push(member.as_str()),
+        }
+    }
+    if !missing.is_empty() {
+        return Err(
+            Finding::error(format!("the group {name} lacks {}", missing.join(", ")))
+                .expected(members.join(", "))
+                .cure("see the log of the step that fills the group"),
+        );
+    }
+    match unknown.is_empty() {
+        true => Ok(()),
+        false => Err(Finding::unknown(format!(
+            "who {} is, and so whether the group {name} has it",
+            unknown.join(", ")
+        ))),
+    }
+}
+
+/// The number of a name; in the registry it is the *type* of the default value.
+fn rid(image: &Image<'_>, domain: &str, kind: &str, name: &str) -> Answer<Option<u32>> {
+    let names = format!(r"{domain}\{kind}\Names");
+    let Some(key) = image.key(&names)? else {
+        return Err(Finding::unknown(format!(
+            "accounts: the hive SAM has no {names}"
+        )));
+    };
+    let Some(named) = child(&key, name)? else {
+        return Ok(None);
+    };
+    match named.value("")? {
+        Some(Data::Other { kind, .. }) => Ok(Some(kind)),
+        _ => Err(Finding::unknown(format!(
+            "the account {name}: its name has no number"
+        ))),
+    }
+}
+
+/// Names are one level only: a backslash in one is no path.
+fn child<'h>(key: &Key<'h>, name: &str) -> Answer<Option<Key<'h>>> {
+    match name.contains('\\') {
+        true => Ok(None),
+        false => Ok(key.key(name)?),
+    }
+}
+
+/// The domain and number of a local group. One of Windows' own is known by its number: its name may be in any language.
+fn alias(image: &Image<'_>, name: &str) -> Answer<Option<(&'static str, u32)>> {
+    let own = plan::known_sid(name).unwrap_or(name);
+    if let Some(Ok(rid)) = own.strip_prefix("S-1-5-32-").map(str::parse::<u32>) {
+        let key = image.key(&format!(r"{BUILTIN}\Aliases\{rid:08X}"))?;
+        return Ok(key.map(|_| (BUILTIN, rid)));
+    }
+    for domain in [BUILTIN, ACCOUNT] {
+        if let Some(rid) = rid(image, domain, "Aliases", name)? {
+            return Ok(Some((domain, rid)));
+        }
+    }
+    Ok(None)
+}
+
+/// The SID of a SID, of a well-known name, or of a local user or group; `None`: not to be known from outside.
+pub fn sid(image: &Image<'_>, principal: &str) -> Answer<Option<String>> {
+    if principal.to_uppercase().starts_with("S-1-") {
+        return Ok(Some(principal.to_uppercase()));
+    }
+    if let Some(sid) = plan::known_sid(principal) {
+        return Ok(Some(sid.to_owned()));
+    }
+    if let Some(rid) = rid(image, ACCOUNT, "Users", principal)? {
+        return Ok(machine(image)?.map(|machine| format!("{machine}-{rid}")));
+    }
+    Ok(match alias(image, principal)? {
+        Some((BUILTIN, rid)) => Some(format!("S-1-5-32-{rid}")),
+        Some((_, rid)) => machine(image)?.map(|machine| format!("{machine}-{rid}")),
+        None => None,
+    })
+}
+
+/// The machine's own SID: the last three numbers of the domain's `V`.
+fn machine(image: &Image<'_>) -> Answer<Option<String>> {
+    let Some(Data::Binary(bytes)) = image.value(ACCOUNT, "V")? else {
+        return Ok(None);
+    };
+    let Some(tail) = bytes.len().checked_sub(12).map(|at| &bytes[at..]) else {
+        return Ok(None);
+    };
+    let number = |i: usize| u32::from_le_bytes([tail[i], tail[i + 1], tail[i + 2], tail[i + 3]]);
+    Ok(Some(format!(
+        "S-1-5-21-{}-{}-{}",
+        number(0),
+        number(4),
+        number(8)
+    )))
+}
+
+fn is_member(image: &Image<'_>, domain: &str, rid: u32, sid: &str) -> Answer<bool> {
+    let list = image.value(&format!(r"{domain}\Aliases\{rid:08X}"), "C")?;
+    Ok(match list {
+        Some(Data::Binary(bytes)) => members(&bytes).iter().any(|member| member == sid),
+        _ => false,
+    })
+}
+
+/// The SIDs that a group's `C` lists.
+fn members(bytes: &[u8]) -> Vec<String> {
+    let word = |at: usize| {
+        let part = bytes.get(at..at + 4)?;
+        Some(u32::from_le_bytes([part[0], part[1], part[2], part[3]]) as usize)
+    };
+    let (Some(offset), Some(count)) = (word(0x28), word(0x30)) else {
+        return Vec::new();
+    };
+    let mut rest = bytes
+        .get(C_BASE.saturating_add(offset)..)
+        .unwrap_or_default();
+    let mut sids = Vec::new();
+    for _ in 0..count {
+        let Some((sid, len)) = binary_sid(rest) else {
+            break;
+        };
+        sids.push(sid);
+        rest = &rest[len..];
+    }
+    sids
+}
+
+/// Microsoft: [MS-DTYP] 2.4.2.2 "SID--Packet Representation". The SID and its length in bytes.
+fn binary_sid(bytes: &[u8]) -> Option<(String, usize)> {
+    let [1, count, authority @ ..] = bytes.get(..8)? else {
+        return None;
+    };
+    let len = 8 + 4 * usize::from(*count);
+    let parts = bytes.get(8..len)?;
+    let authority = authority.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    let mut text = format!("S-1-{authority}");
+    for part in parts.chunks_exact(4) {
+        let number = u32::from_le_bytes([part[0], part[1], part[2], part[3]]);
+        text += &format!("-{number}");
+    }
+    Some((text, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_lists_its_members() {
+        let mut c = vec![0; C_BASE];
+        c[0x28] = 4;
+        c[0x30] = 2;
+        c.extend([0xff; 4]);
+        c.extend(hex::decode("010100000000000512000000").expect("hex"));
+        c.extend(
+            hex::decode(
+                "01050000000000051500000001000000020000000300000 0e8030000".replace(' ', ""),
+            )
+            .expect("hex"),
+        );
+        assert_eq!(members(&c), ["S-1-5-18", "S-1-5-21-1-2-3-1000"]);
+        c.truncate(C_BASE + 20);
+        assert_eq!(members(&c), ["S-1-5-18"]);
+        assert!(members(&[]).is_empty());
+    }
+}

@@ -1,0 +1,72 @@
+//! Files and folders: there, gone, or with these bytes.
+
+use std::io::Write;
+
+use crate::digest::{Algorithm, Hasher};
+use crate::disk::ntfs::Form;
+
+use super::finding::{Finding, Verdict};
+use super::image::{Answer, Image};
+
+pub fn file(image: &Image<'_>, path: &str, size: u64, sha256: &str) -> Verdict {
+    let expected = format!("{size} bytes, sha256:{sha256}");
+    match digest(image, path)? {
+        None => Err(Finding::error(format!("{path} is missing"))
+            .expected(expected)
+            .cure("see whether a later step removes it, and the log of the step that puts it there")),
+        Some((_, found)) if found == sha256 => Ok(()),
+        Some((length, found)) => Err(Finding::error(format!("{path} is another file"))
+            .expected(expected)
+            .found(format!("{length} bytes, sha256:{found}"))
+            .cure("see which later step or program writes it; let the step that has the last word put it there")),
+    }
+}
+
+pub fn exists(image: &Image<'_>, path: &str) -> Verdict {
+    match image.volume.exists(path)? {
+        true => Ok(()),
+        false => Err(Finding::error(format!("{path} is missing"))
+            .cure("see whether a later step removes it, and the log of the step that makes it")),
+    }
+}
+
+pub fn missing(image: &Image<'_>, path: &str) -> Verdict {
+    match image.volume.exists(path)? {
+        false => Ok(()),
+        true => Err(Finding::error(format!("{path} is still there"))
+            .expected("nothing of this name")
+            .cure("see which later step or program brings it back")),
+    }
+}
+
+/// Length and SHA-256 in hex; `None`: no such file. Bytes that are kept compressed, deduplicated or elsewhere are unknown.
+pub fn digest(image: &Image<'_>, path: &str) -> Answer<Option<(u64, String)>> {
+    let Some(facts) = image.volume.facts(path)? else {
+        return Ok(None);
+    };
+    if facts.directory {
+        return Err(Finding::error(format!("{path} is a folder")).expected("a file"));
+    }
+    if facts.form != Form::Plain {
+        return Err(Finding::unknown(format!(
+            "the bytes of {path}: it {}",
+            facts.form
+        )));
+    }
+    let mut counted = Counted(Hasher::new(Algorithm::Sha256));
+    let length = image.volume.copy(path, &mut counted)?;
+    Ok(length.map(|n| (n, counted.0.finish().hex())))
+}
+
+struct Counted(Hasher);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

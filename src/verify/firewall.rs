@@ -1,0 +1,160 @@
+//! Firewall rules as the registry keeps them: one value a rule, `v2.31|Action=Allow|Active=TRUE|Dir=In|…`.
+//!
+//! Source: Microsoft, [MS-GPFAS] 2.2.2.19 "Firewall Rule and the Firewall Rule Grammar Rule".
+
+use crate::hive::Data;
+
+use super::expected::Firewall;
+use super::finding::{Finding, Verdict};
+use super::image::Image;
+
+const RULES: &str = concat!(
+    r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters",
+    r"\FirewallPolicy\FirewallRules"
+);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Rule {
+    name: String,
+    active: bool,
+    allow: bool,
+    inbound: bool,
+    protocol: Option<u8>,
+    ports: Vec<String>,
+    remote_ports: Vec<String>,
+}
+
+impl Rule {
+    /// `None`: not a rule.
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split('|');
+        let version = fields.next()?;
+        if !version.starts_with(['v', 'V']) {
+            return None;
+        }
+        let mut rule = Self {
+            name: String::new(),
+            active: true,
+            allow: true,
+            inbound: true,
+            protocol: None,
+            ports: Vec::new(),
+            remote_ports: Vec::new(),
+        };
+        for (field, value) in fields.filter_map(|f| f.split_once('=')) {
+            match field {
+                "Name" => rule.name = value.to_owned(),
+                "Active" => rule.active = value.eq_ignore_ascii_case("TRUE"),
+                "Action" => rule.allow = value.eq_ignore_ascii_case("Allow"),
+                "Dir" => rule.inbound = value.eq_ignore_ascii_case("In"),
+                // 256 is any.
+                "Protocol" => rule.protocol = value.parse().ok(),
+                "LPort" | "LPort2_10" => rule.ports.push(value.to_owned()),
+                "RPort" | "RPort2_10" => rule.remote_ports.push(value.to_owned()),
+                _ => {}
+            }
+        }
+        rule.ports.sort();
+        rule.remote_ports.sort();
+        Some(rule)
+    }
+
+    /// But for its name, whose case does not matter.
+    fn says_the_same(&self, other: &Self) -> bool {
+        let parts = |r: &Self| (r.active, r.allow, r.inbound, r.protocol);
+        parts(self) == parts(other)
+            && self.ports == other.ports
+            && self.remote_ports == other.remote_ports
+    }
+
+    fn told(&self) -> String {
+        let any = |ports: &[String]| match ports {
+            [] => "any".to_owned(),
+            ports => ports.join(","),
+        };
+        format!(
+            "{}{} {}, protocol {}, ports {}, remote ports {}",
+            if self.active { "" } else { "switched off: " },
+            if self.allow { "allows" } else { "blocks" },
+            if self.inbound { "in" } else { "out" },
+            self.protocol.map_or("any".to_owned(), |n| n.to_string()),
+            any(&self.ports),
+            any(&self.remote_ports),
+        )
+    }
+}
+
+pub fn rule(image: &Image<'_>, wanted: &Firewall) -> Verdict {
+    let values = match image.key(RULES)? {
+        Some(key) => key.values()?,
+        None => Vec::new(),
+    };
+    let named: Vec<Rule> = values
+        .into_iter()
+        .filter_map(|(_, data)| match data {
+            Data::Sz(text) => Rule::parse(&text),
+            _ => None,
+        })
+        .filter(|rule| rule.name.to_lowercase() == wanted.name.to_lowercase())
+        .collect();
+    let name = &wanted.name;
+    let told = || named.iter().map(Rule::told).collect::<Vec<_>>().join("; ");
+    if !wanted.present {
+        return match named.is_empty() {
+            true => Ok(()),
+            false => Err(
+                Finding::error(format!("the firewall rule {name} is still there")).found(told()),
+            ),
+        };
+    }
+    let sorted = |ports: &[String]| {
+        let mut ports = ports.to_vec();
+        ports.sort();
+        ports
+    };
+    let expected = Rule {
+        name: name.clone(),
+        active: true,
+        allow: wanted.allow,
+        inbound: wanted.inbound,
+        protocol: wanted.protocol,
+        ports: sorted(&wanted.ports),
+        remote_ports: sorted(&wanted.remote_ports),
+    };
+    if named.iter().any(|rule| rule.says_the_same(&expected)) {
+        return Ok(());
+    }
+    let cure = "see which later step or program changes the rule";
+    Err(match named.is_empty() {
+        true => Finding::error(format!("there is no firewall rule {name}"))
+            .expected(expected.told())
+            .cure("see the log of the step that makes it"),
+        false => Finding::error(format!("the firewall rule {name} says something else"))
+            .expected(expected.told())
+            .found(told())
+            .cure(cure),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_read_as_windows_writes_it() {
+        let text = "v2.31|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort2_10=30000-32767|LPort=10250|Name=kubelet|\
+                    Desc=a=b|Edge=TRUE|";
+        let rule = Rule::parse(text).expect("a rule");
+        assert_eq!(
+            rule.told(),
+            "allows in, protocol 6, ports 10250,30000-32767, remote ports any"
+        );
+        assert_eq!(rule.name, "kubelet");
+        let off = Rule::parse("v2.10|Action=Block|Active=FALSE|Dir=Out|Name=x|").expect("a rule");
+        assert_eq!(
+            off.told(),
+            "switched off: blocks out, protocol any, ports any, remote ports any"
+        );
+        assert_eq!(Rule::parse("Action=Allow|"), None);
+    }
+}

@@ -1,0 +1,295 @@
+//! A finished image as the checks see it: the Windows volume, its registry, and the partition that the firmware starts.
+//!
+//! Reads only, and reads no stale value: a hive whose last changes stand in its logs answers no question.
+
+use std::cell::OnceCell;
+use std::io::Read as _;
+
+use crate::disk::gpt::{self, Partition, Style, Table};
+use crate::disk::ntfs::Volume;
+use crate::disk::{Disk, DiskReader};
+use crate::error::{Error, Kind, Result};
+use crate::hive::{Data, Hive, Key};
+
+use super::finding::{Finding, Severity, Verdict};
+
+/// Where the hives lie, and which part of the registry each of them is.
+const CONFIG: &str = r"C:\Windows\System32\config";
+pub(super) const HIVES: [&str; 5] = ["SYSTEM", "SOFTWARE", "SAM", "SECURITY", "DEFAULT"];
+/// Of a node image all hives together have some 200 MiB.
+const HIVE_LIMIT: u64 = 1 << 30;
+
+pub type Answer<T> = std::result::Result<T, Box<Finding>>;
+
+pub struct Image<'d> {
+    pub(super) disk: &'d dyn Disk,
+    pub(super) table: Table,
+    pub(super) partition: Partition,
+    pub volume: Volume<'d>,
+    hives: [OnceCell<Loaded>; 5],
+}
+
+enum Loaded {
+    Ready(Box<Hive>),
+    Missing,
+    Dirty,
+    Broken(Box<Finding>),
+}
+
+impl<'d> Image<'d> {
+    /// Finds the volume that Windows starts from. None, or one that can't be read, is an error: there is nothing to check.
+    pub fn open(disk: &'d dyn Disk) -> Result<Self> {
+        let table = gpt::table(disk)?;
+        let mut candidates: Vec<&Partition> = table
+            .partitions
+            .iter()
+            .filter(|p| matches!(p.role, Some("basic data" | "NTFS")))
+            .collect();
+        candidates.sort_by_key(|p| std::cmp::Reverse(p.len));
+        let mut why = None;
+        for partition in candidates {
+            let found = Volume::open(disk, partition)
+                .and_then(|v| Ok(v.exists(r"C:\Windows\System32\config")?.then_some(v)));
+            match found {
+                Ok(Some(volume)) => {
+                    return Ok(Self {
+                        disk,
+                        partition: partition.clone(),
+                        table,
+                        volume,
+                        hives: Default::default(),
+                    });
+                }
+                Ok(None) => {}
+                Err(error) => why = why.or(Some(error)),
+            }
+        }
+        let error = Error::new(Kind::Verify, "there is no Windows on this disk")
+            .expected(format!("an NTFS partition with {CONFIG}"))
+            .found(told(&table));
+        Err(match why {
+            Some(why) => error.lines(why.to_string().lines()),
+            None => error,
+        })
+    }
+
+    /// The key of a path as the registry editor shows it: `HKLM\SYSTEM\CurrentControlSet\…`. `None`: there is none.
+    pub fn key(&self, path: &str) -> Answer<Option<Key<'_>>> {
+        let Some((hive, below)) = located(path) else {
+            return Err(Finding::unknown(format!(
+                "{path} is in no hive that is read"
+            )));
+        };
+        let hive = self.hive(hive).map_err(|mut finding| {
+            if finding.severity == Severity::Unknown {
+                finding.what = format!("{path}: {}", finding.what);
+            }
+            finding
+        })?;
+        match control_set(below) {
+            None => Ok(hive.key(below)?),
+            Some(rest) => {
+                let set = current_set(hive)?;
+                Ok(hive.key(&format!("{set}{rest}"))?)
+            }
+        }
+    }
+
+    /// A value of a key; the default value's name is empty.
+    pub fn value(&self, key: &str, name: &str) -> Answer<Option<Data>> {
+        match self.key(key)? {
+            Some(key) => Ok(key.value(name)?),
+            None => Ok(None),
+        }
+    }
+
+    /// A value that is a number.
+    pub fn number(&self, key: &str, name: &str) -> Answer<Option<u32>> {
+        Ok(match self.value(key, name)? {
+            Some(Data::Dword(n)) => Some(n),
+            _ => None,
+        })
+    }
+
+    /// A value that is text.
+    pub fn text(&self, key: &str, name: &str) -> Answer<Option<String>> {
+        Ok(match self.value(key, name)? {
+            Some(Data::Sz(text) | Data::ExpandSz(text)) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// The names in a folder; none when there is no such folder.
+    pub fn names(&self, folder: &str) -> Answer<Vec<String>> {
+        let entries = self.volume.list(folder)?.unwrap_or_default();
+        Ok(entries.into_iter().map(|e| e.name).collect())
+    }
+
+    pub(super) fn hive(&self, name: &'static str) -> Answer<&Hive> {
+        let number = HIVES.iter().position(|h| *h == name).unwrap_or_default();
+        match self.hives[number].get_or_init(|| self.load(name)) {
+            Loaded::Ready(hive) => Ok(hive),
+            Loaded::Missing => Err(Finding::unknown(format!("the hive {name} is missing"))),
+            Loaded::Dirty => Err(Finding::unknown(format!(
+                "the newest values of the hive {name} are in its logs"
+            ))),
+            Loaded::Broken(finding) => Err(finding.clone()),
+        }
+    }
+
+    fn load(&self, name: &str) -> Loaded {
+        let path = format!(r"{CONFIG}\{name}");
+        let bytes = match self.volume.read(&path, HIVE_LIMIT) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Loaded::Missing,
+            Err(error) => return Loaded::Broken(error.into()),
+        };
+        match Hive::parse(bytes) {
+            Ok(hive) if hive.is_dirty() => Loaded::Dirty,
+            Ok(hive) => Loaded::Ready(Box::new(hive)),
+            Err(error) => Loaded::Broken(
+                Finding::error(format!("{path} is damaged"))
+                    .found(error.to_string().replace("\n  ", "; "))
+                    .cure("build the image again"),
+            ),
+        }
+    }
+
+    /// Whether a hive can be read, as a check of its own.
+    pub(super) fn hive_is_sound(&self, name: &'static str) -> Verdict {
+        let number = HIVES.iter().position(|h| *h == name).unwrap_or_default();
+        let path = format!(r"{CONFIG}\{name}");
+        match self.hives[number].get_or_init(|| self.load(name)) {
+            Loaded::Ready(_) => Ok(()),
+            Loaded::Missing => Err(Finding::error(format!("{path} is missing"))
+                .cure("Windows does not start without it: build the image again")),
+            Loaded::Dirty => Err(Finding::error(format!("{path} was not closed in order"))
+                .expected("all changes in the hive")
+                .found("changes that are only in its logs")
+                .cure("let Windows shut down by itself before the disk is taken")),
+            Loaded::Broken(finding) => Err(finding.clone()),
+        }
+    }
+
+    /// The partition that UEFI starts from.
+    pub(super) fn efi(&self) -> Option<&Partition> {
+        let efi = |p: &&Partition| p.role == Some("EFI system");
+        self.table.partitions.iter().find(efi)
+    }
+
+    /// Of the files in a FAT partition, those that are not there.
+    pub(super) fn missing_in_fat<'p>(
+        &self,
+        partition: &Partition,
+        paths: &[&'p str],
+    ) -> Result<Vec<&'p str>> {
+        let reader = DiskReader::part(self.disk, partition.start, partition.len);
+        let bad = |e: std::io::Error| {
+            Error::new(Kind::Failed, "the EFI system partition's FAT can't be read").because(e)
+        };
+        let fat = fatfs::FileSystem::new(reader, fatfs::FsOptions::new()).map_err(bad)?;
+        let root = fat.root_dir();
+        let mut missing = Vec::new();
+        for path in paths {
+            let mut one = [0];
+            let read = root
+                .open_file(path)
+                .and_then(|mut file| file.read_exact(&mut one));
+            match read {
+                Ok(()) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => missing.push(*path),
+                Err(e) => return Err(bad(e)),
+            }
+        }
+        Ok(missing)
+    }
+
+    pub(super) fn is_gpt(&self) -> bool {
+        self.table.style == Style::Gpt
+    }
+}
+
+/// The hive and the path below its root.
+fn located(path: &str) -> Option<(&'static str, &str)> {
+    let below = |prefix: &str| {
+        let head = path.get(..prefix.len())?;
+        let rest = &path[prefix.len()..];
+        let is_there = head.eq_ignore_ascii_case(prefix);
+        match rest.strip_prefix('\\') {
+            Some(rest) if is_there => Some(rest),
+            None if is_there && rest.is_empty() => Some(""),
+            _ => None,
+        }
+    };
+    for (prefix, hive) in [
+        (r"HKLM\SYSTEM", "SYSTEM"),
+        (r"HKLM\SOFTWARE", "SOFTWARE"),
+        (r"HKLM\SAM", "SAM"),
+        (r"HKLM\SECURITY", "SECURITY"),
+        (r"HKU\.DEFAULT", "DEFAULT"),
+        (r"HKU\S-1-5-18", "DEFAULT"),
+    ] {
+        if let Some(rest) = below(prefix) {
+            return Some((hive, rest));
+        }
+    }
+    None
+}
+
+/// What follows `CurrentControlSet`, with its backslash.
+fn control_set(below: &str) -> Option<&str> {
+    const NAME: &str = "CurrentControlSet";
+    let head = below.get(..NAME.len())?;
+    let rest = &below[NAME.len()..];
+    (head.eq_ignore_ascii_case(NAME) && (rest.is_empty() || rest.starts_with('\\'))).then_some(rest)
+}
+
+/// `ControlSet001`: `CurrentControlSet` is a link that Windows makes when it starts, from `Select\Current`.
+fn current_set(hive: &Hive) -> Answer<String> {
+    let select = hive.key("Select")?;
+    let current = match select {
+        Some(key) => key.value("Current")?,
+        None => None,
+    };
+    match current {
+        Some(Data::Dword(n)) => Ok(format!("ControlSet{n:03}")),
+        _ => Err(
+            Finding::error("the SYSTEM hive names no current control set")
+                .expected(r"Select\Current, a DWORD")
+                .cure("build the image again"),
+        ),
+    }
+}
+
+fn told(table: &Table) -> String {
+    let roles: Vec<&str> = table
+        .partitions
+        .iter()
+        .map(|p| p.role.unwrap_or("unknown"))
+        .collect();
+    match roles.is_empty() {
+        true => "no partition".to_owned(),
+        false => format!("partitions: {}", roles.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_found_in_their_hives() {
+        assert_eq!(
+            located(r"hklm\Software\Example"),
+            Some(("SOFTWARE", "Example"))
+        );
+        assert_eq!(located(r"HKLM\SYSTEM"), Some(("SYSTEM", "")));
+        assert_eq!(located(r"HKLM\SYSTEMS\x"), None);
+        assert_eq!(located(r"HKU\.DEFAULT\x"), Some(("DEFAULT", "x")));
+        assert_eq!(
+            control_set(r"currentcontrolset\Services"),
+            Some(r"\Services")
+        );
+        assert_eq!(control_set(r"CurrentControlSetX"), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! Whether a finished image is what its recipe says, found out without starting or mounting it.
+//!
+//! Reads the disk's own bytes: partitions, NTFS, registry hives. What only a running Windows knows is said to be
+//! unknown, never taken to hold. Changes nothing and mends nothing.
+
+mod access;
+mod account;
+mod answer_file;
+mod expected;
+mod files;
+mod finding;
+mod firewall;
+mod image;
+mod leftovers;
+mod registry;
+mod service;
+mod stores;
+mod system;
+
+use crate::disk::Disk;
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Sink};
+
+pub use expected::{
+    Acl, AclEntry, Check, Data, Expected, Firewall, Right, Service, Start, keep_what_lasts,
+};
+pub use finding::{Finding, Report, Severity, Verdict};
+pub use image::Image;
+
+/// Checks what holds for every image, then what each step expects. Without expectations no step has said that the build's
+/// own folder is gone and the image generalized, so that is judged, too.
+pub fn check(disk: &dyn Disk, expected: Option<&[Expected]>, cancel: &Cancel) -> Result<Report> {
+    let image = Image::open(disk)?;
+    let mut report = Report::default();
+    let common = system::CHECKS.iter().chain(leftovers::CHECKS);
+    for check in common {
+        cancel.check()?;
+        report.add(check(&image), None);
+    }
+    answer_file::check(&image, &mut report);
+    if expected.is_none() {
+        report.add(leftovers::own_folder(&image), None);
+        report.add(system::generalized(&image), None);
+    }
+    for step in expected.unwrap_or_default() {
+        for check in &step.checks {
+            cancel.check()?;
+            let verdict = one(&image, check);
+            report.add(verdict, Some((&step.step, &step.place)));
+        }
+    }
+    report.findings.sort_by_key(|f| f.severity);
+    Ok(report)
+}
+
+fn one(image: &Image<'_>, check: &Check) -> Verdict {
+    match check {
+        Check::File { path, size, sha256 } => files::file(image, path, *size, sha256),
+        Check::Exists { path } => files::exists(image, path),
+        Check::Missing { path } => files::missing(image, path),
+        Check::Registry { key, value, data } => {
+            registry::value(image, key, value.as_deref().unwrap_or_default(), data)
+        }
+        Check::Service(service) => service::service(image, service),
+        Check::PathFolder { folder } => registry::path_folder(image, folder),
+        Check::Firewall(rule) => firewall::rule(image, rule),
+        Check::Feature { name, .. } => Err(Finding::unknown(format!("feature {name}"))),
+        Check::Capability { name, .. } => Err(Finding::unknown(format!("capability {name}"))),
+        Check::Driver { inf, sha256 } => stores::driver(image, inf, sha256),
+        Check::User {
+            name,
+            present,
+            disabled,
+        } => account::user(image, name, *present, *disabled),
+        Check::Group {
+            name,
+            present,
+            members,
+        } => account::group(image, name, *present, members),
+        Check::Acl(acl) => access::acl(image, acl),
+        Check::Task { name, present } => stores::task(image, name, *present),
+        Check::Update { kb } => stores::update(image, kb),
+        Check::ContainerImage {
+            reference,
+            digest,
+            root,
+        } => stores::container_image(image, reference, digest, root),
+    }
+}
+
+/// Tells the findings, the gravest first, and the count.
+pub fn tell(report: &Report, image: &str, sink: &dyn Sink) {
+    for finding in &report.findings {
+        sink.emit(&finding.event());
+    }
+    sink.emit(&report.event(image));
+}
+
+/// The error of an image with findings that were told before.
+pub fn failed(image: &str, summary: &str) -> Error {
+    Error::new(Kind::Verify, "the image is not what it should be")
+        .at(image)
+        .found(summary)
+}

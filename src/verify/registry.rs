@@ -1,0 +1,96 @@
+//! Values of the registry.
+
+use crate::hive;
+
+use super::expected::Data;
+use super::finding::{Finding, Verdict};
+use super::image::Image;
+
+const ENVIRONMENT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
+
+/// `name` is empty for the default value. For [`Data::Absent`] without a name the key itself must not be there.
+pub fn value(image: &Image<'_>, key: &str, name: &str, data: &Data) -> Verdict {
+    let shown = match name {
+        "" => format!("{key}, the default value"),
+        name => format!("{key}, {name}"),
+    };
+    let there = image.key(key)?;
+    let found = match &there {
+        Some(there) => there.value(name)?,
+        None => None,
+    };
+    let cure = "see which later step or program sets it";
+    if *data == Data::Absent {
+        return match (there, found) {
+            (None, _) => Ok(()),
+            (Some(_), _) if name.is_empty() => {
+                Err(Finding::error(format!("{key} is still there")).cure(cure))
+            }
+            (Some(_), None) => Ok(()),
+            (Some(_), Some(found)) => Err(Finding::error(format!("{shown} is still there"))
+                .found(found)
+                .cure(cure)),
+        };
+    }
+    let expected = as_read(data);
+    match (there, found) {
+        (_, Some(found)) if Some(&found) == expected.as_ref() => Ok(()),
+        (_, Some(found)) => Err(Finding::error(format!("{shown} is something else"))
+            .expected(told(expected))
+            .found(found)
+            .cure(cure)),
+        (there, None) => {
+            let what = match there {
+                Some(_) => "no such value",
+                None => "no such key",
+            };
+            Err(Finding::error(format!("{shown} is missing"))
+                .expected(told(expected))
+                .found(what)
+                .cure("see whether a later step removes it"))
+        }
+    }
+}
+
+/// `None`: hex that is none, which only a manifest that was edited holds.
+fn as_read(data: &Data) -> Option<hive::Data> {
+    Some(match data {
+        Data::Sz(text) => hive::Data::Sz(text.clone()),
+        Data::ExpandSz(text) => hive::Data::ExpandSz(text.clone()),
+        Data::MultiSz(list) => hive::Data::MultiSz(list.clone()),
+        Data::Dword(n) => hive::Data::Dword(*n),
+        Data::Qword(n) => hive::Data::Qword(*n),
+        Data::Binary(text) => hive::Data::Binary(hex::decode(text).ok()?),
+        Data::Absent => return None,
+    })
+}
+
+fn told(data: Option<hive::Data>) -> String {
+    data.map_or_else(|| "binary data".to_owned(), |d| d.to_string())
+}
+
+/// Windows takes the folder with or without a slash at its end, in any case; unexpanded names only help in REG_EXPAND_SZ.
+pub fn path_folder(image: &Image<'_>, folder: &str) -> Verdict {
+    let found = image.value(ENVIRONMENT, "Path")?;
+    let wrong = |what: String| {
+        Finding::error(what)
+            .expected(format!("REG_EXPAND_SZ with {folder}"))
+            .cure("see which later step sets Path as a whole")
+    };
+    let same = |a: &str, b: &str| {
+        let plain = |s: &str| s.trim_matches('"').trim_end_matches('\\').to_lowercase();
+        plain(a) == plain(b)
+    };
+    match found {
+        None => Err(wrong("the machine has no Path".to_owned())),
+        Some(hive::Data::ExpandSz(list)) => {
+            match list.split(';').any(|listed| same(listed, folder)) {
+                true => Ok(()),
+                false => Err(wrong(format!("Path does not list {folder}")).found(list)),
+            }
+        }
+        Some(other) => {
+            Err(wrong("the machine's Path is not expanded by Windows".to_owned()).found(other))
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Windows' own stores, and containerd's: scheduled tasks, drivers, updates, image content.
+//!
+//! Sources: Microsoft, "Driver Store", "Task Scheduler
+//! files", "DISM operating system package servicing"; containerd: docs/content-flow.md.
+
+use crate::hive::Data;
+
+use super::files::digest;
+use super::finding::{Finding, Verdict};
+use super::image::{Answer, Image};
+
+const TASKS: &str = r"C:\Windows\System32\Tasks";
+const TASK_CACHE: &str =
+    r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
+const DRIVERS: &str = r"C:\Windows\System32\DriverStore\FileRepository";
+const PACKAGES: &str =
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\Packages";
+/// `CurrentState` of a package that is installed; 96 and 101 wait for a restart.
+const INSTALLED: u32 = 112;
+
+pub fn task(image: &Image<'_>, name: &str, present: bool) -> Verdict {
+    let below = name.trim_start_matches('\\');
+    let file = format!(r"{TASKS}\{below}");
+    let key = format!(r"{TASK_CACHE}\{below}");
+    let (has_file, has_key) = (image.volume.exists(&file)?, image.key(&key)?.is_some());
+    match (present, has_file, has_key) {
+        (true, true, true) | (false, false, false) => Ok(()),
+        (true, _, _) => {
+            let lacks: Vec<&str> = [(has_file, file.as_str()), (has_key, key.as_str())]
+                .iter()
+                .filter(|(there, _)| !there)
+                .map(|(_, place)| *place)
+                .collect();
+            Err(Finding::error(format!("the task {name} is missing"))
+                .expected(lacks.join(" and "))
+                .cure("see the log of the step that makes it"))
+        }
+        (false, _, _) => Err(Finding::error(format!("the task {name} is still there"))
+            .found(if has_file { file } else { key })
+            .cure("see which later step or program makes it")),
+    }
+}
+
+/// Each import of a driver is a folder of its own, named by its INF.
+pub fn driver(image: &Image<'_>, inf: &str, sha256: &str) -> Verdict {
+    let start = format!("{}_amd64_", inf.to_lowercase());
+    let mut others = 0;
+    for folder in image.names(DRIVERS)? {
+        if !folder.to_lowercase().starts_with(&start) {
+            continue;
+        }
+        match digest(image, &format!(r"{DRIVERS}\{folder}\{inf}"))? {
+            Some((_, found)) if found == sha256 => return Ok(()),
+            _ => others += 1,
+        }
+    }
+    let finding = Finding::error(format!("the driver store lacks {inf}"))
+        .expected(format!(r"{DRIVERS}\{start}*\{inf}, sha256:{sha256}"))
+        .cure("see the log of the step: pnputil tells why it refuses a driver");
+    Err(match others {
+        0 => finding.found("no driver of this name"),
+        1 => finding.found("another driver of this name"),
+        n => finding.found(format!("{n} other drivers of this name")),
+    })
+}
+
+/// A cumulative update's package is `Package_for_RollupFix`: its name tells no KB, its source may.
+pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
+    let number = kb.trim_start_matches(['K', 'B', 'k', 'b']);
+    let named = |text: &str| {
+        let text = text.to_uppercase();
+        text.match_indices(&format!("KB{number}"))
+            .any(|(at, m)| !text[at + m.len()..].starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let packages = match image.key(PACKAGES)? {
+        Some(key) => key.keys()?,
+        None => Vec::new(),
+    };
+    let mut states = Vec::new();
+    let mut rollup = false;
+    for package in packages {
+        let state = match package.value("CurrentState")? {
+            Some(Data::Dword(n)) => n,
+            _ => 0,
+        };
+        let name = package.name();
+        let source = match package.value("InstallLocation")? {
+            Some(Data::Sz(text) | Data::ExpandSz(text)) => text,
+            _ => String::new(),
+        };
+        if named(&name) || named(&source) {
+            states.push((name, state));
+        } else if state == INSTALLED && name.starts_with("Package_for_RollupFix") {
+            rollup = true;
+        }
+    }
+    if states.iter().any(|(_, state)| *state == INSTALLED) {
+        return Ok(());
+    }
+    if let Some((name, state)) = states.first() {
+        return Err(Finding::error(format!("the update KB{number} is not installed"))
+            .expected(format!("{name} in state {INSTALLED}"))
+            .found(format!("state {state}"))
+            .cure("a restart may be missing: end the step with one, or see C:\\Windows\\Logs\\CBS\\CBS.log"));
+    }
+    Err(match rollup {
+        true => Finding::unknown(format!(
+            "the update KB{number}: a cumulative update is installed that does not tell its number"
+        )),
+        false => Finding::error(format!("the update KB{number} is not installed"))
+            .expected(format!(r"a package of this name in {PACKAGES}"))
+            .found("none")
+            .cure("see the log of the step"),
+    })
+}
+
+pub fn container_image(image: &Image<'_>, reference: &str, wanted: &str, root: &str) -> Verdict {
+    let hex = wanted.trim_start_matches("sha256:");
+    let root = root.trim_end_matches('\\');
+    let blob = format!(r"{root}\io.containerd.content.v1.content\blobs\sha256\{hex}");
+    let what = format!("containerd has no image {reference}");
+    match content(image, &blob)? {
+        Some(found) if found == hex => Ok(()),
+        Some(found) => Err(Finding::error(what)
+            .expected(format!("{blob}, sha256:{hex}"))
+            .found(format!("sha256:{found}"))
+            .cure("containerd's store is damaged: build the image again")),
+        None => Err(Finding::error(what)
+            .expected(blob)
+            .cure("see the log of the step that imports it")),
+    }
+}
+
+fn content(image: &Image<'_>, path: &str) -> Answer<Option<String>> {
+    Ok(digest(image, path)?.map(|(_, hex)| hex))
+}

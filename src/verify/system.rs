@@ -1,0 +1,178 @@
+//! What every finished image needs: a clean volume, whole hives, boot files, nothing that waits for a restart.
+//!
+//! Sources: Microsoft, "BCDBoot command-line options" (boot files), "UEFI/GPT-based hard drive partitions", "Windows Setup
+//! states" (ImageState), "MoveFileEx" (PendingFileRenameOperations).
+
+use crate::disk::ntfs::Volume;
+use crate::hive::Data;
+
+use super::finding::{Finding, Verdict};
+use super::image::{HIVES, Image};
+
+const STATE: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
+const SERVICING: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
+const UPDATE: &str =
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
+const SESSION: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager";
+/// Windows' own updates and a first container image need more. A small volume may have less: a tenth of it is enough.
+const FREE: u64 = 2 << 30;
+
+pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
+    clean_volume,
+    |image| image.hive_is_sound(HIVES[0]),
+    |image| image.hive_is_sound(HIVES[1]),
+    |image| image.hive_is_sound(HIVES[2]),
+    |image| image.hive_is_sound(HIVES[3]),
+    |image| image.hive_is_sound(HIVES[4]),
+    boot_manager,
+    loader,
+    |image| no_restart_waits(image, &format!(r"{SERVICING}\RebootPending")),
+    |image| no_restart_waits(image, &format!(r"{SERVICING}\PackagesPending")),
+    |image| no_restart_waits(image, UPDATE),
+    no_renames_wait,
+    free_space,
+];
+
+fn clean_volume(image: &Image<'_>) -> Verdict {
+    match image.volume.is_dirty()? {
+        false => Ok(()),
+        true => Err(Finding::error("the Windows volume was not closed in order")
+            .expected("a clean volume")
+            .found("NTFS's dirty flag")
+            .cure("let Windows shut down by itself before the disk is taken")),
+    }
+}
+
+/// UEFI: the boot manager, its store, and the fallback loader: a clone's firmware has no entry of its own.
+/// BIOS: the boot manager and its store on the active partition.
+fn boot_manager(image: &Image<'_>) -> Verdict {
+    const EFI: [&str; 3] = [
+        "EFI/Microsoft/Boot/bootmgfw.efi",
+        "EFI/Microsoft/Boot/BCD",
+        "EFI/Boot/bootx64.efi",
+    ];
+    let cure = "the disk does not start like this: build the image again";
+    let (place, missing) = if image.is_gpt() {
+        let Some(efi) = image.efi() else {
+            return Err(Finding::error("the disk has no EFI system partition").cure(cure));
+        };
+        ("the EFI system partition", image.missing_in_fat(efi, &EFI)?)
+    } else {
+        let Some(active) = image.table.partitions.iter().find(|p| p.active) else {
+            return Err(Finding::error("the disk has no active partition").cure(cure));
+        };
+        let volume = Volume::open(image.disk, active)?;
+        let mut missing = Vec::new();
+        for path in ["bootmgr", "Boot/BCD"] {
+            if !volume.exists(path)? {
+                missing.push(path);
+            }
+        }
+        ("the active partition", missing)
+    };
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Finding::error(format!("{place} lacks {}", missing.join(", "))).cure(cure)),
+    }
+}
+
+fn loader(image: &Image<'_>) -> Verdict {
+    let path = match image.is_gpt() {
+        true => r"C:\Windows\System32\winload.efi",
+        false => r"C:\Windows\System32\winload.exe",
+    };
+    match image.volume.exists(path)? {
+        true => Ok(()),
+        false => Err(Finding::error(format!("{path} is missing"))
+            .cure("the disk does not start like this: build the image again")),
+    }
+}
+
+fn no_restart_waits(image: &Image<'_>, key: &str) -> Verdict {
+    match image.key(key)? {
+        None => Ok(()),
+        Some(_) => Err(
+            Finding::error("Windows waits for a restart to finish an installation")
+                .found(key)
+                .cure("add a step reboot = {} before the image is sealed"),
+        ),
+    }
+}
+
+/// Some programs leave entries there for ever.
+fn no_renames_wait(image: &Image<'_>) -> Verdict {
+    let found = match image.value(SESSION, "PendingFileRenameOperations")? {
+        None => return Ok(()),
+        Some(Data::MultiSz(list)) if list.is_empty() => return Ok(()),
+        Some(found) => found,
+    };
+    Err(
+        Finding::warning("files wait for the next start to be renamed or deleted")
+            .found(format!(
+                "PendingFileRenameOperations = {}",
+                short(&found.to_string())
+            ))
+            .cure("add a step reboot = {} before the image is sealed"),
+    )
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(200) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// From NTFS's own map of clusters.
+fn free_space(image: &Image<'_>) -> Verdict {
+    let mut boot = [0; 512];
+    image.disk.read_at(image.partition.start, &mut boot)?;
+    let sector = u64::from(u16::from_le_bytes([boot[11], boot[12]]));
+    let Some(cluster) = cluster(sector, boot[13]) else {
+        return Err(Finding::unknown("how much of the Windows volume is free"));
+    };
+    let sectors = u64::from_le_bytes([
+        boot[40], boot[41], boot[42], boot[43], boot[44], boot[45], boot[46], boot[47],
+    ]);
+    let clusters = sectors.saturating_mul(sector) / cluster;
+    let map = image
+        .volume
+        .read("$Bitmap", clusters / 8 + (1 << 20))?
+        .unwrap_or_default();
+    let used: u64 = map.iter().map(|byte| u64::from(byte.count_ones())).sum();
+    // The bits after the last cluster are set.
+    let bits = map.len() as u64 * 8;
+    let used = used.saturating_sub(bits.saturating_sub(clusters));
+    let free = clusters.saturating_sub(used).saturating_mul(cluster);
+    match free >= FREE || free >= clusters.saturating_mul(cluster) / 10 {
+        true => Ok(()),
+        false => Err(Finding::warning("the Windows volume is nearly full")
+            .expected("2 GiB free, or a tenth of it")
+            .found(format!("{} MiB", free >> 20))
+            .cure("give the machine a larger disk_size, or add a step cleanup")),
+    }
+}
+
+/// Bytes of a cluster; above 128 the field is a negative power of two.
+fn cluster(sector: u64, field: u8) -> Option<u64> {
+    let sectors = match field {
+        1..=128 => u64::from(field),
+        244..=255 => 1 << (256 - u32::from(field)),
+        _ => return None,
+    };
+    (sector.is_power_of_two() && sector >= 256).then_some(sector * sectors)
+}
+
+/// For an image of which nobody has said how it was made.
+pub fn generalized(image: &Image<'_>) -> Verdict {
+    const WANTED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
+    match image.text(STATE, "ImageState")? {
+        Some(state) if state == WANTED => Ok(()),
+        state => Err(Finding::warning(
+            "the image is not generalized: every clone would be the same machine",
+        )
+        .expected(format!("ImageState {WANTED}"))
+        .found(state.unwrap_or_else(|| "no ImageState".to_owned()))
+        .cure("end the recipe with a step generalize = {}")),
+    }
+}

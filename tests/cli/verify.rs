@@ -1,0 +1,160 @@
+//! `winimg verify`, and the same at the end of a build: what is told, what it ends with, what is left.
+
+use serde_json::Value;
+
+use crate::media;
+use crate::site::{Outcome, SEAL, Site};
+use crate::windows_disk::{REG_SZ, WindowsDisk, can_make, sz};
+
+const STEPS: &str = r#"
+[[steps]]
+name = "the tool"
+copy = { component = "tool", to = 'C:\k\tool.exe' }
+
+[[steps]]
+name = "site settings"
+registry = { key = 'HKLM\SOFTWARE\Example', name = "Tier", type = "sz", data = "gold" }
+"#;
+
+/// What the steps leave, by hand: the fake machine runs nothing.
+fn furnished() -> WindowsDisk {
+    let mut disk = WindowsDisk::sound();
+    disk.file(r"C:\k\tool.exe", b"MZ the tool\n");
+    disk.value(r"HKLM\SOFTWARE\Example", "Tier", REG_SZ, &sz("gold"));
+    disk
+}
+
+fn site(disk: &WindowsDisk) -> Site {
+    let site = Site::new(&format!("{STEPS}\n{SEAL}"));
+    let recipe = site.read("recipe.toml");
+    let every = "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\n";
+    site.write("recipe.toml", &recipe.replace("raw = {}\n", every));
+    let raw = site.path("windows.raw");
+    disk.write(&raw);
+    let qcow2 = site.path("sealed.qcow2");
+    let (from, to) = (media::text(&raw), media::text(&qcow2));
+    media::run("qemu-img", &["convert", "-O", "qcow2", from, to]);
+    site
+}
+
+fn build(site: &Site) -> Outcome<'_> {
+    let fake = "fake:machine.toml";
+    site.run(&[
+        "build",
+        "recipe.toml",
+        "--hypervisor",
+        fake,
+        "--output",
+        "out",
+    ])
+}
+
+/// From the phase on; what comes before is told elsewhere.
+fn since_verify(text: &str) -> String {
+    match text.find("[time] verify") {
+        Some(at) => text[at..].to_owned(),
+        None => format!("nothing was verified:\n{text}"),
+    }
+}
+
+#[test]
+fn a_build_is_verified_and_its_manifest_is_enough_to_do_it_again() {
+    if !can_make() {
+        return;
+    }
+    let site = site(&furnished());
+    let outcome = build(&site).ended_well();
+    insta::assert_snapshot!("built", since_verify(&outcome.stderr()));
+    let manifest: Value = serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
+    let expects = serde_json::to_string_pretty(&manifest["steps"]).expect("JSON");
+    insta::assert_snapshot!("expects", site.filtered(&expects));
+    // The recipe and its inputs are not needed.
+    for file in ["recipe.toml", "tool.exe"] {
+        std::fs::remove_file(site.path(file)).expect("a file");
+    }
+    let again = site.run(&["verify", "out/manifest.json"]).ended_well();
+    insta::assert_snapshot!("again", again.whole());
+    let left: Vec<String> = site.files("out");
+    assert!(
+        !left.iter().any(|f| f.contains("winimg-verify")),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn a_build_whose_disk_is_wrong_makes_no_artifact() {
+    if !can_make() {
+        return;
+    }
+    let mut disk = furnished();
+    disk.file(r"C:\k\tool.exe", b"MZ the fool\n");
+    disk.folder(r"C:\winimg");
+    let site = site(&disk);
+    let outcome = build(&site);
+    assert_eq!(outcome.status(), Some(10), "{}", outcome.whole());
+    insta::assert_snapshot!("build_fails", since_verify(&outcome.stderr()));
+    let made = |f: &String| f.starts_with("node.") || f.ends_with("manifest.json");
+    assert!(!site.files("out").iter().any(made));
+    let last = site.read("out/events.jsonl");
+    let last: Value = serde_json::from_str(last.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(
+        (&last["kind"], &last["status"]),
+        (&"verify".into(), &10.into())
+    );
+}
+
+#[test]
+fn artifacts_that_changed_or_went_are_told() {
+    if !can_make() {
+        return;
+    }
+    let site = site(&furnished());
+    build(&site).ended_well();
+    std::fs::remove_file(site.path("out/node.ova")).expect("a file");
+    let mut vhd = std::fs::read(site.path("out/node.vhd")).expect("the VHD");
+    vhd[5000] ^= 1;
+    std::fs::write(site.path("out/node.vhd"), vhd).expect("the VHD");
+    let outcome = site.run(&["verify", "out/manifest.json"]);
+    assert_eq!(outcome.status(), Some(10));
+    let size = regex::Regex::new(r"\d+ bytes").expect("a pattern");
+    let whole = outcome.whole();
+    insta::assert_snapshot!("changed", size.replace_all(&whole, "[size]"));
+}
+
+#[test]
+fn an_image_alone_is_judged_by_what_holds_for_all() {
+    if !can_make() {
+        return;
+    }
+    let mut disk = furnished();
+    disk.file(r"C:\ProgramData\ssh\ssh_host_ed25519_key", b"x");
+    disk.file(r"C:\unattend.xml", b"<unattend/>");
+    let site = site(&disk);
+    let alone = site.run(&["verify", "windows.raw"]);
+    let json = site.run(&["--log-format", "json", "verify", "windows.raw"]);
+    let mut text = alone.whole();
+    for line in json.stderr().lines() {
+        let mut event: Value = serde_json::from_str(line).expect("JSON");
+        event["time"] = "[moment]".into();
+        text += &format!("{event}\n");
+    }
+    insta::assert_snapshot!("alone", text);
+}
+
+#[test]
+fn what_is_no_image_is_said_so() {
+    let site = Site::new(SEAL);
+    site.write("schema.json", "{\"schema\": \"winimg/manifest/9\"}");
+    let mut said = String::new();
+    for arguments in [
+        &["verify", "nothing.raw"][..],
+        &["verify", "schema.json"],
+        &["verify", "schema.json", "--manifest", "schema.json"],
+        &["verify", "sealed.qcow2"],
+        &["verify", "tool.exe"],
+    ] {
+        let outcome = site.run(arguments);
+        said += &format!("=== {}\n{}", arguments.join(" "), outcome.whole());
+    }
+    insta::assert_snapshot!("refused", said);
+}

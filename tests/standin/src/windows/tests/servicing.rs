@@ -1,0 +1,83 @@
+use super::guest::Guest;
+use super::program::codes;
+use crate::windows::Data;
+
+const PACKAGES: &str =
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\Packages";
+
+#[test]
+fn capabilities_come_from_a_folder() {
+    let guest = Guest::new();
+    let add = "dism /online /add-capability /capabilityname:OpenSSH.Server~~~~0.0.1.0 /norestart";
+    guest.put(
+        r"D:\fod\OpenSSH-Server-Package~31bf3856ad364e35~amd64~~.cab",
+        b"MSCF and more",
+    );
+    codes(
+        &guest,
+        &[
+            (add, 0x800f_081f),
+            (&format!(r"{add} /source:D:\ /limitaccess"), 0x800f_081f),
+            ("sc query sshd", 1060),
+            (&format!(r"{add} /source:D:\fod /limitaccess /quiet"), 0),
+            (add, 0),
+            ("sc start sshd", 0),
+            (
+                "dism /online /get-capabilityinfo /capabilityname:openssh.server~~~~0.0.1.0",
+                0,
+            ),
+            (
+                "dism /online /add-capability /capabilityname:Nope~~~~0.0.1.0",
+                87,
+            ),
+            ("dism /online /add-capability", 87),
+        ],
+    );
+    let shown = guest.run("dism /online /get-capabilities").1;
+    assert!(
+        shown.contains("OpenSSH.Server~~~~0.0.1.0\nState : Installed\n"),
+        "{shown}"
+    );
+    let remove = add.replace("/add-", "/remove-");
+    codes(
+        &guest,
+        &[("sc stop sshd", 0), (&remove, 0), ("sc query sshd", 1060)],
+    );
+}
+
+#[test]
+fn updates_are_recorded_where_windows_has_them() {
+    let mut guest = Guest::new();
+    guest.put(r"D:\windows10.0-kb5012637-x64_6a74.msu", b"MSCF");
+    guest.put(r"D:\ssu-kb5011111.cab", b"MSCF");
+    guest.put(r"D:\page.msu", b"<html>");
+    let wusa = r"wusa D:\windows10.0-kb5012637-x64_6a74.msu /quiet /norestart";
+    codes(
+        &guest,
+        &[
+            (
+                r"dism /online /add-package /packagepath:D:\ssu-kb5011111.cab /norestart /quiet",
+                3010,
+            ),
+            (wusa, 3010),
+            (wusa, 0x0024_0006),
+            (r"wusa D:\page.msu /quiet /norestart", 0x8007_000d),
+            (r"wusa D:\nope.msu /quiet /norestart", 2),
+            (r"wusa D:\page.msu /norestart", 87),
+            (r"wusa D:\ssu-kb5011111.cab /quiet /norestart", 87),
+            (r"wusa /uninstall /kb:5012637 /quiet", 87),
+        ],
+    );
+    let key = format!(r"{PACKAGES}\Package_for_KB5012637~31bf3856ad364e35~amd64~~10.0.1.0");
+    let state = |guest: &Guest| guest.windows.value(&key, "CurrentState");
+    assert_eq!(state(&guest), Some(Data::Dword(0x60)));
+    guest.reboot();
+    assert_eq!(state(&guest), Some(Data::Dword(0x70)));
+    codes(
+        &guest,
+        &[(
+            "dism /online /cleanup-image /startcomponentcleanup /quiet /norestart",
+            0,
+        )],
+    );
+}

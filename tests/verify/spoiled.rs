@@ -1,0 +1,127 @@
+//! What no image may have, whatever its recipe says.
+
+use crate::disk::*;
+use crate::expected::{judged, told};
+
+const WINLOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Winlogon";
+const WSMAN: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WSMAN";
+const SERVICING: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
+
+const ANSWERS: &str = r#"<?xml version="1.0"?>
+<unattend xmlns="urn:schemas-microsoft-com:unattend">
+  <settings pass="oobeSystem">
+    <component name="Microsoft-Windows-Shell-Setup">
+      <UserAccounts><AdministratorPassword><Value>SGVsbG8=</Value></AdministratorPassword></UserAccounts>
+      <AutoLogon>
+        <Password><Value>*SENSITIVE*DATA*DELETED*</Value></Password>
+        <Enabled>true</Enabled>
+      </AutoLogon>
+    </component>
+  </settings>
+</unattend>
+"#;
+
+#[test]
+fn a_sealed_disk_has_nothing_to_tell() {
+    if !can_make() {
+        return;
+    }
+    let report = judged(&WindowsDisk::sound(), None);
+    assert_eq!(told(&report), "33 checks: 33 hold\n");
+}
+
+/// As a build leaves it that forgot everything.
+fn spoiled() -> WindowsDisk {
+    let mut disk = WindowsDisk::sound();
+    disk.dirty_volume = true;
+    disk.no_hive("DEFAULT");
+    disk.no_efi_file("EFI/Microsoft/Boot/BCD");
+    disk.no_efi_file("EFI/Boot/bootx64.efi");
+    disk.no_file(r"C:\Windows\System32\winload.efi");
+    disk.file(r"C:\Windows\Panther\unattend.xml", ANSWERS.as_bytes());
+    let harmless = b"<unattend><!-- nothing --></unattend>";
+    disk.file(r"C:\autounattend.xml", harmless);
+    disk.file(r"C:\Windows\System32\Sysprep\unattend.xml", b"not XML");
+    disk.file(
+        r"C:\Windows\Setup\Scripts\SetupComplete.cmd",
+        b"@call c:\\WINIMG\\bootstrap.cmd\r\n",
+    );
+    // A component's own script may stay.
+    disk.file(
+        r"C:\Windows\Setup\Scripts\ErrorHandler.cmd",
+        b"@call C:\\k\\x.cmd\r\n",
+    );
+    disk.folder(r"C:\winimg");
+    disk.file(r"C:\ProgramData\ssh\ssh_host_rsa_key", b"x");
+    disk.file(r"C:\ProgramData\ssh\ssh_host_rsa_key.pub", b"x");
+    disk.file(r"C:\ProgramData\ssh\sshd_config", b"x");
+    disk.value(WINLOGON, "AutoAdminLogon", REG_SZ, &sz("1"));
+    disk.value(WINLOGON, "DefaultPassword", REG_SZ, &sz("Open-Sesame"));
+    let service = format!(r"{WSMAN}\Service");
+    disk.value(&service, "allow_unencrypted", REG_DWORD, &dword(1));
+    disk.value(&service, "auth_basic", REG_DWORD, &dword(1));
+    disk.key(&format!(r"{WSMAN}\Listener\*+HTTP"));
+    disk.key(&format!(r"{WSMAN}\Listener\*+HTTPS"));
+    disk.key(r"HKLM\SOFTWARE\Cloudbase Solutions\Cloudbase-Init\i-1\Plugins");
+    disk.key(&format!(r"{SERVICING}\RebootPending"));
+    disk.key(&format!(r"{SERVICING}\PackagesPending"));
+    disk.key(
+        r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired",
+    );
+    disk.value(
+        r"HKLM\SYSTEM\ControlSet001\Control\Session Manager",
+        "PendingFileRenameOperations",
+        REG_MULTI_SZ,
+        &multi_sz(&[r"\??\C:\Windows\Temp\x"]),
+    );
+    disk.value(
+        SETUP_STATE,
+        "ImageState",
+        REG_SZ,
+        &sz("IMAGE_STATE_COMPLETE"),
+    );
+    // Of 44 MiB.
+    disk.file(r"C:\filler", &vec![7; 38 << 20]);
+    disk
+}
+
+#[test]
+fn each_leftover_and_each_missing_part_is_named() {
+    if !can_make() {
+        return;
+    }
+    let report = judged(&spoiled(), None);
+    let text = told(&report);
+    assert!(!text.contains("Open-Sesame"), "{text}");
+    insta::assert_snapshot!("spoiled", text);
+}
+
+#[test]
+fn a_hive_that_was_not_closed_answers_nothing() {
+    if !can_make() {
+        return;
+    }
+    let mut disk = WindowsDisk::sound();
+    disk.dirty_hive = Some("SOFTWARE");
+    insta::assert_snapshot!("dirty_hive", told(&judged(&disk, None)));
+}
+
+#[test]
+fn a_disk_without_windows_is_refused() {
+    if !can_make() {
+        return;
+    }
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let file = dir.path().join("disk.raw");
+    std::fs::File::create(&file)
+        .and_then(|f| f.set_len(8 << 20))
+        .expect("a disk");
+    let disk = winimg::disk::RawDisk::open(&file).expect("the disk");
+    let cancel = winimg::event::Cancel::default();
+    let error = winimg::verify::check(&disk, None, &cancel).expect_err("no Windows");
+    assert_eq!(
+        error.to_string(),
+        "there is no Windows on this disk\n  expected: an NTFS partition with C:\\Windows\\System32\\config\n  \
+         found: no partition"
+    );
+}
