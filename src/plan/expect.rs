@@ -17,9 +17,7 @@ fn keep<'a>(lists: impl DoubleEndedIterator<Item = &'a mut Vec<Expectation>>) {
     for list in lists.rev() {
         let mut kept = Vec::new();
         for expectation in list.drain(..).rev() {
-            let left = later
-                .iter()
-                .try_fold(expectation.clone(), |left, later| outlives(left, later));
+            let left = later.iter().try_fold(expectation.clone(), outlives);
             kept.extend(left);
             later.push(expectation);
         }
