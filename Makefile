@@ -8,6 +8,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TOOLS := $(CURDIR)/target/tools
 STANDIN := $(CURDIR)/target/standin
+WINE := $(CURDIR)/target/wine
 DENY := $(TOOLS)/bin/cargo-deny
 DENY_VERSION := 0.20.2
 DEMO := out/demo
@@ -35,7 +36,7 @@ demo: standin ## build an image from the stand-in installer into out/demo
 	@tests/demo/show.sh $(DEMO)
 
 .PHONY: test
-test: packages fmt clippy deny unit end-to-end ## everything that continuous integration runs
+test: packages fmt clippy deny unit wine end-to-end ## everything that continuous integration runs
 
 .PHONY: fmt
 fmt:
@@ -66,10 +67,15 @@ unit:
 end-to-end: standin ## builds in QEMU: the demo, the refusals, two at once, interrupts
 	$(CARGO) test --locked --test end_to_end -- --ignored --test-threads 2 --nocapture
 
+.PHONY: wine
+wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting
+	tests/wine/prefix.sh $(WINE)
+	$(CARGO) test --locked --test wine -- --include-ignored --test-threads 4
+
 .PHONY: bench-export
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios
 	benches/export.sh
 
 .PHONY: clean
-clean: ## remove out/ and the stand-in, not cargo's work
-	rm -rf out $(STANDIN)
+clean: ## remove out/, the stand-in and Wine's prefixes, not cargo's work
+	rm -rf out $(STANDIN) $(WINE)

@@ -49,9 +49,11 @@ const SAID: [(&str, &str); 26] = [
 const DIGEST: &str = "5aa03f96c77536579166fba147929626cc3a97960e994057a9d80271a736d10f";
 
 /// Packs that name variables of another, and say so in their first lines.
-const AFTER: [(&str, &[&str]); 2] = [
+const AFTER: [(&str, &[&str]); 4] = [
+    ("node-services.toml", &["kubernetes.toml"]),
     ("nssm.toml", &["kubernetes.toml"]),
     ("capi-checks.toml", &["containerd.toml", "kubernetes.toml"]),
+    ("wmco.toml", &["windows-server-2022.toml"]),
 ];
 
 fn options() -> Options {
@@ -205,7 +207,7 @@ fn what_variables_change() {
             vec![("windows_service_manager", "nssm")],
         ),
         ("kube-proxy", vec![("kubernetes_kube_proxy", "true")]),
-        ("OpenSSH from Windows", vec![("openssh_cabs", "")]),
+        ("OpenSSH from Windows", vec![("openssh_cabs", ".")]),
         (
             "administrators' keys",
             vec![

@@ -535,10 +535,18 @@ fn when_decides_with_one_comparison() {
         ("{{os}} = 2022", None),
         ("!{{yes}}", None),
         ("{{yes}} && {{no}}", None),
-        ("{{os}} >= 2022", None),
+        ("{{os}} >= 2022", Some(true)),
+        ("{{os}} < 2022", Some(false)),
+        ("{{v}} >= 2.9", Some(true)),
+        ("{{v}} >= 2.10.0", Some(true)),
+        ("{{v}} < 2.10.1", Some(true)),
+        ("{{v}} < 2", Some(false)),
+        ("{{yes}} >= 2", None),
+        ("{{os}} > 2022", None),
+        ("{{os}} <= 2022", None),
     ] {
         let own = small(&format!(
-            "[vars]\nyes = true\nno = false\nempty = \"\"\nos = 2022\ntricky = \"a == c\"\n\
+            "[vars]\nyes = true\nno = false\nempty = \"\"\nos = 2022\ntricky = \"a == c\"\nv = \"v2.10-rc.1\"\n\
              [[steps]]\nname = \"x\"\nwhen = \"{when}\"\ncmd = \"ver\"\n"
         ));
         let (_dir, path) = folder(&[("recipe.toml", &own)]);

@@ -3,9 +3,9 @@
 mod boot;
 mod evidence;
 mod expected;
-mod inputs;
+pub mod inputs;
 mod media;
-mod payload;
+pub mod payload;
 pub mod run;
 mod scratch;
 mod seal;

@@ -105,12 +105,7 @@ fn image(
             report.findings.extend(found.findings);
         }
         Err(error) if error.kind() == Kind::Verify => {
-            let text = error.to_string();
-            let rest: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
-            report.add(
-                Err(Finding::error(error.fact()).found(rest.join("; "))),
-                None,
-            );
+            report.add(Err(error.into()), None);
         }
         Err(error) => return Err(error.at(path.display())),
     }

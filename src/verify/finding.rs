@@ -103,8 +103,16 @@ impl From<Error> for Box<Finding> {
         let text = error.to_string();
         let mut lines = text.lines().map(str::trim);
         let what = lines.next().unwrap_or_default().to_owned();
-        let rest: Vec<&str> = lines.collect();
         let mut finding = Finding::error(what);
+        let mut rest = Vec::new();
+        for line in lines {
+            match line.split_once(": ") {
+                Some(("expected", text)) => finding.expected = Some(text.to_owned()),
+                Some(("found", text)) => rest.insert(0, text),
+                Some(("cure", text)) => finding.cure = Some(text.to_owned()),
+                _ => rest.push(line.trim_start_matches("| ").trim_start()),
+            }
+        }
         if !rest.is_empty() {
             finding.found = Some(rest.join("; "));
         }

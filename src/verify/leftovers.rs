@@ -17,7 +17,6 @@ const SCRIPTS: &str = r"C:\Windows\Setup\Scripts";
 const SCRIPT_LIMIT: u64 = 1 << 20;
 
 pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
-    own_folder,
     |image| own_script(image, "SetupComplete.cmd"),
     |image| own_script(image, "ErrorHandler.cmd"),
     automatic_logon,
@@ -29,7 +28,7 @@ pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
     cloudbase_state,
 ];
 
-fn own_folder(image: &Image<'_>) -> Verdict {
+pub fn own_folder(image: &Image<'_>) -> Verdict {
     match image.volume.exists(GUEST_DIR)? {
         false => Ok(()),
         true => Err(Finding::error(format!(

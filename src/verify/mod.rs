@@ -27,8 +27,8 @@ pub use expected::{
 pub use finding::{Finding, Report, Severity, Verdict};
 pub use image::Image;
 
-/// Checks what holds for every image, then what each step expects. Without expectations nobody has said whether the
-/// image is generalized, so that is judged, too.
+/// Checks what holds for every image, then what each step expects. Without expectations no step has said that the build's
+/// own folder is gone and the image generalized, so that is judged, too.
 pub fn check(disk: &dyn Disk, expected: Option<&[Expected]>, cancel: &Cancel) -> Result<Report> {
     let image = Image::open(disk)?;
     let mut report = Report::default();
@@ -39,6 +39,7 @@ pub fn check(disk: &dyn Disk, expected: Option<&[Expected]>, cancel: &Cancel) ->
     }
     answer_file::check(&image, &mut report);
     if expected.is_none() {
+        report.add(leftovers::own_folder(&image), None);
         report.add(system::generalized(&image), None);
     }
     for step in expected.unwrap_or_default() {

@@ -145,6 +145,7 @@ fn the_password_is_nowhere() {
             "fake:machine.toml",
             "--output",
             "out",
+            "--no-verify",
         ]);
         let output = command.env("WINIMG_ADMIN_PASSWORD", PASSWORD).output();
         let output = output.expect("winimg starts");

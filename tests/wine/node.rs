@@ -1,0 +1,190 @@
+//! A recipe carried out on Wine by winimg's own parts: reader, planner, store, payload disc, agent client, engine.
+//!
+//! Of a build only what needs a machine is missing: Setup, the bootstrap that lays `payload.cmd` down, and the seal.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use winimg::build::run::{Engine, StepRecord};
+use winimg::build::{inputs, payload};
+use winimg::error::Error;
+use winimg::event::{Cancel, Event, Sink};
+use winimg::guest::agent::{Agent as Client, Host, Port};
+use winimg::plan::{self, Plan};
+use winimg::recipe::{self, Recipe};
+use winimg::store::Store;
+use winimg::text::crlf;
+
+use crate::agent::Agent;
+use crate::glib::Glib;
+use crate::prefix::{Look, Prefix, made};
+
+/// For a machine with other things to do; a good run needs none of it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Node {
+    pub prefix: Arc<Prefix>,
+    pub client: Client,
+    work: tempfile::TempDir,
+}
+
+struct Quiet;
+
+impl Sink for Quiet {
+    fn emit(&self, _: &Event) {}
+}
+
+impl Node {
+    pub fn new(glib: Glib) -> Self {
+        let prefix = Arc::new(Prefix::new());
+        let port = Arc::new(Mutex::new(Port::default()));
+        let stream = Agent::start(Arc::clone(&prefix), glib, Arc::clone(&port));
+        let discs = Arc::clone(&prefix);
+        let host = Host {
+            check: Box::new(|| Ok(())),
+            port: Box::new(move || *port.lock().expect("lock")),
+            discs: Box::new(move |iso| {
+                discs.insert(iso);
+                Ok(())
+            }),
+        };
+        let mut client = Client::new(stream, host, PATIENCE).expect("a client");
+        assert!(
+            client.try_open(PATIENCE).expect("a channel"),
+            "the agent does not answer"
+        );
+        let work = tempfile::tempdir_in(made()).expect("a folder");
+        Self {
+            prefix,
+            client,
+            work,
+        }
+    }
+
+    /// The steps' records as text, or the error as the user reads it.
+    pub fn build(&mut self, name: &str, text: &str) -> Result<String, Error> {
+        let (recipe, plan) = self.plan(name, text);
+        self.carry_out(&recipe, &plan).map(|records| told(&records))
+    }
+
+    pub fn plan(&self, name: &str, steps: &str) -> (Recipe, Plan) {
+        // A folder beside the recipe, for what is taken from one.
+        let tree = self.work.path().join("tree");
+        std::fs::create_dir_all(&tree).expect("a folder");
+        std::fs::write(tree.join("example.inf"), "[Version]\r\n").expect("a file");
+        let file = self.work.path().join(format!("{name}.toml"));
+        std::fs::write(
+            &file,
+            format!("{}{steps}", include_str!("recipes/head.toml")),
+        )
+        .expect("a recipe");
+        let programs = made().join("programs").display().to_string();
+        let options = recipe::Options {
+            vars: vec![("programs".into(), programs)],
+            ..Default::default()
+        };
+        let (recipe, complaints) = recipe::read(&file, &options);
+        let recipe = recipe.unwrap_or_else(|| panic!("{}", complaints.render(false)));
+        let plan =
+            plan::make(&recipe).unwrap_or_else(|complaints| panic!("{}", complaints.render(false)));
+        (recipe, plan)
+    }
+
+    pub fn carry_out(&mut self, recipe: &Recipe, plan: &Plan) -> Result<Vec<StepRecord>, Error> {
+        let sink: Arc<dyn Sink> = Arc::new(Quiet);
+        let (work, cancel) = (self.work.path(), Cancel::default());
+        let store = Store::open(&work.join("store"))?;
+        let inputs = inputs::fetch(recipe, plan, &store, &sink, &cancel)?;
+        let payload = payload::write(plan, &inputs, work, 1_700_000_000, &cancel)?;
+        self.bootstrap();
+        let answer_disc = work.join("answer.iso");
+        std::fs::write(&answer_disc, "").expect("a file");
+        let logs = work.join("logs");
+        std::fs::create_dir_all(&logs).expect("a folder");
+        Engine {
+            guest: &mut self.client,
+            plan,
+            payload: &payload,
+            logs: &logs,
+            slowness: 1,
+            sink,
+            cancel,
+            answer_disc,
+        }
+        .run()
+    }
+
+    /// What SetupComplete.cmd and its like leave for the steps.
+    fn bootstrap(&self) {
+        let folder = self.prefix.host(r"C:\winimg");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let script = crlf(include_str!("../../unattend/bootstrap/payload.cmd"));
+        std::fs::write(folder.join("payload.cmd"), script).expect("a script");
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.work.path().join("logs")
+    }
+
+    /// Carries the plan out twice. Gives the first run, what changed by it since `before`, and which codes differ the second
+    /// time, which must not change anything.
+    pub fn twice(&mut self, name: &str, steps: &str, before: &Look) -> String {
+        let (recipe, plan) = self.plan(name, steps);
+        let mut once = |which: &str| {
+            let records = self.carry_out(&recipe, &plan);
+            let records = records.unwrap_or_else(|e| panic!("{name}, {which} run: {e}"));
+            (told(&records), self.prefix.look())
+        };
+        let (first_said, first) = once("first");
+        let (second_said, second) = once("second");
+        let again = second.since(&first);
+        assert_eq!(again, "", "{name}: the second run changed this");
+        let differs = first_said
+            .lines()
+            .zip(second_said.lines())
+            .filter(|(a, b)| a != b);
+        let differs: String = differs.map(|(_, b)| format!("{b}\n")).collect();
+        format!(
+            "{first_said}\nwhat changed\n{}\nthe second time\n{differs}",
+            first.since(before)
+        )
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.prefix.end();
+    }
+}
+
+/// Each command with its code, as the manifest has them.
+fn told(records: &[StepRecord]) -> String {
+    let mut out = String::new();
+    for record in records {
+        out.push_str(&format!("{}: {}", record.verb, record.name));
+        if record.reboots > 0 {
+            out.push_str(&format!(", reboots: {}", record.reboots));
+        }
+        out.push('\n');
+        for command in &record.commands {
+            let code = command
+                .exit_code
+                .map_or_else(|| "gone".into(), |code| code.to_string());
+            out.push_str(&format!("  {code:>4}  {}\n", command.line));
+        }
+    }
+    out
+}
+
+/// Compared with `tests/wine/golden/NAME`; written anew with `WINIMG_GOLDEN=write`.
+pub fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/wine/golden")
+        .join(name);
+    if std::env::var_os("WINIMG_GOLDEN").is_some_and(|v| v == "write") {
+        std::fs::write(&path, found).expect("the golden file is written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == found, "{name} differs; it is now:\n{found}");
+}

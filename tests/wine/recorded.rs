@@ -1,0 +1,59 @@
+//! The verbs whose programs Wine does not have, or has in name only: what would have been run, to the letter.
+
+use crate::glib::Glib;
+use crate::node::{Node, golden};
+use crate::prefix::Prefix;
+
+/// netsh ends with 1 where no rule of the name is left, as the step wants to see.
+const ANSWERS: &str =
+    "netsh.exe 1 firewall show rule\nnetsh.exe 1 name=old\nschtasks.exe 1 \\Example\\old\n";
+
+#[test]
+#[ignore = "needs Wine: make wine"]
+fn programs_that_wine_lacks_are_called_as_planned() {
+    let mut node = Node::new(Glib::New);
+    node.prefix.script(ANSWERS);
+    let told = node.build("windows", include_str!("recipes/windows.toml"));
+    let told = told.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
+    let changed = node.prefix.look().since(&Prefix::untouched());
+    golden(
+        "windows.txt",
+        &format!(
+            "{told}\nwhat changed\n{changed}\nthe calls\n{}",
+            node.prefix.trace()
+        ),
+    );
+}
+
+/// A refusal of any of them stops the build.
+#[test]
+#[ignore = "needs Wine: make wine"]
+fn refusals_of_those_programs_are_failures() {
+    let mut node = Node::new(Glib::Old);
+    let cases = [
+        (
+            "acl = { path = 'C:\\windows\\web', grant = { SYSTEM = \"full\", Administrators = \"full\" } }",
+            "icacls.exe 5 /grant",
+            "exit code",
+        ),
+        (
+            "task = { name = '\\Example\\x', command = 'C:\\k\\x.exe', trigger = \"startup\" }",
+            "schtasks.exe 1 /create",
+            "exit code 1",
+        ),
+        (
+            "firewall = { name = \"kubelet\", ports = [10250] }",
+            "netsh.exe 1 rule",
+            "exit code 1",
+        ),
+    ];
+    for (verb, answer, expected) in cases {
+        node.prefix.script(&format!("{answer}\n"));
+        let text = format!("[[steps]]\nname = \"refused\"\n{verb}\n");
+        let error = node.build("refused", &text).expect_err(verb).to_string();
+        assert!(
+            error.contains(expected) && error.contains("refused.toml:"),
+            "{error}"
+        );
+    }
+}
