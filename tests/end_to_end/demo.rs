@@ -217,7 +217,7 @@ fn only_administrators_write(volume: &Path) {
         ("/etc/kubernetes", false),
         ("/opt/cni/bin", true),
     ] {
-        let said = output_of("ntfssecaudit", &["-v", text(volume), path]);
+        let said = output_of("ntfssecaudit", &["-vv", text(volume), path]);
         assert!(said.contains("S-1-5-32-544"), "{path}: {said}");
         assert_eq!(said.contains("S-1-5-32-545"), users, "{path}: {said}");
     }

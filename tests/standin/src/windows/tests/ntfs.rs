@@ -90,7 +90,12 @@ fn effects_are_in_the_volume() {
     );
     // The file that was made later has what its folder passes on.
     for path in ["/K", "/K/later.txt"] {
-        let secured = tool(Command::new("ntfssecaudit").arg("-v").arg(&image).arg(path));
+        let secured = tool(
+            Command::new("ntfssecaudit")
+                .arg("-vv")
+                .arg(&image)
+                .arg(path),
+        );
         assert!(
             secured.contains("S-1-5-18") && !secured.contains("S-1-5-32-545"),
             "{secured}"
