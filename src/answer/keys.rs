@@ -42,7 +42,8 @@ const KMS: [(Release, &str, &str); 6] = [
 
 /// Whether everybody knows this key: it says which Windows is installed, and activates nothing by itself.
 pub fn is_published_key(key: &str) -> bool {
-    KMS.iter().any(|(_, _, known)| known.eq_ignore_ascii_case(key))
+    KMS.iter()
+        .any(|(_, _, known)| known.eq_ignore_ascii_case(key))
 }
 
 /// The key for an image; `None` for evaluation. `edition` as [`crate::wim::Image::edition`] gives it.

@@ -139,7 +139,9 @@ fn steps(built: &Built) -> Vec<manifest::Step> {
     let checks = built.expected.iter().map(|e| e.checks.clone());
     let checks = checks.chain(std::iter::repeat(Vec::new()));
     let steps = built.steps.iter().zip(checks);
-    steps.map(|(record, expects)| step(record, expects)).collect()
+    steps
+        .map(|(record, expects)| step(record, expects))
+        .collect()
 }
 
 fn step(record: &StepRecord, expects: Vec<Check>) -> manifest::Step {

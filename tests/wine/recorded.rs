@@ -86,7 +86,7 @@ fn programs_get_their_arguments_whole() {
     let read = |path| node.prefix.read(path).unwrap_or_default();
     assert_eq!(
         read(r"C:\carried.txt"),
-        "two words\0say \"x\"\0100%\0zażółć\0"
+        "two words\0say \"x\"\x00100%\0zażółć\0"
     );
-    assert_eq!(read(r"C:\there.txt"), "\0C:\\a b\\\0100%\0^&|\0");
+    assert_eq!(read(r"C:\there.txt"), "\0C:\\a b\\\x00100%\0^&|\0");
 }

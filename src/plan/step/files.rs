@@ -224,7 +224,10 @@ pub(super) fn folder(site: &mut Site<'_>, from: &Content, only: &[String]) -> Op
         Content::Component(name) => {
             let found = site.component(name)?;
             if found.unpack.is_none() {
-                let message = format!("component `{}` is a file, and a folder is needed", name.value);
+                let message = format!(
+                    "component `{}` is a file, and a folder is needed",
+                    name.value
+                );
                 let help = format!(
                     "an archive is unpacked with `unpack = \"zip\"` (tar, tar.gz, tar.zst) in `[components.{}]`",
                     name.value
