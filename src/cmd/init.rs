@@ -7,23 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 
-use super::print;
+use super::{print, shipped};
 
 const STARTER: &str = include_str!("../../recipes/starter.toml");
-
-/// winimg's own recipes, by what one says to `init`.
-const RECIPES: [&str; 10] = [
-    "capi-ami",
-    "capi-azure",
-    "capi-hyperv",
-    "capi-openstack",
-    "capi-ova",
-    "hyperv-vagrant",
-    "kubeadm-wins",
-    "wmco-aws",
-    "wmco-byoh",
-    "wmco-vsphere",
-];
 
 pub fn run(args: &cli::Init) -> Result<()> {
     let (path, text) = start(&args.recipe, args.file.as_deref())?;
@@ -48,16 +34,21 @@ pub fn run(args: &cli::Init) -> Result<()> {
 
 /// The file to write and its text.
 fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
-    let known = what.to_str().filter(|name| RECIPES.contains(name));
+    let recipes = shipped::recipes();
+    let said = what.to_str().unwrap_or_default();
+    let known = recipes.iter().find(|name| *name == said);
     match (known, file) {
         (Some(recipe), None) => Ok((format!("my-{recipe}.toml").into(), own(recipe))),
         (Some(recipe), Some(file)) => Ok((file.into(), own(recipe))),
-        (None, None) => Ok((what.into(), STARTER.to_string())),
-        (None, Some(_)) => Err(Error::new(
+        (None, None) if said.ends_with(".toml") => Ok((what.into(), STARTER.to_string())),
+        (None, _) => Err(Error::new(
             Kind::Recipe,
             format!("there is no recipe {}", what.display()),
         )
-        .cure(format!("winimg's recipes: {}", RECIPES.join(", ")))),
+        .cure(format!(
+            "winimg's recipes: {}; or name a new file: recipe.toml",
+            recipes.join(", ")
+        ))),
     }
 }
 

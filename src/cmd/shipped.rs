@@ -44,6 +44,16 @@ pub fn folder() -> Result<PathBuf> {
     }
 }
 
+/// The names of the whole recipes among them, but for the demo and the starting point of `winimg init`.
+pub fn recipes() -> Vec<String> {
+    let files = RECIPES.files().map(|file| file.path());
+    let whole = files.filter(|path| path.extension().is_some_and(|e| e == "toml"));
+    let names = whole.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    names
+        .filter(|name| name != "demo" && name != "starter")
+        .collect()
+}
+
 fn files(dir: &'static Dir<'static>) -> Vec<&'static include_dir::File<'static>> {
     let mut found: Vec<_> = dir.files().collect();
     found.extend(dir.dirs().flat_map(files));

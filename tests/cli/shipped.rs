@@ -53,3 +53,42 @@ raw = {}
         String::from_utf8_lossy(&compared.stdout)
     );
 }
+
+#[test]
+fn init_writes_a_recipe_on_top_of_one_of_winimgs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_winimg"))
+            .args(arguments)
+            .current_dir(folder.path())
+            .output()
+            .expect("the program runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (status, said) = run(&["init", "capi"]);
+    assert_eq!(status, Some(2));
+    insta::assert_snapshot!(said);
+    for recipe in std::fs::read_dir(root().join("recipes"))
+        .expect("the recipes")
+        .flatten()
+    {
+        let file = recipe.file_name().into_string().expect("a name");
+        let Some(name) = file.strip_suffix(".toml") else {
+            continue;
+        };
+        if ["demo", "starter"].contains(&name) {
+            continue;
+        }
+        assert_eq!(run(&["init", name]), (Some(0), String::new()), "{name}");
+        // What is still to be said is asked for; nothing else is wrong.
+        let (status, said) = run(&["validate", &format!("my-{name}.toml")]);
+        let errors = said.lines().filter(|l| l.starts_with("error"));
+        let other: Vec<&str> = errors.filter(|l| !l.contains("has no value")).collect();
+        assert_eq!(status, Some(2), "{name}: {said}");
+        assert_eq!(other, Vec::<&str>::new(), "{name}");
+    }
+    let (status, said) = run(&["init", "capi-ova"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("never overwritten"), "{said}");
+}
