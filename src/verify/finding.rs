@@ -82,6 +82,19 @@ impl Finding {
         self
     }
 
+    /// But for the step.
+    fn says_the_same(&self, other: &Self) -> bool {
+        let parts = |f: &Self| {
+            (
+                f.severity,
+                f.what.clone(),
+                f.expected.clone(),
+                f.found.clone(),
+            )
+        };
+        parts(self) == parts(other)
+    }
+
     pub fn event(&self) -> Event {
         let (step, place) = self.step.clone().unzip();
         Event::Finding {
@@ -154,9 +167,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// One cause is told once, for the first that asks: a hive that is damaged answers none of a hundred questions, and a
+    /// `Path` that is not expanded helps none of the steps that put a folder there.
     pub fn add(&mut self, verdict: Verdict, step: Option<(&str, &str)>) {
         match verdict {
             Ok(()) => self.holds += 1,
+            Err(finding) if self.findings.iter().any(|f| f.says_the_same(&finding)) => {}
             Err(mut finding) => {
                 finding.step = step.map(|(name, place)| (name.to_owned(), place.to_owned()));
                 self.findings.push(*finding);

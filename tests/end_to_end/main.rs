@@ -9,4 +9,5 @@ mod interrupts;
 mod refusals;
 mod sabotage;
 mod sabotage_tools;
+mod verify;
 mod winimg;
