@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::damages::Damage::{self, Gone, NotInEfi, Windows};
 use crate::damages::{SECRETS, TABLE};
 use crate::sabotage_tools::Sabotage;
-use crate::winimg::output_of;
+use crate::winimg::{output_of, root};
 
 /// Marks a row whose damage is not told, or not alone.
 const AMISS: &str = "NOT ONE FINDING";
@@ -132,7 +132,7 @@ fn told(raw: &Path, manifest: &Path, whole: &[String]) -> String {
     let (code, findings) = verified(&[raw], Some(manifest));
     let more: Vec<&String> = findings.iter().filter(|f| !whole.contains(f)).collect();
     let known = findings.len() - more.len();
-    let told: Vec<String> = more.iter().map(|f| without_sums(f)).collect();
+    let told: Vec<String> = more.iter().map(|f| lasting(f)).collect();
     let told = told.join("\n");
     // A damaged hive hides nothing here: what only Windows can tell is still told.
     let right = more.len() == 1
@@ -148,6 +148,36 @@ fn told(raw: &Path, manifest: &Path, whole: &[String]) -> String {
     };
     let lines: String = told.lines().map(|line| format!("    {line}\n")).collect();
     (note + &lines).trim_end().to_owned()
+}
+
+/// Without what changes from one machine, or one edit of a recipe, to the next.
+fn lasting(finding: &str) -> String {
+    let lines = finding
+        .lines()
+        .map(|line| match line.strip_prefix("  step: ") {
+            Some(step) => format!("  step: {}", without_line(step)),
+            None => without_sums(line),
+        });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// `NAME (FILE:LINE:COLUMN)`: the step of this name begins there. What is left is `NAME (FILE)`.
+fn without_line(step: &str) -> String {
+    let (name, place) = step
+        .trim_end_matches(')')
+        .rsplit_once(" (")
+        .expect("a place");
+    let [_, line, file] = place.rsplitn(3, ':').collect::<Vec<_>>()[..] else {
+        panic!("{step}: no FILE:LINE:COLUMN");
+    };
+    let line: usize = line.parse().expect("a number");
+    let text = std::fs::read_to_string(root().join(file)).expect("the recipe");
+    let mut lines = text.lines().skip(line - 1);
+    assert_eq!(lines.next(), Some("[[steps]]"), "{step}");
+    let named = lines.next().and_then(|l| l.strip_prefix("name"));
+    let named = named.map(|l| l.trim_start_matches([' ', '=']).trim_matches('"'));
+    assert_eq!(named, Some(name), "{step}");
+    format!("{name} ({file})")
 }
 
 /// Sizes and digests are those of this machine's stand-ins.
