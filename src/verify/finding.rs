@@ -82,8 +82,11 @@ impl Finding {
         self
     }
 
-    /// But for the step.
+    /// Both are errors, and differ in the step at most.
     fn says_the_same(&self, other: &Self) -> bool {
+        if self.severity != Severity::Error {
+            return false;
+        }
         let parts = |f: &Self| {
             (
                 f.severity,
@@ -167,8 +170,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// One cause is told once, for the first that asks: a hive that is damaged answers none of a hundred questions, and a
-    /// `Path` that is not expanded helps none of the steps that put a folder there.
+    /// One fault is told once, for the first that asks: a hive that is damaged answers none of a hundred questions, and a
+    /// `Path` that is not expanded helps none of the steps that put a folder there. What is unknown is counted each time.
     pub fn add(&mut self, verdict: Verdict, step: Option<(&str, &str)>) {
         match verdict {
             Ok(()) => self.holds += 1,

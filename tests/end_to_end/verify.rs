@@ -198,13 +198,3 @@ fn without_sums(text: &str) -> String {
     }
     kept.join(" ")
 }
-
-#[test]
-#[ignore = "development"]
-fn dev() {
-    let dir = tempfile::tempdir_in(crate::winimg::root().join("target")).unwrap();
-    each_damage_is_named(
-        Path::new(&std::env::var("WINIMG_DEMO").unwrap()),
-        dir.path(),
-    );
-}
