@@ -64,7 +64,7 @@ unit:
 	$(CARGO) test --locked --workspace
 
 .PHONY: end-to-end
-end-to-end: standin ## builds in QEMU: the demo, the refusals, two at once, interrupts
+end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, two at once, interrupts
 	$(CARGO) test --locked --test end_to_end -- --ignored --test-threads 2 --nocapture
 
 .PHONY: wine

@@ -58,8 +58,14 @@ fn content(earlier: Expectation, later: &Expectation) -> Option<Expectation> {
         }
         (Expectation::Missing { .. }, _) => is_below(b, a),
         (_, Expectation::Missing { .. }) => is_below(a, b),
-        // Whose it is says nothing of what it is.
-        (Expectation::Acl(_), _) => false,
+        // Whose it is says nothing of what it is, nor does that it is there.
+        (Expectation::Acl(_), _)
+        | (
+            Expectation::Exists { .. },
+            Expectation::FileFrom { .. } | Expectation::TreeFrom { .. },
+        ) => false,
+        // Two archives in one folder add up; which of them wrote a file last is known when their files are.
+        (Expectation::TreeFrom { .. }, Expectation::TreeFrom { .. }) => false,
         _ => same(a, b),
     };
     (!over).then_some(earlier)

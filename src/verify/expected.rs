@@ -317,6 +317,7 @@ impl Check {
 }
 
 /// Drops each file that a later step writes again or takes away: a tree may bring a file that a later step replaces.
+/// Also drops that a file is there where its bytes are expected: one that is gone is told once.
 pub fn keep_what_lasts(steps: &mut [Expected]) {
     let mut later = std::collections::HashSet::new();
     let mut gone: Vec<String> = Vec::new();
@@ -338,6 +339,12 @@ pub fn keep_what_lasts(steps: &mut [Expected]) {
         }
         kept.reverse();
         step.checks = kept;
+    }
+    for step in steps {
+        step.checks.retain(|check| match check {
+            Check::Exists { path } => !later.contains(&path.to_lowercase()),
+            _ => true,
+        });
     }
 }
 
@@ -365,6 +372,20 @@ mod tests {
             place: "r.toml:1:1".into(),
             checks,
         }
+    }
+
+    #[test]
+    fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
+        let there = |path: &str| Check::Exists { path: path.into() };
+        let mut steps = [
+            step(vec![file(r"C:\k\a.exe", "own")]),
+            step(vec![there(r"c:\K\A.exe"), there(r"C:\k")]),
+        ];
+        keep_what_lasts(&mut steps);
+        assert_eq!(
+            steps.map(|s| s.checks),
+            [vec![file(r"C:\k\a.exe", "own")], vec![there(r"C:\k")]]
+        );
     }
 
     #[test]

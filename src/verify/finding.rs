@@ -82,6 +82,22 @@ impl Finding {
         self
     }
 
+    /// Both are errors, and differ in the step at most.
+    fn says_the_same(&self, other: &Self) -> bool {
+        if self.severity != Severity::Error {
+            return false;
+        }
+        let parts = |f: &Self| {
+            (
+                f.severity,
+                f.what.clone(),
+                f.expected.clone(),
+                f.found.clone(),
+            )
+        };
+        parts(self) == parts(other)
+    }
+
     pub fn event(&self) -> Event {
         let (step, place) = self.step.clone().unzip();
         Event::Finding {
@@ -154,9 +170,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// One fault is told once, for the first that asks: a hive that is damaged answers none of a hundred questions, and a
+    /// `Path` that is not expanded helps none of the steps that put a folder there. What is unknown is counted each time.
     pub fn add(&mut self, verdict: Verdict, step: Option<(&str, &str)>) {
         match verdict {
             Ok(()) => self.holds += 1,
+            Err(finding) if self.findings.iter().any(|f| f.says_the_same(&finding)) => {}
             Err(mut finding) => {
                 finding.step = step.map(|(name, place)| (name.to_owned(), place.to_owned()));
                 self.findings.push(*finding);

@@ -72,25 +72,32 @@ fn told(data: Option<hive::Data>) -> String {
 /// Windows takes the folder with or without a slash at its end, in any case; unexpanded names only help in REG_EXPAND_SZ.
 pub fn path_folder(image: &Image<'_>, folder: &str) -> Verdict {
     let found = image.value(ENVIRONMENT, "Path")?;
-    let wrong = |what: String| {
+    let wrong = |what: String, expected: String| {
         Finding::error(what)
-            .expected(format!("REG_EXPAND_SZ with {folder}"))
+            .expected(expected)
             .cure("see which later step sets Path as a whole")
     };
+    // Of the value as a whole, whatever folder is asked for: told once (see `Report::add`).
+    let kind = || "REG_EXPAND_SZ".to_owned();
     let same = |a: &str, b: &str| {
         let plain = |s: &str| s.trim_matches('"').trim_end_matches('\\').to_lowercase();
         plain(a) == plain(b)
     };
     match found {
-        None => Err(wrong("the machine has no Path".to_owned())),
+        None => Err(wrong("the machine has no Path".to_owned(), kind())),
         Some(hive::Data::ExpandSz(list)) => {
             match list.split(';').any(|listed| same(listed, folder)) {
                 true => Ok(()),
-                false => Err(wrong(format!("Path does not list {folder}")).found(list)),
+                false => Err(wrong(
+                    format!("Path does not list {folder}"),
+                    format!("REG_EXPAND_SZ with {folder}"),
+                )
+                .found(list)),
             }
         }
         Some(other) => {
-            Err(wrong("the machine's Path is not expanded by Windows".to_owned()).found(other))
+            let what = "the machine's Path is not expanded by Windows".to_owned();
+            Err(wrong(what, kind()).found(other))
         }
     }
 }

@@ -79,6 +79,7 @@ fn the_artifacts_hold_what_the_steps_installed() {
     files_are_in_the_disk(&raw, dir.path());
     manifest_says_what_went_in(&output);
     no_password_is_left(&output);
+    crate::verify::each_damage_is_named(&output, dir.path());
 }
 
 /// The NTFS volume, read by ntfs-3g's own tools.

@@ -4,9 +4,11 @@
 //! builds side by side, and interrupts that leave nothing behind. The tools that damage an image are tried on a small disk
 //! every time.
 
+mod damages;
 mod demo;
 mod interrupts;
 mod refusals;
 mod sabotage;
 mod sabotage_tools;
+mod verify;
 mod winimg;

@@ -180,6 +180,85 @@ impl Sabotage {
         self.write(hive, &fs::read(&file).expect("the hive"));
     }
 
+    /// libhivex's own commands on a hive, as `add Name` or `del` after a `cd`.
+    pub fn edit_hive(&self, hive: &str, commands: &[&str]) {
+        let file = self.directory.join("hive");
+        fs::write(&file, self.read(hive)).expect("the hive");
+        let script = self.directory.join("commands");
+        fs::write(&script, format!("{}\ncommit\nexit\n", commands.join("\n")))
+            .expect("the commands");
+        output_of("hivexsh", &["-w", "-f", text(&script), text(&file)]);
+        self.write(hive, &fs::read(&file).expect("the hive"));
+    }
+
+    /// Makes keys, each below the one before, the first below `at`. None of them may be there.
+    pub fn add_keys(&self, hive: &str, at: &str, below: &[&str]) {
+        let mut commands = vec![format!("cd \\{at}")];
+        for name in below {
+            commands.push(format!("add {name}"));
+            commands.push(format!("cd {name}"));
+        }
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        self.edit_hive(hive, &commands);
+    }
+
+    pub fn delete_key(&self, hive: &str, key: &str) {
+        self.edit_hive(hive, &[&format!("cd \\{key}"), "del"]);
+    }
+
+    /// Replaces a word in the texts among a key's values; some value must have it.
+    pub fn reword(&self, hive: &str, key: &str, from: &str, to: &str) {
+        let units =
+            |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+        let (from_bytes, to_bytes) = (units(from), units(to));
+        self.edit_key(hive, key, |values| {
+            let mut found = 0;
+            for (_, _, bytes) in values.iter_mut() {
+                let at = bytes
+                    .windows(from_bytes.len())
+                    .position(|w| w == from_bytes);
+                if let Some(at) = at {
+                    bytes.splice(at..at + from_bytes.len(), to_bytes.iter().copied());
+                    found += 1;
+                }
+            }
+            assert_eq!(found, 1, "{key}: values with {from}");
+        });
+    }
+
+    /// NTFS's dirty flag, as a Windows that lost its power leaves it: in the third file's `$VOLUME_INFORMATION`.
+    pub fn set_dirty(&self) {
+        const VOLUME_INFORMATION: u32 = 0x70;
+        let volume = fs::File::options()
+            .read(true)
+            .write(true)
+            .open(&self.volume);
+        let volume = volume.expect("the copy");
+        let mut boot = [0; 512];
+        volume.read_exact_at(&mut boot, 0).expect("its boot sector");
+        let cluster = u64::from(u16::from_le_bytes([boot[11], boot[12]])) * u64::from(boot[13]);
+        let table = u64::from_le_bytes(boot[48..56].try_into().expect("8 bytes")) * cluster;
+        // A record has 1 KiB; the flag is nowhere near a sector's end, whose bytes are kept elsewhere.
+        let at = table + 3 * 1024;
+        let mut record = [0; 1024];
+        volume.read_exact_at(&mut record, at).expect("a record");
+        assert!(record.starts_with(b"FILE"), "no record of $Volume");
+        let word = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("4 bytes"));
+        let mut attribute = usize::from(u16::from_le_bytes([record[20], record[21]]));
+        while word(attribute) != VOLUME_INFORMATION {
+            attribute += word(attribute + 4) as usize;
+        }
+        let value = attribute
+            + usize::from(u16::from_le_bytes([
+                record[attribute + 20],
+                record[attribute + 21],
+            ]));
+        let flags = record[value + 10] | 1;
+        volume
+            .write_all_at(&[flags], at + value as u64 + 10)
+            .expect("the flag");
+    }
+
     pub fn set_value(&self, hive: &str, key: &str, value: Value) {
         self.edit_key(hive, key, |values| {
             match values.iter_mut().find(|v| v.0 == value.0) {

@@ -147,6 +147,31 @@ fn what_lay_in_a_removed_folder_is_not_expected() {
 }
 
 #[test]
+fn bytes_outlive_a_later_word_that_something_is_there() {
+    let file = Expectation::FileFrom {
+        path: r"C:\k\kubelet.exe".into(),
+        entry: 1,
+    };
+    let tree = |entry| Expectation::TreeFrom {
+        path: r"C:\k".into(),
+        entry,
+    };
+    let there = |path: &str| Expectation::Exists { path: path.into() };
+    let both = vec![
+        vec![file, tree(2)],
+        vec![there(r"C:\K\kubelet.exe"), there(r"C:\k")],
+    ];
+    assert_eq!(left(both.clone()), both);
+    // Two archives in one folder; the same one twice is expected once.
+    let two = vec![vec![tree(2)], vec![tree(3)]];
+    assert_eq!(left(two.clone()), two);
+    assert_eq!(
+        left(vec![vec![tree(2)], vec![tree(2)]]),
+        [vec![], vec![tree(2)]]
+    );
+}
+
+#[test]
 fn the_later_one_of_a_name_wins() {
     let rule = |name: &str, present| {
         Expectation::Firewall(FirewallExpectation {
