@@ -115,6 +115,36 @@ fn every_powershell_text_in_a_recipe_parses() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
+/// Component, pass, element and type of each setting, by winimg's own table.
+#[test]
+fn every_answer_file_for_a_clone_is_one() {
+    let documents = files(&["xml"]);
+    let mut judged = 0;
+    for path in documents {
+        let text = text(&path);
+        if !name(&path).ends_with("seal.xml") {
+            continue;
+        }
+        judged += 1;
+        let text = text
+            .replace("{{computer_name}}", "*")
+            .replace("{{time_zone}}", "UTC")
+            .replace("{{language}}", "en-US");
+        let found = winimg::answer::lint_clone(&name(&path), &text);
+        assert_eq!(found.render(false), "", "{}", name(&path));
+        let broken = text.replace(
+            "<PersistAllDeviceInstalls>false",
+            "<PersistAllDeviceInstalls>no",
+        );
+        let found = winimg::answer::lint_clone(&name(&path), &broken).render(false);
+        assert!(
+            found.contains("PersistAllDeviceInstalls is true or false"),
+            "{found}"
+        );
+    }
+    assert!(judged >= 4, "{judged}");
+}
+
 #[test]
 fn every_xml_file_is_well_formed() {
     let documents = files(&["xml"]);

@@ -18,7 +18,7 @@ use crate::text::Source;
 pub use disc::{check as check_disc, disc};
 pub use facts::Facts;
 pub use keys::{is_published_key, product_key};
-pub use lint::{LintFacts, lint};
+pub use lint::{LintFacts, lint, lint_clone};
 pub use password::{check as check_password, generate as generate_password};
 pub use render::render;
 pub use template::{check_template, read_template};

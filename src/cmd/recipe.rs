@@ -8,8 +8,8 @@ use crate::cli::RecipeArgs;
 use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, Kind, Result};
 use crate::event::Event;
-use crate::plan::{self, Plan};
-use crate::recipe::{self, Options, Recipe};
+use crate::plan::{self, Entry, Plan};
+use crate::recipe::{self, Options, Recipe, Verb};
 
 use super::Context;
 
@@ -28,6 +28,7 @@ pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
         Ok(plan) => {
             diagnostics.0.extend(plan.warnings.0.iter().cloned());
             judge_template(&recipe, &mut diagnostics);
+            judge_seal(&recipe, &plan, &mut diagnostics);
             Some((recipe, plan))
         }
         Err(more) => {
@@ -74,6 +75,23 @@ fn judge_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
             diagnostics.0.append(&mut found.0);
         }
         Err(error) => diagnostics.push(Diagnostic::error(error.to_string()).at(&path.place, "")),
+    }
+}
+
+/// What is wrong with the answer file that sysprep is given, as the plan renders it.
+fn judge_seal(recipe: &Recipe, plan: &Plan, diagnostics: &mut Diagnostics) {
+    let own = recipe.steps.iter().find_map(|step| match &step.verb {
+        Verb::Generalize { answer_file, .. } if step.skipped.is_none() => answer_file.as_ref(),
+        _ => None,
+    });
+    let Some(own) = own else { return };
+    let rendered = plan.payload.iter().filter_map(|entry| match entry {
+        Entry::Text { file, text, .. } if file == "seal.xml" => Some(text),
+        _ => None,
+    });
+    for text in rendered {
+        let name = own.value.display().to_string();
+        diagnostics.0.extend(answer::lint_clone(&name, text).0);
     }
 }
 

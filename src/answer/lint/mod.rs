@@ -53,8 +53,35 @@ impl<'a> LintFacts<'a> {
     }
 }
 
-/// Every complaint about an answer file, in the order of its text.
+/// Every complaint about an answer file for Setup, in the order of its text.
 pub fn lint(xml: &str, facts: &LintFacts) -> Diagnostics {
+    judge(xml, facts, |check, root| {
+        disk::all(check, root);
+        image::all(check, root);
+        oobe::all(check, root);
+    })
+}
+
+/// Every complaint about an answer file that is given to sysprep: its form, its components and passes, its values.
+/// Whether a clone gets through its first start alone is not judged: a cloud's agent may answer the rest.
+pub fn lint_clone(name: &str, xml: &str) -> Diagnostics {
+    let images = WimImages {
+        from: "the clone".into(),
+        images: Vec::new(),
+    };
+    let facts = LintFacts {
+        name: name.into(),
+        firmware: Firmware::Uefi,
+        release: Release::Server2022,
+        eval: false,
+        images: &images,
+        answer_file_on_medium: None,
+    };
+    judge(xml, &facts, |_, _| {})
+}
+
+/// What holds for every answer file, then `more`.
+fn judge(xml: &str, facts: &LintFacts, more: impl FnOnce(&mut Check, Node)) -> Diagnostics {
     let mut check = Check {
         source: Arc::new(Source {
             name: facts.name.clone(),
@@ -72,9 +99,7 @@ pub fn lint(xml: &str, facts: &LintFacts) -> Diagnostics {
                 shape::settings(&mut check, root);
                 shape::lists(&mut check, root);
                 values::all(&mut check, root);
-                disk::all(&mut check, root);
-                image::all(&mut check, root);
-                oobe::all(&mut check, root);
+                more(&mut check, root);
             }
         }
     }
