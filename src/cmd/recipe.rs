@@ -85,7 +85,10 @@ fn judge_seal(recipe: &Recipe, plan: &Plan, diagnostics: &mut Diagnostics) {
         _ => None,
     });
     let Some(own) = own else { return };
-    let rendered = plan.payload.iter().filter_map(|entry| match entry {
+    let sealing = plan.steps.iter().filter(|s| s.verb == "generalize");
+    let entries = sealing.flat_map(|s| &s.entries);
+    let entries = entries.filter_map(|&index| plan.payload.get(index as usize));
+    let rendered = entries.filter_map(|entry| match entry {
         Entry::Text { file, text, .. } if file == "seal.xml" => Some(text),
         _ => None,
     });

@@ -50,12 +50,7 @@ fn content(earlier: Expectation, later: &Expectation) -> Option<Expectation> {
     let over = match (later, &earlier) {
         // Gone, with what was below it; and a file below it means it came back.
         (Expectation::Missing { .. }, Expectation::Missing { .. }) => is_below(b, a),
-        (Expectation::Missing { .. }, Expectation::TreeFrom { path, .. })
-            if is_below(a, b) && !is_below(b, a) =>
-        {
-            // A part of the tree is gone: only that it was laid down can still be told.
-            return Some(Expectation::Exists { path: path.clone() });
-        }
+        // Of a tree's files only those that are gone go: which, is known when its files are.
         (Expectation::Missing { .. }, _) => is_below(b, a),
         (_, Expectation::Missing { .. }) => is_below(a, b),
         // Whose it is says nothing of what it is, nor does that it is there.

@@ -332,7 +332,14 @@ pub fn keep_what_lasts(steps: &mut [Expected]) {
                         continue;
                     }
                 }
-                Check::Missing { path } => gone.push(path.to_lowercase()),
+                Check::Missing { path } => {
+                    let path = path.to_lowercase();
+                    let back = later.iter().any(|file: &String| is_below(file, &path));
+                    gone.push(path);
+                    if back {
+                        continue;
+                    }
+                }
                 _ => {}
             }
             kept.push(check);

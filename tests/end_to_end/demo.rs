@@ -214,7 +214,7 @@ fn services_are_registered(volume: &Path, dir: &Path) {
 /// The security descriptors in NTFS, read by ntfs-3g's own tool.
 fn only_administrators_write(volume: &Path) {
     for (path, users) in [
-        ("/k", true),
+        ("/k", false),
         ("/etc/kubernetes", false),
         ("/opt/cni/bin", true),
     ] {

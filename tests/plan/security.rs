@@ -66,6 +66,9 @@ fn who_may_do_what() {
     text.push_str(&crate::said(&plan.warnings));
     let here = folder().display().to_string();
     let text = text.replace(&format!("{here}/"), "");
+    // Columns are as wide as the folder's name was long.
+    let columns = regex::Regex::new(r"(?m)^(\d{3}  .*?) {2,}").expect("a pattern");
+    let text = columns.replace_all(&text, "$1  ").into_owned();
     let (_, from) = text.split_once("\nPayload disc\n").expect("a payload");
     let (before, seal) = from.split_once("  seal ").expect("the seal step");
     let (_, warnings) = seal.split_once("\nwarnings\n").expect("warnings");

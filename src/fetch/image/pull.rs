@@ -18,6 +18,9 @@ use crate::event::{Cancel, Sink};
 use crate::fetch::FetchOptions;
 use crate::store::{Expected, Resumable, Store, Watch};
 
+/// Bytes (OCI Distribution Specification: registries need not take longer ones).
+const MANIFEST_LIMIT: u64 = 4 << 20;
+
 const MANIFESTS: &[&str] = &[
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -147,7 +150,9 @@ impl Registry<'_> {
         watch: &Watch,
     ) -> Result<(), OciDistributionError> {
         let broken = |e: Error| OciDistributionError::IoError(std::io::Error::other(e.to_string()));
-        let total = u64::try_from(descriptor.size).ok();
+        let size = u64::try_from(descriptor.size);
+        let negative = |_| OciDistributionError::SpecViolationError("a negative size".into());
+        let total = Some(size.map_err(negative)?);
         let mut file = partial.begin(&Resumable::default()).map_err(broken)?;
         let mut stream = self
             .client
@@ -259,6 +264,12 @@ fn shown(error: &OciDistributionError) -> String {
 
 /// What a manifest says it is; the fields that tell the kinds apart where it does not say.
 fn media_type(blob: &crate::store::Blob) -> Result<String> {
+    // An index of strangers may name any blob of the store as a manifest.
+    if blob.size() > MANIFEST_LIMIT {
+        return Err(Error::new(Kind::Fetch, "a manifest is too long")
+            .expected(format!("{MANIFEST_LIMIT} bytes at most"))
+            .found(format!("{} bytes", blob.size())));
+    }
     let bytes = std::fs::read(blob.path()).map_err(|e| Error::io("read", blob.path(), e))?;
     let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
     Ok(match value["mediaType"].as_str() {

@@ -44,7 +44,11 @@ fn exclude(site: &mut Site<'_>, kind: &str, list: &[String]) -> Option<()> {
     set(site, &switch, Some(&name), &RegistryData::Dword(1));
     let entries = key(site, &format!(r"\Exclusions\{kind}"))?;
     for entry in list {
-        let said = |e: &Expectation| matches!(e, Expectation::RegistryValue { value: Some(v), .. } if v.eq_ignore_ascii_case(entry));
+        let below = format!(r"\Exclusions\{kind}").to_ascii_lowercase();
+        let said = |e: &Expectation| {
+            matches!(e, Expectation::RegistryValue { key, value: Some(v), .. }
+                if v.eq_ignore_ascii_case(entry) && key.to_ascii_lowercase().ends_with(&below))
+        };
         if !site.expects.iter().any(said) {
             set(site, &entries, Some(entry), &RegistryData::Sz("0".into()));
         }

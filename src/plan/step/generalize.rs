@@ -17,11 +17,15 @@ use crate::text::{Located, Place, crlf};
 const SYSPREP: &str = r"C:\Windows\System32\Sysprep\sysprep.exe";
 const TAG: &str = r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag";
 
+/// Newer Setups leave the answer file of the installation here as it was, with the build's password.
+const ORIGINAL: &str = r"C:\Windows\Panther\unattend-original.xml";
+
 /// Answer files that the clone would find before the one given to sysprep (Microsoft: Windows Setup automation
 /// overview, implicit answer file search order), and the evidence of an earlier run.
-const STALE: [&str; 4] = [
+const STALE: [&str; 5] = [
     r"C:\Windows\System32\Sysprep\unattend.xml",
     TAG,
+    ORIGINAL,
     r"C:\Autounattend.xml",
     r"C:\unattend.xml",
 ];
@@ -123,6 +127,8 @@ fn remove_own_folder() -> [Op; 2] {
 /// The last step of a plan that does not generalize: winimg's own files still have to go.
 pub(in super::super) fn clean_up(number: u32, place: &Place) -> PlannedStep {
     let mut script = Script::new();
+    script.line(format!("if exist \"{ORIGINAL}\" del /f /q \"{ORIGINAL}\""));
+    script.line(format!("if exist \"{ORIGINAL}\" exit /b 1"));
     own_setup_scripts(&mut script);
     let mut ops = vec![
         Op::Put(Put {

@@ -2,7 +2,7 @@
 //!
 //! containerd has to run: a `service` step with `state = "running"` before. Importing again changes nothing.
 
-use super::super::batch::Script;
+use super::super::batch::{self, Script};
 use super::super::site::{Site, on_disc};
 use super::super::{Entry, Expectation};
 use crate::recipe::verb::ImageImport;
@@ -14,8 +14,8 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
     let ctr = site.path(&import.ctr)?;
     let root = site.path(&import.root)?;
     let place = site.step.place.clone();
-    let ctr = site.quoted(&ctr.text, &import.ctr.place)?;
-    let namespace = site.quoted(&import.namespace, &place)?;
+    let ctr = site.judged(batch::quoted_twice(&ctr.text), &import.ctr.place)?;
+    let namespace = site.judged(batch::quoted_twice(&import.namespace), &place)?;
     let entry = site.entry(Entry::Image {
         image: name.clone(),
     });
@@ -26,9 +26,10 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
     script.line(format!(
         "{ctr} -n {namespace} images import {archive} || exit /b %errorlevel%"
     ));
-    // `ctr` ends with 0 for an archive in which it found no image.
+    // `ctr` ends with 0 for an archive in which it found no image. Its lines end with LF alone, at which `for /f` parts
+    // them and the `/x` of findstr.exe does not. The outer quotes are those that the second cmd takes away.
     script.line(format!(
-        r"{ctr} -n {namespace} images ls -q | C:\Windows\System32\findstr.exe /l /x /c:{reference} >nul && exit /b 0"
+        r#"for /f "delims=" %%i in ('"{ctr} -n {namespace} images ls -q"') do if "%%i"=={reference} exit /b 0"#
     ));
     script.line(format!("echo containerd does not list {reference}"));
     script.line("exit /b 1");
