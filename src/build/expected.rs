@@ -2,13 +2,15 @@
 //!
 //! Reads files beside the recipe once more, as the payload disc did; everything else was hashed when it was admitted.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
 use super::Inputs;
-use super::payload::encoded;
+use super::payload::{encoded, missing};
+use crate::archive::Filter;
 use crate::digest::{Algorithm, Digest};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
+use crate::io;
 use crate::plan::{Entry, Expectation, Plan};
 use crate::verify::{Check, Expected, keep_what_lasts};
 
@@ -56,8 +58,12 @@ fn resolved(expectation: &Expectation, plan: &Plan, inputs: &Inputs) -> Result<V
         }
         Expectation::Driver { entry, only } => {
             let all = brought(*entry, plan, inputs)?;
+            let only = Filter {
+                strip: 0,
+                only: only.clone(),
+            };
             all.iter()
-                .filter(|from| is_wanted_inf(&from.path, only))
+                .filter(|from| is_wanted_inf(&from.path, &only))
                 .map(|from| Check::Driver {
                     inf: from.path.rsplit('/').next().unwrap_or_default().to_owned(),
                     sha256: from.sha256.hex(),
@@ -65,7 +71,7 @@ fn resolved(expectation: &Expectation, plan: &Plan, inputs: &Inputs) -> Result<V
                 .collect()
         }
         Expectation::ContainerImage { image: name, root } => {
-            let image = inputs.image(name).ok_or_else(|| not_there(name))?;
+            let image = inputs.image(name).ok_or_else(|| missing(name))?;
             vec![Check::ContainerImage {
                 reference: image.reference.clone(),
                 digest: image.manifest.blob.digest().to_string(),
@@ -76,25 +82,17 @@ fn resolved(expectation: &Expectation, plan: &Plan, inputs: &Inputs) -> Result<V
     })
 }
 
-/// `only` speaks of folders and files of the entry, as `vioscsi/2k22/amd64/*`.
-fn is_wanted_inf(path: &str, only: &[String]) -> bool {
-    let matches = |pattern: &String| {
-        let options = glob::MatchOptions {
-            case_sensitive: false,
-            require_literal_separator: true,
-            require_literal_leading_dot: false,
-        };
-        glob::Pattern::new(pattern).is_ok_and(|p| p.matches_with(path, options))
-    };
-    path.to_ascii_lowercase().ends_with(".inf") && (only.is_empty() || only.iter().any(matches))
+/// The plan has judged the patterns.
+fn is_wanted_inf(path: &str, only: &Filter) -> bool {
+    path.to_ascii_lowercase().ends_with(".inf") && only.takes(path).unwrap_or(false)
 }
 
 fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
     let number = number as usize;
-    let missing = || not_there(&format!("payload entry {number}"));
-    match plan.payload.get(number).ok_or_else(missing)? {
+    let absent = || missing(&format!("payload entry {number}"));
+    match plan.payload.get(number).ok_or_else(absent)? {
         Entry::Component { component, file } => {
-            let blob = inputs.component(component).ok_or_else(missing)?;
+            let blob = inputs.component(component).ok_or_else(absent)?;
             Ok(vec![Brought {
                 path: file.clone(),
                 size: blob.size(),
@@ -102,7 +100,7 @@ fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
             }])
         }
         Entry::Tree { .. } => {
-            let tree = inputs.trees.get(&number).ok_or_else(missing)?;
+            let tree = inputs.trees.get(&number).ok_or_else(absent)?;
             let files = tree.files().iter().map(|f| Brought {
                 path: f.path.clone(),
                 size: f.size,
@@ -113,15 +111,13 @@ fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
         // No step copies the archive of a container image as it is.
         Entry::Image { .. } => Ok(Vec::new()),
         Entry::Local { path } => {
-            let mut found = Vec::new();
-            match path.is_dir() {
-                true => folder(path, "", &mut found)?,
-                false => {
-                    let name = path.file_name().unwrap_or_default().to_string_lossy();
-                    found.push(local(path, name.into_owned())?);
-                }
+            if !path.is_dir() {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                return Ok(vec![local(path, name.into_owned())?]);
             }
-            Ok(found)
+            let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
+            let files = files.into_iter();
+            files.map(|file| local(&path.join(&file), file)).collect()
         }
         Entry::Text {
             file,
@@ -138,27 +134,6 @@ fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
     }
 }
 
-/// The plan names only what was fetched; anything else is a fault of winimg.
-fn not_there(what: &str) -> Error {
-    Error::new(Kind::Failed, format!("{what} was planned but is not there"))
-}
-
-fn folder(at: &Path, prefix: &str, found: &mut Vec<Brought>) -> Result<()> {
-    let mut inside: Vec<_> = fs::read_dir(at)
-        .and_then(Iterator::collect)
-        .map_err(|e| Error::io("read", at, e))?;
-    inside.sort_by_key(fs::DirEntry::file_name);
-    for entry in inside {
-        let (path, name) = (entry.path(), entry.file_name());
-        let name = format!("{prefix}{}", name.to_string_lossy());
-        match path.is_dir() {
-            true => folder(&path, &format!("{name}/"), found)?,
-            false => found.push(local(&path, name)?),
-        }
-    }
-    Ok(())
-}
-
 fn local(file: &Path, path: String) -> Result<Brought> {
     let io = |e| Error::io("read", file, e);
     let opened = File::open(file).map_err(io)?;
@@ -172,10 +147,19 @@ mod tests {
 
     #[test]
     fn only_chooses_drivers_by_folder() {
-        let only = ["vioscsi/2k22/amd64/*".to_owned()];
+        let filter = |only: &[&str]| Filter {
+            strip: 0,
+            only: only.iter().map(|&text| text.to_owned()).collect(),
+        };
+        let only = filter(&["vioscsi/2k22/amd64/*"]);
         assert!(is_wanted_inf("vioscsi/2k22/amd64/vioscsi.INF", &only));
         assert!(!is_wanted_inf("vioscsi/2k19/amd64/vioscsi.inf", &only));
         assert!(!is_wanted_inf("vioscsi/2k22/amd64/vioscsi.sys", &only));
-        assert!(is_wanted_inf("any.inf", &[]));
+        assert!(is_wanted_inf("any.inf", &filter(&[])));
+        // As everywhere, a pattern that names a folder takes what is in it.
+        assert!(is_wanted_inf(
+            "vioscsi/2k22/amd64/vioscsi.inf",
+            &filter(&["vioscsi"])
+        ));
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! Made before the machine starts, from proved blobs, unpacked trees and the recipe's own text; nothing else.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Inputs;
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::io;
 use crate::iso::{self, Source, Stamp, Tree};
 use crate::plan::{Entry, ExitRule, Op, Plan, Put};
 use crate::recipe::Encoding;
@@ -106,11 +106,8 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Pa
 }
 
 /// The plan names only what was fetched; anything else is a fault of winimg.
-fn missing(component: &str) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("{component} was planned but not fetched"),
-    )
+pub(super) fn missing(what: &str) -> Error {
+    Error::new(Kind::Failed, format!("{what} was planned but not fetched"))
 }
 
 /// A file by its name, or a folder's content.
@@ -120,20 +117,9 @@ fn add_local(tree: &mut Tree, folder: &str, path: &Path) -> Result<()> {
         tree.add(format!("{folder}/{name}"), Source::Path(path.into()));
         return Ok(());
     }
-    let entries = fs::read_dir(path).map_err(|e| Error::io("read", path, e))?;
-    for entry in entries {
-        let entry = entry.map_err(|e| Error::io("read", path, e))?;
-        let inside = entry.path();
-        if inside.is_dir() {
-            let name = entry.file_name();
-            add_local(
-                tree,
-                &format!("{folder}/{}", name.to_string_lossy()),
-                &inside,
-            )?;
-        } else {
-            add_local(tree, folder, &inside)?;
-        }
+    let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
+    for file in files {
+        tree.add(format!("{folder}/{file}"), Source::Path(path.join(&file)));
     }
     Ok(())
 }

@@ -107,12 +107,6 @@ pub fn fetch(
     cancel: &Cancel,
     options: &FetchOptions,
 ) -> Result<Vec<Blob>, Vec<Error>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("fetch")
-        .enable_all()
-        .build()
-        .map_err(|e| vec![Error::new(Kind::Host, "no threads can be started").because(e)])?;
     let context = Arc::new(Context {
         store: store.clone(),
         sink,
@@ -121,11 +115,22 @@ pub fn fetch(
         client: client::Lazy::default(),
         slots: Semaphore::new(options.parallel.max(1)),
     });
+    block_on("fetch", cancel, all(context, requests)).unwrap_or_else(|e| Err(vec![e]))
+}
+
+/// Runs one task to its end, or until it is cancelled, on threads of its own.
+fn block_on<T>(name: &str, cancel: &Cancel, work: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
     let result = runtime.block_on(async {
         tokio::select! {
             biased;
-            () = cancelled(cancel) => Err(vec![Error::cancelled()]),
-            result = all(context, requests) => result,
+            () = cancelled(cancel) => Err(Error::cancelled()),
+            result = work => Ok(result),
         }
     });
     // A name lookup that hangs cannot be interrupted, but need not be waited for.

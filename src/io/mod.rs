@@ -141,6 +141,26 @@ pub fn folder_of(path: &Path) -> &Path {
     }
 }
 
+/// The files below a folder, relative to it with `/` between names, sorted.
+pub fn files_below(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut files = Vec::new();
+    collect(folder, "", &mut files)?;
+    files.sort();
+    Ok(files)
+}
+
+fn collect(folder: &Path, above: &str, files: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{above}{}", entry.file_name().to_string_lossy());
+        match entry.path().is_dir() {
+            true => collect(&entry.path(), &format!("{name}/"), files)?,
+            false => files.push(name),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,7 @@ use crate::text::Place;
 
 pub use json::json;
 pub use make::make;
+pub use path::is_below;
 pub use text::text;
 
 /// The SID of an account that every Windows has, by its English name.

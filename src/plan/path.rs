@@ -63,7 +63,7 @@ impl GuestPath {
 }
 
 /// Whether `path` is `folder` or lies below it, as Windows compares names.
-pub(super) fn is_below(path: &str, folder: &str) -> bool {
+pub fn is_below(path: &str, folder: &str) -> bool {
     let path = path.to_lowercase();
     let folder = folder.to_lowercase();
     match path.strip_prefix(&folder) {

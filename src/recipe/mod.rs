@@ -30,6 +30,8 @@ pub use read::{Options, read};
 /// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
 
+use oci_client::Reference;
+
 use crate::digest::Digest;
 use crate::text::{Located, Place};
 
@@ -188,6 +190,27 @@ pub struct ContainerImage {
     pub proof: ImageProof,
     /// `10.0.20348`; the medium's own build unless given.
     pub os_version: Option<String>,
+}
+
+impl ContainerImage {
+    /// What the registry is asked for; the error is one sentence.
+    pub fn parsed(&self) -> Result<Reference, String> {
+        let text = &self.reference.value;
+        let bare = text.strip_prefix("http://").unwrap_or(text);
+        bare.parse().map_err(|e| format!("{e}"))
+    }
+
+    /// The name that containerd keeps it under: the tag where there is one, as the kubelet asks for it, and the digest
+    /// otherwise.
+    pub fn kept_as(&self) -> Result<String, String> {
+        let reference = self.parsed()?;
+        let place = format!("{}/{}", reference.registry(), reference.repository());
+        Ok(match (reference.tag(), reference.digest()) {
+            (Some(tag), _) => format!("{place}:{tag}"),
+            (None, Some(digest)) => format!("{place}@{digest}"),
+            (None, None) => place,
+        })
+    }
 }
 
 /// How a container image is known to be the right one. All below it is proved by digests.

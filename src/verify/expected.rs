@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan;
+use crate::plan::is_below;
 use crate::recipe;
 
 /// The checks that one step asked for.
@@ -353,12 +354,6 @@ pub fn keep_what_lasts(steps: &mut [Expected]) {
             _ => true,
         });
     }
-}
-
-/// Both in lower case.
-fn is_below(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('\\'))
 }
 
 #[cfg(test)]

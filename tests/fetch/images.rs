@@ -107,6 +107,11 @@ fn fetch(desk: &Desk, wish: ContainerImage, build: &str) -> Result<Image, String
     fetched.map(|mut i| i.remove(0)).map_err(|e| desk.text(&e))
 }
 
+/// The image pinned by `digest`, for this build of Windows.
+fn fetch_pinned(desk: &Desk, server: &Server, digest: &str, build: &str) -> Result<Image, String> {
+    fetch(desk, wish(desk, server, pinned(desk, digest)), build)
+}
+
 /// Names and contents of the archive, the port taken out.
 fn archive(desk: &Desk, image: &Image, server: &Server) -> Vec<(String, String)> {
     let path = desk.folder.path().join("image.tar");
@@ -128,12 +133,7 @@ fn of_an_index_the_newest_of_the_windows_build_is_taken() {
     let (held, digest) = pause();
     let server = Server::start(move |asked| answer(&held, asked));
     let desk = Desk::new();
-    let image = fetch(
-        &desk,
-        wish(&desk, &server, pinned(&desk, &digest)),
-        "10.0.20348",
-    )
-    .unwrap();
+    let image = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
     assert_eq!(image.os_version.as_deref(), Some("10.0.20348.1000"));
     let files = archive(&desk, &image, &server);
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
@@ -161,12 +161,7 @@ fn of_an_index_the_newest_of_the_windows_build_is_taken() {
     let first = std::fs::read(desk.folder.path().join("image.tar")).unwrap();
     assert_eq!(first, std::fs::read(again).unwrap());
     let asked = server.log().len();
-    fetch(
-        &desk,
-        wish(&desk, &server, pinned(&desk, &digest)),
-        "10.0.20348",
-    )
-    .unwrap();
+    fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
     assert_eq!(server.log().len(), asked);
 }
 
@@ -175,12 +170,7 @@ fn a_windows_that_the_image_does_not_have_is_told_with_those_it_has() {
     let (held, digest) = pause();
     let server = Server::start(move |asked| answer(&held, asked));
     let desk = Desk::new();
-    let text = fetch(
-        &desk,
-        wish(&desk, &server, pinned(&desk, &digest)),
-        "10.0.26100",
-    )
-    .unwrap_err();
+    let text = fetch_pinned(&desk, &server, &digest, "10.0.26100").unwrap_err();
     insta::assert_snapshot!(text);
 }
 
@@ -195,12 +185,7 @@ fn other_bytes_than_the_digest_says_are_refused() {
         }
     }
     let server = Server::start(move |asked| answer(&changed, asked));
-    let text = fetch(
-        &desk,
-        wish(&desk, &server, pinned(&desk, &digest)),
-        "10.0.20348",
-    )
-    .unwrap_err();
+    let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
     assert!(text.contains("is not what its digest says"), "{text}");
 
     // A moved tag: the index is another one than the recipe pins.
@@ -209,12 +194,7 @@ fn other_bytes_than_the_digest_says_are_refused() {
     moved.0.insert(digest.clone(), (INDEX, other.into_bytes()));
     let server = Server::start(move |asked| answer(&moved, asked));
     let desk = Desk::new();
-    let text = fetch(
-        &desk,
-        wish(&desk, &server, pinned(&desk, &digest)),
-        "10.0.20348",
-    )
-    .unwrap_err();
+    let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
     assert!(text.contains("is not what its digest says"), "{text}");
 }
 
@@ -248,12 +228,7 @@ fn a_layer_that_breaks_off_is_fetched_again() {
         }
     });
     let desk = Desk::new();
-    fetch(
-        &desk,
-        wish(&desk, &server, pinned(&desk, &digest)),
-        "10.0.20348",
-    )
-    .unwrap();
+    fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
 }
 
 #[test]
@@ -261,12 +236,7 @@ fn a_registry_that_wants_a_password_is_named() {
     let server = Server::start(|_| Answer::new("401 Unauthorized", &[], ""));
     let desk = Desk::new();
     let digest = format!("sha256:{}", "0".repeat(64));
-    let text = fetch(
-        &desk,
-        wish(&desk, &server, pinned(&desk, &digest)),
-        "10.0.20348",
-    )
-    .unwrap_err();
+    let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
     let port = server.url("").replace("http://", "");
     insta::assert_snapshot!(text.replace(port.trim_end_matches('/'), "registry"));
 }

@@ -27,60 +27,39 @@ raw = {{}}
 
 const DIGEST: &str = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
+/// Two images and a step for each; the second one's containerd has this root.
+fn two(root: &str) -> (Option<Recipe>, String) {
+    written(&format!(
+        r#"
+[images.pause]
+reference = "registry.k8s.io/pause:3.10.2"
+digest = "{DIGEST}"
+
+[images.base]
+reference = "mcr.microsoft.com/windows/nanoserver:ltsc2022@{DIGEST}"
+os_version = "10.0.20348"
+
+[[steps]]
+name = "pause image"
+image = "pause"
+
+[[steps]]
+name = "base image"
+image = {{ image = "base", ctr = 'C:\k\ctr.exe', root = '{root}', namespace = "build" }}
+
+[[steps]]
+name = "seal"
+generalize = {{}}
+"#
+    ))
+}
+
 #[test]
 fn images_are_imported_from_the_disc_and_looked_for() {
-    let (recipe, said) = written(&format!(
-        r#"
-[images.pause]
-reference = "registry.k8s.io/pause:3.10.2"
-digest = "{DIGEST}"
-
-[images.base]
-reference = "mcr.microsoft.com/windows/nanoserver:ltsc2022@{DIGEST}"
-os_version = "10.0.20348"
-
-[[steps]]
-name = "pause image"
-image = "pause"
-
-[[steps]]
-name = "base image"
-image = {{ image = "base", ctr = 'C:\k\ctr.exe', root = 'D:\containerd', namespace = "build" }}
-
-[[steps]]
-name = "base image, elsewhere"
-image = {{ image = "base", ctr = 'C:\k\ctr.exe', root = 'C:\containerd', namespace = "build" }}
-
-[[steps]]
-name = "seal"
-generalize = {{}}
-"#
-    ));
+    let (recipe, said) = two(r"D:\containerd");
     assert!(recipe.is_none());
     insta::assert_snapshot!(said);
-    let (recipe, said) = written(&format!(
-        r#"
-[images.pause]
-reference = "registry.k8s.io/pause:3.10.2"
-digest = "{DIGEST}"
-
-[images.base]
-reference = "mcr.microsoft.com/windows/nanoserver:ltsc2022@{DIGEST}"
-os_version = "10.0.20348"
-
-[[steps]]
-name = "pause image"
-image = "pause"
-
-[[steps]]
-name = "base image"
-image = {{ image = "base", ctr = 'C:\k\ctr.exe', root = 'C:\containerd', namespace = "build" }}
-
-[[steps]]
-name = "seal"
-generalize = {{}}
-"#
-    ));
+    let (recipe, said) = two(r"C:\containerd");
     assert_eq!(said, "");
     let plan = plan_of(recipe.expect("a recipe"));
     let (plan, _) = plan.split_once("003  seal").expect("the last step");

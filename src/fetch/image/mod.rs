@@ -11,10 +11,7 @@ mod pull;
 use std::path::Path;
 use std::sync::Arc;
 
-use oci_client::Reference;
-
 use super::FetchOptions;
-use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::recipe::{ContainerImage, ImageProof};
@@ -54,17 +51,6 @@ impl Image {
     }
 }
 
-/// The reference as registries and containerd write it, and the digest in it if it has one.
-pub fn parse_reference(text: &str) -> Result<(Reference, Option<Digest>), String> {
-    let bare = text.strip_prefix("http://").unwrap_or(text);
-    let reference: Reference = bare.parse().map_err(|e| format!("{e}"))?;
-    let digest = match reference.digest() {
-        Some(digest) => Some(digest.parse::<Digest>().map_err(|e| e.to_string())?),
-        None => None,
-    };
-    Ok((reference, digest))
-}
-
 /// Fetches the images one after the other; `release` is the Windows build that an index is searched for
 /// (`10.0.20348`) unless the recipe names one.
 pub fn images(
@@ -78,29 +64,15 @@ pub fn images(
     if wishes.is_empty() {
         return Ok(Vec::new());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("images")
-        .enable_all()
-        .build()
-        .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
-    let result = runtime.block_on(async {
-        tokio::select! {
-            biased;
-            () = super::cancelled(cancel) => Err(Error::cancelled()),
-            result = async {
-                let mut images = Vec::with_capacity(wishes.len());
-                for wish in wishes {
-                    let wanted = wish.os_version.as_deref().unwrap_or(release);
-                    let image = one(wish, wanted, store, sink, cancel, options).await;
-                    images.push(image.map_err(|e| e.from_place(&wish.reference.place))?);
-                }
-                Ok(images)
-            } => result,
+    super::block_on("images", cancel, async {
+        let mut images = Vec::with_capacity(wishes.len());
+        for wish in wishes {
+            let wanted = wish.os_version.as_deref().unwrap_or(release);
+            let image = one(wish, wanted, store, sink, cancel, options).await;
+            images.push(image.map_err(|e| e.from_place(&wish.reference.place))?);
         }
-    });
-    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
-    result
+        Ok(images)
+    })?
 }
 
 async fn one(
@@ -112,9 +84,8 @@ async fn one(
     options: &FetchOptions,
 ) -> Result<Image> {
     let name = format!("image {}", wish.name.value);
-    let (reference, _) = parse_reference(&wish.reference.value).map_err(|why| {
-        Error::new(Kind::Recipe, format!("{name}: {why}")).at(&wish.reference.value)
-    })?;
+    let wrong = |why| Error::new(Kind::Recipe, format!("{name}: {why}")).at(&wish.reference.value);
+    let reference = wish.parsed().map_err(wrong)?;
     let pinned = match &wish.proof {
         ImageProof::Digest(digest) => Some(&digest.value),
         ImageProof::Unverified { reason } => {
@@ -147,19 +118,9 @@ async fn one(
     }
     Ok(Image {
         name: wish.name.value.clone(),
-        reference: canonical(&reference),
+        reference: wish.kept_as().map_err(wrong)?,
         os_version,
         manifest,
         parts,
     })
-}
-
-/// Without the digest: the kubelet asks for the tag, and `ctr` finds an image by its whole name.
-fn canonical(reference: &Reference) -> String {
-    let place = format!("{}/{}", reference.registry(), reference.repository());
-    match (reference.tag(), reference.digest()) {
-        (Some(tag), _) => format!("{place}:{tag}"),
-        (None, Some(digest)) => format!("{place}@{digest}"),
-        (None, None) => place,
-    }
 }

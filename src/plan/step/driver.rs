@@ -4,13 +4,14 @@
 //! Straight from the payload disc: `pnputil.exe` copies what a package names into the store, so nothing of the disc is
 //! needed later.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::super::batch::{self, Script};
 use super::super::site::{MINUTE, Site, on_disc};
 use super::super::{ExitRule, Expectation};
 use super::files::folder;
 use crate::archive::Filter;
+use crate::io;
 use crate::recipe::Content;
 use crate::recipe::verb::Driver;
 use crate::text::Located;
@@ -78,14 +79,13 @@ fn local_packages(
         strip: 0,
         only: only.to_vec(),
     };
-    let mut files = Vec::new();
-    let listed = list(&folder.value, "", &mut files).map_err(|e| {
+    let listed = io::files_below(&folder.value).map_err(|e| {
         format!(
             "the folder `{}` cannot be read: {e}",
             folder.value.display()
         )
     });
-    site.judged(listed, &folder.place)?;
+    let files = site.judged(listed, &folder.place)?;
     let mut packages = Vec::new();
     for file in files {
         let taken = site.judged(filter.takes(&file), &folder.place)?;
@@ -108,19 +108,5 @@ fn local_packages(
         site.error_with_help(&folder.place, message, "looked for here", help);
         return None;
     }
-    packages.sort();
     Some(packages)
-}
-
-fn list(folder: &Path, above: &str, files: &mut Vec<String>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = format!("{above}{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            list(&entry.path(), &format!("{name}/"), files)?;
-        } else {
-            files.push(name);
-        }
-    }
-    Ok(())
 }

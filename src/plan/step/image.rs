@@ -20,7 +20,7 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
         image: name.clone(),
     });
     let archive = on_disc(entry, &format!("{name}.tar"));
-    let reference = tagged(&wanted.reference.value);
+    let reference = site.judged(wanted.kept_as(), &wanted.reference.place)?;
     let reference = site.quoted(&reference, &wanted.reference.place)?;
     let mut script = Script::new();
     script.line(format!(
@@ -39,15 +39,4 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
         root: root.text,
     });
     Some(())
-}
-
-/// The name that containerd keeps: the tag where there is one, the digest otherwise.
-fn tagged(reference: &str) -> String {
-    let bare = reference.strip_prefix("http://").unwrap_or(reference);
-    match bare.split_once('@') {
-        Some((tagged, _)) if tagged.rsplit('/').next().is_some_and(|n| n.contains(':')) => {
-            tagged.to_owned()
-        }
-        _ => bare.to_owned(),
-    }
 }

@@ -153,20 +153,8 @@ pub fn import(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
     let fields = Fields::open(cx, value, "`image`")?;
     let name = fields.needed_string("image", "name one of [images]: `image = \"pause\"`");
     let image = name.and_then(|name| known_image(cx, name, known));
-    let ctr = match fields.has("ctr") {
-        true => fields.guest_path("ctr", ""),
-        false => {
-            fields.get("ctr");
-            Some(Located::new(CTR.to_owned(), value.place.clone()))
-        }
-    };
-    let root = match fields.has("root") {
-        true => fields.guest_path("root", ""),
-        false => {
-            fields.get("root");
-            Some(Located::new(ROOT.to_owned(), value.place.clone()))
-        }
-    };
+    let ctr = path_or(&fields, "ctr", CTR);
+    let root = path_or(&fields, "root", ROOT);
     let namespace = fields
         .text("namespace")
         .unwrap_or_else(|| NAMESPACE.to_owned());
@@ -177,6 +165,16 @@ pub fn import(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
         root: root?,
         namespace,
     }))
+}
+
+fn path_or(fields: &Fields<'_>, key: &'static str, default: &str) -> Option<Located<String>> {
+    match fields.has(key) {
+        true => fields.guest_path(key, ""),
+        false => {
+            fields.get(key);
+            Some(Located::new(default.to_owned(), fields.place.clone()))
+        }
+    }
 }
 
 fn known_image(
