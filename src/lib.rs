@@ -19,6 +19,7 @@ pub mod hive;
 pub mod io;
 pub mod iso;
 pub mod store;
+pub mod trust;
 pub mod udf;
 pub mod wim;
 // meaning

@@ -22,6 +22,7 @@ fn manifest() -> Manifest {
         size: 3,
         digest: iso.clone(),
         proof,
+        signers: Vec::new(),
     };
     let artifact = export::Artifact {
         kind: "vhd",

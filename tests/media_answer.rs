@@ -598,12 +598,12 @@ fn xmllint_accepts_the_golden_files() {
 
 /// The parts of a recipe that an answer file is made from.
 fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish, SetupWish) {
-    let nowhere = Origin {
-        url: located("server.iso"),
-        proof: ProofWish::Unverified {
+    let nowhere = Origin::new(
+        located("server.iso"),
+        ProofWish::Unverified {
             reason: located("a test"),
         },
-    };
+    );
     (
         Media {
             iso: nowhere,

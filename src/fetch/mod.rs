@@ -5,7 +5,6 @@
 //! declared unverified with a reason, is not fetched.
 
 mod address;
-pub mod checksum;
 mod client;
 mod failure;
 pub mod image;

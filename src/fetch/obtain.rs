@@ -10,7 +10,9 @@ use crate::store::{Blob, Candidate, Expected, Partial, Seen, Store, Watch};
 use crate::text::{Located, Place};
 
 use super::transfer::{Got, Transfer, small};
-use super::{Address, Context, Request, checksum};
+use crate::trust::checksum;
+
+use super::{Address, Context, Request};
 
 /// Fetches one file. Errors point at the line of the recipe that asked.
 pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob> {
@@ -18,6 +20,7 @@ pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob>
     let proof_place = match &origin.proof {
         ProofWish::Digest(digest) => &digest.place,
         ProofWish::ChecksumFile { url, .. } => &url.place,
+        ProofWish::Signed => &origin.url.place,
         ProofWish::Unverified { reason } => &reason.place,
     };
     let place = |e: Error| match e.kind() {
@@ -59,6 +62,7 @@ async fn expected(
 ) -> Result<Expected> {
     match &request.origin.proof {
         ProofWish::Digest(digest) => Ok(Expected::Digest(digest.value.clone())),
+        ProofWish::Signed => Err(Error::new(Kind::Unproved, "signatures are not judged")),
         ProofWish::Unverified { reason } => {
             if address.is_plain_http() {
                 return Err(plain_http(
@@ -75,7 +79,7 @@ async fn expected(
                 reason: reason.value.clone(),
             })
         }
-        ProofWish::ChecksumFile { url, entry } => {
+        ProofWish::ChecksumFile { url, entry, .. } => {
             let name = match entry {
                 Some(entry) => entry.clone(),
                 None => address.file_name(),

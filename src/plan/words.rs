@@ -11,15 +11,19 @@ use crate::text::redact;
 pub(super) fn proof(wish: &ProofWish) -> String {
     match wish {
         ProofWish::Digest(digest) => digest.value.to_string(),
-        ProofWish::ChecksumFile { url, entry: None } => {
+        ProofWish::ChecksumFile {
+            url, entry: None, ..
+        } => {
             format!("checksum file {}", redact(&url.value))
         }
         ProofWish::ChecksumFile {
             url,
             entry: Some(entry),
+            ..
         } => {
             format!("checksum file {}, line `{entry}`", redact(&url.value))
         }
+        ProofWish::Signed => "its signatures".into(),
         ProofWish::Unverified { reason } => format!("NOT VERIFIED: {}", reason.value),
     }
 }

@@ -34,6 +34,7 @@ use oci_client::Reference;
 
 use crate::digest::Digest;
 use crate::text::{Located, Place};
+use crate::trust;
 
 /// A whole recipe after includes, variables and overrides.
 #[derive(Clone, Debug)]
@@ -81,6 +82,49 @@ pub struct Var {
 pub struct Origin {
     pub url: Located<String>,
     pub proof: ProofWish,
+    /// Each of these has to be met, by one of its alternatives.
+    pub signatures: Vec<Vec<Signature>>,
+    /// What `recipe.lock` says of it, when there is one. Laid in by `lock`; a recipe cannot say it.
+    pub locked: Option<Locked>,
+}
+
+impl Origin {
+    /// Without signatures and not locked.
+    pub fn new(url: Located<String>, proof: ProofWish) -> Self {
+        Self {
+            url,
+            proof,
+            signatures: Vec::new(),
+            locked: None,
+        }
+    }
+}
+
+/// A signature that a download has to have.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// Its table in the TOML.
+    pub place: Place,
+    pub rule: trust::Rule,
+    /// Where the signature, bundle, attestation or catalog is; absent for what is signed inside.
+    pub url: Option<Located<String>>,
+    /// Where the certificate of a keyless signature is that is not a bundle.
+    pub certificate: Option<Located<String>>,
+    /// The transparency log that is asked for such a signature's entry.
+    pub log: Option<Located<String>>,
+    /// Globs over the paths in an archive: those files have to be signed, not the archive. Empty: the file itself.
+    pub members: Vec<String>,
+}
+
+/// What an earlier run found, and what has to be found again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// SHA-256.
+    pub digest: Digest,
+    /// Bytes.
+    pub size: u64,
+    /// Of what was published beside it (signatures, certificates, log entries, checksum files), by URL without query.
+    pub evidence: BTreeMap<String, Digest>,
 }
 
 /// How a fetched file is to be proved.
@@ -91,7 +135,11 @@ pub enum ProofWish {
     ChecksumFile {
         url: Located<String>,
         entry: Option<String>,
+        /// What the checksum file itself has to be signed with, as [`Origin::signatures`].
+        signatures: Vec<Vec<Signature>>,
     },
+    /// Nothing but its signatures.
+    Signed,
     /// The recipe says why nothing proves it. Warned about and recorded.
     Unverified {
         reason: Located<String>,
@@ -190,6 +238,8 @@ pub struct ContainerImage {
     pub proof: ImageProof,
     /// `10.0.20348`; the medium's own build unless given.
     pub os_version: Option<String>,
+    /// The manifest that `recipe.lock` names, when there is one.
+    pub locked: Option<Digest>,
 }
 
 impl ContainerImage {

@@ -92,6 +92,7 @@ fn image(request: &Request, image: &Image) -> manifest::Input {
         license: None,
         url: image.reference.clone(),
         size: image.size(),
+        signers: Vec::new(),
         proof: match wish.map(|w| &w.proof) {
             Some(ImageProof::Unverified { reason }) => manifest::Proof::Unverified {
                 reason: reason.value.clone(),
@@ -116,6 +117,7 @@ fn input(name: &str, version: Option<String>, origin: &Origin, blob: &Blob) -> m
         size: blob.size(),
         digest: blob.digest().to_string(),
         proof: proof(blob.proof()),
+        signers: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::io;
+use crate::trust::Signer;
 use crate::verify::{Check, Expected};
 
 /// The value of `schema`.
@@ -110,6 +111,9 @@ pub struct Input {
     #[schemars(regex(pattern = r"^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$"))]
     pub digest: String,
     pub proof: Proof,
+    /// The signatures that were asked for and met.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signers: Vec<Signer>,
 }
 
 /// Why an input was taken for what the recipe says it is.
@@ -120,6 +124,8 @@ pub enum Proof {
     Digest { expected: String },
     /// A publisher's checksum file names it.
     ChecksumFile { url: String, entry: String },
+    /// Its signatures, below, and nothing else.
+    Signed,
     /// Nothing proves it; the recipe says why that is accepted.
     Unverified { reason: String },
 }

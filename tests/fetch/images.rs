@@ -87,6 +87,7 @@ fn wish(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
         reference: desk.located(3, reference),
         proof,
         os_version: None,
+        locked: None,
     }
 }
 

@@ -22,12 +22,10 @@ impl Maker {
             text: "\n".repeat(200),
         });
         let at = |text: &str| Located::new(text.to_owned(), Place::new(&source, 0..0));
-        let origin = |url: &str| Origin {
-            url: at(url),
-            proof: ProofWish::Digest(Located::new(
-                Digest::sha256_of(url.as_bytes()),
-                Place::new(&source, 0..0),
-            )),
+        let origin = |url: &str| {
+            let digest = Digest::sha256_of(url.as_bytes());
+            let digest = Located::new(digest, Place::new(&source, 0..0));
+            Origin::new(at(url), ProofWish::Digest(digest))
         };
         let recipe = Recipe {
             name: at("test"),
@@ -85,13 +83,10 @@ impl Maker {
         self.recipe.components.push(Component {
             name: Located::new(name.to_owned(), place.clone()),
             version: Some("1.2.3".into()),
-            origin: Origin {
-                proof: ProofWish::Digest(Located::new(
-                    Digest::sha256_of(url.as_bytes()),
-                    place.clone(),
-                )),
-                url: Located::new(url, place),
-            },
+            origin: Origin::new(
+                Located::new(url.clone(), place.clone()),
+                ProofWish::Digest(Located::new(Digest::sha256_of(url.as_bytes()), place)),
+            ),
             file: file.to_owned(),
             unpack,
             license: None,

@@ -139,10 +139,7 @@ pub fn origin(fields: &Fields<'_>) -> Option<Origin> {
     let url = url(fields);
     let given: Vec<&'static str> = PROOFS.iter().copied().filter(|p| fields.has(p)).collect();
     let proof = proof(fields, &given);
-    Some(Origin {
-        url: url?,
-        proof: proof?,
-    })
+    Some(Origin::new(url?, proof?))
 }
 
 fn url(fields: &Fields<'_>) -> Option<Located<String>> {
@@ -206,6 +203,7 @@ fn proof(fields: &Fields<'_>, given: &[&'static str]) -> Option<ProofWish> {
             .or(checksum.map(|url| ProofWish::ChecksumFile {
                 url,
                 entry: entry.map(|e| e.value),
+                signatures: Vec::new(),
             }))
             .or(unverified.map(|reason| ProofWish::Unverified { reason })),
         [first, second, ..] => {

@@ -43,6 +43,7 @@ pub fn container_image(cx: &Context<'_>, entry: &Entry) -> Option<ContainerImage
         reference: reference?,
         proof: proof?,
         os_version,
+        locked: None,
     })
 }
 
