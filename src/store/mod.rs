@@ -19,6 +19,7 @@ mod admit;
 mod blob;
 mod partial;
 mod seen;
+mod terms;
 mod tree;
 mod watch;
 
@@ -40,6 +41,7 @@ pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
+pub use terms::Terms;
 pub use tree::Tree;
 pub use watch::Watch;
 
