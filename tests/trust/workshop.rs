@@ -1,0 +1,119 @@
+//! What the tests of key-based signatures share: a folder that a script fills once, and a judgement as whole text.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use winimg::digest::{Algorithm, Digest};
+use winimg::trust::{Evidence, Judged, Reason, Refusal, Rule, Subject};
+
+/// A folder full of files and signatures.
+pub struct Shop {
+    folder: tempfile::TempDir,
+}
+
+/// Runs `tests/trust/SCRIPT` in a new folder, once in a test run.
+pub fn shop(cell: &'static OnceLock<Shop>, script: &str) -> &'static Shop {
+    cell.get_or_init(|| {
+        let folder = tempfile::Builder::new()
+            .prefix("winimg-trust-")
+            .tempdir()
+            .unwrap();
+        let script = Path::new(file!()).with_file_name(script);
+        let script = match script.is_absolute() {
+            true => script,
+            false => Path::new(env!("CARGO_MANIFEST_DIR")).join(script),
+        };
+        let output = Command::new("bash")
+            .arg("-eu")
+            .arg(&script)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{} failed (tests/install-packages.sh installs what it calls):\n{}",
+            script.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Shop { folder }
+    })
+}
+
+impl Shop {
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8(self.bytes(name))
+            .unwrap()
+            .trim()
+            .to_string()
+    }
+
+    /// Judges a file of the folder by a signature of the folder.
+    pub fn judge(&self, rule: &Rule, file: &str, signature: &str, now: SystemTime) -> Judged {
+        self.judge_by(rule, file, Some(self.bytes(signature)), now)
+    }
+
+    pub fn judge_by(
+        &self,
+        rule: &Rule,
+        file: &str,
+        signature: Option<Vec<u8>>,
+        now: SystemTime,
+    ) -> Judged {
+        let path = self.path(file);
+        let reader = std::fs::File::open(&path).unwrap();
+        let (digest, _) = Digest::of_reader(Algorithm::Sha256, reader).unwrap();
+        let subject = Subject {
+            path: &path,
+            name: file,
+            digest: &digest,
+        };
+        let evidence = Evidence {
+            signature,
+            ..Evidence::default()
+        };
+        rule.judge(subject, &evidence, now)
+    }
+}
+
+/// Seconds since 1970.
+pub fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+/// A refusal as a user would read it, whole.
+pub fn told(judged: Judged) -> (Reason, String) {
+    match judged {
+        Ok(signer) => panic!("was taken: {signer:?}"),
+        Err(refusal) => (refusal.reason, words(&refusal)),
+    }
+}
+
+pub fn words(refusal: &Refusal) -> String {
+    let part = |name: &str, value: &Option<String>| value.as_ref().map(|v| format!("{name}: {v}"));
+    let parts = [
+        Some(refusal.fact.clone()),
+        part("expected", &refusal.expected),
+        part("found", &refusal.found),
+        part("cure", &refusal.cure),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(" | ")
+}
+
+pub const PAGE: &[u8] = b"<!DOCTYPE html>\n<html><title>404 Not Found</title></html>\n";
+pub const IS_PAGE: &str =
+    "its file is a web page | cure: open the address in a browser to see what it says";
+pub const IS_MISSING: &str =
+    "there is none | cure: name the signature file with url, if it stands elsewhere";
+pub const IS_ANOTHER: &str =
+    "it is of other bytes than this file has: the file was changed, cut off, or is another one";
