@@ -1,6 +1,12 @@
 //! Checksum files as publishers write them, and the broken ones.
 
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
 use winimg::trust::checksum::{LIMIT, Refusal, find};
+use winimg::trust::{Evidence, Reason, Rule, minisign};
+
+use super::workshop::{IS_ANOTHER, PAGE, Shop, shop, told};
 
 const A: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 const B: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -82,6 +88,33 @@ fn each_publishers_format_is_read() {
             "a.zip",
             format!("{upper}  .\\out\\a.zip"),
         ),
+        // rancher wins: one file for all, by SHA-512 too
+        (
+            format!("{A}{B}  wins.exe\n{A}  wins.exe\n"),
+            "wins.exe",
+            format!("{A}  wins.exe"),
+        ),
+        // PowerShell's Get-FileHash as a table and as a list
+        (
+            format!(
+                "\r\nAlgorithm       Hash           Path\r\n---------       ----           ----\r\nSHA256          {upper}       C:\\rel\\my app.zip\r\n\r\n"
+            ),
+            "my app.zip",
+            format!("SHA256          {upper}       C:\\rel\\my app.zip"),
+        ),
+        (
+            format!(
+                "\r\n\r\nAlgorithm : SHA256\r\nHash      : {upper}\r\nPath      : C:\\rel\\a.zip\r\n\r\n"
+            ),
+            "a.zip",
+            "Algorithm : SHA256".into(),
+        ),
+        // a digest of another kind beside it
+        (
+            format!("BLAKE2b (a.zip) = {A}{B}\nSHA256 (a.zip) = {A}\n"),
+            "a.zip",
+            format!("SHA256 (a.zip) = {A}"),
+        ),
         // the same thing twice
         (
             format!("{A}  a.zip\n{A}  ./a.zip\n"),
@@ -151,6 +184,72 @@ fn each_refusal_has_its_sentence() {
             "has a line 1 that is no checksum",
         ),
         (
+            "-----BEGIN PGP SIGNATURE-----\n".into(),
+            "is a signature, not a checksum file",
+        ),
+        (
+            "untrusted comment: x\nRW\n".into(),
+            "is a signature, not a checksum file",
+        ),
+        (
+            format!("{{\"sha256\": \"{A}\"}}"),
+            "is JSON, not a checksum file",
+        ),
+        (String::from_utf8_lossy(PAGE).into_owned(), "is a web page"),
+        // GitHub's, where the file is missing
+        ("Not Found".into(), "has a line 1 that is no checksum"),
+        // Azure's and S3's
+        (
+            "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>".into(),
+            "has a line 1 that is no checksum",
+        ),
+        // certutil -hashfile
+        (
+            format!("SHA256 hash of a.zip:\r\n{A}\r\n"),
+            "has a line 1 that is no checksum",
+        ),
+        // virtio-win's CHECKSUM: MD5, and of the RPMs alone
+        (
+            format!("{MD5}  virtio-win-0.1.285-1.noarch.rpm\n"),
+            "says nothing about a.zip",
+        ),
+        (
+            format!("MD5 (a.zip) = {MD5}"),
+            "has a line 1 whose digest is an MD5, which proves nothing: give a SHA-256",
+        ),
+        // of a SHA-2's length, and none
+        (
+            format!("SHA3-256 (a.zip) = {A}"),
+            "has a line 1 whose digest is a SHA3-256: give a SHA-256",
+        ),
+        (
+            format!("BLAKE2b (a.zip) = {A}{B}"),
+            "has a line 1 whose digest is a BLAKE2b: give a SHA-256",
+        ),
+        (
+            format!("SHA512/256 (a.zip) = {A}"),
+            "has a line 1 whose digest is a SHA512/256: give a SHA-256",
+        ),
+        // PowerShell
+        (
+            format!(
+                "\r\nAlgorithm  Hash  Path\r\n---------  ----  ----\r\nSHA256  {A}  C:\\Users\\builder\\rel...\r\n"
+            ),
+            "has a line 4 whose path PowerShell has cut off",
+        ),
+        (
+            format!("Algorithm  Hash  Path\r\n---------  ----  ----\r\nMD5  {MD5}  C:\\a.zip\r\n"),
+            "has a line 3 whose digest is an MD5, which proves nothing: give a SHA-256",
+        ),
+        (
+            "Algorithm  Hash  Path\r\n---------  ----  ----\r\n".into(),
+            "holds no digest",
+        ),
+        (
+            format!("Algorithm : SHA256\r\nHash : {A}\r\n"),
+            "has a line 1 that is no checksum",
+        ),
+        (
             format!("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n{A}  a.zip\n"),
             "is signed in clear with OpenPGP, which is not read here",
         ),
@@ -184,4 +283,35 @@ fn a_refusal_lists_what_the_file_names() {
             ),
         }
     );
+}
+
+/// As a caller does it: the bytes are judged, and then the same bytes are read.
+#[test]
+fn a_signed_checksum_file_is_judged_before_it_is_read() {
+    static MADE: OnceLock<Shop> = OnceLock::new();
+    let made = shop(&MADE, "checksum.sh");
+    let rule = Rule::Minisign(minisign::Rule::new(&made.text("release.pub")).unwrap());
+    let judge = |file: &str, signature: &str| {
+        let evidence = Evidence {
+            signature: Some(made.bytes(signature)),
+            ..Evidence::default()
+        };
+        rule.judge_bytes(file, &made.bytes(file), &evidence, SystemTime::now())
+    };
+    judge("sums", "sums.minisig").unwrap();
+    let found = find(&made.bytes("sums"), "app.exe").unwrap();
+    let file = winimg::digest::Digest::sha256_of(&made.bytes("app.exe"));
+    assert_eq!(found.digest, file);
+
+    let (reason, words) = told(judge("changed", "sums.minisig"));
+    assert_eq!((reason, words.as_str()), (Reason::Changed, IS_ANOTHER));
+    let (reason, words) = told(judge("sums", "other.minisig"));
+    assert_eq!(reason, Reason::OtherKey);
+    assert!(words.starts_with("it was made with another minisign key | expected: key "));
+
+    // Well signed, and about another file.
+    judge("renamed", "renamed.minisig").unwrap();
+    let refusal = find(&made.bytes("renamed"), "app.exe").unwrap_err();
+    assert_eq!(refusal.fact, "says nothing about app.exe");
+    assert_eq!(refusal.lines, ["it lists setup.exe"]);
 }

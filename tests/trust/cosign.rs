@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use winimg::trust::cosign::Rule;
 use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
 
-use super::workshop::{IS_MISSING, IS_PAGE, PAGE, Shop, shop, told};
+use super::workshop::{IS_MISSING, IS_PAGE, PAGE, Shop, shop, survives, told};
 
 fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
@@ -186,4 +186,10 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
     for (text, fact) in cases {
         assert_eq!(Rule::new(&text).unwrap_err(), fact, "{text}");
     }
+}
+
+#[test]
+fn no_part_of_a_signature_and_no_other_byte_is_taken() {
+    survives(made(), &rule("release"), "app.exe", "good.sig", &[]);
+    survives(made(), &rule("release"), "app.exe", "good.sig.der", &[]);
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use winimg::trust::minisign::Rule;
 use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
 
-use super::workshop::{IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, shop, told};
+use super::workshop::{IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, shop, survives, told};
 
 fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
@@ -160,4 +160,18 @@ fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
     for (text, fact) in cases {
         assert_eq!(Rule::new(text).unwrap_err(), fact, "{text}");
     }
+}
+
+#[test]
+fn no_part_of_a_signature_and_no_other_byte_is_taken() {
+    let text = made().text("good.minisig");
+    // The untrusted comment after its first words.
+    let comment = 18..text.find('\n').unwrap();
+    survives(
+        made(),
+        &rule("release"),
+        "small",
+        "small.minisig",
+        &[comment],
+    );
 }

@@ -22,4 +22,6 @@ sed '4s/.....$//' good.minisig >cutseal.minisig
 sed 's/$/\r/' good.minisig >crlf.minisig
 printf 'untrusted comment: signature from signify\n' >signify.minisig
 sed -n 2p legacy.minisig >>signify.minisig
+printf small >small
+sign release small small.minisig 'build 42 file:app.exe'
 true

@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use winimg::trust::openpgp::{Rule, signed_text};
 use winimg::trust::{Judged, Reason, Rule as Any, Scheme, Signer, checksum};
 
-use super::workshop::{IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, at, shop, told, words};
+use super::workshop::{
+    IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, at, shop, survives, told, words,
+};
 
 fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
@@ -100,17 +102,17 @@ fn each_refusal_has_its_sentence() {
     );
     let later = "cure: ask its owner for a key file that says a later time";
     let expired = format!(
-        "the key {} had expired by now | expected: at least 2024-01-01T00:00:00Z \
+        "the key {} had expired by now | expected: later than 2024-01-01T00:00:00Z \
          | found: 2020-12-31T00:00:00Z | {later}",
         fingerprint("expired")
     );
     let late = format!(
-        "the key {} had expired when it was made | expected: at least 2022-06-01T00:00:00Z \
+        "the key {} had expired when it was made | expected: later than 2022-06-01T00:00:00Z \
          | found: 2020-12-31T00:00:00Z | {later}",
         fingerprint("late")
     );
     let split5 = format!(
-        "the subkey {} of {} had expired by now | expected: at least 2024-01-01T00:00:00Z \
+        "the subkey {} of {} had expired by now | expected: later than 2024-01-01T00:00:00Z \
          | found: 2021-01-31T00:00:00Z | {later}",
         fingerprint("split5"),
         fingerprint("split")
@@ -120,7 +122,7 @@ fn each_refusal_has_its_sentence() {
          | found: 2019-06-01T00:00:00Z"
     );
     let weak = format!("the key {} is an RSA key of 1024 bits", fingerprint("weak"));
-    let limited = "its signer limited it to a time that is over | expected: at least 2024-01-01T00:00:00Z \
+    let limited = "its signer limited it to a time that is over | expected: later than 2024-01-01T00:00:00Z \
                    | found: 2020-07-01T00:00:00Z";
     let text = "it is over text, whose line ends it does not cover | cure: sign without --textmode";
     let notation = "it carries a condition, marked as critical, that winimg does not know";
@@ -466,4 +468,100 @@ fn clearsigned_text_that_is_not_what_was_signed_is_refused() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_part_of_a_signature_and_no_other_byte_is_taken() {
+    // A packet's head of 2 bytes, 4 bytes of algorithms, then two areas after their lengths; the second is not signed. Then
+    // 2 bytes of the digest and two numbers after their lengths in bits, which say the same bytes in several ways.
+    let bytes = made().bytes("small.sig");
+    let length = |at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+    let unsigned = 8 + length(6) + 2;
+    let unsigned = unsigned..unsigned + length(unsigned - 2);
+    let r = unsigned.end + 2;
+    let s = r + 2 + length(r).div_ceil(8);
+    assert_eq!(s + 2 + length(s).div_ceil(8), bytes.len());
+    let free = [unsigned, r..r + 2, s..s + 2];
+    survives(made(), &rule("release"), "small", "small.sig", &free);
+}
+
+/// What GnuPG would not make: certificates and signatures put together by hand.
+mod made_by_hand {
+    use pgp::composed::{Deserializable as _, SignedPublicKey, SignedSecretKey};
+    use pgp::crypto::hash::HashAlgorithm;
+    use pgp::packet::{KeyFlags, SignatureConfig, SignatureType, Subpacket, SubpacketData};
+    use pgp::ser::Serialize as _;
+    use pgp::types::{KeyDetails as _, Password, Timestamp};
+
+    use super::*;
+
+    fn certificate(who: &str) -> SignedPublicKey {
+        let bytes = made().bytes(&format!("{who}.asc"));
+        SignedPublicKey::from_reader_single(&bytes[..]).unwrap().0
+    }
+
+    /// The key `other` says that a subkey of `split` is its own, which that subkey never said.
+    fn thief(flags: KeyFlags) -> Vec<u8> {
+        let bytes = made().bytes("secret.asc");
+        let (secret, _) = SignedSecretKey::from_reader_single(&bytes[..]).unwrap();
+        let mut thief = certificate("other");
+        let mut stolen = certificate("split").public_subkeys.remove(0);
+        let key = &secret.primary_key;
+        let mut config = SignatureConfig::v4(
+            SignatureType::SubkeyBinding,
+            key.algorithm(),
+            HashAlgorithm::Sha512,
+        );
+        let made = SubpacketData::SignatureCreationTime(Timestamp::from_secs(1_585_000_000));
+        config.hashed_subpackets = vec![
+            Subpacket::regular(made).unwrap(),
+            Subpacket::regular(SubpacketData::IssuerFingerprint(key.fingerprint())).unwrap(),
+            Subpacket::regular(SubpacketData::KeyFlags(flags)).unwrap(),
+        ];
+        let binding =
+            config.sign_subkey_binding(key, &thief.primary_key, &Password::empty(), &stolen.key);
+        stolen.signatures = vec![binding.unwrap()];
+        thief.public_subkeys = vec![stolen];
+        thief.to_bytes().unwrap()
+    }
+
+    #[test]
+    fn a_subkey_that_did_not_agree_or_is_not_for_signing_is_refused() {
+        let mut sign = KeyFlags::default();
+        sign.set_sign(true);
+        let mut encrypt = KeyFlags::default();
+        encrypt.set_encrypt_comms(true);
+        let words = format!(
+            "the subkey {} of {} is not one that may sign files",
+            fingerprint("split2"),
+            fingerprint("other")
+        );
+        for flags in [sign, encrypt] {
+            let rule = Rule::new(&thief(flags), &[fingerprint("other")]).unwrap();
+            let judged = made().judge(&Any::Openpgp(rule), "app.exe", "split2.sig", now());
+            assert_eq!(told(judged), (Reason::WrongUse, words.clone()));
+        }
+    }
+
+    /// Who made it stands outside of what is signed too, so an expired subkey's signature can be made to name a good one.
+    #[test]
+    fn the_subkey_that_was_found_able_has_to_be_the_one_that_signed() {
+        let bytes = made().bytes("split5.sig");
+        let detached = pgp::composed::DetachedSignature::from_reader_single(&bytes[..]);
+        let mut signature = detached.unwrap().0.signature;
+        let good = certificate("split")
+            .public_subkeys
+            .remove(0)
+            .key
+            .fingerprint();
+        let named = Subpacket::regular(SubpacketData::IssuerFingerprint(good)).unwrap();
+        signature.unhashed_subpacket_push(named).unwrap();
+        let packet = pgp::packet::Packet::from(signature).to_bytes().unwrap();
+        let judged = made().judge_by(&rule("split"), "app.exe", Some(packet), now());
+        let words = format!(
+            "{IS_ANOTHER} | expected: a signature by {}",
+            fingerprint("split")
+        );
+        assert_eq!(told(judged), (Reason::Changed, words));
+    }
 }

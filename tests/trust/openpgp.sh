@@ -97,4 +97,6 @@ sed "s/^Hash:.*/&\n$hex  evil.exe/" clear.asc >clearheader.asc
 head -n 6 clear.asc >clearcut.asc
 sed 's/$/\r/' clear.asc >clearcrlf.asc
 printf '%s  app.exe\n' "$hex" >unsigned
+printf small >small
+sign release 20200601 small small.sig
 true

@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use winimg::trust::signify::Rule;
 use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
 
-use super::workshop::{IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, shop, told};
+use super::workshop::{IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, shop, survives, told};
 
 fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
@@ -128,4 +128,11 @@ fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
     for (text, fact) in cases {
         assert_eq!(Rule::new(text).unwrap_err(), fact, "{text}");
     }
+}
+
+#[test]
+fn no_part_of_a_signature_and_no_other_byte_is_taken() {
+    let text = made().text("small.sig");
+    let comment = 18..text.find('\n').unwrap();
+    survives(made(), &rule("release"), "small", "small.sig", &[comment]);
 }

@@ -18,4 +18,6 @@ sed '2s/.....$//' good.sig >cut.sig
 head -n 1 good.sig >cut1.sig
 { cat good.sig; printf 'trusted comment: x\n%s\n' "$(sed -n 2p good.sig)"; } >minisign.sig
 truncate -s $(((256 << 20) + 1)) huge.iso
+printf small >small
+sign release small small.sig
 true

@@ -117,3 +117,35 @@ pub const IS_MISSING: &str =
     "there is none | cure: name the signature file with url, if it stands elsewhere";
 pub const IS_ANOTHER: &str =
     "it is of other bytes than this file has: the file was changed, cut off, or is another one";
+
+/// No beginning of a signature is taken, and no byte of it can be another without a refusal, but for those that `free`
+/// says are not covered. Nothing of that may panic.
+pub fn survives(
+    shop: &Shop,
+    rule: &Rule,
+    file: &str,
+    signature: &str,
+    free: &[std::ops::Range<usize>],
+) {
+    let whole = shop.bytes(signature);
+    let now = SystemTime::now();
+    let judge = |bytes: Vec<u8>| shop.judge_by(rule, file, Some(bytes), now);
+    assert!(judge(whole.clone()).is_ok());
+    for end in 0..whole.trim_ascii_end().len() {
+        let judged = judge(whole[..end].to_vec());
+        assert!(judged.is_err(), "{signature} cut at {end}: {judged:?}");
+    }
+    for at in 0..whole.len() {
+        for mask in [0x01, 0x20, 0x80] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= mask;
+            let judged = judge(bytes);
+            let may =
+                free.iter().any(|range| range.contains(&at)) || whole[at].is_ascii_whitespace();
+            assert!(
+                may || judged.is_err(),
+                "{signature}, byte {at} ^ {mask}: {judged:?}"
+            );
+        }
+    }
+}

@@ -112,8 +112,9 @@ impl Key {
         }
         let certificate = Certificate::from(whole);
         let checked = Checked::new(certificate.clone());
-        let now = Timestamp::now();
-        if !revoked && checked.active_certificate_self_signature_at(now).is_none() {
+        let own = &checked.as_signed_public_key().details;
+        let named = own.users.iter().any(|u| !u.signatures.is_empty());
+        if !revoked && !named && own.direct_signatures.is_empty() {
             return Err(format!(
                 "{name} is bound to no name by SHA-256 or better: ask its owner for a key file made anew"
             ));
@@ -153,8 +154,12 @@ impl Key {
         self.maker(signature).is_some()
     }
 
-    /// Whether the part that is named may have signed a file at that time, and might still now.
-    pub fn may_have_made(&self, signature: &Signature, now: Timestamp) -> Result<(), Refusal> {
+    /// The part that the signature names, if it may have signed a file at that time, and might still now.
+    pub fn may_have_made(
+        &self,
+        signature: &Signature,
+        now: Timestamp,
+    ) -> Result<Fingerprint, Refusal> {
         let Some(part) = self.maker(signature) else {
             return Err(Refusal::new(Reason::OtherKey, "no pinned key made it"));
         };
@@ -167,10 +172,9 @@ impl Key {
             ),
         };
         if self.revoked || part.revoked {
-            let whose = if self.revoked {
-                format!("the key {}", self.name())
-            } else {
-                whose
+            let whose = match self.revoked {
+                true => format!("the key {}", self.name()),
+                false => whose,
             };
             return Err(Refusal::new(Reason::Revoked, format!("{whose} is revoked"))
                 .cure("ask its owner which key signs now"));
@@ -187,33 +191,37 @@ impl Key {
                     .found(shown(made.as_secs().into())),
             );
         }
-        for (time, when) in [(made, "when it was made"), (now, "by now")] {
-            if let Some(end) = self
-                .end(part, time)
-                .filter(|end| *end < time.as_secs().into())
-            {
-                return Err(
-                    Refusal::new(Reason::Expired, format!("{whose} had expired {when}"))
-                        .expected(format!("at least {}", shown(time.as_secs().into())))
-                        .found(shown(end))
-                        .cure("ask its owner for a key file that says a later time"),
-                );
-            }
-            let able = self.checked.valid_signing_capable_component_keys_at(time);
-            if !able
-                .iter()
-                .any(|v| v.as_componentkey().fingerprint() == part.fingerprint)
-            {
-                return Err(Refusal::new(
-                    Reason::WrongUse,
-                    format!("{whose} is not one that may sign files"),
-                ));
-            }
-        }
-        Ok(())
+        self.in_force(part, &whose, made, "when it was made")?;
+        self.in_force(part, &whose, now, "by now")?;
+        Ok(part.fingerprint.clone())
     }
 
-    /// When the key, or the subkey before it, ends.
+    fn in_force(
+        &self,
+        part: &Part,
+        whose: &str,
+        time: Timestamp,
+        when: &str,
+    ) -> Result<(), Refusal> {
+        let seconds = u64::from(time.as_secs());
+        if let Some(end) = self.end(part, time).filter(|end| *end <= seconds) {
+            return Err(
+                Refusal::new(Reason::Expired, format!("{whose} had expired {when}"))
+                    .expected(format!("later than {}", shown(seconds)))
+                    .found(shown(end))
+                    .cure("ask its owner for a key file that says a later time"),
+            );
+        }
+        let able = self.checked.valid_signing_capable_component_keys_at(time);
+        let mut able = able.iter().map(|v| v.as_componentkey().fingerprint());
+        if able.any(|fingerprint| fingerprint == part.fingerprint) {
+            return Ok(());
+        }
+        let fact = format!("{whose} is not one that may sign files");
+        Err(Refusal::new(Reason::WrongUse, fact))
+    }
+
+    /// When the subkey, or the key above it, ends.
     fn end(&self, part: &Part, at: Timestamp) -> Option<u64> {
         let ends = |signature: &Signature, created: u64| {
             let span = u64::from(signature.key_expiration_time()?.as_secs());

@@ -8,11 +8,12 @@
 mod key;
 mod packets;
 
+use std::io::{BufReader, Read};
 use std::time::SystemTime;
 
 use pgp::composed::CleartextSignedMessage;
 use pgp::packet::{Signature, SignatureType};
-use pgp::types::Timestamp;
+use pgp::types::{Fingerprint, Timestamp};
 use rpgpie::certificate::Certificate;
 
 use self::key::{Key, hex_of};
@@ -60,7 +61,8 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
     let signatures = packets::detached(reading::signature(evidence)?)?;
     let ours = ours(rule, &signatures, now, Form::Detached)?;
     let mut reading = Reading::open(subject)?;
-    let judged = met(rule, &ours, signatures.len(), &mut reading);
+    let data = BufReader::with_capacity(1 << 20, &mut reading);
+    let judged = met(rule, &ours, signatures.len(), data);
     reading.finish(subject)?;
     judged
 }
@@ -112,6 +114,8 @@ enum Form {
 struct Ours<'a> {
     signature: &'a Signature,
     key: &'a Key,
+    /// The primary key or subkey that was found able. A signature may name several makers.
+    part: Fingerprint,
 }
 
 /// The signatures by pinned keys. One that such a key may not have made condemns all.
@@ -133,8 +137,12 @@ fn ours<'a>(
             let fact = "it is over text, whose line ends it does not cover";
             return Err(Refusal::new(Reason::Uncovered, fact).cure("sign without --textmode"));
         }
-        key.may_have_made(signature, now)?;
-        ours.push(Ours { signature, key });
+        let part = key.may_have_made(signature, now)?;
+        ours.push(Ours {
+            signature,
+            key,
+            part,
+        });
     }
     if ours.is_empty() {
         return Err(foreign(rule, signatures));
@@ -154,19 +162,16 @@ fn foreign(rule: &Rule, signatures: &[Signature]) -> Refusal {
 }
 
 /// Whether the keys made these signatures over these bytes.
-fn met(rule: &Rule, ours: &[Ours<'_>], all: usize, data: impl std::io::Read) -> Judged {
+fn met(rule: &Rule, ours: &[Ours<'_>], all: usize, data: impl Read) -> Judged {
     let signatures: Vec<Signature> = ours.iter().map(|o| o.signature.clone()).collect();
     let certificates: Vec<Certificate> =
         rule.keys.iter().map(|k| k.certificate().clone()).collect();
     let verified = rpgpie::detached::verify(data, &signatures, &certificates)
         .map_err(|e| Refusal::new(Reason::Malformed, format!("it cannot be judged: {e}")))?;
     for one in ours {
-        let held = verified.iter().any(|v| {
-            *v.sig == *one.signature
-                && v.certs
-                    .iter()
-                    .any(|c| c.fingerprint() == one.key.fingerprint())
-        });
+        let held = verified
+            .iter()
+            .any(|v| *v.sig == *one.signature && v.component == one.part);
         if !held {
             let fact = "it is of other bytes than this file has: the file was changed, cut off, or is another one";
             return Err(Refusal::new(Reason::Changed, fact)
@@ -177,9 +182,8 @@ fn met(rule: &Rule, ours: &[Ours<'_>], all: usize, data: impl std::io::Read) -> 
         return Err(Refusal::new(Reason::Missing, "there is none"));
     };
     let mut remarks = Vec::new();
-    let maker = verified.iter().find(|v| *v.sig == *first.signature);
-    if let Some(maker) = maker.filter(|v| v.component != first.key.fingerprint()) {
-        remarks.push(format!("made by the subkey {}", hex_of(&maker.component)));
+    if first.part != first.key.fingerprint() {
+        remarks.push(format!("made by the subkey {}", hex_of(&first.part)));
     }
     if let Some(time) = first.signature.created() {
         remarks.push(format!(

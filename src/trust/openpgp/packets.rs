@@ -211,7 +211,7 @@ pub fn in_time(signature: &Signature, now: u64) -> Result<(), Refusal> {
             Reason::Expired,
             "its signer limited it to a time that is over",
         )
-        .expected(format!("at least {}", shown(now)))
+        .expected(format!("later than {}", shown(now)))
         .found(shown(end))),
         None => Ok(()),
     }
