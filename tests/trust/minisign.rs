@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use winimg::trust::minisign::Rule;
 use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
 
-use super::workshop::{IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, shop, survives, told};
+use super::workshop::{
+    IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, shop, survives, tells_of_a_change, told,
+};
 
 fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
@@ -160,6 +162,11 @@ fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
     for (text, fact) in cases {
         assert_eq!(Rule::new(text).unwrap_err(), fact, "{text}");
     }
+}
+
+#[test]
+fn a_file_that_is_not_the_proved_one_is_refused() {
+    tells_of_a_change(made(), &rule("release"), "app.exe", "good.minisig");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use winimg::trust::openpgp::{Rule, signed_text};
 use winimg::trust::{Judged, Reason, Rule as Any, Scheme, Signer, checksum};
 
 use super::workshop::{
-    IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, at, shop, survives, told, words,
+    IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, at, shop, survives, tells_of_a_change, told, words,
 };
 
 fn made() -> &'static Shop {
@@ -471,6 +471,11 @@ fn clearsigned_text_that_is_not_what_was_signed_is_refused() {
 }
 
 #[test]
+fn a_file_that_is_not_the_proved_one_is_refused() {
+    tells_of_a_change(made(), &rule("release"), "app.exe", "release.sig");
+}
+
+#[test]
 fn no_part_of_a_signature_and_no_other_byte_is_taken() {
     // A packet's head of 2 bytes, 4 bytes of algorithms, then two areas after their lengths; the second is not signed. Then
     // 2 bytes of the digest and two numbers after their lengths in bits, which say the same bytes in several ways.
@@ -491,7 +496,7 @@ mod made_by_hand {
     use pgp::crypto::hash::HashAlgorithm;
     use pgp::packet::{KeyFlags, SignatureConfig, SignatureType, Subpacket, SubpacketData};
     use pgp::ser::Serialize as _;
-    use pgp::types::{KeyDetails as _, Password, Timestamp};
+    use pgp::types::{Duration, KeyDetails as _, Password, Tag, Timestamp};
 
     use super::*;
 
@@ -541,6 +546,32 @@ mod made_by_hand {
             let judged = made().judge(&Any::Openpgp(rule), "app.exe", "split2.sig", now());
             assert_eq!(told(judged), (Reason::WrongUse, words.clone()));
         }
+    }
+
+    /// 32 bits of seconds end in 2106, and a sum that goes round would end a key in 1970 or never.
+    #[test]
+    fn a_time_that_cannot_be_said_is_refused() {
+        let bytes = made().bytes("secret.asc");
+        let (secret, _) = SignedSecretKey::from_reader_single(&bytes[..]).unwrap();
+        let mut endless = certificate("other");
+        let user = &mut endless.details.users[0];
+        let mut config = user.signatures[0].config().unwrap().clone();
+        let span = SubpacketData::KeyExpirationTime(Duration::from_secs(u32::MAX));
+        config
+            .hashed_subpackets
+            .push(Subpacket::regular(span).unwrap());
+        let certification = config.sign_certification(
+            &secret.primary_key,
+            &endless.primary_key,
+            &Password::empty(),
+            Tag::UserId,
+            &user.id,
+        );
+        user.signatures = vec![certification.unwrap()];
+        let other = fingerprint("other");
+        let told = Rule::new(&endless.to_bytes().unwrap(), std::slice::from_ref(&other));
+        let words = format!("{other} is limited to a time after 2106, which OpenPGP cannot say");
+        assert_eq!(told.unwrap_err(), words);
     }
 
     /// Who made it stands outside of what is signed too, so an expired subkey's signature can be made to name a good one.

@@ -35,12 +35,11 @@ for n in 2 3 5; do fpr split $n >split$n.fpr; done
 for who in release other rsa weak expired revoked retired; do
     sign $who 20200601 app.exe $who.sig
 done
-run --armor --enarmor <release.sig >enarmored 2>/dev/null || true
 sign release 20200601 app.exe release.asc.sig --armor
 sign release 20200601 second.exe second.sig --armor
 sign release 20200601 app.exe text.sig --textmode
 sign release 20200601 app.exe limited.sig --default-sig-expire 30d
-sign release 20190601 app.exe early.sig --ignore-time-conflict --ignore-valid-from || true
+sign release 20190601 app.exe early.sig --ignore-time-conflict --ignore-valid-from
 sign release 20200601 app.exe notation.sig --sig-notation '!must@example.com=yes'
 sign rsa 20200601 app.exe sha1.sig --digest-algo SHA1
 sign rsa 20130601 app.exe oldsha1.sig --digest-algo SHA1 --ignore-time-conflict --ignore-valid-from
@@ -62,11 +61,11 @@ export_key late
 on 20201201 --quick-set-expire "$(cat late.fpr)" 9y
 sign late 20220601 app.exe late.sig
 
-# Revocations: one without a reason, one that says retired, one of a subkey.
+# Revocations: one without a reason, one that says retired and is over SHA-1, one of a subkey.
 sed 's/^:---/---/' "$GNUPGHOME/openpgp-revocs.d/$(cat revoked.fpr).rev" >revoked.rev
 run --import revoked.rev
 printf 'y\n3\ngone\n\ny\n' | gpg --no-tty --quiet --pinentry-mode loopback --passphrase '' --command-fd 0 \
-    --faked-system-time 20230101T000000! --output retired.rev --gen-revoke "$(cat retired.fpr)" 2>>gpg.log
+    --cert-digest-algo SHA1 --faked-system-time 20230301T000000! --output retired.rev --gen-revoke "$(cat retired.fpr)" 2>>gpg.log
 run --import retired.rev
 printf 'key 2\nrevkey\ny\n0\n\ny\nsave\n' | gpg --no-tty --quiet --pinentry-mode loopback --passphrase '' --command-fd 0 \
     --faked-system-time 20230101T000000! --edit-key "$(cat split.fpr)" 2>>gpg.log

@@ -69,13 +69,28 @@ impl Shop {
         signature: Option<Vec<u8>>,
         now: SystemTime,
     ) -> Judged {
+        self.judge_as(rule, file, &self.digest(file), signature, now)
+    }
+
+    pub fn digest(&self, file: &str) -> Digest {
+        let reader = std::fs::File::open(self.path(file)).unwrap();
+        Digest::of_reader(Algorithm::Sha256, reader).unwrap().0
+    }
+
+    /// A file whose digest is said to be this one.
+    fn judge_as(
+        &self,
+        rule: &Rule,
+        file: &str,
+        digest: &Digest,
+        signature: Option<Vec<u8>>,
+        now: SystemTime,
+    ) -> Judged {
         let path = self.path(file);
-        let reader = std::fs::File::open(&path).unwrap();
-        let (digest, _) = Digest::of_reader(Algorithm::Sha256, reader).unwrap();
         let subject = Subject {
             path: &path,
             name: file,
-            digest: &digest,
+            digest,
         };
         let evidence = Evidence {
             signature,
@@ -117,6 +132,22 @@ pub const IS_MISSING: &str =
     "there is none | cure: name the signature file with url, if it stands elsewhere";
 pub const IS_ANOTHER: &str =
     "it is of other bytes than this file has: the file was changed, cut off, or is another one";
+
+/// A file that is well signed, and is not the one whose digest was proved.
+pub fn tells_of_a_change(shop: &Shop, rule: &Rule, file: &str, signature: &str) {
+    let proved = Digest::sha256_of(b"what was proved");
+    let found = shop.digest(file);
+    let judged = shop.judge_as(
+        rule,
+        file,
+        &proved,
+        Some(shop.bytes(signature)),
+        SystemTime::now(),
+    );
+    let words =
+        format!("the file changed while it was judged | expected: {proved} | found: {found}");
+    assert_eq!(told(judged), (Reason::Changed, words));
+}
 
 /// No beginning of a signature is taken, and no byte of it can be another without a refusal, but for those that `free`
 /// says are not covered. Nothing of that may panic.
