@@ -14,6 +14,10 @@ pub mod openpgp;
 pub mod signify;
 pub mod sigstore;
 
+mod hash;
+mod signed_data;
+mod tlv;
+
 use std::fmt;
 use std::path::Path;
 use std::time::SystemTime;

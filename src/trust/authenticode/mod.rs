@@ -1,5 +1,12 @@
 //! Authenticode.
 
+mod cab;
+mod catalog;
+mod msi;
+mod pe;
+mod script;
+mod source;
+
 use std::time::SystemTime;
 
 use super::{Evidence, Judged, Reason, Refusal, Subject};

@@ -1,0 +1,1 @@
+//! Signatures by the field's own tools, judged.
