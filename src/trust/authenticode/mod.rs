@@ -2,6 +2,7 @@
 
 mod cab;
 mod catalog;
+mod compound;
 mod msi;
 mod pe;
 mod script;
