@@ -5,6 +5,8 @@
 //! lists that are no catalogs, and members that are there by SHA-1 only. (Microsoft: Catalog Files and Digital Signatures;
 //! Certificate Trust List)
 
+use std::io::{Read, Seek, SeekFrom};
+
 use der::asn1::ObjectIdentifier;
 use sha1::{Digest as _, Sha1};
 
@@ -165,7 +167,7 @@ fn file_name(values: &Tlv<'_>) -> Result<Option<String>, Refusal> {
             let value = wide(value, u16::from_le_bytes);
             let value = value.trim_end_matches('\0');
             let last = value.rsplit(['\\', '/']).next().unwrap_or(value);
-            return Ok(Some(last.to_string()));
+            return Ok(Some(last.escape_debug().to_string()));
         }
     }
     Ok(None)
@@ -280,7 +282,6 @@ fn absent(
 
 /// Only to name what is wrong: nothing is proved by it.
 fn by_sha1(members: &[Member], file: &mut Source) -> Result<bool, Refusal> {
-    use std::io::{Read, Seek, SeekFrom};
     if members.iter().all(|member| member.digest.len() != 20) {
         return Ok(false);
     }

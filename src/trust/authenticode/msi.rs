@@ -72,10 +72,10 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
 }
 
 fn open(file: &mut Source) -> Result<Package<'_>, Refusal> {
-    CompoundFile::open_strict(file).map_err(|error| {
+    CompoundFile::open(file).map_err(|error| {
         Refusal::new(
             Reason::Malformed,
-            format!("the package cannot be read: it is no sound compound file: {error}"),
+            format!("the package cannot be read: {error}"),
         )
     })
 }
