@@ -246,7 +246,8 @@ fn absent(
                 return Ok(Refusal::new(
                     Reason::Changed,
                     format!("the catalog names {name}, but as another kind of file"),
-                ));
+                )
+                .cure("fetch the file and the catalog of one release"));
             }
         };
         return Ok(Refusal::new(
@@ -254,7 +255,8 @@ fn absent(
             format!("{name} is not the file that the catalog names: its bytes are others"),
         )
         .expected(hex::encode(&member.digest))
-        .found(hex::encode(own)));
+        .found(hex::encode(own))
+        .cure("fetch the file and the catalog of one release"));
     }
     let mut known: Vec<&str> = members
         .iter()

@@ -32,6 +32,11 @@ type Package<'a> = CompoundFile<&'a mut Source>;
 
 /// The PKCS#7 DER; `None` when the file is not signed. Refuses what no signature covers.
 pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
+    if let Err(refusal) = open(file).map(drop) {
+        // What is cut off is told better by the tables than by what they point to.
+        compound::refuse_slack(file)?;
+        return Err(refusal);
+    }
     let Some(bytes) = small_stream(&mut open(file)?, SIGNATURE)? else {
         return Ok(None);
     };
