@@ -303,14 +303,25 @@ def member(digest, algorithm, image, name):
     ))
 
 
-def catalog(name, members, usage="1.3.6.1.4.1.311.12.1.1"):
+def tagged(digest, image, name):
+    """An entry whose tag is the digest, and which says by a mark whether that is of a PE file."""
+    named = der(SEQUENCE, der(0x1E, "File".encode("utf-16be")), der(0x02, b"\x10\x01\0\x01"),
+                der(OCTETS, (name + "\0").encode("utf-16le")))
+    return der(SEQUENCE, der(OCTETS, digest), der(
+        SET,
+        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.2.3"), der(SET, der(0x80 if image else 0x82))),
+        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.2.1"), der(SET, named)),
+    ))
+
+
+def catalog(name, members, usage="1.3.6.1.4.1.311.12.1.1", kind="1.3.6.1.4.1.311.12.1.2"):
     """A CertificateTrustList in a SignedData that nobody has signed yet."""
     trust_list = der(
         SEQUENCE,
         der(SEQUENCE, oid(usage)),
         der(OCTETS, bytes(range(16))),
         der(0x17, b"260901000000Z"),
-        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.1.2"), NULL),
+        der(SEQUENCE, oid(kind), NULL),
         der(SEQUENCE, *members),
     )
     content = der(SEQUENCE, oid("1.3.6.1.4.1.311.10.1"), der(0xA0, trust_list))
@@ -353,12 +364,18 @@ def catalogs():
     catalog("unsigned-sha1.cat", both("sha1"))
     catalog("unsigned-sha384.cat", both("sha384"))
     catalog("unsigned-list.cat", both("sha256"), usage="1.3.6.1.4.1.311.10.3.9")
+    def tags(algorithm):
+        return [tagged(image_digest(driver, algorithm), True, "driver.sys"),
+                tagged(hashlib.new(algorithm, text).digest(), False, "driver.inf")]
+
+    catalog("unsigned-tags.cat", tags("sha1") + tags("sha256"), kind="1.3.6.1.4.1.311.12.1.3")
+    catalog("unsigned-tags-sha1.cat", tags("sha1"), kind="1.3.6.1.4.1.311.12.1.3")
     # the bytes of the image as a flat file, and the other way round
     catalog("unsigned-kinds.cat", [
         member(hashlib.sha256(driver).digest(), "sha256", False, "driver.sys"),
         member(hashlib.sha256(text).digest(), "sha256", True, "driver.inf"),
     ])
-    for name in ["", "-sha1", "-sha384", "-list", "-kinds"]:
+    for name in ["", "-sha1", "-sha384", "-list", "-kinds", "-tags", "-tags-sha1"]:
         sign(f"unsigned{name}.cat", f"signed{name}.cat")
     sign("unsigned.cat", "other.cat", by="other")
     sign("unsigned.cat", "weak.cat", digest="sha1")

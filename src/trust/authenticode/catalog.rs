@@ -20,6 +20,9 @@ use super::source::{Source, unreadable};
 const TRUST_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.1");
 const CATALOG_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.1");
 const INDIRECT_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.4");
+/// Of a list whose members' tags are the digests themselves.
+const BY_TAG: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.3");
+const MEMBER_INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.2.3");
 const NAME_VALUE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.2.1");
 const PE_IMAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.15");
 const FLAT_FILE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.25");
@@ -88,7 +91,8 @@ fn read(list: &[u8]) -> Result<Vec<Member>, Refusal> {
     while matches!(list.peek(), Some(tlv::UTC_TIME | tlv::GENERALIZED_TIME)) {
         list.next()?;
     }
-    list.expect(tlv::SEQUENCE)?;
+    let mut kind = list.expect(tlv::SEQUENCE)?.walk("the catalog's kind")?;
+    let by_tag = kind.oid()? == BY_TAG;
     let subjects = list.optional(tlv::SEQUENCE)?;
     list.optional(tlv::context(0))?;
     list.finish()?;
@@ -97,22 +101,22 @@ fn read(list: &[u8]) -> Result<Vec<Member>, Refusal> {
     if let Some(subjects) = subjects {
         let mut subjects = subjects.walk("the catalog's members")?;
         while let Some(subject) = subjects.next()? {
-            members.extend(member(&subject)?);
+            members.extend(member(&subject, by_tag)?);
         }
     }
     Ok(members)
 }
 
-/// A member, or `None` when it says of its tag only and not of what the tag is made.
-fn member(subject: &Tlv<'_>) -> Result<Option<Member>, Refusal> {
+/// A member, or `None` when it has no digest.
+fn member(subject: &Tlv<'_>, by_tag: bool) -> Result<Option<Member>, Refusal> {
     const WHAT: &str = "a member of the catalog";
     let mut subject = subject.walk(WHAT)?;
-    subject.expect(tlv::OCTET_STRING)?;
+    let tag = subject.expect(tlv::OCTET_STRING)?.value;
     let Some(attributes) = subject.optional(tlv::SET)? else {
         return Ok(None);
     };
     let mut attributes = attributes.walk(WHAT)?;
-    let (mut member, mut name) = (None, None);
+    let (mut member, mut name, mut covers) = (None, None, Covers::Other);
     while let Some(attribute) = attributes.next()? {
         let mut attribute = attribute.walk(WHAT)?;
         let kind = attribute.oid()?;
@@ -124,9 +128,21 @@ fn member(subject: &Tlv<'_>) -> Result<Option<Member>, Refusal> {
             }
         } else if kind == NAME_VALUE {
             name = file_name(&values)?.or(name);
+        } else if kind == MEMBER_INFO {
+            covers = match values.value {
+                [0x80, 0] => Covers::Image,
+                [0x82, 0] => Covers::File,
+                _ => Covers::Other,
+            };
         }
     }
-    Ok(member.map(|member| Member { name, ..member }))
+    let tagged = by_tag.then(|| Member {
+        digest: tag.to_vec(),
+        algorithm: Some(HashKind::Sha256).filter(|kind| kind.length() == tag.len()),
+        covers,
+        name: None,
+    });
+    Ok(member.or(tagged).map(|member| Member { name, ..member }))
 }
 
 /// SpcIndirectDataContent.
