@@ -230,68 +230,101 @@ fn catalogs() {
 }
 
 /// What no package of wixl has: storages within storages, class identifiers, times, sectors of 4096 bytes, and an
-/// allocation table that does not fit the header. osslsigncode has to agree on every digest.
+/// allocation table that does not fit the header. osslsigncode says and signs the digests; it cannot write such packages
+/// itself, so the signature is put in here.
 #[test]
 fn storages_within_storages_and_large_packages() {
     let mut told = String::new();
     for (name, version, large) in [
         ("nested", cfb::Version::V3, 0),
         ("large", cfb::Version::V3, 9 << 20),
+        ("wide", cfb::Version::V4, 100_000),
     ] {
-        let unsigned = fixtures().join(format!("unsigned-{name}.msi"));
-        let file = fs::File::options()
-            .create(true)
-            .truncate(true)
-            .read(true)
-            .write(true)
-            .open(&unsigned)
-            .unwrap();
-        let mut package = cfb::CompoundFile::create_with_version(version, file).unwrap();
-        for storage in ["/Outer", "/Outer/Inner", "/outes"] {
-            package.create_storage(storage).unwrap();
-            let class = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, storage.as_bytes());
-            package.set_storage_clsid(storage, class).unwrap();
-            package.set_state_bits(storage, 0x0102_0304).unwrap();
-        }
-        for (stream, length) in [
-            ("/Ab", 10),
-            ("/b", 5000),
-            ("/ä𝄞", 70),
-            ("/Outer/Inner/x", 0),
-            ("/Outer/y", 4096),
-            ("/huge", large),
-        ] {
-            let mut stream = package.create_stream(stream).unwrap();
-            stream.write_all(&vec![7; length]).unwrap();
-        }
-        package.flush().unwrap();
-        drop(package);
         for extended in [false, true] {
-            let signed = fixtures().join(format!("{name}-{extended}.msi"));
-            let _ = fs::remove_file(&signed);
-            let mut sign = Command::new("osslsigncode");
-            sign.args([
-                "sign",
-                "-certs",
-                "signer.pem",
-                "-key",
-                "signer.key",
-                "-h",
-                "sha256",
-            ])
-            .args(["-TSA-certs", "clock.pem", "-TSA-key", "clock.key"])
-            .args(extended.then_some("-add-msi-dse"))
-            .arg("-in")
-            .arg(&unsigned)
-            .arg("-out")
-            .arg(&signed)
-            .current_dir(fixtures());
-            let done = sign.output().unwrap();
-            assert!(done.status.success(), "{done:?}");
-            told += &line(&format!("{name}-{extended}.msi"), None);
+            let name = format!("{name}-{extended}.msi");
+            let package = fixtures().join(&name);
+            nested(&package, version, large);
+            let signature = signature_of(&package, extended);
+            if extended {
+                // The refusal of a wrong digest says the right one; osslsigncode has signed its own.
+                put(&package, "/\u{5}MsiDigitalSignatureEx", &[0; 32]);
+                put(&package, "/\u{5}DigitalSignature", &signature);
+                let refusal = judge(&package, &name, None).unwrap_err();
+                let names = hex::decode(refusal.found.unwrap()).unwrap();
+                put(&package, "/\u{5}MsiDigitalSignatureEx", &names);
+            }
+            put(&package, "/\u{5}DigitalSignature", &signature);
+            told += &line(&name, None);
+            put(&package, "/Outer/Inner/x", b"x");
+            told += &line(&name, None);
         }
     }
     insta::assert_snapshot!(told);
+}
+
+fn nested(path: &Path, version: cfb::Version, large: usize) {
+    let _ = fs::remove_file(path);
+    let file = fs::File::options()
+        .create_new(true)
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let mut package = cfb::CompoundFile::create_with_version(version, file).unwrap();
+    for storage in ["/Outer", "/Outer/Inner", "/outes"] {
+        package.create_storage(storage).unwrap();
+        let class = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, storage.as_bytes());
+        package.set_storage_clsid(storage, class).unwrap();
+        package.set_state_bits(storage, 0x0102_0304).unwrap();
+    }
+    for (stream, length) in [
+        ("/Ab", 10),
+        ("/b", 5000),
+        ("/ä𝄞", 70),
+        ("/Outer/Inner/x", 0),
+        ("/Outer/y", 4096),
+        ("/huge", large),
+    ] {
+        let mut stream = package.create_stream(stream).unwrap();
+        stream.write_all(&vec![7; length]).unwrap();
+    }
+    package.flush().unwrap();
+}
+
+/// A stream's new content.
+fn put(path: &Path, stream: &str, content: &[u8]) {
+    let mut package = cfb::open_rw(path).unwrap();
+    let mut stream = package.create_stream(stream).unwrap();
+    stream.write_all(content).unwrap();
+    drop(stream);
+    package.flush().unwrap();
+}
+
+/// osslsigncode's signature of a package, which stays as it is.
+fn signature_of(package: &Path, extended: bool) -> Vec<u8> {
+    let (data, signed) = (fixtures().join("digest.der"), fixtures().join("digest.p7"));
+    let _ = (fs::remove_file(&data), fs::remove_file(&signed));
+    let run = |command: &mut Command| {
+        let done = command.current_dir(fixtures()).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    run(Command::new("osslsigncode")
+        .args(["extract-data", "-h", "sha256"])
+        .args(extended.then_some("-add-msi-dse"))
+        .args(["-in".as_ref(), package, "-out".as_ref(), &data]));
+    run(Command::new("osslsigncode")
+        .args([
+            "sign",
+            "-certs",
+            "signer.pem",
+            "-key",
+            "signer.key",
+            "-h",
+            "sha256",
+        ])
+        .args(["-TSA-certs", "clock.pem", "-TSA-key", "clock.key"])
+        .args(["-in".as_ref(), &data, "-out".as_ref(), &signed]));
+    fs::read(signed).unwrap()
 }
 
 /// A small generator whose numbers are the same in every run.
