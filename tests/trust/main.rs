@@ -1,1 +1,4 @@
 //! Signatures by the field's own tools, judged.
+
+mod real;
+mod told;
