@@ -1,6 +1,7 @@
 //! The hashes that a signature may be made with. Refuses MD5 and SHA-1 by name, and what nobody has heard of.
 
 use std::fmt;
+use std::io::{self, Read};
 
 use aws_lc_rs::digest::{Context, SHA256, SHA384, SHA512};
 use der::asn1::ObjectIdentifier;
@@ -61,6 +62,19 @@ impl HashKind {
             Self::Sha384 => &SHA384,
             Self::Sha512 => &SHA512,
         })
+    }
+
+    /// Reads to the end.
+    pub(super) fn of_reader(self, mut reader: impl Read) -> io::Result<Vec<u8>> {
+        let mut hash = self.start();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let n = reader.read(&mut buffer)?;
+            if n == 0 {
+                return Ok(hash.finish().as_ref().to_vec());
+            }
+            hash.update(&buffer[..n]);
+        }
     }
 
     pub(super) fn of(self, bytes: &[u8]) -> Vec<u8> {

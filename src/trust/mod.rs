@@ -11,11 +11,20 @@ pub mod cms;
 pub mod cosign;
 pub mod minisign;
 pub mod openpgp;
+pub mod roots;
 pub mod signify;
 pub mod sigstore;
 
+mod algorithm;
+mod certificate;
+mod chain;
 mod hash;
+mod moment;
+mod name;
+mod pem;
+mod policy;
 mod signed_data;
+mod timestamp;
 mod tlv;
 
 use std::fmt;

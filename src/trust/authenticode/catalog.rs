@@ -17,7 +17,6 @@ use super::super::{Reason, Refusal};
 use super::pe;
 use super::source::{Source, unreadable};
 
-const TRUST_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.1");
 const CATALOG_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.1");
 const INDIRECT_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.4");
 /// Of a list whose members' tags are the digests themselves.
@@ -53,15 +52,8 @@ pub(super) enum Covers {
     Other,
 }
 
+/// Of a SignedData whose content is a CertificateTrustList.
 pub(super) fn members(signed: &SignedData<'_>) -> Result<Vec<Member>, Refusal> {
-    if signed.content_type() != TRUST_LIST {
-        return Err(Refusal::new(
-            Reason::Unsupported,
-            "what was published beside the file is signed, but no catalog",
-        )
-        .expected(format_args!("content type {TRUST_LIST}"))
-        .found(signed.content_type()));
-    }
     read(signed.content())
 }
 

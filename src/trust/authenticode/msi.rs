@@ -76,6 +76,13 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
     Ok(hash.finish().as_ref().to_vec())
 }
 
+/// What a good signature of this package does not say.
+pub(super) fn remark(file: &mut Source) -> Result<Option<String>, Refusal> {
+    Ok((!open(file)?.is_stream(METADATA)).then(|| {
+        "the names of the package's streams are not signed, only what they hold (no MsiDigitalSignatureEx)".into()
+    }))
+}
+
 fn open(file: &mut Source) -> Result<Package<'_>, Refusal> {
     CompoundFile::open(file).map_err(|error| {
         Refusal::new(

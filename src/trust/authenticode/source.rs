@@ -39,6 +39,29 @@ impl Source {
         Ok(Some(bytes))
     }
 
+    /// `N` bytes that have to be there.
+    pub(super) fn exactly<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], Refusal> {
+        let bytes = self.bytes(offset, N)?.and_then(|b| b.try_into().ok());
+        bytes.ok_or_else(|| {
+            Refusal::new(Reason::Malformed, "the file is cut off")
+                .expected(format_args!(
+                    "{} bytes at least",
+                    offset.saturating_add(N as u64)
+                ))
+                .found(format_args!("{} bytes", self.length))
+        })
+    }
+
+    /// A little-endian number that has to be there.
+    pub(super) fn u16(&mut self, offset: u64) -> Result<u16, Refusal> {
+        self.exactly(offset).map(u16::from_le_bytes)
+    }
+
+    /// A little-endian number that has to be there.
+    pub(super) fn u32(&mut self, offset: u64) -> Result<u32, Refusal> {
+        self.exactly(offset).map(u32::from_le_bytes)
+    }
+
     /// Feeds `from..to` to a hash. The caller has checked that the range lies inside.
     pub(super) fn hash(&mut self, hash: &mut Context, from: u64, to: u64) -> Result<(), Refusal> {
         self.seek(SeekFrom::Start(from)).map_err(unreadable)?;
