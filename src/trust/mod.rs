@@ -16,6 +16,18 @@ pub mod roots;
 pub mod signify;
 pub mod sigstore;
 
+mod algorithm;
+mod certificate;
+mod chain;
+mod hash;
+mod moment;
+mod name;
+mod pem;
+mod policy;
+mod signed_data;
+mod timestamp;
+mod tlv;
+
 use std::fmt;
 use std::io::Write as _;
 use std::path::Path;
