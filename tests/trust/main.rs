@@ -1,4 +1,7 @@
 //! Signatures by the field's own tools, judged.
 
+mod authenticode;
+mod cms;
 mod real;
+mod signed;
 mod told;
