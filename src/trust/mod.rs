@@ -22,6 +22,7 @@ mod chain;
 mod hash;
 mod moment;
 mod name;
+mod oid;
 mod pem;
 mod policy;
 mod signed_data;
