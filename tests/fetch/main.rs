@@ -7,4 +7,5 @@ mod messages;
 mod processes;
 mod secure;
 mod server;
+mod signed;
 mod transfers;
