@@ -3,8 +3,9 @@
 field's own tools (wixl, gcab, osslsigncode) make and sign, and each of them damaged in one way.
 
     containers.py DIR
+    containers.py --stream PACKAGE NAME
 
-Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
+The second writes a stream of a package to standard output, whatever the order of its directory. Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
 Certificate Trust List.
 """
 
@@ -95,6 +96,10 @@ class Package:
         self.data = bytearray(data)
         self.size = 1 << struct.unpack_from("<H", data, 30)[0]
         self.parts = [n for n in struct.unpack_from("<109I", data, 76) if n != FREE]
+        following = struct.unpack_from("<I", data, 68)[0]
+        while following < 0xFFFFFFFA:
+            *more, following = struct.unpack_from(f"<{self.size // 4}I", data, self.at(following))
+            self.parts += [n for n in more if n != FREE]
         self.fat = [n for part in self.parts for n in struct.unpack_from(f"<{self.size // 4}I", data, self.at(part))]
 
     def at(self, sector):
@@ -140,19 +145,32 @@ class Package:
         self.data += payload.ljust(self.size, b"\0")
         self.set(self.count() - 1, END)
 
-    def behind_signature(self, payload):
-        """The signature's stream gets longer by what has room in its last small sector."""
-        at = self.entry("\x05DigitalSignature")
-        start, length = struct.unpack_from("<II", self.data, at + 116)
-        assert length < 4096 and len(payload) <= 64 - length % 64, (length, len(payload))
-        small = self.chain(struct.unpack_from("<I", self.data, self.entry("Root Entry") + 116)[0])
+    def places(self, wanted):
+        """Where a stream's parts are: offsets, each up to the end of its sector or small sector; and the length."""
+        start, length = struct.unpack_from("<II", self.data, self.entry(wanted) + 116)
+        if length >= 4096:
+            return [(self.at(sector), self.size) for sector in self.chain(start)], length
+        root = self.chain(struct.unpack_from("<I", self.data, self.entry("Root Entry") + 116)[0])
         table = [n for part in self.chain(struct.unpack_from("<I", self.data, 60)[0])
                  for n in struct.unpack_from(f"<{self.size // 4}I", self.data, self.at(part))]
-        for _ in range(length // 64):
+        found = []
+        while start < 0xFFFFFFFA:
+            found.append((self.at(root[start * 64 // self.size]) + start * 64 % self.size, 64))
             start = table[start]
-        place = self.at(small[start * 64 // self.size]) + start * 64 % self.size + length % 64
-        self.data[place:place + len(payload)] = payload
-        struct.pack_into("<I", self.data, at + 120, length + len(payload))
+        return found, length
+
+    def stream(self, wanted):
+        places, length = self.places(wanted)
+        return b"".join(self.data[at:at + size] for at, size in places)[:length]
+
+    def behind_signature(self, payload):
+        """The signature's stream gets longer by what has room in its last sector."""
+        places, length = self.places("\x05DigitalSignature")
+        at, size = places[-1]
+        room = size * len(places) - length
+        assert len(payload) <= room, (length, room)
+        self.data[at + size - room:at + size - room + len(payload)] = payload
+        struct.pack_into("<I", self.data, self.entry("\x05DigitalSignature") + 120, length + len(payload))
 
 
 def packages():
@@ -184,10 +202,10 @@ def packages():
     # one byte of MsiDigitalSignatureEx itself
     extended = read("extended.msi")
     package = Package(extended)
-    digest = [line.split(":")[1].strip() for line in
-              run("osslsigncode", "verify", "-in", "extended.msi", "-CAfile", "root.pem", "-TSA-CAfile", "root.pem",
-                  "-ignore-crl", "-ignore-cdp").splitlines() if "Calculated MsiDigitalSignatureEx" in line][0]
-    write("extended.msi~digest", flipped(extended, extended.index(bytes.fromhex(digest))))
+    write("extended.msi~digest", flipped(extended, package.places("\x05MsiDigitalSignatureEx")[0][0][0]))
+    # under another name it is a stream like any other, and the first of them
+    at = package.entry("\x05MsiDigitalSignatureEx")
+    write("extended.msi~renamed", flipped(extended, at + 2 + 2 * len("MsiDigital")))
 
 
 # --- cabinets
@@ -389,6 +407,9 @@ def catalogs():
 
 
 def main():
+    if sys.argv[1] == "--stream":
+        sys.stdout.buffer.write(Package(read(sys.argv[2])).stream(sys.argv[3]))
+        return
     os.makedirs(sys.argv[1], exist_ok=True)
     os.chdir(sys.argv[1])
     write("payload.bin", random.Random(1).randbytes(9000))
