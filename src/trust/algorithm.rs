@@ -1,7 +1,6 @@
 //! Which algorithm a signature is made with, as the libraries know it. Refuses MD5, SHA-1 and short RSA keys by name.
 //! (RFC 3370; RFC 4055; RFC 5754; RFC 8419)
 
-use der::asn1::ObjectIdentifier;
 use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm};
 use webpki::EndEntityCert;
 use webpki::aws_lc_rs as known;
@@ -148,7 +147,7 @@ pub(super) fn verify(
         )
         .found(certificate.subject_text())
     } else {
-        let oid: ObjectIdentifier = identifier.walk("its algorithm")?.oid()?;
+        let oid = identifier.walk("its algorithm")?.oid()?;
         Refusal::new(
             Reason::Unsupported,
             "its algorithm does not fit its certificate's key",

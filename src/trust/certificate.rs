@@ -7,6 +7,7 @@ use der::asn1::ObjectIdentifier;
 use super::Refusal;
 use super::moment::Moment;
 use super::name;
+use super::oid::Oid;
 use super::tlv::{self, BIT_STRING, BOOLEAN, INTEGER, OCTET_STRING, SEQUENCE, Tlv, Walk, context};
 
 const WHAT: &str = "a certificate";
@@ -27,7 +28,7 @@ pub(super) struct Certificate<'a> {
     pub(super) not_after: Moment,
     pub(super) key_identifier: Option<&'a [u8]>,
     /// The extended key usages; `None` when the certificate is silent about its use.
-    pub(super) purposes: Option<Vec<ObjectIdentifier>>,
+    pub(super) purposes: Option<Vec<Oid<'a>>>,
     /// The first octet of keyUsage, whose highest bit is digitalSignature.
     key_usage: Option<u8>,
     /// Of an RSA key.
@@ -75,23 +76,18 @@ impl<'a> Certificate<'a> {
             let oid = parts.oid()?;
             parts.optional(BOOLEAN)?;
             let value = parts.expect(OCTET_STRING)?.value;
-            match oid {
-                SUBJECT_KEY_IDENTIFIER => {
-                    self.key_identifier = Some(tlv::only(value, OCTET_STRING, WHAT)?.value);
+            if oid == SUBJECT_KEY_IDENTIFIER {
+                self.key_identifier = Some(tlv::only(value, OCTET_STRING, WHAT)?.value);
+            } else if oid == KEY_USAGE {
+                let bits = tlv::only(value, BIT_STRING, WHAT)?.value;
+                self.key_usage = Some(bits.get(1).copied().unwrap_or(0));
+            } else if oid == EXTENDED_KEY_USAGE {
+                let mut walk = tlv::only(value, SEQUENCE, WHAT)?.walk(WHAT)?;
+                let mut purposes = Vec::new();
+                while let Some(purpose) = walk.next()? {
+                    purposes.push(purpose.oid(WHAT)?);
                 }
-                KEY_USAGE => {
-                    let bits = tlv::only(value, BIT_STRING, WHAT)?.value;
-                    self.key_usage = Some(bits.get(1).copied().unwrap_or(0));
-                }
-                EXTENDED_KEY_USAGE => {
-                    let mut walk = tlv::only(value, SEQUENCE, WHAT)?.walk(WHAT)?;
-                    let mut purposes = Vec::new();
-                    while let Some(purpose) = walk.next()? {
-                        purposes.push(purpose.oid(WHAT)?);
-                    }
-                    self.purposes = Some(purposes);
-                }
-                _ => {}
+                self.purposes = Some(purposes);
             }
         }
         Ok(())
@@ -100,7 +96,7 @@ impl<'a> Certificate<'a> {
     pub(super) fn is_for(&self, purpose: ObjectIdentifier) -> bool {
         self.purposes
             .as_ref()
-            .is_some_and(|all| all.contains(&purpose))
+            .is_some_and(|all| all.iter().any(|told| *told == purpose))
     }
 
     /// Its key may sign (digitalSignature, or nothing said).

@@ -9,13 +9,14 @@ use std::fmt;
 use der::asn1::ObjectIdentifier;
 use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use webpki::{
-    ALL_VERIFICATION_ALGS, EndEntityCert, Error, ExtendedKeyUsageValidator, KeyPurposeIdIter,
-    VerifiedPath, anchor_from_trusted_cert,
+    ALL_VERIFICATION_ALGS, EndEntityCert, Error, ExtendedKeyUsageValidator, KeyPurposeId,
+    KeyPurposeIdIter, VerifiedPath, anchor_from_trusted_cert,
 };
 
 use super::algorithm;
 use super::certificate::Certificate;
 use super::moment::Moment;
+use super::oid::Oid;
 use super::{Reason, Refusal, name};
 use crate::digest::Digest;
 
@@ -92,7 +93,8 @@ impl Use {
             None => "no EKU".to_string(),
             Some(all) => all.iter().map(purpose_text).collect::<Vec<_>>().join(", "),
         };
-        let wanted: Vec<_> = self.purposes().iter().map(purpose_text).collect();
+        let wanted = self.purposes().iter().map(Oid::of);
+        let wanted: Vec<_> = wanted.map(|oid| purpose_text(&oid)).collect();
         Err(Refusal::new(
             Reason::WrongUse,
             format!("its certificate is not one for {}", self.words()),
@@ -102,7 +104,7 @@ impl Use {
     }
 }
 
-fn purpose_text(oid: &ObjectIdentifier) -> String {
+fn purpose_text(oid: &Oid<'_>) -> String {
     let words = match oid.to_string().as_str() {
         "1.3.6.1.5.5.7.3.1" => "TLS servers",
         "1.3.6.1.5.5.7.3.2" => "TLS clients",
@@ -123,14 +125,9 @@ impl ExtendedKeyUsageValidator for Purposes {
         let mut told = false;
         for purpose in purposes {
             told = true;
-            let arcs: Vec<String> = purpose?
-                .to_decoded_oid()
-                .iter()
-                .map(usize::to_string)
-                .collect();
-            let oid = arcs.join(".");
-            let wanted = self.0.purposes().iter().chain([&ANY]);
-            if wanted.map(ObjectIdentifier::to_string).any(|w| w == oid) {
+            let purpose = purpose?;
+            let mut wanted = self.0.purposes().iter().chain([&ANY]);
+            if wanted.any(|w| KeyPurposeId::new(w.as_bytes()) == purpose) {
                 return Ok(());
             }
         }
@@ -306,8 +303,8 @@ fn refusal(
             ),
         )
         .expected(format_args!(
-            "the EKU {}",
-            purpose_text(&wanted.purposes()[0])
+            "an EKU for {}",
+            wanted.words()
         ))
         .found(issued_by(leaf, set)),
         Error::CaUsedAsEndEntity => Refusal::new(

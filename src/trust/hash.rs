@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use aws_lc_rs::digest::{Context, SHA256, SHA384, SHA512};
 use der::asn1::ObjectIdentifier;
 
+use super::oid::Oid;
 use super::{Reason, Refusal};
 
 const MD5: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.5");
@@ -22,7 +23,7 @@ pub(super) enum HashKind {
 }
 
 impl HashKind {
-    pub(super) fn from_oid(oid: ObjectIdentifier) -> Result<Self, Refusal> {
+    pub(super) fn from_oid(oid: Oid<'_>) -> Result<Self, Refusal> {
         let weak = |name: &str| {
             Refusal::new(
                 Reason::Weak,
@@ -32,19 +33,24 @@ impl HashKind {
             .found(name)
             .cure("ask the publisher for a file signed with SHA-256")
         };
-        match oid {
-            SHA_256 => Ok(Self::Sha256),
-            SHA_384 => Ok(Self::Sha384),
-            SHA_512 => Ok(Self::Sha512),
-            SHA1 => Err(weak("SHA-1")),
-            MD5 => Err(weak("MD5")),
-            _ => Err(Refusal::new(
-                Reason::Unsupported,
-                "its hash algorithm is not one that winimg knows",
-            )
-            .expected("SHA-256, SHA-384 or SHA-512")
-            .found(format!("OID {oid}"))),
+        let known = [
+            (SHA_256, Self::Sha256),
+            (SHA_384, Self::Sha384),
+            (SHA_512, Self::Sha512),
+        ];
+        if let Some((_, kind)) = known.into_iter().find(|(known, _)| oid == *known) {
+            return Ok(kind);
         }
+        if oid == SHA1 {
+            return Err(weak("SHA-1"));
+        }
+        if oid == MD5 {
+            return Err(weak("MD5"));
+        }
+        let fact = "its hash algorithm is not one that winimg knows";
+        Err(Refusal::new(Reason::Unsupported, fact)
+            .expected("SHA-256, SHA-384 or SHA-512")
+            .found(format_args!("OID {oid}")))
     }
 
     pub(super) fn length(self) -> usize {

@@ -21,6 +21,7 @@ mod chain;
 mod hash;
 mod moment;
 mod name;
+mod oid;
 mod pem;
 mod policy;
 mod signed_data;

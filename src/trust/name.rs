@@ -58,7 +58,7 @@ impl Name {
             let mut attributes = Vec::new();
             while let Some(member) = members.next()? {
                 let mut pair = Walk::new(member.value, WHAT)?;
-                let oid: ObjectIdentifier = pair.oid()?;
+                let oid = pair.oid()?;
                 let value = pair
                     .next()?
                     .ok_or_else(|| tlv::malformed(WHAT, "ends early"))?;

@@ -9,6 +9,7 @@ use super::certificate::Certificate;
 use super::chain::{self, At, Chain, Use};
 use super::moment::Moment;
 use super::name::Name;
+use super::oid::Oid;
 use super::signed_data::SignedData;
 use super::{Judged, Reason, Refusal, Scheme, Signer, timestamp};
 use crate::digest::Digest;
@@ -145,7 +146,7 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
             .purposes
             .iter()
             .flatten()
-            .map(ObjectIdentifier::to_string)
+            .map(Oid::to_string)
             .collect();
         if told.contains(eku) {
             met.push(format!("EKU {eku}"));

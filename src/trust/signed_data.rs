@@ -9,6 +9,7 @@ use der::asn1::ObjectIdentifier;
 use super::algorithm;
 use super::certificate::Certificate;
 use super::hash::HashKind;
+use super::oid::Oid;
 use super::tlv::{self, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, Tlv, context};
 use super::{Reason, Refusal};
 
@@ -23,7 +24,7 @@ const MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1
 /// A SignedData with exactly one signer.
 #[derive(Clone, Debug)]
 pub(super) struct SignedData<'a> {
-    content_type: ObjectIdentifier,
+    content_type: Oid<'a>,
     content: Option<&'a [u8]>,
     /// DER of each X.509 certificate, once each; attribute certificates are left out.
     pub(super) certificates: Vec<&'a [u8]>,
@@ -39,14 +40,14 @@ enum SignerId<'a> {
 /// An attribute: its type, and its values one after the other.
 #[derive(Clone, Copy, Debug)]
 struct Attribute<'a> {
-    oid: ObjectIdentifier,
+    oid: Oid<'a>,
     values: Tlv<'a>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct SignerInfo<'a> {
     id: SignerId<'a>,
-    digest: ObjectIdentifier,
+    digest: Oid<'a>,
     /// The `[0]` as transmitted, and what is in it.
     signed: Option<(&'a [u8], Vec<Attribute<'a>>)>,
     /// The AlgorithmIdentifier.
@@ -102,7 +103,7 @@ impl<'a> SignedData<'a> {
     }
 
     /// What the content is: SPC_INDIRECT_DATA, a CTL, a TSTInfo, plain data.
-    pub(super) fn content_type(&self) -> ObjectIdentifier {
+    pub(super) fn content_type(&self) -> Oid<'a> {
         self.content_type
     }
 
@@ -193,7 +194,7 @@ impl<'a> SignerInfo<'a> {
     /// contentType and messageDigest are those of what is signed. (RFC 5652 5.4, 11.1, 11.2)
     pub(super) fn check_attributes(
         &self,
-        content_type: ObjectIdentifier,
+        content_type: Oid<'_>,
         digest: &[u8],
     ) -> Result<(), Refusal> {
         let told = self.signed(CONTENT_TYPE, OID)?.oid(WHAT)?;

@@ -9,6 +9,7 @@ use super::certificate::Certificate;
 use super::chain::{self, At, Use};
 use super::hash::HashKind;
 use super::moment::Moment;
+use super::oid::Oid;
 use super::signed_data::{SignedData, SignerInfo};
 use super::tlv::{self, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, Tlv, UTC_TIME};
 use super::{Reason, Refusal};
@@ -98,7 +99,7 @@ fn countersignature(
     roots: &[Vec<u8>],
 ) -> Result<Moment, Refusal> {
     let counter = SignerInfo::read(value)?;
-    counter.check_attributes(DATA, &counter.hash()?.of(of.signer.value))?;
+    counter.check_attributes(Oid::of(&DATA), &counter.hash()?.of(of.signer.value))?;
     let certificate = counter.certificate(&of.certificates)?;
     counter.check_value(&certificate)?;
     let time = counter

@@ -5,9 +5,9 @@
 //! bytes after the last element, and depth: every walk descends by a call that stands in the source, not by recursion.
 //! (X.690; RFC 5652)
 
-use der::asn1::ObjectIdentifier;
-use der::{Decode, Encode, Reader, SliceReader};
+use der::{Encode, Reader, SliceReader};
 
+use super::oid::Oid;
 use super::{Reason, Refusal};
 
 pub(super) const BOOLEAN: u8 = 0x01;
@@ -41,9 +41,9 @@ impl<'a> Tlv<'a> {
         Walk::new(self.value, what)
     }
 
-    pub(super) fn oid(&self, what: &'static str) -> Result<ObjectIdentifier, Refusal> {
-        ObjectIdentifier::from_der(self.raw)
-            .map_err(|_| malformed(what, "has a bad object identifier"))
+    pub(super) fn oid(&self, what: &'static str) -> Result<Oid<'a>, Refusal> {
+        let oid = Some(self.value).filter(|_| self.tag == OID).and_then(Oid::read);
+        oid.ok_or_else(|| malformed(what, "has a bad object identifier"))
     }
 }
 
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn oid(&mut self) -> Result<ObjectIdentifier, Refusal> {
+    pub(super) fn oid(&mut self) -> Result<Oid<'a>, Refusal> {
         let what = self.what;
         self.expect(OID)?.oid(what)
     }

@@ -3,6 +3,7 @@
 use der::asn1::ObjectIdentifier;
 
 use super::super::hash::HashKind;
+use super::super::oid::Oid;
 use super::super::signed_data::SignedData;
 use super::super::tlv::{OCTET_STRING, SEQUENCE, Walk};
 use super::super::{Reason, Refusal};
@@ -13,7 +14,7 @@ const SPC_INDIRECT_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Indirect<'a> {
     /// What kind of file it is about.
-    pub(super) kind: ObjectIdentifier,
+    pub(super) kind: Oid<'a>,
     pub(super) algorithm: HashKind,
     pub(super) digest: &'a [u8],
 }
