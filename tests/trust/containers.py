@@ -181,6 +181,10 @@ def packages():
     sign("unsigned.msi", "sha384.msi", "-add-msi-dse", digest="sha384")
     sign("unsigned.msi", "sha1.msi", "-add-msi-dse", digest="sha1")
     sign("unsigned.msi", "other.msi", by="other")
+    # two signatures: SHA-1 for old systems, SHA-256 nested in it; and one nested signature of another publisher
+    sign("unsigned.msi", "sha1-only.msi", digest="sha1")
+    sign("sha1-only.msi", "dual.msi", "-nest")
+    sign("sha1-only.msi", "dual-other.msi", "-nest", by="other")
 
     def damaged(name, damage, change):
         package = Package(read(f"{name}.msi"))
@@ -216,6 +220,8 @@ def cabinets():
     run("gcab", "-c", "unsigned.cab", "hello.txt", "payload.bin")
     sign("unsigned.cab", "signed.cab")
     sign("unsigned.cab", "other.cab", by="other")
+    sign("unsigned.cab", "sha1.cab", digest="sha1")
+    sign("sha1.cab", "dual.cab", "-nest")
     good = read("signed.cab")
     offset, size = struct.unpack_from("<II", good, 44)
 
