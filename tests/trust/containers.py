@@ -379,6 +379,9 @@ def catalogs():
     write("driver.sys~byte", flipped(driver, 0x201))
     write("driver.inf~byte", flipped(text, 3))
     write("stranger.txt", "nobody named me\n")
+    # a driver that is signed itself, too; what follows its own signature is in no digest
+    sign("driver.sys", "embedded.sys", by="other")
+    write("embedded.sys~appended", read("embedded.sys") + b"PAYLOAD!")
 
     def both(algorithm):
         return [member(image_digest(driver, algorithm), algorithm, True, "driver.sys"),

@@ -205,6 +205,8 @@ fn catalogs() {
     let cases = [
         ("driver.sys", "signed.cat"),
         ("driver.inf", "signed.cat"),
+        ("embedded.sys", "signed.cat"),
+        ("embedded.sys~appended", "signed.cat"),
         ("driver.sys", "signed-sha384.cat"),
         ("driver.inf", "signed-sha384.cat"),
         ("driver.sys", "signed-tags.cat"),
