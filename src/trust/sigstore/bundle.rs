@@ -27,13 +27,14 @@ pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
+pub(super) fn page() -> Refusal {
+    Refusal::new(Reason::Malformed, "a web page came in its place")
+        .cure("check the `url` of the signature")
+}
+
 pub(super) fn not_json(bytes: &[u8], error: &serde_json::Error) -> Refusal {
     if markup::is_page(bytes) {
-        return Refusal::new(
-            Reason::Malformed,
-            "a web page came in place of the signature",
-        )
-        .cure("check the `url` of the signature");
+        return page();
     }
     let place = format!("line {}, column {}", error.line(), error.column());
     if error.is_eof() {

@@ -19,6 +19,7 @@ use sigstore_verify::rekor::{LogEntry, RekorEntryBody};
 
 use super::{bounded, bundle, shown};
 use crate::digest::Digest;
+use crate::markup;
 use crate::trust::{Evidence, Reason, Refusal};
 
 /// More entries than any file of a release has; a log with more is being flooded.
@@ -184,7 +185,10 @@ impl<'a> Parts<'a> {
                 "the log has no entry of this signature by this certificate",
             )
             .found(shown(found))
-            .cure("fetch `.sig` and `.cert` again: both have to be of one release")
+            .cure(match many {
+                0 => "check `log`: its publisher may use another",
+                _ => "fetch `.sig` and `.cert` again: both have to be of one release",
+            })
         })
     }
 
@@ -231,7 +235,7 @@ fn entries(answers: &[u8]) -> Result<Vec<(String, Value)>, Refusal> {
 
 fn log_is_not_json(bytes: &[u8], error: &serde_json::Error) -> Refusal {
     let mut refusal = bundle::not_json(bytes, error);
-    refusal.fact = format!("the log's answer cannot be read: {}", refusal.fact);
+    refusal.fact = format!("of the log's answer: {}", refusal.fact);
     refusal.expected = None;
     refusal.cure = None;
     refusal
@@ -279,6 +283,7 @@ fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
     match decode(bytes) {
         Some(der) if der.first() == Some(&0x30) => Ok(der),
+        _ if markup::is_page(bytes) => Err(bundle::page()),
         _ => Err(
             Refusal::new(Reason::Malformed, "it cannot be read as a signature")
                 .expected("base64 of an ECDSA signature, or a Sigstore bundle in JSON")
@@ -318,6 +323,11 @@ fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn beginning(bytes: &[u8]) -> String {
-    let head = String::from_utf8_lossy(bytes.get(..40).unwrap_or(bytes));
-    format!("a file that begins with `{}`", shown(head))
+    let head = bytes.get(..40).unwrap_or(bytes);
+    match std::str::from_utf8(head) {
+        Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_whitespace()) => {
+            format!("a file that begins with `{}`", shown(text))
+        }
+        _ => format!("a file that begins with the bytes {}", hex::encode(head)),
+    }
 }

@@ -109,6 +109,12 @@ fn bounded(bytes: &[u8], what: &str) -> Result<(), Refusal> {
     }
 }
 
+/// Control characters, and those that hide or turn what stands beside them (Unicode TR 36).
+fn unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
 /// Foreign text as a message may hold it: one line, no control characters, not endless.
 fn shown(text: impl std::fmt::Display) -> String {
     const LONGEST: usize = 300;
@@ -116,7 +122,7 @@ fn shown(text: impl std::fmt::Display) -> String {
     let mut line: String = text
         .chars()
         .take(LONGEST)
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if unseen(c) { ' ' } else { c })
         .collect();
     if text.chars().nth(LONGEST).is_some() {
         line.push('…');

@@ -71,6 +71,7 @@ class Fulcio:
 
     def __init__(self, common, ct="ct log"):
         self.key, self.ct, self.name = key(common), key(ct), name(common)
+        self.named = self.key.public_key()
         builder = (
             x509.CertificateBuilder()
             .subject_name(self.name).issuer_name(self.name)
@@ -83,8 +84,9 @@ class Fulcio:
         )
         self.certificate = builder.sign(self.key, hashes.SHA256(), ecdsa_deterministic=True)
 
-    def issue(self, leaf, identity=IDENTITY, issuer=ISSUER, use=ExtendedKeyUsageOID.CODE_SIGNING, sct=True, ct=None):
-        """A certificate for ten minutes from SIGNED_AT on."""
+    def issue(self, leaf, identity=IDENTITY, issuer=ISSUER, use=ExtendedKeyUsageOID.CODE_SIGNING, sct=True, ct=None,
+              seen=None):
+        """A certificate for ten minutes from SIGNED_AT on. `seen`: the SCT is for that certificate."""
         san = x509.RFC822Name(identity) if "://" not in identity else x509.UniformResourceIdentifier(identity)
         builder = (
             x509.CertificateBuilder()
@@ -94,7 +96,7 @@ class Fulcio:
             .add_extension(usage(digital_signature=True), critical=True)
             .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(leaf.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.named), critical=False)
             .add_extension(x509.SubjectAlternativeName([san]), critical=True)
             .add_extension(x509.UnrecognizedExtension(FULCIO_ISSUER_OLD, issuer.encode()), critical=False)
             .add_extension(
@@ -103,7 +105,7 @@ class Fulcio:
             )
         )
         if sct:
-            seen = builder.sign(self.key, hashes.SHA256(), ecdsa_deterministic=True)
+            seen = seen or builder.sign(self.key, hashes.SHA256(), ecdsa_deterministic=True)
             builder = builder.add_extension(
                 x509.UnrecognizedExtension(SCT_LIST, self.sct(seen, ct or self.ct)), critical=False
             )
@@ -337,12 +339,14 @@ def make():
 
     wrong("no-sct", sct=False)
     wrong("foreign-sct", ct=key("another ct log"))
+    wrong("borrowed-sct", seen=fulcio.issue(leaf, identity="release@example.net", sct=False))
     wrong("tls-server", use=ExtendedKeyUsageOID.SERVER_AUTH)
     wrong("expired", after=3600)
     wrong("too-early", after=-3600)
+    wrong("from-the-future", after=19 * 365 * 86400)
     wrong("foreign-log", rekor=Rekor("another log"))
     wrong("foreign-root", fulcio=Fulcio("another fulcio", "another ct log"), rekor=Rekor("another log"))
-    # Its name is that of the real authority; its key is not.
+    # Its name and its key's name are those of the real authority; its key is not.
     impostor = Fulcio("own fulcio")
     impostor.key = key("impostor")
     wrong("impostor", fulcio=impostor)
