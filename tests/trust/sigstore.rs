@@ -12,7 +12,10 @@ use winimg::trust::{self, Evidence, Judged, Scheme, Subject, sigstore};
 mod attestations;
 mod bundles;
 mod damage;
+mod forged;
 mod loose;
+mod proof;
+mod shape;
 
 const IDENTITY: &str =
     "https://github.com/example/tools/.github/workflows/release.yml@refs/tags/v1.2.0";
@@ -71,6 +74,26 @@ fn judge(rule: &trust::Rule, file: &str, evidence: &Evidence) -> Judged {
         digest: &digest,
     };
     rule.judge(subject, evidence, SystemTime::now())
+}
+
+/// Judges our own tool by a bundle of ours.
+fn own_bundle(name: &str) -> Judged {
+    let bundle = read(&format!("own/{name}.sigstore.json"));
+    judge(
+        &own(IDENTITY, GITHUB, None),
+        "own/tool.exe",
+        &signed_by(&bundle),
+    )
+}
+
+/// Judges it by the good bundle with something changed.
+fn own_edited(edit: impl FnOnce(&mut Value)) -> Judged {
+    let bundle = edited("own/good.sigstore.json", edit);
+    judge(
+        &own(IDENTITY, GITHUB, None),
+        "own/tool.exe",
+        &signed_by(&bundle),
+    )
 }
 
 /// Judges bytes that are not at hand, by their digest.

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use sigstore_trust_root::trusted_root::PublicKey;
-use sigstore_types::{Bundle, SignatureContent, TransparencyLogEntry};
+use sigstore_types::{Bundle, HashAlgorithm, SignatureContent, TransparencyLogEntry};
 use sigstore_verify::bundle::Error as BundleError;
 use sigstore_verify::crypto::Error as CryptoError;
 use sigstore_verify::rekor::RekorEntryBody;
@@ -14,6 +14,9 @@ use sigstore_verify::{CertificateError, Error, TimestampError, TransparencyLogEr
 use super::certificate::{Claims, Sct};
 use super::{Rule, shown};
 use crate::trust::{Reason, Refusal, Subject};
+
+/// The trust root that winimg ships is as old as winimg; authorities and logs get successors.
+const NEWER: &str = "if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`";
 
 /// The bundle with what its certificate claims.
 struct Case<'a> {
@@ -157,6 +160,17 @@ impl Case<'_> {
         self.logged_digest()
     }
 
+    /// The algorithm of the digest in its log entry, where it is not SHA-256.
+    fn logged_algorithm(&self) -> Option<HashAlgorithm> {
+        let entry = self.bundle.verification_material.tlog_entries.first()?;
+        match RekorEntryBody::parse(&entry.canonicalized_body, entry.kind_version).ok()? {
+            RekorEntryBody::HashedRekordV001(body) => {
+                Some(body.spec.data.hash.algorithm).filter(|a| *a != HashAlgorithm::Sha2256)
+            }
+            _ => None,
+        }
+    }
+
     /// The digest in its log entry.
     fn logged_digest(&self) -> Option<String> {
         let entry = self.bundle.verification_material.tlog_entries.first()?;
@@ -181,9 +195,7 @@ impl Case<'_> {
         )
         .expected(self.rule.root.authorities())
         .found(&claims.authority);
-        Some(
-            refusal.cure("if that is another Sigstore instance, and you trust it: its trusted_root.json as `trusted_root`"),
-        )
+        Some(refusal.cure(NEWER))
     }
 
     fn certificate(&self, why: CertificateError) -> Refusal {
@@ -258,11 +270,21 @@ impl Case<'_> {
                 .found(shown(detail));
             }
         };
-        Refusal::new(Reason::NotLogged, fact).found(format!("log {} at {at}", hex::encode(log)))
+        Refusal::new(Reason::NotLogged, fact)
+            .found(format!("log {} at {at}", hex::encode(log)))
+            .cure(NEWER)
     }
 
     fn log(&self, why: TransparencyLogError) -> Refusal {
         if let TransparencyLogError::MalformedEntry(detail) = &why {
+            if let Some(algorithm) = self.logged_algorithm() {
+                return Refusal::new(
+                    Reason::Unsupported,
+                    "its log entry knows the file by a digest that winimg does not judge here",
+                )
+                .expected(HashAlgorithm::Sha2256)
+                .found(algorithm);
+            }
             return Refusal::new(Reason::Malformed, "its log entry cannot be read")
                 .found(shown(detail));
         }
@@ -308,6 +330,7 @@ impl Case<'_> {
                 )
                 .expected(self.rule.root.logs())
                 .found(format!("log {}", hex::encode(id.as_bytes())))
+                .cure(NEWER)
             };
             return Some(self.other_root().unwrap_or_else(unknown));
         };
