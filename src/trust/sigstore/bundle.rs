@@ -76,18 +76,19 @@ pub(super) fn read(value: Value) -> Result<Bundle, Refusal> {
         Refusal::new(Reason::Malformed, "it cannot be read as a Sigstore bundle").found(shown(e))
     })?;
     match bundle.verification_material.content {
-        VerificationMaterialContent::PublicKey(_) => Err(Refusal::new(
-            Reason::WrongUse,
-            "it was made with a key, and names nobody",
-        )
-        .expected("a certificate that Fulcio issued to an identity")
-        .cure("for a key that you know: kind = \"cosign\", key = \"cosign.pub\"")),
+        VerificationMaterialContent::PublicKey(_) => Err(of_a_key()),
         _ if bundle.signing_certificate().is_none() => Err(Refusal::new(
             Reason::Malformed,
             "the bundle holds no certificate",
         )),
         _ => Ok(bundle),
     }
+}
+
+pub(super) fn of_a_key() -> Refusal {
+    Refusal::new(Reason::WrongUse, "it was made with a key, and names nobody")
+        .expected("a certificate that Fulcio issued to an identity")
+        .cure("for a key that you know: kind = \"cosign\", key = \"cosign.pub\"")
 }
 
 /// DSSE allows many signatures; a bundle's certificate and log entry stand for one.

@@ -93,7 +93,32 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
         "own/other.exe",
         &loose(&sig, Some(&cert), Some(&entries)),
     ));
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let older =
+        |cert: &str| serde_json::json!({ "base64Signature": text(&sig), "cert": cert }).to_string();
+    let good = read("own/good.sigstore.json");
+    let key_bundle = of(older("").as_bytes(), None, Some(&entries));
     assert_told(&[
+        (
+            "cosign's own bundle",
+            of(older(&text(&cert)).as_bytes(), None, None),
+            r#"NotLogged: no transparency log says that it was made while its certificate was valid
+              expected Rekor's entry about this signature
+              cure ask its publisher for a bundle that cosign makes with --new-bundle-format"#,
+        ),
+        (
+            "cosign's own bundle of a key",
+            key_bundle,
+            r#"WrongUse: it was made with a key, and names nobody
+              expected a certificate that Fulcio issued to an identity
+              cure for a key that you know: kind = "cosign", key = "cosign.pub""#,
+        ),
+        (
+            "a bundle for the log",
+            refused(sigstore::choose_entry(&entries, &good, &cert)),
+            r#"WrongUse: it is a bundle, which holds its log entry
+              cure leave `certificate` and `log` out"#,
+        ),
         (
             "no certificate",
             of(&sig, None, Some(&entries)),
@@ -187,9 +212,9 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
                 Some(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
                 Some(&entries),
             ),
-            r#"Malformed: its certificate cannot be read
-              expected one certificate in PEM, or base64 of that
-              found a file that begins with `-----BEGIN PUBLIC KEY----- AAAA -----END`"#,
+            r#"WrongUse: it was made with a key, and names nobody
+              expected a certificate that Fulcio issued to an identity
+              cure for a key that you know: kind = "cosign", key = "cosign.pub""#,
         ),
     ]);
 }
