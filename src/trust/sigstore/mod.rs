@@ -30,6 +30,8 @@ pub struct Rule {
     pub issuer: String,
     /// The predicate type of an attestation; `None`: a signature of the file itself.
     pub attestation: Option<String>,
+    /// `owner/name` on GitHub that has to have run the workflow.
+    repository: Option<String>,
     root: root::TrustRoot,
 }
 
@@ -49,8 +51,19 @@ impl Rule {
             identity: identity.into(),
             issuer: issuer.into(),
             attestation: attestation.map(Into::into),
+            repository: None,
             root,
         })
+    }
+
+    /// The workflow has to have been run by this repository, `owner/name` on GitHub.
+    ///
+    /// An identity names the workflow's file. Where that is a reusable workflow, every repository can call it and be
+    /// vouched for by the same identity; the certificate's source repository (Fulcio: oid-info.md, 1.3.6.1.4.1.57264.1.12)
+    /// tells them apart.
+    pub fn of_repository(mut self, repository: &str) -> Self {
+        self.repository = Some(repository.into());
+        self
     }
 
     pub fn scheme(&self) -> Scheme {
@@ -66,8 +79,12 @@ impl Rule {
             Some(predicate) => format!(", predicate {predicate}"),
             None => String::new(),
         };
+        let repository = match &self.repository {
+            Some(repository) => format!(", repository {repository}"),
+            None => String::new(),
+        };
         format!(
-            "identity {} of issuer {}{predicate}, {}",
+            "identity {} of issuer {}{repository}{predicate}, {}",
             self.identity, self.issuer, self.root
         )
     }

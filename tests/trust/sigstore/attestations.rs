@@ -210,7 +210,7 @@ fn statements_that_say_something_else_are_refused() {
         (
             "cut off",
             told(&provenance(&whole[..whole.len() - 100])),
-            r#"Malformed: it is cut off at line 4, column 5282
+            r#"Malformed: it is cut off at line 4, column 5458
               cure fetch it again"#,
         ),
         (

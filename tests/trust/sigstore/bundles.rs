@@ -197,6 +197,63 @@ fn real_bundles_that_lack_something_are_refused() {
     ]);
 }
 
+/// A reusable workflow is the same identity for whoever calls it.
+#[test]
+fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
+    let root = read("own/trusted_root.json");
+    let of = |repository: &str, name: &str| {
+        let rule = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
+        let rule = trust::Rule::Sigstore(rule.of_repository(repository));
+        let bundle = read(&format!("own/{name}.sigstore.json"));
+        told(&judge(&rule, "own/tool.exe", &signed_by(&bundle)))
+    };
+    assert_told(&[
+        (
+            "its own",
+            of("example/tools", "good"),
+            r#"sigstore: RELEASE
+              by identity RELEASE of issuer ACTIONS, repository example/tools, trust root OWN
+              at 2026-03-01T12:00:05Z"#,
+        ),
+        (
+            "another",
+            of("example/others", "good"),
+            r#"OtherIdentity: its workflow was run by another repository
+              expected https://github.com/example/others
+              found https://github.com/example/tools"#,
+        ),
+        (
+            "called by another",
+            of("example/tools", "called"),
+            r#"OtherIdentity: its workflow was run by another repository
+              expected https://github.com/example/tools
+              found https://github.com/mallory/tools"#,
+        ),
+        (
+            "nobody's",
+            of("example/tools", "no-source"),
+            r#"OtherIdentity: its workflow was run by another repository
+              expected https://github.com/example/tools
+              found a certificate without a source repository"#,
+        ),
+        (
+            "called, and none is named",
+            told(&own_bundle("called")),
+            r#"sigstore: RELEASE
+              by identity RELEASE of issuer ACTIONS, trust root OWN
+              at 2026-03-01T12:00:05Z
+              remark the workflow was called by https://github.com/mallory/tools; any repository may call it"#,
+        ),
+        (
+            "nobody's, and none is named",
+            told(&own_bundle("no-source")),
+            r#"sigstore: RELEASE
+              by identity RELEASE of issuer ACTIONS, trust root OWN
+              at 2026-03-01T12:00:05Z"#,
+        ),
+    ]);
+}
+
 #[test]
 fn who_signed_and_who_vouched_is_compared_exactly() {
     let bundle = signed_by(&read("own/good.sigstore.json"));

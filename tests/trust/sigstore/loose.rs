@@ -203,7 +203,7 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
             of(&sig, Some(&two), Some(&entries)),
             r#"Malformed: the file of its certificate holds more than that
               expected one certificate in PEM, or base64 of that
-              found a file that begins with `-----BEGIN CERTIFICATE----- MIIC+DCCAp6g`"#,
+              found a file that begins with `-----BEGIN CERTIFICATE----- MIIDKTCCAs+g`"#,
         ),
         (
             "a key in its place",

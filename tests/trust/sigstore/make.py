@@ -30,12 +30,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 OUT = pathlib.Path(__file__).parent / "own"
 SIGNED_AT = dt.datetime(2026, 3, 1, 12, 0, 0, tzinfo=dt.timezone.utc)
 IDENTITY = "https://github.com/example/tools/.github/workflows/release.yml@refs/tags/v1.2.0"
+REPOSITORY = "https://github.com/example/tools"
 ISSUER = "https://token.actions.githubusercontent.com"
 SLSA = "https://slsa.dev/provenance/v1"
 SCT_LIST = x509.ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")
 # Fulcio writes both: raw text in the old extension, a DER UTF8String in the new one.
 FULCIO_ISSUER_OLD = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 FULCIO_ISSUER = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
+SOURCE_REPOSITORY = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.12")
 USER_NAME = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.7")
 SHA256 = ec.ECDSA(hashes.SHA256(), deterministic_signing=True)
 
@@ -86,7 +88,7 @@ class Fulcio:
         self.certificate = builder.sign(self.key, hashes.SHA256(), ecdsa_deterministic=True)
 
     def issue(self, leaf, identity=IDENTITY, issuer=ISSUER, use=ExtendedKeyUsageOID.CODE_SIGNING, sct=True, ct=None,
-              seen=None):
+              seen=None, source=REPOSITORY):
         """A certificate for ten minutes from SIGNED_AT on. `seen`: the SCT is for that certificate."""
         if "://" in identity:
             san = x509.UniformResourceIdentifier(identity)
@@ -110,6 +112,11 @@ class Fulcio:
                 critical=False,
             )
         )
+        if source and "://" in identity:
+            builder = builder.add_extension(
+                x509.UnrecognizedExtension(SOURCE_REPOSITORY, b"\x0c" + bytes([len(source)]) + source.encode()),
+                critical=False,
+            )
         if sct:
             seen = seen or builder.sign(self.key, hashes.SHA256(), ecdsa_deterministic=True)
             builder = builder.add_extension(
@@ -349,6 +356,9 @@ def make():
     wrong("tls-server", use=ExtendedKeyUsageOID.SERVER_AUTH)
     wrong("expired", after=3600)
     wrong("too-early", after=-3600)
+    # A reusable workflow, called by somebody else's repository; and a certificate that does not say by whose.
+    wrong("called", source="https://github.com/mallory/tools")
+    wrong("no-source", source=None)
     wrong("user-name", identity="jo!example.net")
     wrong("from-the-future", after=19 * 365 * 86400)
     wrong("foreign-log", rekor=Rekor("another log"))
@@ -407,7 +417,7 @@ def second_opinion():
     artifact = (OUT / "tool.exe").read_bytes()
     rule = policy.Identity(identity=IDENTITY, issuer=ISSUER)
     mail = policy.Identity(identity="release@example.net", issuer="https://accounts.example.net")
-    taken = {"good": rule, "email": mail, "provenance": rule, "sha512-only": rule, "by-another": mail}
+    taken = {"called": rule, "no-source": rule, "good": rule, "email": mail, "provenance": rule, "sha512-only": rule, "by-another": mail}
     # It knows no digest but SHA-256; Rekor and cosign do.
     unknown = {"p384"}
     wrong = 0

@@ -105,7 +105,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
                 hashes.as_array_mut().unwrap().reverse();
             })),
             r#"NotLogged: the log's inclusion proof does not lead to the log's root
-              found inclusion proof verification failed: root hash mismatch: expected d8b07ec35165f778a73b539b53e3b532e0c6b521a598006734b25806815f605b, computed 7fb9406d4225becd69ae1d9dbc71aee1c6dd3d0c99ddad42c2f48e573dd6684f"#,
+              found inclusion proof verification failed: root hash mismatch: expected 06d512e25bffaabe7b5e8660041851d0c947c5cb25df1bd8e7caeb13b7d06954, computed 26d0d435472009af757990a415f88f5c551a4ee1a8c64de37b7466cce687f7c9"#,
         ),
         (
             "another log's checkpoint",

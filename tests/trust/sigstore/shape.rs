@@ -29,7 +29,7 @@ fn what_is_no_bundle_is_refused() {
         (
             "cut off",
             of(&good[..good.len() / 2]),
-            r#"Malformed: it is cut off at line 33, column 320
+            r#"Malformed: it is cut off at line 33, column 344
               cure fetch it again"#,
         ),
         (
