@@ -10,10 +10,13 @@ packages+=(
     # what makes the demo's components (with python3)
     gcab osslsigncode
     # what the tests judge with
-    gdisk libhivex-bin libxml2-utils openssl p7zip-full python3 qemu-guest-agent xorriso
+    gdisk gnupg libhivex-bin libxml2-utils minisign openssl p7zip-full python3 qemu-guest-agent signify-openbsd xorriso
     # building
     make
 )
+# what fetches really signed programs for the tests; both are often there from elsewhere
+command -v npm >/dev/null || packages+=(npm)
+python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
 
 missing=()
 for package in "${qemu[@]}" "${packages[@]}"; do

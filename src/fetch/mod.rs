@@ -5,13 +5,19 @@
 //! declared unverified with a reason, is not fetched.
 
 mod address;
+mod checksum_file;
 mod client;
+mod evidence;
 mod failure;
 pub mod image;
 mod obtain;
 mod page;
+mod remote;
 mod retry;
+mod signatures;
+mod small;
 mod transfer;
+mod wanted;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +41,8 @@ pub struct Request {
     pub origin: Origin,
     /// The file name that a checksum file knows it by.
     pub file: String,
+    /// How it is packed: members of an archive may be signed.
+    pub archive: Option<Archive>,
 }
 
 impl Request {
@@ -46,6 +54,7 @@ impl Request {
             name: name.to_string(),
             origin: origin.clone(),
             file,
+            archive: None,
         }
     }
 
@@ -54,6 +63,7 @@ impl Request {
             name: component.name.value.clone(),
             origin: component.origin.clone(),
             file: component.file.clone(),
+            archive: component.unpack,
         }
     }
 }
@@ -82,6 +92,8 @@ pub struct FetchOptions {
     pub connect_timeout: Duration,
     /// Without a byte.
     pub stall_timeout: Duration,
+    /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
+    pub offline: bool,
 }
 
 impl Default for FetchOptions {
@@ -92,6 +104,7 @@ impl Default for FetchOptions {
             first_wait: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
+            offline: false,
         }
     }
 }

@@ -1,17 +1,18 @@
-//! The one door into the store: hash, compare, then rename into place.
+//! The one door into the store: hash, compare, judge the signatures, then rename into place.
 
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::{Algorithm, Digest, Hasher};
+use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::io;
+use crate::trust::Signer;
 
 use super::blob::Stamp;
-use super::{Blob, Expected, Store, Watch, key_of, read_record, write_record};
+use super::hash::{Hashed, changed, hash, mismatch, unreadable};
+use super::{Blob, Store, Terms, Watch, key_of, read_record, write_record};
 
 /// Local files from this size on (bytes) are used where they stand; smaller ones are copied into the store.
 pub const IN_PLACE_FROM: u64 = 256 << 20;
@@ -25,23 +26,6 @@ pub enum Candidate {
     Local(PathBuf),
 }
 
-/// What hashing a file gave.
-struct Hashed {
-    sha256: Digest,
-    /// Only where it was asked for.
-    sha512: Option<Digest>,
-    stamp: Stamp,
-}
-
-impl Hashed {
-    fn as_expected(&self, expected: &Digest) -> &Digest {
-        match (expected.algorithm, &self.sha512) {
-            (Algorithm::Sha512, Some(sha512)) => sha512,
-            _ => &self.sha256,
-        }
-    }
-}
-
 /// A large local file as it was when it was hashed.
 #[derive(Serialize, Deserialize)]
 struct LocalRecord {
@@ -52,11 +36,17 @@ struct LocalRecord {
 }
 
 impl Store {
-    /// Hashes the candidate and, if it is what is expected, makes it a blob. Otherwise a download goes to quarantine,
-    /// a local file stays as it is, and the error says both digests.
-    pub fn admit(&self, candidate: Candidate, expected: &Expected, watch: &Watch) -> Result<Blob> {
+    /// Hashes the candidate, judges its signatures and, if all terms hold, makes it a blob. Otherwise a download goes
+    /// to quarantine, a local file stays as it is, and the error says what was expected and what is there.
+    pub fn admit(
+        &self,
+        candidate: Candidate,
+        terms: impl Into<Terms>,
+        watch: &Watch,
+    ) -> Result<Blob> {
+        let terms = &terms.into();
         match candidate {
-            Candidate::Downloaded(path) => self.admit_downloaded(&path, expected, watch),
+            Candidate::Downloaded(path) => self.admit_downloaded(&path, terms, watch),
             Candidate::Local(path) => {
                 let path = fs::canonicalize(&path).map_err(|e| unreadable(&path, e))?;
                 let metadata = fs::metadata(&path).map_err(|e| unreadable(&path, e))?;
@@ -67,9 +57,9 @@ impl Store {
                     ));
                 }
                 if metadata.len() >= IN_PLACE_FROM {
-                    self.admit_in_place(&path, expected, watch)
+                    self.admit_in_place(&path, terms, watch)
                 } else {
-                    self.admit_copy(&path, expected, watch)
+                    self.admit_copy(&path, terms, watch)
                 }
             }
         }
@@ -77,47 +67,85 @@ impl Store {
 
     /// The blob that was admitted before with this digest. One whose metadata changed is hashed again; one that went
     /// bad is moved to quarantine with a warning, and `None` sends the caller to fetch it anew.
-    pub fn find(&self, expected: &Expected, watch: &Watch) -> Result<Option<Blob>> {
-        let Some(sha256) = expected.digest().and_then(|d| self.sha256_of(d)) else {
+    pub fn find(&self, terms: impl Into<Terms>, watch: &Watch) -> Result<Option<Blob>> {
+        let terms = &terms.into();
+        let known = terms.digest().and_then(|d| self.sha256_of(d));
+        let Some(sha256) = known.or_else(|| terms.locked.clone()) else {
             return Ok(None);
         };
-        self.find_sha256(&sha256, expected, watch)
+        self.find_sha256(&sha256, terms, watch)
     }
 
-    /// As [`Store::find`] for a file that nothing proves: the blob that its URL gave last time.
+    /// As [`Store::find`] for a file that no digest names: the blob that its URL gave last time.
     pub fn find_seen(
         &self,
         sha256: &Digest,
-        expected: &Expected,
+        terms: impl Into<Terms>,
         watch: &Watch,
     ) -> Result<Option<Blob>> {
-        match expected {
-            Expected::Unverified { .. } => self.find_sha256(sha256, expected, watch),
-            _ => self.find(expected, watch),
+        let terms = &terms.into();
+        match terms.digest() {
+            None => self.find_sha256(sha256, terms, watch),
+            Some(_) => self.find(terms, watch),
         }
     }
 
-    /// A download that another recipe's digest sent to quarantine and that this one names.
-    pub fn release(&self, expected: &Expected, watch: &Watch) -> Result<Option<Blob>> {
-        let path = match expected.digest() {
-            Some(digest) if digest.algorithm == Algorithm::Sha256 => self.quarantine_path(digest),
-            _ => return Ok(None),
+    /// The locked bytes of a local file that is not there any more, as a bundle brings them.
+    pub fn find_locked(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Option<Blob>> {
+        match terms.locked {
+            Some(_) if !path.exists() => self.find(terms, watch),
+            _ => Ok(None),
+        }
+    }
+
+    /// The SHA-256 of the blob that these terms name, if one is there; its bytes are not looked at.
+    pub fn known(&self, terms: &Terms) -> Option<Digest> {
+        let named = terms.digest().and_then(|d| self.sha256_of(d));
+        let known = named.or_else(|| terms.locked.clone())?;
+        self.blob_path(&known).is_file().then_some(known)
+    }
+
+    /// The SHA-256 of a download in quarantine that these terms name.
+    pub fn set_aside(&self, terms: &Terms) -> Option<Digest> {
+        let digest = terms.digest()?;
+        let is_there =
+            digest.algorithm == Algorithm::Sha256 && self.quarantine_path(digest).is_file();
+        is_there.then(|| digest.clone())
+    }
+
+    /// A download that another recipe sent to quarantine and whose digest this one names.
+    pub fn release(&self, terms: impl Into<Terms>, watch: &Watch) -> Result<Option<Blob>> {
+        let terms = &terms.into();
+        let Some(path) = self.set_aside(terms).map(|d| self.quarantine_path(&d)) else {
+            return Ok(None);
         };
-        if !path.is_file() {
+        let hashed = hash(&path, None, watch)?;
+        if mismatch(&hashed, terms, watch).is_some() {
             return Ok(None);
         }
-        match self.admit_downloaded(&path, expected, watch) {
-            Err(e) if e.kind() == Kind::Unproved => Ok(None),
-            other => other.map(Some),
-        }
+        // The bytes that are wanted: what is said about their signatures is said of any other copy, too.
+        self.admit_downloaded(&path, terms, watch).map(Some)
     }
 
-    fn find_sha256(
+    fn find_sha256(&self, sha256: &Digest, terms: &Terms, watch: &Watch) -> Result<Option<Blob>> {
+        let Some((path, hashed)) = self.intact(sha256, terms, watch)? else {
+            return Ok(None);
+        };
+        if let Some(error) = mismatch(&hashed, terms, watch) {
+            return Err(error);
+        }
+        // Again each time: a pin may have expired since, and the recipe's rule may be another one.
+        let signers = self.judge(&path, &hashed, terms, watch)?;
+        Ok(Some(blob(path, hashed, terms, signers)))
+    }
+
+    /// The blob's file, if its bytes are still what its name says.
+    fn intact(
         &self,
         sha256: &Digest,
-        expected: &Expected,
+        terms: &Terms,
         watch: &Watch,
-    ) -> Result<Option<Blob>> {
+    ) -> Result<Option<(PathBuf, Hashed)>> {
         let path = self.blob_path(sha256);
         let Ok(metadata) = fs::metadata(&path) else {
             return Ok(None);
@@ -137,19 +165,47 @@ impl Store {
             }
             write_record(&self.stamp_path(sha256), &stamp)?;
         }
-        Ok(Some(blob(path, sha256.clone(), stamp, expected)))
+        let hashed = Hashed {
+            sha256: sha256.clone(),
+            sha512: self.sha512_of(&path, sha256, terms, watch)?,
+            stamp,
+        };
+        Ok(Some((path, hashed)))
     }
 
-    fn admit_downloaded(&self, path: &Path, expected: &Expected, watch: &Watch) -> Result<Blob> {
-        let hashed = hash(path, expected.digest(), watch)?;
-        if let Some(error) = mismatch(&hashed, expected, watch) {
+    /// Who signed a hashed file, as far as its terms ask.
+    fn judge(
+        &self,
+        path: &Path,
+        hashed: &Hashed,
+        terms: &Terms,
+        watch: &Watch,
+    ) -> Result<Vec<Signer>> {
+        terms.check()?;
+        let folder = self.folder.join("partial");
+        let asked = &terms.signatures;
+        let mut signers = asked.judge(&watch.what, path, &hashed.sha256, &folder)?;
+        signers.extend(terms.vouched.iter().cloned());
+        Ok(signers)
+    }
+
+    fn admit_downloaded(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
+        let hashed = hash(path, terms.expected.digest(), watch)?;
+        if let Some(error) = mismatch(&hashed, terms, watch) {
             let aside = self.put_aside(path, &hashed.sha256)?;
             return Err(error.lines([format!("the download is kept as {}", aside.display())]));
         }
-        self.place(path, &hashed, expected, watch)
+        let signers = match self.judge(path, &hashed, terms, watch) {
+            Err(error) if error.kind() == Kind::Unproved => {
+                let aside = self.put_aside(path, &hashed.sha256)?;
+                return Err(error.lines([format!("the download is kept as {}", aside.display())]));
+            }
+            other => other?,
+        };
+        self.place(path, hashed, terms, signers, watch)
     }
 
-    fn admit_copy(&self, path: &Path, expected: &Expected, watch: &Watch) -> Result<Blob> {
+    fn admit_copy(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
         // In a folder of the store, so that the rename into place stays on one filesystem.
         let copy = tempfile::Builder::new()
             .prefix("copy-")
@@ -157,20 +213,23 @@ impl Store {
             .map_err(|e| Error::io("write in", self.folder.join("partial"), e))?
             .into_temp_path();
         io::copy(path, &copy)?;
-        let hashed = hash(&copy, expected.digest(), watch)?;
-        if let Some(error) = mismatch(&hashed, expected, watch) {
+        let hashed = hash(&copy, terms.expected.digest(), watch)?;
+        if let Some(error) = mismatch(&hashed, terms, watch) {
             return Err(error.at(path.display()));
         }
-        self.place(&copy, &hashed, expected, watch)
+        let signers = self.judge(&copy, &hashed, terms, watch);
+        let signers = signers.map_err(|e| e.at(path.display()))?;
+        self.place(&copy, hashed, terms, signers, watch)
     }
 
-    fn admit_in_place(&self, path: &Path, expected: &Expected, watch: &Watch) -> Result<Blob> {
+    fn admit_in_place(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
         let record_path = self
             .folder
             .join("local")
             .join(key_of(&path.to_string_lossy()) + ".json");
         let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
-        let wants_512 = expected
+        let wants_512 = terms
+            .expected
             .digest()
             .is_some_and(|d| d.algorithm == Algorithm::Sha512);
         let known = read_record::<LocalRecord>(&record_path).filter(|r| {
@@ -182,10 +241,17 @@ impl Store {
                 sha512: record.sha512,
                 stamp: record.stamp,
             },
-            None => hash(path, expected.digest(), watch)?,
+            None => hash(path, terms.expected.digest(), watch)?,
         };
-        if let Some(error) = mismatch(&hashed, expected, watch) {
+        if let Some(error) = mismatch(&hashed, terms, watch) {
             return Err(error.at(path.display()));
+        }
+        let signers = self.judge(path, &hashed, terms, watch);
+        let signers = signers.map_err(|e| e.at(path.display()))?;
+        // What was hashed and what was judged are the same bytes.
+        let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
+        if Stamp::of(&metadata) != hashed.stamp {
+            return Err(changed(path));
         }
         if hashed.stamp.is_settled() {
             write_record(
@@ -198,20 +264,16 @@ impl Store {
                 },
             )?;
         }
-        Ok(blob(
-            path.to_path_buf(),
-            hashed.sha256,
-            hashed.stamp,
-            expected,
-        ))
+        Ok(blob(path.to_path_buf(), hashed, terms, signers))
     }
 
     /// Renames a hashed file of the store to its name, unless a good one is there.
     fn place(
         &self,
         from: &Path,
-        hashed: &Hashed,
-        expected: &Expected,
+        hashed: Hashed,
+        terms: &Terms,
+        signers: Vec<Signer>,
         watch: &Watch,
     ) -> Result<Blob> {
         let _lock = self.lock(
@@ -222,9 +284,9 @@ impl Store {
         if let Some(sha512) = &hashed.sha512 {
             write_record(&self.sha512_path(sha512), &hashed.sha256)?;
         }
-        if let Some(there) = self.find_sha256(&hashed.sha256, expected, watch)? {
+        if let Some((there, hashed)) = self.intact(&hashed.sha256, terms, watch)? {
             fs::remove_file(from).map_err(|e| Error::io("remove", from, e))?;
-            return Ok(there);
+            return Ok(blob(there, hashed, terms, signers));
         }
         let to = self.blob_path(&hashed.sha256);
         io::create_folders(io::folder_of(&to))?;
@@ -236,7 +298,29 @@ impl Store {
             return Err(changed(&to));
         }
         write_record(&self.stamp_path(&hashed.sha256), &stamp)?;
-        Ok(blob(to, hashed.sha256.clone(), stamp, expected))
+        Ok(blob(to, hashed, terms, signers))
+    }
+
+    /// The SHA-512 of a blob, where the recipe names one and no record says whose it is.
+    fn sha512_of(
+        &self,
+        path: &Path,
+        sha256: &Digest,
+        terms: &Terms,
+        watch: &Watch,
+    ) -> Result<Option<Digest>> {
+        let wanted = terms.expected.digest();
+        let Some(wanted) = wanted.filter(|d| d.algorithm == Algorithm::Sha512) else {
+            return Ok(None);
+        };
+        if self.sha256_of(wanted).as_ref() == Some(sha256) {
+            return Ok(Some(wanted.clone()));
+        }
+        let hashed = hash(path, Some(wanted), watch)?;
+        if let Some(sha512) = &hashed.sha512 {
+            write_record(&self.sha512_path(sha512), &hashed.sha256)?;
+        }
+        Ok(hashed.sha512)
     }
 
     /// Moves a file that is not what it should be out of the way, named by what it is.
@@ -253,13 +337,15 @@ impl Store {
     }
 }
 
-fn blob(path: PathBuf, sha256: Digest, stamp: Stamp, expected: &Expected) -> Blob {
+fn blob(path: PathBuf, hashed: Hashed, terms: &Terms, signers: Vec<Signer>) -> Blob {
     Blob {
         path,
-        sha256,
-        size: stamp.size,
-        proof: expected.proof(),
-        stamp,
+        sha256: hashed.sha256,
+        size: hashed.stamp.size,
+        proof: terms.expected.proof(),
+        signers,
+        evidence: terms.evidence.clone(),
+        stamp: hashed.stamp,
     }
 }
 
@@ -276,83 +362,4 @@ fn seal(path: &Path) -> std::io::Result<()> {
     permissions.set_readonly(true);
     file.set_permissions(permissions)?;
     file.sync_all()
-}
-
-/// Reads the file once, from one descriptor, for all digests that are wanted.
-fn hash(path: &Path, wanted: Option<&Digest>, watch: &Watch) -> Result<Hashed> {
-    let io = |e| unreadable(path, e);
-    let mut file = File::open(path).map_err(io)?;
-    let stamp = Stamp::of(&file.metadata().map_err(io)?);
-    let mut sha256 = Hasher::new(Algorithm::Sha256);
-    let mut sha512 = wanted
-        .filter(|d| d.algorithm == Algorithm::Sha512)
-        .map(|d| Hasher::new(d.algorithm));
-    let progress = watch.named(format!("checking {}", watch.what));
-    let mut buffer = vec![0; 1 << 20];
-    let mut done = 0;
-    loop {
-        let n = file.read(&mut buffer).map_err(io)?;
-        if n == 0 {
-            break;
-        }
-        sha256.update(&buffer[..n]);
-        if let Some(sha512) = &mut sha512 {
-            sha512.update(&buffer[..n]);
-        }
-        done += n as u64;
-        // Small files are done before anyone could read about it.
-        if stamp.size >= 64 << 20 {
-            progress.bytes(done, Some(stamp.size))?;
-        }
-    }
-    if Stamp::of(&file.metadata().map_err(io)?) != stamp || done != stamp.size {
-        return Err(changed(path));
-    }
-    Ok(Hashed {
-        sha256: sha256.finish(),
-        sha512: sha512.map(Hasher::finish),
-        stamp,
-    })
-}
-
-fn mismatch(hashed: &Hashed, expected: &Expected, watch: &Watch) -> Option<Error> {
-    let digest = expected.digest()?;
-    let found = hashed.as_expected(digest);
-    if found == digest {
-        return None;
-    }
-    let who = match expected {
-        Expected::ChecksumFile { .. } => "checksum file",
-        _ => "recipe",
-    };
-    let error = Error::new(
-        Kind::Unproved,
-        format!("{} is not the file that the {who} names", watch.what),
-    )
-    .expected(digest)
-    .found(format!("{found} ({} bytes)", hashed.stamp.size));
-    Some(match expected {
-        Expected::ChecksumFile { url, line, .. } => error
-            .lines([format!("{url} says: {line}")])
-            .cure("one of the two files was replaced or damaged on its server: ask the publisher"),
-        _ => error.cure(
-            "if the publisher replaced the file and you trust the new one, put its digest into the recipe; \
-             nothing is downloaded again for that",
-        ),
-    })
-}
-
-fn changed(path: &Path) -> Error {
-    Error::new(
-        Kind::Unproved,
-        format!("{} changed while it was being read", path.display()),
-    )
-    .cure("run winimg again while nothing else writes to that file")
-}
-
-fn unreadable(path: &Path, e: std::io::Error) -> Error {
-    if e.kind() == std::io::ErrorKind::NotFound {
-        return Error::new(Kind::Fetch, format!("there is no file {}", path.display()));
-    }
-    Error::io("read", path, e)
 }

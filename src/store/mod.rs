@@ -17,8 +17,11 @@
 
 mod admit;
 mod blob;
+mod hash;
+mod judge;
 mod partial;
 mod seen;
+mod terms;
 mod tree;
 mod watch;
 
@@ -38,8 +41,10 @@ use crate::io::{self, Lock};
 
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
+pub use judge::{Demand, Refused, Signatures, met, together};
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
+pub use terms::Terms;
 pub use tree::Tree;
 pub use watch::Watch;
 

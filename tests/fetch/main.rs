@@ -2,8 +2,10 @@
 
 mod desk;
 mod images;
+mod locked;
 mod messages;
 mod processes;
 mod secure;
 mod server;
+mod signed;
 mod transfers;

@@ -91,7 +91,8 @@ async fn one(
         ImageProof::Unverified { reason } => {
             let reason = &reason.value;
             sink.warn(format!("{name} is not pinned to a digest: {reason}"));
-            None
+            // The lock is of the manifest that was chosen; the tag need not be followed.
+            wish.locked.as_ref()
         }
     };
     let registry = pull::Registry {
@@ -111,6 +112,21 @@ async fn one(
         }
         None => (top, None),
     };
+    if let Some(locked) = wish
+        .locked
+        .as_ref()
+        .filter(|l| *l != manifest.blob.digest())
+    {
+        let found = manifest.blob.digest();
+        let fact = format!("{name} is not the image that recipe.lock names: its tag was moved");
+        return Err(Error::new(Kind::Unproved, fact)
+            .at(&wish.reference.value)
+            .expected(format!("{locked}, as it was when recipe.lock was written"))
+            .found(found)
+            .cure(
+                "if you trust the new one, take it into the lock: `winimg lock --upgrade` with its name",
+            ));
+    }
     let described = choice::parts(&manifest, &name)?;
     let mut parts = Vec::with_capacity(described.len());
     for descriptor in described {
