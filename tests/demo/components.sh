@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the demo's components: small files in the shapes and under the names that the real ones have, so that the packs in
 # recipes/packs take them as they are. Programs are PE images (program.py), the MSI is a real one, and all are signed by a
-# certificate authority that lives in OUTPUT-DIRECTORY/ca only. Checksum files are written as each publisher writes them.
+# certificate authority that lives in OUTPUT-DIRECTORY/ca only. Checksum files are written as each publisher writes them;
+# SHA256SUMS is signed by minisign. No signature is timestamped: a timestamp's serial number is another one each time.
 set -euo pipefail
 out=${1:?usage: components.sh OUTPUT-DIRECTORY}
 export TZ=UTC LC_ALL=C SOURCE_DATE_EPOCH=1767225600
@@ -23,7 +24,7 @@ out=$(cd "$out" && pwd)
 # The authority and its signing certificate are made once: signatures then stay the same from run to run.
 authority() {
     local ca=$out/ca
-    [ -e "$ca/signer.pem" ] && return
+    [ -e "$ca/signer.pem" ] && [ -e "$ca/minisign.pub" ] && return
     rm -rf "$ca"
     mkdir -p "$ca"
     openssl req -x509 -newkey rsa:3072 -nodes -keyout "$ca/root.key" -out "$ca/root.pem" -days 3650 \
@@ -34,6 +35,7 @@ authority() {
     printf '%s\n' 'basicConstraints=critical,CA:FALSE' 'keyUsage=critical,digitalSignature' 'extendedKeyUsage=codeSigning' >"$ca/signer.ext"
     openssl x509 -req -in "$ca/signer.csr" -CA "$ca/root.pem" -CAkey "$ca/root.key" -days 3650 -extfile "$ca/signer.ext" \
         -set_serial 0x77696e696d67 -out "$ca/signer.tmp" 2>/dev/null
+    minisign -G -W -f -p "$ca/minisign.pub" -s "$ca/minisign.key" >/dev/null
     mv "$ca/signer.tmp" "$ca/signer.pem"
 }
 
@@ -118,6 +120,7 @@ services() {
     program "$out/csi-proxy.exe" 100000 "--version=csi-proxy v$csi_proxy"$'\n'
     cloudbase_init
     (cd "$out" && sha256sum wins.exe csi-proxy.exe CloudbaseInitSetup_*_x64.msi >SHA256SUMS)
+    minisign -S -s "$out/ca/minisign.key" -t 'SHA256SUMS of the winimg demo' -m "$out/SHA256SUMS" >/dev/null
 }
 
 # The layout, service and scripts of the real MSI installed with RUN_SERVICE_AS_LOCAL_SYSTEM=1 (cloudbase-init-installer:

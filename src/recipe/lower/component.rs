@@ -134,10 +134,10 @@ pub fn origin(fields: &Fields<'_>, is_component: bool, archive: Option<Archive>)
         is_checksum_file: false,
     };
     let asked = signatures(fields, "signature", &signed);
-    if fields.cx.must_be_signed.get() && is_component {
-        must_be_signed(fields, &asked);
-    }
     let proof = proof(fields, &given, &asked);
+    if fields.cx.must_be_signed.get() && is_component {
+        must_be_signed(fields, &asked, proof.as_ref());
+    }
     if asked.broken {
         return None;
     }
@@ -147,9 +147,11 @@ pub fn origin(fields: &Fields<'_>, is_component: bool, archive: Option<Archive>)
     })
 }
 
-/// `policy = "signed"`: a digest says what a file is, not who made it.
-fn must_be_signed(fields: &Fields<'_>, asked: &Asked) {
-    if asked.broken || !asked.signatures.is_empty() {
+/// `policy = "signed"`: a digest says what a file is, not who made it. A checksum file that is signed says both.
+fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofWish>) {
+    let sums =
+        matches!(proof, Some(ProofWish::ChecksumFile { signatures, .. }) if !signatures.is_empty());
+    if asked.broken || !asked.signatures.is_empty() || sums {
         return;
     }
     let help = "write what it is signed with under `signature`, or take `policy = \"signed\"` out of the recipe";
