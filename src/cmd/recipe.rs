@@ -22,6 +22,7 @@ pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
         var_files: args.var_files.clone(),
         env: environment(),
         set: args.set.clone(),
+        moved: Vec::new(),
     };
     let (recipe, mut diagnostics) = recipe::read(&args.recipe, &options);
     let planned = recipe.map(|recipe| match plan::make(&recipe) {

@@ -11,6 +11,8 @@
 //! partial/                broken transfers that may be resumed
 //! seen/                   what a URL gave last time
 //! trees/                  unpacked archives
+//! serials/                the highest lock that each recipe was built with
+//! bundles/                the recipes of bundles
 //! quarantine/             downloads that were not what the recipe named, and blobs that went bad
 //! locks/                  advisory locks; free by themselves when their holder dies
 //! ```
@@ -19,6 +21,7 @@ mod admit;
 mod blob;
 mod partial;
 mod seen;
+mod serial;
 mod tree;
 mod watch;
 
@@ -40,10 +43,11 @@ pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
+pub use serial::{BuiltInput, BuiltWith};
 pub use tree::Tree;
 pub use watch::Watch;
 
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 11] = [
     "blobs",
     "stamps",
     "sha512",
@@ -51,6 +55,8 @@ const FOLDERS: [&str; 9] = [
     "partial",
     "seen",
     "trees",
+    "serials",
+    "bundles",
     "quarantine",
     "locks",
 ];
