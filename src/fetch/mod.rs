@@ -6,6 +6,7 @@
 
 mod address;
 mod client;
+mod evidence;
 mod failure;
 pub mod image;
 mod obtain;
@@ -82,6 +83,8 @@ pub struct FetchOptions {
     pub connect_timeout: Duration,
     /// Without a byte.
     pub stall_timeout: Duration,
+    /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
+    pub offline: bool,
 }
 
 impl Default for FetchOptions {
@@ -92,6 +95,7 @@ impl Default for FetchOptions {
             first_wait: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
+            offline: false,
         }
     }
 }

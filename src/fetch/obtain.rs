@@ -1,15 +1,15 @@
 //! One request, from what the recipe says to a blob.
 
-use std::path::Path;
-
 use url::Url;
 
+use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::recipe::ProofWish;
-use crate::store::{Blob, Candidate, Expected, Partial, Seen, Store, Watch};
+use crate::store::{Blob, Candidate, Expected, Partial, Seen, Store, Terms, Watch};
 use crate::text::{Located, Place};
 
-use super::transfer::{Got, Transfer, small};
+use super::evidence::{Asked, Gathered};
+use super::transfer::{Got, Transfer};
 use crate::trust::checksum;
 
 use super::{Address, Context, Request};
@@ -33,11 +33,15 @@ pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob>
 async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Blob> {
     let watch = context.watch(&request.name);
     let address = Address::read(&request.origin.url)?;
-    let expected = expected(context, request, &address, &watch).await?;
+    let terms = terms(context, request, &address, &watch).await?;
     match address {
         Address::Local(path) => {
             let (store, watch) = (context.store.clone(), watch.clone());
-            blocking(move || store.admit(Candidate::Local(path), &expected, &watch)).await
+            blocking(move || match store.find_locked(&path, &terms, &watch)? {
+                Some(blob) => Ok(blob),
+                None => store.admit(Candidate::Local(path), &terms, &watch),
+            })
+            .await
         }
         Address::Remote(url) => {
             let remote = Remote {
@@ -46,25 +50,28 @@ async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Blob> {
                 file: &request.file,
                 shown: Address::Remote(url.clone()).shown(),
                 watch: &watch,
-                expected: &expected,
+                terms: &terms,
             };
             remote.obtain().await
         }
     }
 }
 
-/// What the file must be, read from the recipe and, where it says so, from a checksum file.
-async fn expected(
+/// What the file must be, read from the recipe, its lock and, where it says so, from a checksum file.
+async fn terms(
     context: &Context,
     request: &Request,
     address: &Address,
     watch: &Watch,
-) -> Result<Expected> {
-    match &request.origin.proof {
-        ProofWish::Digest(digest) => Ok(Expected::Digest(digest.value.clone())),
-        ProofWish::Signed => Err(Error::new(Kind::Unproved, "signatures are not judged")),
+) -> Result<Terms> {
+    let mut gathered = Gathered::default();
+    let locked = request.origin.locked.as_ref();
+    let expected = match &request.origin.proof {
+        ProofWish::Digest(digest) => Expected::Digest(digest.value.clone()),
+        ProofWish::Signed => Expected::Signed,
         ProofWish::Unverified { reason } => {
-            if address.is_plain_http() {
+            // The lock names the bytes.
+            if address.is_plain_http() && locked.is_none() {
                 return Err(plain_http(
                     &request.name,
                     &address.shown(),
@@ -75,18 +82,23 @@ async fn expected(
                 "{} is not verified: {}",
                 request.name, reason.value
             ));
-            Ok(Expected::Unverified {
+            Expected::Unverified {
                 reason: reason.value.clone(),
-            })
+            }
         }
         ProofWish::ChecksumFile { url, entry, .. } => {
             let name = match entry {
                 Some(entry) => entry.clone(),
                 None => address.file_name(),
             };
-            from_checksum_file(context, request, url, &name).await
+            from_checksum_file(context, request, url, &name, &mut gathered).await?
         }
-    }
+    };
+    Ok(Terms {
+        expected,
+        locked: locked.map(|l| l.digest.clone()),
+        evidence: gathered.evidence,
+    })
 }
 
 async fn from_checksum_file(
@@ -94,6 +106,7 @@ async fn from_checksum_file(
     request: &Request,
     url: &Located<String>,
     entry: &str,
+    gathered: &mut Gathered,
 ) -> Result<Expected> {
     let what = format!("the checksum file of {}", request.name);
     let place = |e: Error| e.from_place(&url.place);
@@ -102,11 +115,14 @@ async fn from_checksum_file(
     if address.is_plain_http() {
         return Err(plain_http(&what, &shown, &url.place));
     }
-    let watch = context.watch(&what);
-    let bytes = match address {
-        Address::Remote(url) => small(context, &url, checksum::LIMIT, &watch).await,
-        Address::Local(path) => blocking(move || read_small(&path, &watch)).await,
+    let asked = Asked {
+        context,
+        watch: context.watch(&what),
+        locked: request.origin.locked.as_ref(),
+        limit: checksum::LIMIT,
+        anew: true,
     };
+    let bytes = asked.bring(&address, gathered).await;
     let found = bytes.and_then(|bytes| {
         checksum::find(&bytes, entry).map_err(|refusal| {
             let error = Error::new(Kind::Unproved, format!("{what} {}", refusal.fact)).at(&shown);
@@ -135,21 +151,6 @@ fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
     .cure("use https, or pin the file with sha256")
 }
 
-fn read_small(path: &Path, watch: &Watch) -> Result<Vec<u8>> {
-    let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::new(
-            Kind::Fetch,
-            format!("{}: there is no file {}", watch.what, path.display()),
-        ),
-        _ => Error::io("read", path, e),
-    })?;
-    if metadata.len() > checksum::LIMIT {
-        let fact = format!("{} is longer than {} bytes", watch.what, checksum::LIMIT);
-        return Err(Error::new(Kind::Fetch, fact).at(path.display()));
-    }
-    std::fs::read(path).map_err(|e| Error::io("read", path, e))
-}
-
 /// A file of another host.
 struct Remote<'a> {
     context: &'a Context,
@@ -158,7 +159,7 @@ struct Remote<'a> {
     /// The URL without its secrets.
     shown: String,
     watch: &'a Watch,
-    expected: &'a Expected,
+    terms: &'a Terms,
 }
 
 /// What the store knows of an unverified file.
@@ -166,18 +167,33 @@ type Cached = Option<(Seen, Blob)>;
 
 impl Remote<'_> {
     async fn obtain(&self) -> Result<Blob> {
-        if let Some(blob) = self.at_store(Store::find).await? {
+        if let Some(blob) = self
+            .at_store(|store, terms, watch| store.find(terms, watch))
+            .await?
+        {
             return Ok(blob);
         }
         let partial = self.partial().await?;
         // Whoever held the place may have brought it.
-        if let Some(blob) = self.at_store(Store::find).await? {
+        if let Some(blob) = self
+            .at_store(|store, terms, watch| store.find(terms, watch))
+            .await?
+        {
             return Ok(blob);
         }
-        if let Some(blob) = self.at_store(Store::release).await? {
+        if let Some(blob) = self
+            .at_store(|store, terms, watch| store.release(terms, watch))
+            .await?
+        {
             return Ok(blob);
         }
         let cached = self.cached().await?;
+        if self.context.options.offline {
+            return match cached {
+                Some((_, blob)) => Ok(blob),
+                None => Err(offline(&self.watch.what, &self.shown, self.terms.digest())),
+            };
+        }
         match self.transfer(&partial, &cached).await {
             // Nothing proves the copy anyway; its age is worth a word, not a stop.
             Err(e) if e.kind() == Kind::Fetch && cached.is_some() => {
@@ -208,7 +224,7 @@ impl Remote<'_> {
             };
             let candidate = partial.candidate();
             let admitted = self
-                .at_store(move |store, expected, watch| store.admit(candidate, expected, watch))
+                .at_store(move |store, terms, watch| store.admit(candidate, terms, watch))
                 .await;
             // Either moved into place or to quarantine; a check that was interrupted leaves it for the next run.
             if !matches!(&admitted, Err(e) if e.kind() != Kind::Unproved) {
@@ -239,8 +255,10 @@ impl Remote<'_> {
             None => self.context.store.seen(self.url.as_str()),
         };
         let replaced = before.filter(|seen| seen.sha256 != *blob.digest());
-        if let (Some(seen), Expected::ChecksumFile { .. } | Expected::Unverified { .. }) =
-            (replaced, self.expected)
+        if let (
+            Some(seen),
+            Expected::ChecksumFile { .. } | Expected::Signed | Expected::Unverified { .. },
+        ) = (replaced, &self.terms.expected)
         {
             self.watch.warn(format!(
                 "{}: the publisher replaced this file: it was {}, it is {}",
@@ -260,7 +278,7 @@ impl Remote<'_> {
     }
 
     async fn cached(&self) -> Result<Cached> {
-        if self.expected.digest().is_some() {
+        if self.terms.digest().is_some() {
             return Ok(None);
         }
         let Some(seen) = self.context.store.seen(self.url.as_str()) else {
@@ -268,14 +286,14 @@ impl Remote<'_> {
         };
         let sha256 = seen.sha256.clone();
         let blob = self
-            .at_store(move |store, expected, watch| store.find_seen(&sha256, expected, watch))
+            .at_store(move |store, terms, watch| store.find_seen(&sha256, terms, watch))
             .await?;
         Ok(blob.map(|blob| (seen, blob)))
     }
 
     async fn partial(&self) -> Result<Partial> {
         // By what is wanted where that is known: two recipes may name two mirrors.
-        let key = match self.expected.digest() {
+        let key = match self.terms.digest() {
             Some(digest) => digest.to_string(),
             None => self.url.to_string(),
         };
@@ -290,16 +308,28 @@ impl Remote<'_> {
 
     async fn at_store<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Store, &Expected, &Watch) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&Store, &Terms, &Watch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let store = self.context.store.clone();
-        let (expected, watch) = (self.expected.clone(), self.watch.clone());
-        blocking(move || work(&store, &expected, &watch)).await
+        let (terms, watch) = (self.terms.clone(), self.watch.clone());
+        blocking(move || work(&store, &terms, &watch)).await
+    }
+}
+
+/// What is not in the store, in a run that may not ask for it.
+pub(super) fn offline(what: &str, shown: &str, digest: Option<&Digest>) -> Error {
+    let fact = format!("{what} is not in the store, and this run asks nothing of a network");
+    let error = Error::new(Kind::Fetch, fact).at(shown).cure(
+        "run `winimg fetch` with this recipe and this cache folder once on line, or build from a bundle that has it",
+    );
+    match digest {
+        Some(digest) => error.expected(digest),
+        None => error,
     }
 }
 
 /// Runs what reads and hashes files away from the threads that move bytes.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {

@@ -117,7 +117,7 @@ fn input(name: &str, version: Option<String>, origin: &Origin, blob: &Blob) -> m
         size: blob.size(),
         digest: blob.digest().to_string(),
         proof: proof(blob.proof()),
-        signers: Vec::new(),
+        signers: blob.signers().to_vec(),
     }
 }
 
@@ -130,6 +130,7 @@ fn proof(proof: &store::Proof) -> manifest::Proof {
             url: redact(url),
             entry: line.clone(),
         },
+        store::Proof::Signed => manifest::Proof::Signed,
         store::Proof::Unverified { reason } => manifest::Proof::Unverified {
             reason: reason.clone(),
         },

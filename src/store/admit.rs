@@ -11,7 +11,7 @@ use crate::error::{Error, Kind, Result};
 use crate::io;
 
 use super::blob::Stamp;
-use super::{Blob, Expected, Store, Watch, key_of, read_record, write_record};
+use super::{Blob, Expected, Store, Terms, Watch, key_of, read_record, write_record};
 
 /// Local files from this size on (bytes) are used where they stand; smaller ones are copied into the store.
 pub const IN_PLACE_FROM: u64 = 256 << 20;
@@ -54,9 +54,15 @@ struct LocalRecord {
 impl Store {
     /// Hashes the candidate and, if it is what is expected, makes it a blob. Otherwise a download goes to quarantine,
     /// a local file stays as it is, and the error says both digests.
-    pub fn admit(&self, candidate: Candidate, expected: &Expected, watch: &Watch) -> Result<Blob> {
+    pub fn admit(
+        &self,
+        candidate: Candidate,
+        terms: impl Into<Terms>,
+        watch: &Watch,
+    ) -> Result<Blob> {
+        let terms = &terms.into();
         match candidate {
-            Candidate::Downloaded(path) => self.admit_downloaded(&path, expected, watch),
+            Candidate::Downloaded(path) => self.admit_downloaded(&path, terms, watch),
             Candidate::Local(path) => {
                 let path = fs::canonicalize(&path).map_err(|e| unreadable(&path, e))?;
                 let metadata = fs::metadata(&path).map_err(|e| unreadable(&path, e))?;
@@ -67,9 +73,9 @@ impl Store {
                     ));
                 }
                 if metadata.len() >= IN_PLACE_FROM {
-                    self.admit_in_place(&path, expected, watch)
+                    self.admit_in_place(&path, terms, watch)
                 } else {
-                    self.admit_copy(&path, expected, watch)
+                    self.admit_copy(&path, terms, watch)
                 }
             }
         }
@@ -77,47 +83,54 @@ impl Store {
 
     /// The blob that was admitted before with this digest. One whose metadata changed is hashed again; one that went
     /// bad is moved to quarantine with a warning, and `None` sends the caller to fetch it anew.
-    pub fn find(&self, expected: &Expected, watch: &Watch) -> Result<Option<Blob>> {
-        let Some(sha256) = expected.digest().and_then(|d| self.sha256_of(d)) else {
+    pub fn find(&self, terms: impl Into<Terms>, watch: &Watch) -> Result<Option<Blob>> {
+        let terms = &terms.into();
+        let known = terms.digest().and_then(|d| self.sha256_of(d));
+        let Some(sha256) = known.or_else(|| terms.locked.clone()) else {
             return Ok(None);
         };
-        self.find_sha256(&sha256, expected, watch)
+        self.find_sha256(&sha256, terms, watch)
     }
 
-    /// As [`Store::find`] for a file that nothing proves: the blob that its URL gave last time.
+    /// As [`Store::find`] for a file that no digest names: the blob that its URL gave last time.
     pub fn find_seen(
         &self,
         sha256: &Digest,
-        expected: &Expected,
+        terms: impl Into<Terms>,
         watch: &Watch,
     ) -> Result<Option<Blob>> {
-        match expected {
-            Expected::Unverified { .. } => self.find_sha256(sha256, expected, watch),
-            _ => self.find(expected, watch),
+        let terms = &terms.into();
+        match terms.digest() {
+            None => self.find_sha256(sha256, terms, watch),
+            Some(_) => self.find(terms, watch),
         }
     }
 
-    /// A download that another recipe's digest sent to quarantine and that this one names.
-    pub fn release(&self, expected: &Expected, watch: &Watch) -> Result<Option<Blob>> {
-        let path = match expected.digest() {
+    /// The locked bytes of a local file that is not there any more, as a bundle brings them.
+    pub fn find_locked(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Option<Blob>> {
+        match terms.locked {
+            Some(_) if !path.exists() => self.find(terms, watch),
+            _ => Ok(None),
+        }
+    }
+
+    /// A download that another recipe sent to quarantine and whose digest this one names.
+    pub fn release(&self, terms: impl Into<Terms>, watch: &Watch) -> Result<Option<Blob>> {
+        let terms = &terms.into();
+        let path = match terms.digest() {
             Some(digest) if digest.algorithm == Algorithm::Sha256 => self.quarantine_path(digest),
             _ => return Ok(None),
         };
         if !path.is_file() {
             return Ok(None);
         }
-        match self.admit_downloaded(&path, expected, watch) {
+        match self.admit_downloaded(&path, terms, watch) {
             Err(e) if e.kind() == Kind::Unproved => Ok(None),
             other => other.map(Some),
         }
     }
 
-    fn find_sha256(
-        &self,
-        sha256: &Digest,
-        expected: &Expected,
-        watch: &Watch,
-    ) -> Result<Option<Blob>> {
+    fn find_sha256(&self, sha256: &Digest, terms: &Terms, watch: &Watch) -> Result<Option<Blob>> {
         let path = self.blob_path(sha256);
         let Ok(metadata) = fs::metadata(&path) else {
             return Ok(None);
@@ -137,19 +150,27 @@ impl Store {
             }
             write_record(&self.stamp_path(sha256), &stamp)?;
         }
-        Ok(Some(blob(path, sha256.clone(), stamp, expected)))
+        let hashed = Hashed {
+            sha256: sha256.clone(),
+            sha512: self.sha512_of(&path, sha256, terms, watch)?,
+            stamp,
+        };
+        match mismatch(&hashed, terms, watch) {
+            Some(error) => Err(error.at(path.display())),
+            None => Ok(Some(blob(path, hashed, terms))),
+        }
     }
 
-    fn admit_downloaded(&self, path: &Path, expected: &Expected, watch: &Watch) -> Result<Blob> {
-        let hashed = hash(path, expected.digest(), watch)?;
-        if let Some(error) = mismatch(&hashed, expected, watch) {
+    fn admit_downloaded(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
+        let hashed = hash(path, terms.expected.digest(), watch)?;
+        if let Some(error) = mismatch(&hashed, terms, watch) {
             let aside = self.put_aside(path, &hashed.sha256)?;
             return Err(error.lines([format!("the download is kept as {}", aside.display())]));
         }
-        self.place(path, &hashed, expected, watch)
+        self.place(path, hashed, terms, watch)
     }
 
-    fn admit_copy(&self, path: &Path, expected: &Expected, watch: &Watch) -> Result<Blob> {
+    fn admit_copy(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
         // In a folder of the store, so that the rename into place stays on one filesystem.
         let copy = tempfile::Builder::new()
             .prefix("copy-")
@@ -157,20 +178,21 @@ impl Store {
             .map_err(|e| Error::io("write in", self.folder.join("partial"), e))?
             .into_temp_path();
         io::copy(path, &copy)?;
-        let hashed = hash(&copy, expected.digest(), watch)?;
-        if let Some(error) = mismatch(&hashed, expected, watch) {
+        let hashed = hash(&copy, terms.expected.digest(), watch)?;
+        if let Some(error) = mismatch(&hashed, terms, watch) {
             return Err(error.at(path.display()));
         }
-        self.place(&copy, &hashed, expected, watch)
+        self.place(&copy, hashed, terms, watch)
     }
 
-    fn admit_in_place(&self, path: &Path, expected: &Expected, watch: &Watch) -> Result<Blob> {
+    fn admit_in_place(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
         let record_path = self
             .folder
             .join("local")
             .join(key_of(&path.to_string_lossy()) + ".json");
         let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
-        let wants_512 = expected
+        let wants_512 = terms
+            .expected
             .digest()
             .is_some_and(|d| d.algorithm == Algorithm::Sha512);
         let known = read_record::<LocalRecord>(&record_path).filter(|r| {
@@ -182,9 +204,9 @@ impl Store {
                 sha512: record.sha512,
                 stamp: record.stamp,
             },
-            None => hash(path, expected.digest(), watch)?,
+            None => hash(path, terms.expected.digest(), watch)?,
         };
-        if let Some(error) = mismatch(&hashed, expected, watch) {
+        if let Some(error) = mismatch(&hashed, terms, watch) {
             return Err(error.at(path.display()));
         }
         if hashed.stamp.is_settled() {
@@ -198,22 +220,11 @@ impl Store {
                 },
             )?;
         }
-        Ok(blob(
-            path.to_path_buf(),
-            hashed.sha256,
-            hashed.stamp,
-            expected,
-        ))
+        Ok(blob(path.to_path_buf(), hashed, terms))
     }
 
     /// Renames a hashed file of the store to its name, unless a good one is there.
-    fn place(
-        &self,
-        from: &Path,
-        hashed: &Hashed,
-        expected: &Expected,
-        watch: &Watch,
-    ) -> Result<Blob> {
+    fn place(&self, from: &Path, hashed: Hashed, terms: &Terms, watch: &Watch) -> Result<Blob> {
         let _lock = self.lock(
             &format!("blob-{}", hashed.sha256.hex()),
             &watch.cancel,
@@ -222,7 +233,7 @@ impl Store {
         if let Some(sha512) = &hashed.sha512 {
             write_record(&self.sha512_path(sha512), &hashed.sha256)?;
         }
-        if let Some(there) = self.find_sha256(&hashed.sha256, expected, watch)? {
+        if let Some(there) = self.find_sha256(&hashed.sha256, terms, watch)? {
             fs::remove_file(from).map_err(|e| Error::io("remove", from, e))?;
             return Ok(there);
         }
@@ -236,7 +247,29 @@ impl Store {
             return Err(changed(&to));
         }
         write_record(&self.stamp_path(&hashed.sha256), &stamp)?;
-        Ok(blob(to, hashed.sha256.clone(), stamp, expected))
+        Ok(blob(to, hashed, terms))
+    }
+
+    /// The SHA-512 of a blob, where the recipe names one and no record says whose it is.
+    fn sha512_of(
+        &self,
+        path: &Path,
+        sha256: &Digest,
+        terms: &Terms,
+        watch: &Watch,
+    ) -> Result<Option<Digest>> {
+        let wanted = terms.expected.digest();
+        let Some(wanted) = wanted.filter(|d| d.algorithm == Algorithm::Sha512) else {
+            return Ok(None);
+        };
+        if self.sha256_of(wanted).as_ref() == Some(sha256) {
+            return Ok(Some(wanted.clone()));
+        }
+        let hashed = hash(path, Some(wanted), watch)?;
+        if let Some(sha512) = &hashed.sha512 {
+            write_record(&self.sha512_path(sha512), &hashed.sha256)?;
+        }
+        Ok(hashed.sha512)
     }
 
     /// Moves a file that is not what it should be out of the way, named by what it is.
@@ -253,13 +286,15 @@ impl Store {
     }
 }
 
-fn blob(path: PathBuf, sha256: Digest, stamp: Stamp, expected: &Expected) -> Blob {
+fn blob(path: PathBuf, hashed: Hashed, terms: &Terms) -> Blob {
     Blob {
         path,
-        sha256,
-        size: stamp.size,
-        proof: expected.proof(),
-        stamp,
+        sha256: hashed.sha256,
+        size: hashed.stamp.size,
+        proof: terms.expected.proof(),
+        signers: Vec::new(),
+        evidence: terms.evidence.clone(),
+        stamp: hashed.stamp,
     }
 }
 
@@ -315,12 +350,12 @@ fn hash(path: &Path, wanted: Option<&Digest>, watch: &Watch) -> Result<Hashed> {
     })
 }
 
-fn mismatch(hashed: &Hashed, expected: &Expected, watch: &Watch) -> Option<Error> {
-    let digest = expected.digest()?;
+fn mismatch(hashed: &Hashed, terms: &Terms, watch: &Watch) -> Option<Error> {
+    let expected = &terms.expected;
+    let Some(digest) = expected.digest().filter(|d| hashed.as_expected(d) != *d) else {
+        return terms.other_than_locked(&hashed.sha256, watch);
+    };
     let found = hashed.as_expected(digest);
-    if found == digest {
-        return None;
-    }
     let who = match expected {
         Expected::ChecksumFile { .. } => "checksum file",
         _ => "recipe",

@@ -1,5 +1,6 @@
 //! A proved file, what proved it, and how a change to it is noticed.
 
+use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
+use crate::trust::Signer;
 
-/// What a file must be to be admitted. Signatures, when recipes can ask for them, are further fields of this.
+/// What names the bytes of a file that is to be admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// The recipe pins it.
@@ -20,6 +22,8 @@ pub enum Expected {
         line: String,
         digest: Digest,
     },
+    /// Nothing does; the signatures among its terms have to prove it.
+    Signed,
     /// The recipe says why nothing proves it.
     Unverified { reason: String },
 }
@@ -28,7 +32,7 @@ impl Expected {
     pub fn digest(&self) -> Option<&Digest> {
         match self {
             Self::Digest(digest) | Self::ChecksumFile { digest, .. } => Some(digest),
-            Self::Unverified { .. } => None,
+            Self::Signed | Self::Unverified { .. } => None,
         }
     }
 
@@ -37,6 +41,7 @@ impl Expected {
         match self.clone() {
             Self::Digest(digest) => Proof::Pinned { digest },
             Self::ChecksumFile { url, line, digest } => Proof::ChecksumFile { url, line, digest },
+            Self::Signed => Proof::Signed,
             Self::Unverified { reason } => Proof::Unverified { reason },
         }
     }
@@ -55,6 +60,8 @@ pub enum Proof {
         line: String,
         digest: Digest,
     },
+    /// Its signers, and nothing else.
+    Signed,
     Unverified {
         reason: String,
     },
@@ -67,6 +74,8 @@ pub struct Blob {
     pub(super) sha256: Digest,
     pub(super) size: u64,
     pub(super) proof: Proof,
+    pub(super) signers: Vec<Signer>,
+    pub(super) evidence: BTreeMap<String, Digest>,
     pub(super) stamp: Stamp,
 }
 
@@ -88,6 +97,17 @@ impl Blob {
 
     pub fn proof(&self) -> &Proof {
         &self.proof
+    }
+
+    /// Who signed it, of the signatures that were asked for: one for each, in the recipe's order.
+    pub fn signers(&self) -> &[Signer] {
+        &self.signers
+    }
+
+    /// What was published beside it and used to prove it (signatures, bundles, certificates, log entries, catalogs,
+    /// checksum files): the URL without query, and the SHA-256 by which the store keeps it.
+    pub fn evidence(&self) -> &BTreeMap<String, Digest> {
+        &self.evidence
     }
 
     /// Looks whether the file is still the one that was proved; to be called right before use. Costs one `stat`

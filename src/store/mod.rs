@@ -22,6 +22,7 @@ mod blob;
 mod partial;
 mod seen;
 mod serial;
+mod terms;
 mod tree;
 mod watch;
 
@@ -44,6 +45,7 @@ pub use blob::{Blob, Expected, Proof};
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
 pub use serial::{BuiltInput, BuiltWith};
+pub use terms::Terms;
 pub use tree::Tree;
 pub use watch::Watch;
 

@@ -2,6 +2,7 @@
 
 mod desk;
 mod images;
+mod locked;
 mod messages;
 mod processes;
 mod secure;

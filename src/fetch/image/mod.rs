@@ -26,6 +26,8 @@ pub struct Image {
     pub reference: String,
     /// `10.0.20348.2113`, where the index says it.
     pub os_version: Option<String>,
+    /// What the reference named: an index, or the manifest itself.
+    pub top: Part,
     pub manifest: Part,
     /// The configuration, then the layers in their order.
     pub parts: Vec<Part>,
@@ -91,7 +93,8 @@ async fn one(
         ImageProof::Unverified { reason } => {
             let reason = &reason.value;
             sink.warn(format!("{name} is not pinned to a digest: {reason}"));
-            None
+            // What the tag named then; it need not be followed.
+            wish.locked.as_ref().map(|locked| &locked.top)
         }
     };
     let registry = pull::Registry {
@@ -109,8 +112,24 @@ async fn one(
             let manifest = registry.manifest(&name, Some(&digest)).await?;
             (manifest, chosen.os_version)
         }
-        None => (top, None),
+        None => (top.clone(), None),
     };
+    if let Some(locked) = wish
+        .locked
+        .as_ref()
+        .map(|l| &l.manifest)
+        .filter(|l| *l != manifest.blob.digest())
+    {
+        let found = manifest.blob.digest();
+        let fact = format!("{name} is not the image that recipe.lock names: its tag was moved");
+        return Err(Error::new(Kind::Unproved, fact)
+            .at(&wish.reference.value)
+            .expected(format!("{locked}, as it was when recipe.lock was written"))
+            .found(found)
+            .cure(
+                "if you trust the new one, take it into the lock: `winimg lock --upgrade` with its name",
+            ));
+    }
     let described = choice::parts(&manifest, &name)?;
     let mut parts = Vec::with_capacity(described.len());
     for descriptor in described {
@@ -120,6 +139,7 @@ async fn one(
         name: wish.name.value.clone(),
         reference: wish.kept_as().map_err(wrong)?,
         os_version,
+        top,
         manifest,
         parts,
     })

@@ -15,7 +15,7 @@ use super::Part;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
-use crate::fetch::FetchOptions;
+use crate::fetch::{FetchOptions, obtain};
 use crate::store::{Expected, Resumable, Store, Watch};
 
 /// Bytes (OCI Distribution Specification: registries need not take longer ones).
@@ -69,6 +69,13 @@ impl Registry<'_> {
         Watch::new(name, Arc::clone(self.sink), self.cancel.clone())
     }
 
+    fn must_be_online(&self, what: &str, digest: Option<&Digest>) -> Result<()> {
+        match self.options.offline {
+            true => Err(obtain::offline(what, &self.reference.whole(), digest)),
+            false => Ok(()),
+        }
+    }
+
     /// A manifest or an index: by its digest where that is known, by the reference's tag otherwise.
     pub async fn manifest(&self, name: &str, pinned: Option<&Digest>) -> Result<Part> {
         let watch = self.watch(name);
@@ -80,6 +87,7 @@ impl Registry<'_> {
                 blob,
             });
         }
+        self.must_be_online(name, pinned)?;
         let wanted = match pinned {
             Some(digest) => self.reference.clone_with_digest(digest.to_string()),
             None => self.reference.clone(),
@@ -127,6 +135,7 @@ impl Registry<'_> {
         if let Some(blob) = self.store.find(&expected, &watch)? {
             return Ok(part(blob));
         }
+        self.must_be_online(&what, Some(&digest))?;
         let holder = |who: &str| watch.note(format!("{what}: {who} is fetching it already"));
         let partial = self
             .store

@@ -1,0 +1,64 @@
+//! All that a file has to be to be admitted: the bytes that are named, the lock, and the signatures.
+
+use std::collections::BTreeMap;
+
+use crate::digest::Digest;
+use crate::error::{Error, Kind};
+
+use super::{Expected, Watch};
+
+/// What has to hold of a file, all of it.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub expected: Expected,
+    /// The SHA-256 that `recipe.lock` names.
+    pub locked: Option<Digest>,
+    /// What was published beside the file, by URL without query: the blob remembers it.
+    pub evidence: BTreeMap<String, Digest>,
+}
+
+impl From<Expected> for Terms {
+    fn from(expected: Expected) -> Self {
+        Self {
+            expected,
+            locked: None,
+            evidence: BTreeMap::new(),
+        }
+    }
+}
+
+impl From<&Expected> for Terms {
+    fn from(expected: &Expected) -> Self {
+        expected.clone().into()
+    }
+}
+
+impl From<&Terms> for Terms {
+    fn from(terms: &Terms) -> Self {
+        terms.clone()
+    }
+}
+
+impl Terms {
+    /// The digest by which the file is known before it is looked at.
+    pub fn digest(&self) -> Option<&Digest> {
+        self.expected.digest().or(self.locked.as_ref())
+    }
+
+    /// The complaint about a file that is not the one that was locked.
+    pub(super) fn other_than_locked(&self, found: &Digest, watch: &Watch) -> Option<Error> {
+        let locked = self.locked.as_ref().filter(|locked| *locked != found)?;
+        let fact = format!(
+            "{} is not the file that recipe.lock names: the publisher replaced it",
+            watch.what
+        );
+        Some(
+            Error::new(Kind::Unproved, fact)
+                .expected(format!("{locked}, as it was when recipe.lock was written"))
+                .found(found)
+                .cure(
+                    "if you trust the new one, take it into the lock: `winimg lock --upgrade` with its name",
+                ),
+        )
+    }
+}
