@@ -17,6 +17,24 @@ impl Changes {
         self.rows.is_empty()
     }
 
+    /// An input that has to be asked; what it is, nobody knows yet.
+    pub fn asked(&mut self, name: &str, was: Option<&Entry>, version: Option<&str>) {
+        let is = match version {
+            Some(version) => format!("{version}, to be asked"),
+            None => "to be asked".to_string(),
+        };
+        let was = was.map_or("-".to_string(), Entry::shown);
+        self.rows.push((name.to_string(), was, is));
+    }
+
+    /// The inputs of a lock that are not `there` any more.
+    pub fn gone(&mut self, old: Option<&Lock>, there: impl Fn(&str) -> bool) {
+        let gone = old.iter().flat_map(|lock| &lock.inputs);
+        for was in gone.filter(|was| !there(&was.name)) {
+            self.rows.push((was.name.clone(), was.shown(), "-".into()));
+        }
+    }
+
     /// Three columns under their titles, a line each; empty without changes.
     pub fn table(&self) -> String {
         if self.rows.is_empty() {
@@ -39,20 +57,17 @@ impl Changes {
 /// What changes from one lock to the next, in the new one's order, and then what goes.
 pub fn between(old: Option<&Lock>, new: &Lock) -> Changes {
     let before = |name: &str| old.and_then(|lock| lock.entry(name));
-    let mut rows = Vec::new();
+    let mut changes = Changes::default();
     for entry in &new.inputs {
         let row = match before(&entry.name) {
             Some(was) if was == entry => continue,
             Some(was) => (entry.name.clone(), was.shown(), is(was, entry)),
             None => (entry.name.clone(), "-".into(), entry.shown()),
         };
-        rows.push(row);
+        changes.rows.push(row);
     }
-    let gone = old.iter().flat_map(|lock| &lock.inputs);
-    for was in gone.filter(|was| new.entry(&was.name).is_none()) {
-        rows.push((was.name.clone(), was.shown(), "-".into()));
-    }
-    Changes { rows }
+    changes.gone(old, |name| new.entry(name).is_some());
+    changes
 }
 
 /// The new entry; with a word more where the file is the same.

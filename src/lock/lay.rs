@@ -23,29 +23,38 @@ pub fn lay(recipe: &mut Recipe, file: &LockFile, comparison: Comparison) -> Diag
     }
     let lock = &file.lock;
     let media = &mut recipe.media;
-    media.iso.locked = lock.entry("media.iso").map(locked);
+    media.iso.locked = lock.entry("media.iso").map(Entry::locked);
     if let Some(virtio) = &mut media.virtio {
-        virtio.locked = lock.entry("media.virtio").map(locked);
+        virtio.locked = lock.entry("media.virtio").map(Entry::locked);
     }
     for component in &mut recipe.components {
-        component.origin.locked = lock.entry(&component.name.value).map(locked);
+        component.origin.locked = lock.entry(&component.name.value).map(Entry::locked);
     }
     for image in &mut recipe.images {
         let entry = lock.entry(&format!("image {}", image.name.value));
         image.locked = entry.map(|entry| LockedImage {
-            top: entry.evidence.first().map_or(&entry.digest, |e| &e.digest).clone(),
+            top: entry
+                .evidence
+                .first()
+                .map_or(&entry.digest, |e| &e.digest)
+                .clone(),
             manifest: entry.digest.clone(),
         });
     }
     found
 }
 
-fn locked(entry: &Entry) -> Locked {
-    let evidence = entry.evidence.iter();
-    Locked {
-        digest: entry.digest.clone(),
-        size: entry.size,
-        evidence: evidence.map(|e| (e.url.clone(), e.digest.clone())).collect(),
+impl Entry {
+    /// What has to be found again.
+    pub fn locked(&self) -> Locked {
+        let evidence = self.evidence.iter();
+        Locked {
+            digest: self.digest.clone(),
+            size: self.size,
+            evidence: evidence
+                .map(|e| (e.url.clone(), e.digest.clone()))
+                .collect(),
+        }
     }
 }
 
@@ -62,7 +71,9 @@ pub fn drift(recipe: &Recipe, file: &LockFile, comparison: Comparison) -> Diagno
         let help = format!(
             "name the right one with `--lock`; for a recipe that was renamed, remove the lock and run `winimg lock {path}`"
         );
-        let complaint = Diagnostic::error(fact).at(&recipe.name.place, "").help(help);
+        let complaint = Diagnostic::error(fact)
+            .at(&recipe.name.place, "")
+            .help(help);
         return Diagnostics(vec![complaint]);
     }
     let mut found = Diagnostics::default();
@@ -106,7 +117,8 @@ fn differences<'a>(
     let what = called(&ask.name);
     let version = ask.version.as_ref().map(|v| v.value.as_str());
     if version != entry.version.as_deref() {
-        let words = |v: Option<&str>| v.map_or("no version".to_string(), |v| format!("version {v}"));
+        let words =
+            |v: Option<&str>| v.map_or("no version".to_string(), |v| format!("version {v}"));
         let fact = format!(
             "{what}: {file} was made for {}, the recipe asks for {}",
             words(entry.version.as_deref()),

@@ -7,12 +7,14 @@ use std::cmp::Ordering;
 pub fn order(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (Version::read(one)?, Version::read(other)?);
     let release = compare(&one.release, &other.release);
-    Some(release.then_with(|| match (&one.before[..], &other.before[..]) {
-        ([], []) => Ordering::Equal,
-        ([], _) => Ordering::Greater,
-        (_, []) => Ordering::Less,
-        (one, other) => compare(one, other),
-    }))
+    Some(
+        release.then_with(|| match (&one.before[..], &other.before[..]) {
+            ([], []) => Ordering::Equal,
+            ([], _) => Ordering::Greater,
+            (_, []) => Ordering::Less,
+            (one, other) => compare(one, other),
+        }),
+    )
 }
 
 struct Version<'a> {
