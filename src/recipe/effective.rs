@@ -114,11 +114,16 @@ fn table_json(table: &Table) -> Json {
 }
 
 /// SHA-256 over the tree as JSON with sorted keys and no spaces, after variables. `[vars]` itself is left out: a
-/// variable counts where it is used. Local files are named, not read.
-pub fn digest(tree: &Table) -> Digest {
+/// variable counts where it is used. Local files are named, not read, but for keys and certificates: what they say
+/// decides what is trusted.
+pub fn digest(tree: &Table, key_files: &[(String, Digest)]) -> Digest {
     let entries = tree.entries.iter().filter(|e| e.key != "vars").cloned();
     let tree = Table {
         entries: entries.collect(),
     };
-    Digest::sha256_of(table_json(&tree).to_string().as_bytes())
+    let mut text = table_json(&tree).to_string();
+    for (what, digest) in key_files {
+        text.push_str(&format!("\n{what} {digest}"));
+    }
+    Digest::sha256_of(text.as_bytes())
 }

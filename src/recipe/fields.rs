@@ -1,6 +1,6 @@
 //! Reading tables: each key asked for once, each type checked, each key that nobody asked for refused.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use super::value::{Data, Table, Value};
 use super::vars::Scope;
 use super::words;
 use crate::diag::{Diagnostic, nearest};
+use crate::digest::Digest;
 use crate::text::{Located, Place};
 
 /// What the whole lowering shares.
@@ -18,8 +19,11 @@ pub struct Context<'a> {
     pub scope: &'a Scope,
     /// Not all files could be read: what is missing may be there, so nothing is called missing.
     pub incomplete: bool,
+    /// `policy = "signed"`: a component without a signature is complained about.
+    pub must_be_signed: Cell<bool>,
     problems: RefCell<Vec<Diagnostic>>,
     defaults: RefCell<Vec<Effective>>,
+    key_files: RefCell<Vec<(String, Digest)>>,
 }
 
 impl<'a> Context<'a> {
@@ -28,8 +32,10 @@ impl<'a> Context<'a> {
             sources,
             scope,
             incomplete,
+            must_be_signed: Cell::new(false),
             problems: RefCell::default(),
             defaults: RefCell::default(),
+            key_files: RefCell::default(),
         }
     }
 
@@ -59,6 +65,19 @@ impl<'a> Context<'a> {
             value: value.to_string(),
             origin: "default".into(),
         });
+    }
+
+    /// A key file that was read: its content is a part of the recipe.
+    pub fn key_file(&self, what: &str, key: &str, digest: Digest) {
+        let said = format!("{what}: {key}");
+        self.key_files.borrow_mut().push((said, digest));
+    }
+
+    /// The key files that were read, in an order that does not depend on that of the text.
+    pub fn key_files(&self) -> Vec<(String, Digest)> {
+        let mut files = self.key_files.borrow().clone();
+        files.sort();
+        files
     }
 
     pub fn finish(self) -> (Vec<Diagnostic>, Vec<Effective>) {

@@ -6,13 +6,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::raw::{Sources, mask, user_in_url};
+use super::raw::{Sources, holds_url, mask, user_in_url};
 use super::value::{self, Data, Entry, Table, Value};
 use crate::diag::{Diagnostic, suggestion};
 use crate::text::{Place, Source};
 
 /// The four ways to prove a download; one of them stands.
 pub const PROOFS: &[&str] = &["sha256", "sha512", "checksum_url", "unverified"];
+
+/// Replaced whole: the subject of one and the root of another would trust somebody whom nobody named.
+const WHOLE: [&str; 2] = ["signature", "checksum_signature"];
 
 /// Lays `over` over `base`.
 pub fn lay_over(base: &mut Table, over: Table, problems: &mut Vec<Diagnostic>) {
@@ -25,14 +28,16 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
     } else if matches!(path.as_slice(), [first, _] if first == "images") {
         replace_image_proof(base, &over);
     }
+    let is_download = is_download(path);
     for entry in over.entries {
+        let is_whole = is_download && WHOLE.contains(&entry.key.as_str());
         let at_root = path.is_empty();
         let Some(old) = base.get_mut(&entry.key) else {
             base.entries.push(entry);
             continue;
         };
         match (&mut old.data, entry.value.data) {
-            (Data::Table(old), Data::Table(new)) => {
+            (Data::Table(old), Data::Table(new)) if !is_whole => {
                 path.push(entry.key);
                 lay(old, new, path, problems);
                 path.pop();
@@ -89,6 +94,10 @@ fn replace_proof(base: &mut Table, over: &Table, path: &[String], problems: &mut
         for key in PROOFS.iter().chain(&["checksum_entry"]) {
             base.remove(key);
         }
+        // It belongs to a checksum file; another one has to be signed no less.
+        if !over.contains("checksum_url") {
+            base.remove("checksum_signature");
+        }
         return;
     }
     // A changed URL with the old digest is a mirror and good. Another version cannot have the old digest.
@@ -133,7 +142,7 @@ pub fn apply_sets(
 /// A URL's user name and password must not be shown.
 fn masked(set: &str) -> String {
     let path = set.split('=').next().unwrap_or_default();
-    let user = user_in_url(set).filter(|_| path.ends_with("url"));
+    let user = user_in_url(set).filter(|_| holds_url(path.rsplit('.').next().unwrap_or_default()));
     let mut bytes = set.as_bytes().to_vec();
     if let Some(user) = user {
         mask(&mut bytes, user, b'*');

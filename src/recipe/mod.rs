@@ -153,6 +153,8 @@ pub struct Signature {
     /// Its table in the TOML.
     pub place: Place,
     pub rule: trust::Rule,
+    /// What is asked, whole: `authenticode, subject CN=Example Corp, root keys/root.pem (sha256:…)`. Changes when a pin does.
+    pub words: String,
     /// Where the signature, bundle, attestation or catalog is; absent for what is signed inside.
     pub url: Option<Located<String>>,
     /// Where the certificate of a keyless signature is that is not a bundle.

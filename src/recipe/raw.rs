@@ -436,19 +436,29 @@ pub fn mask_lines(text: &str, bytes: &mut [u8]) {
 
 fn mask_urls(table: &Table, bytes: &mut [u8]) {
     for entry in &table.entries {
-        match &entry.value.data {
-            Data::Table(inner) => mask_urls(inner, bytes),
-            Data::String(_) if entry.key.ends_with("url") => {
-                let place = &entry.value.place;
-                let text = place.source.text.get(place.span.clone()).unwrap_or("");
-                if let Some(user) = user_in_url(text) {
-                    let start = place.span.start;
-                    mask(bytes, start + user.start..start + user.end, b'*');
-                }
-            }
-            _ => {}
-        }
+        mask_urls_in(&entry.key, &entry.value, bytes);
     }
+}
+
+fn mask_urls_in(key: &str, value: &Value, bytes: &mut [u8]) {
+    match &value.data {
+        Data::Table(inner) => mask_urls(inner, bytes),
+        Data::Array(items) => items.iter().for_each(|item| mask_urls_in(key, item, bytes)),
+        Data::String(_) if holds_url(key) => {
+            let place = &value.place;
+            let text = place.source.text.get(place.span.clone()).unwrap_or("");
+            if let Some(user) = user_in_url(text) {
+                let start = place.span.start;
+                mask(bytes, start + user.start..start + user.end, b'*');
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a key's value is an address.
+pub fn holds_url(key: &str) -> bool {
+    key.ends_with("url") || ["certificate", "log", "catalog"].contains(&key)
 }
 
 /// Where the user name and password of a URL stand.

@@ -11,6 +11,7 @@ pub mod cms;
 pub mod cosign;
 pub mod minisign;
 pub mod openpgp;
+pub mod roots;
 pub mod signify;
 pub mod sigstore;
 

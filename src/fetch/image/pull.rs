@@ -80,7 +80,7 @@ impl Registry<'_> {
     pub async fn manifest(&self, name: &str, pinned: Option<&Digest>) -> Result<Part> {
         let watch = self.watch(name);
         if let Some(digest) = pinned
-            && let Some(blob) = self.store.find(&Expected::Digest(digest.clone()), &watch)?
+            && let Some(blob) = self.store.find(Expected::Digest(digest.clone()), &watch)?
         {
             return Ok(Part {
                 media_type: media_type(&blob)?,

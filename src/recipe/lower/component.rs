@@ -2,12 +2,13 @@
 
 use url::Url;
 
+use super::signature::{Asked, Signed, signatures};
 use crate::diag::Diagnostic;
 use crate::digest::{Algorithm, Digest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::merge::PROOFS;
 use crate::recipe::value::Entry;
-use crate::recipe::{Archive, Component, Origin, ProofWish, guest_name};
+use crate::recipe::{Archive, Component, Origin, ProofWish, Signature, guest_name};
 use crate::text::{Located, Place};
 
 pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
@@ -15,7 +16,6 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
     let fields = Fields::open(cx, &entry.value, &what)?;
     let name = name(cx, entry);
     let version = fields.text("version");
-    let origin = origin(&fields);
     let given = fields.needed_if_given("file");
     let unpack = fields.choice(
         "unpack",
@@ -27,10 +27,10 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
         ],
     );
     let license = fields.text("license");
+    let origin = origin(&fields, true, unpack.as_ref().map(|u| u.value));
     let url = origin.as_ref().map(|o| &o.url);
     let file = file(&fields, given, url);
-    later(&fields, "signature");
-    fields.finish_but(|key| key == "signature");
+    fields.finish();
     Some(Component {
         name: name?,
         version,
@@ -51,16 +51,6 @@ fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
         return None;
     }
     Some(Located::new(entry.key.clone(), entry.key_place.clone()))
-}
-
-/// A key that is named in the documentation but not read yet.
-fn later(fields: &Fields<'_>, key: &str) {
-    if let Some(entry) = fields.table.entry(key) {
-        let fact = format!("this version does not have `{key}` yet");
-        fields
-            .cx
-            .error(fact, &entry.key_place, "", "prove the file with a digest");
-    }
 }
 
 impl Fields<'_> {
@@ -134,12 +124,51 @@ fn percent_decoded(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// `url` and the one of the four proofs.
-pub fn origin(fields: &Fields<'_>) -> Option<Origin> {
+/// `url`, the one of the four proofs, and the signatures.
+pub fn origin(fields: &Fields<'_>, is_component: bool, archive: Option<Archive>) -> Option<Origin> {
     let url = url(fields);
     let given: Vec<&'static str> = PROOFS.iter().copied().filter(|p| fields.has(p)).collect();
-    let proof = proof(fields, &given);
-    Some(Origin::new(url?, proof?))
+    let signed = Signed {
+        url: url.as_ref(),
+        archive,
+        is_checksum_file: false,
+    };
+    let asked = signatures(fields, "signature", &signed);
+    if fields.cx.must_be_signed.get() && is_component {
+        must_be_signed(fields, &asked);
+    }
+    let proof = proof(fields, &given, &asked);
+    if asked.broken {
+        return None;
+    }
+    Some(Origin {
+        signatures: asked.signatures,
+        ..Origin::new(url?, proof?)
+    })
+}
+
+/// `policy = "signed"`: a digest says what a file is, not who made it.
+fn must_be_signed(fields: &Fields<'_>, asked: &Asked) {
+    if asked.broken || !asked.signatures.is_empty() {
+        return;
+    }
+    let help = "write what it is signed with under `signature`, or take `policy = \"signed\"` out of the recipe";
+    match fields.table.entry("signature") {
+        Some(entry) => {
+            let fact = format!(
+                "the signature of {} is dropped, and the policy is that all are signed",
+                fields.what
+            );
+            fields.cx.error(fact, &entry.key_place, "", help);
+        }
+        None => {
+            let fact = format!(
+                "{} has no signature, and the policy is that all are signed",
+                fields.what
+            );
+            fields.cx.missing(fact, &fields.place, help);
+        }
+    }
 }
 
 fn url(fields: &Fields<'_>) -> Option<Located<String>> {
@@ -148,7 +177,11 @@ fn url(fields: &Fields<'_>) -> Option<Located<String>> {
 }
 
 /// http(s), `file://`, or a path, which is taken from the folder of the file that says it.
-fn address(fields: &Fields<'_>, key: &str, url: Located<String>) -> Option<Located<String>> {
+pub(super) fn address(
+    fields: &Fields<'_>,
+    key: &str,
+    url: Located<String>,
+) -> Option<Located<String>> {
     let cx = fields.cx;
     let parsed = match Url::parse(&url.value) {
         // `C:\x` looks like a scheme of one letter.
@@ -178,7 +211,7 @@ fn address(fields: &Fields<'_>, key: &str, url: Located<String>) -> Option<Locat
     Some(url)
 }
 
-fn proof(fields: &Fields<'_>, given: &[&'static str]) -> Option<ProofWish> {
+fn proof(fields: &Fields<'_>, given: &[&'static str], asked: &Asked) -> Option<ProofWish> {
     let entry = fields.needed_if_given("checksum_entry");
     if let (Some(entry), false) = (&entry, fields.has("checksum_url")) {
         let fact =
@@ -190,11 +223,34 @@ fn proof(fields: &Fields<'_>, given: &[&'static str]) -> Option<ProofWish> {
     let sha512 = digest(fields, "sha512", Algorithm::Sha512);
     let checksum = fields.needed_if_given("checksum_url");
     let checksum = checksum.and_then(|url| address(fields, "checksum_url", url));
+    let signed = Signed {
+        url: checksum.as_ref(),
+        archive: None,
+        is_checksum_file: true,
+    };
+    let checksum_asked = signatures(fields, "checksum_signature", &signed);
+    if let (Some(entry), false) = (
+        fields.table.entry("checksum_signature"),
+        fields.has("checksum_url"),
+    ) {
+        let fact = "`checksum_signature` is of a checksum file, but there is no `checksum_url`";
+        fields.cx.error(fact, &entry.key_place, "", "");
+        return None;
+    }
+    if checksum_asked.broken {
+        return None;
+    }
+    // Those of members prove these, and nothing of the rest.
+    let whole = |group: &Vec<Signature>| group.iter().all(|s| s.members.is_empty());
+    let is_signed = asked.signatures.iter().any(whole);
     let unverified = fields.has("unverified").then(|| reason(fields)).flatten();
     fields.get("unverified");
     match given {
+        [] if is_signed => Some(ProofWish::Signed),
+        // It says why there is no proof, and now there is one.
+        ["unverified"] if is_signed => unverified.map(|_| ProofWish::Signed),
         [] => {
-            unproved(fields);
+            unproved(fields, asked);
             None
         }
         [_] => sha256
@@ -203,7 +259,7 @@ fn proof(fields: &Fields<'_>, given: &[&'static str]) -> Option<ProofWish> {
             .or(checksum.map(|url| ProofWish::ChecksumFile {
                 url,
                 entry: entry.map(|e| e.value),
-                signatures: Vec::new(),
+                signatures: checksum_asked.signatures,
             }))
             .or(unverified.map(|reason| ProofWish::Unverified { reason })),
         [first, second, ..] => {
@@ -244,8 +300,17 @@ fn reason(fields: &Fields<'_>) -> Option<Located<String>> {
     fields.needed_string("unverified", help)
 }
 
-fn unproved(fields: &Fields<'_>) {
-    if fields.cx.incomplete {
+fn unproved(fields: &Fields<'_>, asked: &Asked) {
+    if fields.cx.incomplete || asked.broken {
+        return;
+    }
+    if !asked.signatures.is_empty() {
+        let fact = format!(
+            "nothing proves the archive of {}, only some of its members",
+            fields.what
+        );
+        let help = "write `sha256 = \"…\"` too";
+        fields.cx.error(fact, &fields.place, "", help);
         return;
     }
     let place: &Place = match fields.table.entry("url") {
@@ -257,6 +322,7 @@ fn unproved(fields: &Fields<'_>) {
         Diagnostic::error(format!("nothing proves what {} fetches", fields.what))
             .at(place, "any bytes would do")
             .help("write `sha256 = \"…\"` (or `sha512`, or `checksum_url = \"https://…\"`)")
+            .help("or who signs it, in a table `signature`")
             .help("or say why there is none: `unverified = \"reason\"`"),
     );
 }

@@ -14,6 +14,7 @@ mod outputs;
 mod registry;
 mod schedule;
 mod security;
+mod signature;
 mod step;
 mod system;
 mod update;
@@ -44,6 +45,8 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     let name = name(&top);
     let description = top.text("description");
     top.get("vars");
+    let policy = top.choice("policy", &[("proved", false), ("signed", true)]);
+    cx.must_be_signed.set(policy.is_some_and(|p| p.value));
     let media = media::media(&top);
     let machine = machine::machine(&top, media.as_ref());
     let setup = media::setup(&top);
@@ -74,7 +77,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     Some(Recipe {
         name: name?,
         description,
-        digest: super::effective::digest(&raw.tree),
+        digest: super::effective::digest(&raw.tree, &cx.key_files()),
         media: media?,
         machine: machine?,
         setup: setup?,

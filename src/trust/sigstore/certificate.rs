@@ -1,0 +1,120 @@
+//! What a Fulcio certificate says of itself, read for messages. Refuses to decide: the library judges, this explains.
+
+use jiff::Timestamp;
+use sigstore_types::{Bundle, DerCertificate};
+use sigstore_verify::crypto::parse_certificate_info;
+use x509_cert::Certificate;
+use x509_cert::der::asn1::Utf8StringRef;
+use x509_cert::der::oid::ObjectIdentifier;
+use x509_cert::der::{Decode, Encode};
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{ExtendedKeyUsage, SubjectAltName};
+
+use super::shown;
+
+const CODE_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.3");
+/// RFC 6962 3.3: the list of SCTs in a certificate.
+const SCT_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.11129.2.4.2");
+
+/// The word of a certificate transparency log.
+pub(super) enum Sct {
+    Absent,
+    Unreadable,
+    /// The log's key ID.
+    Of([u8; 32]),
+}
+
+pub(super) struct Claims {
+    /// Every subject alternative name.
+    pub(super) identities: Vec<String>,
+    /// Of the OpenID Connect token. `None`: none, or not readable.
+    pub(super) issuer: Option<String>,
+    /// The subject of the certificate that signed this one.
+    pub(super) authority: String,
+    pub(super) not_before: Timestamp,
+    pub(super) not_after: Timestamp,
+    pub(super) code_signing: bool,
+    pub(super) sct: Sct,
+}
+
+impl Claims {
+    /// `None`: there is no certificate, or it cannot be read.
+    pub(super) fn of(bundle: &Bundle) -> Option<Self> {
+        Self::read(bundle.signing_certificate()?)
+    }
+
+    pub(super) fn read(der: &DerCertificate) -> Option<Self> {
+        let certificate = Certificate::from_der(der.as_bytes()).ok()?;
+        let body = &certificate.tbs_certificate;
+        let time = |t: x509_cert::time::Time| Timestamp::try_from(t.to_system_time()).ok();
+        let uses = body.get::<ExtendedKeyUsage>().ok().flatten();
+        Some(Self {
+            identities: identities(&certificate),
+            issuer: parse_certificate_info(der)
+                .ok()
+                .and_then(|info| info.issuer)
+                .map(shown),
+            authority: shown(&body.issuer),
+            not_before: time(body.validity.not_before)?,
+            not_after: time(body.validity.not_after)?,
+            code_signing: uses.is_some_and(|(_, uses)| uses.0.contains(&CODE_SIGNING)),
+            sct: sct(&certificate),
+        })
+    }
+
+    /// As a message says it.
+    pub(super) fn identity(&self) -> String {
+        match self.identities.as_slice() {
+            [] => "no identity".into(),
+            names => names.join(", "),
+        }
+    }
+
+    /// The identity with who vouched for it.
+    pub(super) fn who(&self) -> String {
+        match &self.issuer {
+            Some(issuer) => format!("{} of issuer {issuer}", self.identity()),
+            None => format!("{}, with no issuer", self.identity()),
+        }
+    }
+
+    pub(super) fn lifetime(&self) -> String {
+        format!("{} to {}", self.not_before, self.not_after)
+    }
+}
+
+fn identities(certificate: &Certificate) -> Vec<String> {
+    let Ok(Some((_, names))) = certificate.tbs_certificate.get::<SubjectAltName>() else {
+        return Vec::new();
+    };
+    let said = names.0.iter().map(|name| match name {
+        GeneralName::Rfc822Name(address) => shown(address),
+        GeneralName::UniformResourceIdentifier(uri) => shown(uri),
+        GeneralName::DnsName(host) => format!("the host {}", shown(host)),
+        GeneralName::OtherName(other) => {
+            let der = other.value.to_der().unwrap_or_default();
+            let text = Utf8StringRef::from_der(&der).map(|t| shown(t.as_str()));
+            let text = text.unwrap_or_else(|_| "unreadable".into());
+            format!("the user name {text} (otherName {})", other.type_id)
+        }
+        _ => "a name that is neither an e-mail address nor a URI".into(),
+    });
+    said.take(8).collect()
+}
+
+/// RFC 6962 3.2 and 3.3: a list with its length, each SCT with its length, version, then the log's ID.
+fn sct(certificate: &Certificate) -> Sct {
+    let extensions = certificate.tbs_certificate.extensions.as_deref();
+    let mut extensions = extensions.unwrap_or_default().iter();
+    let Some(extension) = extensions.find(|e| e.extn_id == SCT_LIST) else {
+        return Sct::Absent;
+    };
+    let list = x509_cert::der::asn1::OctetStringRef::from_der(extension.extn_value.as_bytes());
+    let id = list
+        .ok()
+        .and_then(|list| list.as_bytes().get(5..37)?.try_into().ok());
+    match id {
+        Some(id) => Sct::Of(id),
+        None => Sct::Unreadable,
+    }
+}

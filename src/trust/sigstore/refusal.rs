@@ -1,0 +1,344 @@
+//! What the library refused, in words: the reason by its error's variant, expected and found from the bundle itself.
+//!
+//! Nothing here decides whether a signature is taken; it is asked only once one was not.
+
+use jiff::Timestamp;
+use sigstore_types::{Bundle, SignatureContent, TransparencyLogEntry};
+use sigstore_verify::bundle::Error as BundleError;
+use sigstore_verify::crypto::Error as CryptoError;
+use sigstore_verify::rekor::RekorEntryBody;
+use sigstore_verify::tsa::verify_timestamp_for_authority;
+use sigstore_verify::{CertificateError, Error, TimestampError, TransparencyLogError};
+
+use super::certificate::{Claims, Sct};
+use super::{Rule, shown};
+use crate::trust::{Reason, Refusal, Subject};
+
+/// The bundle with what its certificate claims.
+struct Case<'a> {
+    rule: &'a Rule,
+    subject: Subject<'a>,
+    bundle: &'a Bundle,
+    claims: Option<Claims>,
+}
+
+pub(super) fn of(error: Error, rule: &Rule, subject: Subject<'_>, bundle: &Bundle) -> Refusal {
+    let case = Case {
+        rule,
+        subject,
+        bundle,
+        claims: Claims::of(bundle),
+    };
+    match error {
+        Error::IdentityMismatch { .. } => case.other_identity(),
+        Error::IssuerMismatch { actual, .. } => Refusal::new(
+            Reason::OtherIssuer,
+            "its identity was vouched for by another issuer",
+        )
+        .expected(&rule.issuer)
+        .found(actual.map_or("none".into(), shown)),
+        Error::SignatureInvalid(_) => case.changed("its signature does not fit what is signed"),
+        Error::ArtifactMismatch(_) => case.changed("it is of other bytes"),
+        Error::Certificate(why) => case.certificate(why),
+        Error::TransparencyLog(why) => case.log(why),
+        Error::Timestamp(why) => case.time(why),
+        Error::Bundle(why) => shape(&why),
+        Error::UnsupportedArtifact(_) => Refusal::new(
+            Reason::Unsupported,
+            "it is of a kind that needs the whole file at once (Ed25519 without a digest)",
+        ),
+        Error::UnsupportedBundle(why) | Error::Crypto(CryptoError::UnsupportedAlgorithm(why)) => {
+            Refusal::new(
+                Reason::Unsupported,
+                "it is made in a way that winimg cannot judge",
+            )
+            .found(shown(why))
+        }
+        Error::InvalidTrustRoot(_) | Error::TrustRoot(_) | Error::TrustedCertificate(_) => {
+            Refusal::new(Reason::OtherRoot, "the trust root cannot judge it").found(shown(&error))
+        }
+        Error::ArtifactRead(error) => super::bundle::unreadable(&error),
+        Error::InvalidBundle(_) | Error::Types(_) | Error::Crypto(_) => {
+            Refusal::new(Reason::Malformed, "it cannot be read as a Sigstore bundle")
+                .found(shown(&error))
+        }
+        other => Refusal::new(Reason::Unsupported, "it could not be verified").found(shown(other)),
+    }
+}
+
+/// What the bundle's shape lacks.
+fn shape(error: &BundleError) -> Refusal {
+    match error {
+        BundleError::MissingInclusionProof(_)
+        | BundleError::MissingInclusionPromise(_)
+        | BundleError::MissingSigningTimeEvidence
+        | BundleError::MissingCheckpoint => Refusal::new(
+            Reason::NotLogged,
+            "its proof of the transparency log is not complete",
+        ),
+        BundleError::LogIndexOutOfRange { .. } | BundleError::CheckpointRootMismatch => {
+            Refusal::new(
+                Reason::NotLogged,
+                "its inclusion proof contradicts its checkpoint",
+            )
+        }
+        BundleError::MissingTimestamp => {
+            Refusal::new(Reason::NoTimestamp, "nobody says when it was made")
+        }
+        _ => Refusal::new(Reason::Malformed, "the bundle is not as its version asks"),
+    }
+    .found(shown(error))
+}
+
+impl Case<'_> {
+    fn other_identity(&self) -> Refusal {
+        let refusal = Refusal::new(
+            Reason::OtherIdentity,
+            "its certificate was issued to another identity",
+        )
+        .expected(format!(
+            "{} of issuer {}",
+            self.rule.identity, self.rule.issuer
+        ));
+        match &self.claims {
+            Some(claims) => refusal.found(claims.who()),
+            None => refusal,
+        }
+    }
+
+    /// Digests of both sides, as far as the bundle says of which bytes it is.
+    fn changed(&self, fact: &str) -> Refusal {
+        if let SignatureContent::DsseEnvelope(_) = &self.bundle.content {
+            return Refusal::new(
+                Reason::Changed,
+                "the statement in it or its signature was changed after it was signed",
+            );
+        }
+        let found = self.subject.digest;
+        match self.signed_digest() {
+            Some(digest) if digest == found.to_string() => Refusal::new(
+                Reason::Changed,
+                format!("{fact}: the signature or the bundle around it was changed"),
+            ),
+            Some(digest) => Refusal::new(Reason::Changed, fact)
+                .expected(digest)
+                .found(found),
+            None => Refusal::new(Reason::Changed, fact).found(found),
+        }
+    }
+
+    /// The digest that the bundle is about: its own word, or that of its log entry.
+    fn signed_digest(&self) -> Option<String> {
+        let SignatureContent::MessageSignature(signature) = &self.bundle.content else {
+            return None;
+        };
+        if let Some(digest) = &signature.message_digest {
+            let name = match digest.digest.len() {
+                32 => "sha256",
+                48 => "sha384",
+                64 => "sha512",
+                _ => return None,
+            };
+            return Some(format!("{name}:{}", digest.digest.to_hex()));
+        }
+        let entry = self.bundle.verification_material.tlog_entries.first()?;
+        match RekorEntryBody::parse(&entry.canonicalized_body, entry.kind_version).ok()? {
+            RekorEntryBody::HashedRekordV001(body) => Some(format!(
+                "sha256:{}",
+                shown(body.spec.data.hash.value.as_str())
+            )),
+            _ => None,
+        }
+    }
+
+    /// Of another Sigstore instance altogether: then its logs and timestamps are unknown, too.
+    fn other_root(&self) -> Option<Refusal> {
+        let claims = self.claims.as_ref()?;
+        if self.rule.root.names_authority(&claims.authority) {
+            return None;
+        }
+        let refusal = Refusal::new(
+            Reason::OtherRoot,
+            "its certificate comes from an authority that the trust root does not name",
+        )
+        .expected(self.rule.root.authorities())
+        .found(&claims.authority);
+        Some(
+            refusal.cure("for a Sigstore of your own name its trusted_root.json as `trusted_root`"),
+        )
+    }
+
+    fn certificate(&self, why: CertificateError) -> Refusal {
+        if let CertificateError::Malformed(detail) = &why {
+            return Refusal::new(Reason::Malformed, "its certificate cannot be read")
+                .found(shown(detail));
+        }
+        let Some(claims) = &self.claims else {
+            return Refusal::new(Reason::Malformed, "its certificate cannot be read")
+                .found(shown(why));
+        };
+        match why {
+            CertificateError::NotYetValid { time, .. } => lifetime(claims, time),
+            CertificateError::Expired { time, .. } => lifetime(claims, time),
+            CertificateError::NoValidAuthority { time } => Refusal::new(
+                Reason::OtherRoot,
+                "no authority of the trust root was in force when it was signed",
+            )
+            .found(format!("signed at {time}")),
+            CertificateError::Sct(detail) => self.sct(claims, &detail),
+            // The library's path building says only "invalid": find out which of the four it is.
+            why => {
+                let times = self.times();
+                let outside = |t: &&Timestamp| **t < claims.not_before || **t > claims.not_after;
+                if let Some(time) = times.iter().find(outside) {
+                    return lifetime(claims, *time);
+                }
+                if !claims.code_signing {
+                    return Refusal::new(
+                        Reason::WrongUse,
+                        "its certificate is not for signing code",
+                    )
+                    .expected("the extended key usage codeSigning");
+                }
+                self.other_root().unwrap_or_else(|| {
+                    Refusal::new(
+                        Reason::OtherRoot,
+                        "its certificate bears an authority's name, but that authority did not sign it",
+                    )
+                    .expected(format!("a signature by {}", claims.authority))
+                    .found(shown(why))
+                })
+            }
+        }
+    }
+
+    fn sct(&self, claims: &Claims, detail: &str) -> Refusal {
+        match &claims.sct {
+            Sct::Absent => Refusal::new(
+                Reason::NotLogged,
+                "its certificate carries no SCT: no certificate transparency log has seen it",
+            ),
+            Sct::Of(id) if !self.rule.root.names_ct_log(id) => Refusal::new(
+                Reason::NotLogged,
+                "the SCT in its certificate is of a log that the trust root does not name",
+            )
+            .found(format!("log {}", hex::encode(id))),
+            _ => Refusal::new(
+                Reason::NotLogged,
+                "the SCT in its certificate does not fit the certificate",
+            )
+            .found(shown(detail)),
+        }
+    }
+
+    fn log(&self, why: TransparencyLogError) -> Refusal {
+        if let TransparencyLogError::MalformedEntry(detail) = &why {
+            return Refusal::new(Reason::Malformed, "its log entry cannot be read")
+                .found(shown(detail));
+        }
+        let entries = &self.bundle.verification_material.tlog_entries;
+        let unknown = |e: &&TransparencyLogEntry| !self.rule.root.names_log(&e.log_id.key_id);
+        if let Some(entry) = entries.iter().find(unknown) {
+            return self.other_root().unwrap_or_else(|| {
+                Refusal::new(
+                    Reason::NotLogged,
+                    "its log entry is of a log that the trust root does not name",
+                )
+                .expected(self.rule.root.logs())
+                .found(format!(
+                    "log {}",
+                    hex::encode(entry.log_id.key_id.as_bytes())
+                ))
+            });
+        }
+        let fact = match &why {
+            TransparencyLogError::InclusionProof(_) => {
+                "the log's inclusion proof does not lead to the log's root"
+            }
+            TransparencyLogError::Checkpoint(_) => {
+                "the checkpoint is not signed by the log, or is of another tree"
+            }
+            TransparencyLogError::InclusionPromise(_) => {
+                "the log's promise does not fit the entry: its time, its place or its content is another"
+            }
+            TransparencyLogError::EntryMismatch(_) => "its log entry is of another signature",
+            TransparencyLogError::IntegratedTime(_) => return self.integrated_time(why),
+            _ => "the transparency log does not prove it",
+        };
+        Refusal::new(Reason::NotLogged, fact).found(shown(why))
+    }
+
+    fn integrated_time(&self, why: TransparencyLogError) -> Refusal {
+        let times = self.times();
+        let now = Timestamp::now();
+        if let Some(time) = times.iter().find(|t| **t > now) {
+            return Refusal::new(Reason::NotYetValid, "the log saw it in the future")
+                .expected(format!("before {now}"))
+                .found(time)
+                .cure("set this machine's clock");
+        }
+        match (&self.claims, times.first()) {
+            (Some(claims), Some(time)) => lifetime(claims, *time),
+            _ => Refusal::new(Reason::Expired, "the log saw it at a wrong time").found(shown(why)),
+        }
+    }
+
+    fn time(&self, why: TimestampError) -> Refusal {
+        if let Some(refusal) = self.other_root() {
+            return refusal;
+        }
+        match why {
+            TimestampError::OutsideAuthorityValidity { time } => Refusal::new(
+                Reason::NoTimestamp,
+                "its timestamp was made when the timestamp authority was not in force",
+            )
+            .found(time),
+            TimestampError::NoVerifiedTimestamp(_) => {
+                Refusal::new(Reason::NoTimestamp, "nobody whom the trust root names says when it was made")
+                    .expected("a log entry with time and promise (SET), or an RFC 3161 timestamp")
+            }
+            why => Refusal::new(
+                Reason::NoTimestamp,
+                "its timestamp is not by an authority of the trust root, or is of another signature",
+            )
+            .found(shown(why)),
+        }
+    }
+
+    /// Every time that was said of the signature. Not all are proved: for messages.
+    fn times(&self) -> Vec<Timestamp> {
+        let material = &self.bundle.verification_material;
+        let logged = material.tlog_entries.iter();
+        let mut times: Vec<_> = logged.filter_map(|e| e.integrated_time).collect();
+        let signature = match &self.bundle.content {
+            SignatureContent::MessageSignature(message) => &message.signature,
+            SignatureContent::DsseEnvelope(envelope) => &envelope.signature.sig,
+            _ => return times,
+        };
+        let authorities = self.rule.root.trusted().tsa_authorities();
+        for stamp in &material.timestamp_verification_data.rfc3161_timestamps {
+            let stamp = &stamp.signed_timestamp;
+            let said = authorities
+                .iter()
+                .find_map(|a| verify_timestamp_for_authority(stamp, signature, a).ok());
+            times.extend(said);
+        }
+        times
+    }
+}
+
+fn lifetime(claims: &Claims, time: Timestamp) -> Refusal {
+    let (reason, fact) = match time < claims.not_before {
+        true => (
+            Reason::NotYetValid,
+            "its certificate was not yet valid when it was signed",
+        ),
+        false => (
+            Reason::Expired,
+            "its certificate had expired when it was signed",
+        ),
+    };
+    Refusal::new(reason, fact)
+        .expected(claims.lifetime())
+        .found(time)
+}

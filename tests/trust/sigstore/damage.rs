@@ -1,0 +1,203 @@
+//! Damaged evidence: never a panic, and never taken where a byte that is signed is another.
+
+use super::*;
+
+/// xorshift: the same damage in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+}
+
+/// Flips, cuts, doubles, swaps and overwrites bytes.
+fn damaged(good: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = good.to_vec();
+    for _ in 0..=dice.roll(3) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = dice.roll(bytes.len());
+        let span = (1 + dice.roll(40)).min(bytes.len() - at);
+        match dice.roll(6) {
+            0 => bytes[at] ^= 1 << dice.roll(8),
+            1 => bytes[at] = b"09AZaz\"{}[],:=/\\ \x00\xff-"[dice.roll(20)],
+            2 => bytes.truncate(at),
+            3 => drop(bytes.drain(at..at + span)),
+            4 => {
+                let piece = bytes[at..at + span].to_vec();
+                let to = dice.roll(bytes.len());
+                bytes.splice(to..to, piece);
+            }
+            _ => {
+                let to = dice.roll(bytes.len());
+                bytes.swap(at, to);
+            }
+        }
+    }
+    bytes
+}
+
+/// A refusal has something to say, in one line each.
+fn speaks(judged: &Judged) {
+    if let Err(refusal) = judged {
+        assert!(!refusal.fact.is_empty());
+        let texts = [
+            Some(&refusal.fact),
+            refusal.expected.as_ref(),
+            refusal.found.as_ref(),
+        ];
+        for text in texts.into_iter().flatten() {
+            assert!(!text.contains(char::is_control), "{text:?}");
+            assert!(text.len() < 4000, "{text}");
+        }
+    }
+}
+
+/// Judges thousands of damaged copies. What is still taken has to say the same of the same file.
+fn survives(
+    rule: &trust::Rule,
+    file: &str,
+    good: &[u8],
+    seed: u64,
+    evidence: impl Fn(Vec<u8>) -> Evidence,
+) {
+    let whole = judge(rule, file, &evidence(good.to_vec()));
+    assert!(whole.is_ok(), "{}", told(&whole));
+    let mut dice = Dice(seed);
+    let mut refused = 0;
+    for _ in 0..3000 {
+        let bytes = damaged(good, &mut dice);
+        let judged = judge(rule, file, &evidence(bytes.clone()));
+        speaks(&judged);
+        match judged {
+            Err(_) => refused += 1,
+            // A field that nothing reads, such as white space.
+            ok => assert_eq!(ok, whole, "{}", String::from_utf8_lossy(&bytes)),
+        }
+    }
+    assert!(refused > 2000, "{refused} of 3000 are refused");
+}
+
+#[test]
+fn damaged_bundles_are_judged() {
+    let bundle = |bytes: Vec<u8>| signed_by(&bytes);
+    let rule = own(IDENTITY, GITHUB, None);
+    survives(
+        &rule,
+        "own/tool.exe",
+        &read("own/good.sigstore.json"),
+        1,
+        bundle,
+    );
+    let rule = own(IDENTITY, GITHUB, Some(SLSA));
+    survives(
+        &rule,
+        "own/tool.exe",
+        &read("own/provenance.sigstore.json"),
+        2,
+        bundle,
+    );
+    let rule = public(
+        "w.vollprecht@gmail.com",
+        "https://github.com/login/oauth",
+        None,
+    );
+    survives(
+        &rule,
+        "real/cosign-v3-blob.txt",
+        &read("real/cosign-v3-blob.sigstore.json"),
+        3,
+        bundle,
+    );
+}
+
+#[test]
+fn damaged_loose_parts_are_judged() {
+    let rule = own(IDENTITY, GITHUB, None);
+    let parts = Evidence {
+        signature: Some(read("own/tool.exe.sig")),
+        certificate: Some(read("own/tool.exe.cert")),
+        log_entry: Some(read("own/entries.json")),
+    };
+    let part = |name: &str, seed, with: &dyn Fn(Vec<u8>) -> Evidence| {
+        survives(&rule, "own/tool.exe", &read(name), seed, with);
+    };
+    part("own/tool.exe.sig", 4, &|b| Evidence {
+        signature: Some(b),
+        ..parts.clone()
+    });
+    part("own/tool.exe.cert", 5, &|b| Evidence {
+        certificate: Some(b),
+        ..parts.clone()
+    });
+    let mut dice = Dice(6);
+    for _ in 0..3000 {
+        // Damage in the strangers' entries does not matter.
+        let bytes = damaged(&read("own/entries.json"), &mut dice);
+        speaks(&judge(
+            &rule,
+            "own/tool.exe",
+            &Evidence {
+                log_entry: Some(bytes.clone()),
+                ..parts.clone()
+            },
+        ));
+        let _ = sigstore::entry_ids(&bytes);
+    }
+}
+
+#[test]
+fn damaged_trust_roots_are_read_or_refused() {
+    let good = read("own/trusted_root.json");
+    let bundle = signed_by(&read("own/good.sigstore.json"));
+    let mut dice = Dice(7);
+    let mut refused = 0;
+    for _ in 0..3000 {
+        let bytes = damaged(&good, &mut dice);
+        match sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&bytes)) {
+            Ok(rule) => speaks(&judge(
+                &trust::Rule::Sigstore(rule),
+                "own/tool.exe",
+                &bundle,
+            )),
+            Err(text) => {
+                refused += 1;
+                assert!(!text.contains(char::is_control), "{text:?}");
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused} of 3000 are refused");
+}
+
+#[test]
+fn every_signed_part_of_a_certificate_counts() {
+    use base64::Engine;
+    let rule = own(IDENTITY, GITHUB, None);
+    let good: Value = serde_json::from_slice(&read("own/good.sigstore.json")).unwrap();
+    let der = good
+        .pointer("/verificationMaterial/certificate/rawBytes")
+        .unwrap()
+        .as_str()
+        .unwrap();
+    let engine = base64::engine::general_purpose::STANDARD;
+    let der = engine.decode(der).unwrap();
+    for at in 0..der.len() {
+        let mut bytes = der.clone();
+        bytes[at] ^= 0x10;
+        let bundle = edited("own/good.sigstore.json", |v| {
+            *v.pointer_mut("/verificationMaterial/certificate/rawBytes")
+                .unwrap() = engine.encode(&bytes).into();
+        });
+        let judged = judge(&rule, "own/tool.exe", &signed_by(&bundle));
+        assert!(
+            judged.is_err(),
+            "byte {at} of the certificate does not count"
+        );
+        speaks(&judged);
+    }
+}
