@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::answer;
+use crate::bundle;
 use crate::cli::{LockArgs, NetworkArgs, RecipeArgs};
 use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, Kind, Result};
@@ -12,7 +14,7 @@ use crate::fetch::FetchOptions;
 use crate::lock::{self, Comparison, Lock, LockFile};
 use crate::plan::{self, Entry, Plan};
 use crate::recipe::{self, Options, Recipe, Verb};
-use crate::store::Store;
+use crate::store::{Store, Watch};
 
 use super::Context;
 
@@ -26,6 +28,7 @@ pub struct Opened {
     pub remarks: Vec<String>,
     /// It came with all its inputs, so no network is asked.
     pub bundled: bool,
+    pub source: Source,
 }
 
 /// Where a recipe stands and how it is read.
@@ -83,6 +86,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Ope
         lock: laid,
         remarks,
         bundled,
+        source,
     })
 }
 
@@ -180,11 +184,32 @@ impl Opened {
     }
 }
 
-/// Where the recipe stands, and what the command line and the environment add to it.
-pub fn source(args: &RecipeArgs, _context: &Context) -> Result<Source> {
+/// Where the recipe stands, and what the command line and the environment add to it. A bundle is put into the store.
+pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
+    let vars: Vec<_> = args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?;
+    if bundle::is_bundle(&args.recipe)? {
+        let store = Store::open(&Store::default_folder()?)?;
+        let name = args.recipe.display().to_string();
+        let watch = Watch::new(name, Arc::clone(&context.sink), context.cancel.clone());
+        let mut admitted = bundle::admit(&args.recipe, &store, &watch)?;
+        // What is said here is said last; the packs are the bundle's own.
+        let options = &mut admitted.options;
+        options.vars.extend(vars);
+        options
+            .image_builder_vars
+            .extend(args.image_builder_vars.iter().cloned());
+        options.var_files.extend(args.var_files.iter().cloned());
+        options.env.extend(environment());
+        options.set.extend(args.set.iter().cloned());
+        return Ok(Source {
+            path: admitted.recipe,
+            options: admitted.options,
+            lock: Some(admitted.lock),
+        });
+    }
     let options = Options {
         search: search_dirs()?,
-        vars: args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?,
+        vars,
         image_builder_vars: args.image_builder_vars.clone(),
         var_files: args.var_files.clone(),
         env: environment(),

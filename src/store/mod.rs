@@ -94,6 +94,13 @@ impl Store {
         &self.folder
     }
 
+    /// Where the recipe of the bundle with this index stands, held while it is laid down.
+    pub fn bundle_place(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, Lock)> {
+        let key = index.hex()[..32].to_string();
+        let lock = self.lock(&format!("bundle-{key}"), cancel, |_| {})?;
+        Ok((self.folder.join("bundles").join(key), lock))
+    }
+
     /// Whether a blob with this digest is there; its bytes are not looked at. For `plan`.
     pub fn holds(&self, digest: &Digest) -> bool {
         self.sha256_of(digest)
