@@ -99,6 +99,13 @@ impl Error {
         self
     }
 
+    /// The same, unless a place was named already.
+    #[must_use]
+    pub fn or_at(mut self, at: impl fmt::Display) -> Self {
+        self.0.at.get_or_insert_with(|| at.to_string());
+        self
+    }
+
     /// The line of TOML that asked for it.
     #[must_use]
     pub fn from_place(mut self, place: &Place) -> Self {
@@ -141,6 +148,13 @@ impl Error {
     #[must_use]
     pub fn told(mut self) -> Self {
         self.0.told = true;
+        self
+    }
+
+    /// The same error as another kind: what a missing file is depends on what it was wanted for.
+    #[must_use]
+    pub fn of_kind(mut self, kind: Kind) -> Self {
+        self.0.kind = kind;
         self
     }
 

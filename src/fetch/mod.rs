@@ -5,14 +5,19 @@
 //! declared unverified with a reason, is not fetched.
 
 mod address;
+mod checksum_file;
 mod client;
 mod evidence;
 mod failure;
 pub mod image;
 mod obtain;
 mod page;
+mod remote;
 mod retry;
+mod signatures;
+mod small;
 mod transfer;
+mod wanted;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +41,8 @@ pub struct Request {
     pub origin: Origin,
     /// The file name that a checksum file knows it by.
     pub file: String,
+    /// How it is packed: members of an archive may be signed.
+    pub archive: Option<Archive>,
 }
 
 impl Request {
@@ -47,6 +54,7 @@ impl Request {
             name: name.to_string(),
             origin: origin.clone(),
             file,
+            archive: None,
         }
     }
 
@@ -55,6 +63,7 @@ impl Request {
             name: component.name.value.clone(),
             origin: component.origin.clone(),
             file: component.file.clone(),
+            archive: component.unpack,
         }
     }
 }

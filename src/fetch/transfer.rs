@@ -35,6 +35,8 @@ pub(super) struct Transfer<'a> {
     pub watch: &'a Watch,
     /// The copy in the store: the server may say that it still holds.
     pub cached: Option<&'a Seen>,
+    /// JSON that is posted; without it the URL is only read.
+    pub query: Option<&'a str>,
 }
 
 /// How a transfer ended.
@@ -110,11 +112,16 @@ impl Transfer<'_> {
         }
     }
 
-    async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Response, Failure> {
+    pub(super) async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Response, Failure> {
         let client = self.context.client.get(&self.context.options)?;
-        let mut request = client
-            .get(self.url.clone())
-            .header(ACCEPT_ENCODING, "identity");
+        let mut request = match self.query {
+            Some(query) => client
+                .post(self.url.clone())
+                .header(CONTENT_TYPE, "application/json")
+                .body(query.to_string()),
+            None => client.get(self.url.clone()),
+        };
+        request = request.header(ACCEPT_ENCODING, "identity");
         match (left, self.cached) {
             (Some((have, of)), _) => {
                 request = request.header(RANGE, format!("bytes={have}-"));
@@ -202,7 +209,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    async fn chunk(
+    pub(super) async fn chunk(
         &self,
         response: &mut Response,
         done: u64,
@@ -214,7 +221,7 @@ impl Transfer<'_> {
         }
     }
 
-    fn broken(&self, done: u64, cause: &str) -> Failure {
+    pub(super) fn broken(&self, done: u64, cause: &str) -> Failure {
         let fact = format!(
             "{}: the transfer broke after {done} bytes: {cause}",
             self.watch.what
@@ -251,57 +258,7 @@ impl Transfer<'_> {
     }
 }
 
-/// A whole small file, such as a checksum file, in memory.
-pub(super) async fn small(
-    context: &Context,
-    url: &Url,
-    limit: u64,
-    watch: &Watch,
-) -> Result<Vec<u8>> {
-    let mut tries = Tries::default();
-    loop {
-        let transfer = Transfer {
-            context,
-            url,
-            file: "",
-            watch,
-            cached: None,
-        };
-        let failure = match transfer.small(limit).await {
-            Ok(bytes) => return Ok(bytes),
-            Err(failure) => failure,
-        };
-        let (wait, error) = tries.after(failure, false, &context.options)?;
-        tell_wait(watch, &error, wait);
-        tokio::time::sleep(wait).await;
-    }
-}
-
-impl Transfer<'_> {
-    async fn small(&self, limit: u64) -> Result<Vec<u8>, Failure> {
-        let mut response = self.ask(None).await?;
-        if response.status() != StatusCode::OK {
-            return Err(refused(&self.watch.what, self.url, &response));
-        }
-        let total = response.content_length();
-        let mut all = Vec::new();
-        while let Some(bytes) = self.chunk(&mut response, all.len() as u64).await? {
-            all.extend_from_slice(&bytes);
-            if all.len() as u64 > limit {
-                let fact = format!("{} is longer than {limit} bytes", self.watch.what);
-                return Err(Error::new(Kind::Fetch, fact)
-                    .at(redact(self.url.as_str()))
-                    .into());
-            }
-        }
-        if total.is_some_and(|total| total != all.len() as u64) {
-            return Err(self.broken(all.len() as u64, "the server closed the connection"));
-        }
-        Ok(all)
-    }
-}
-
-fn tell_wait(watch: &Watch, error: &Error, wait: Duration) {
+pub(super) fn tell_wait(watch: &Watch, error: &Error, wait: Duration) {
     watch.note(format!(
         "{}; trying again in {:.0} s",
         error.fact(),

@@ -4,9 +4,9 @@
 
 use serde_json::{Value, json};
 
-use super::words::{encoding_name, entry_path, expected, proof};
+use super::words::{encoding_name, entry_path, expected, named_by};
 use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until};
-use crate::recipe::{ContainerImage, ImageProof, Recipe};
+use crate::recipe::{ContainerImage, ImageProof, ProofWish, Recipe, Signature};
 use crate::text::{redact, redact_url};
 
 /// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `warnings`. Times are in seconds.
@@ -33,7 +33,12 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
                 "name": c.name.value,
                 "version": c.version,
                 "url": redact(&c.origin.url.value),
-                "proof": proof(&c.origin.proof),
+                "proof": named_by(&c.origin.proof),
+                "signatures": signatures(&c.origin.signatures),
+                "checksum_signatures": match &c.origin.proof {
+                    ProofWish::ChecksumFile { signatures: of, .. } => signatures(of),
+                    _ => json!([]),
+                },
             })
         })
         .collect();
@@ -68,6 +73,19 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
         "steps": steps,
         "warnings": warnings,
     })
+}
+
+/// Each has to be met, by one of its alternatives.
+fn signatures(groups: &[Vec<Signature>]) -> Value {
+    let one = |s: &Signature| {
+        json!({
+            "scheme": s.rule.scheme(),
+            "asks": s.words,
+            "url": s.url.as_ref().map(|url| redact(&url.value)),
+        })
+    };
+    let groups = groups.iter().map(|g| g.iter().map(one).collect::<Vec<_>>());
+    json!(groups.collect::<Vec<_>>())
 }
 
 fn image(image: &ContainerImage) -> Value {

@@ -98,7 +98,9 @@ fn components(out: &mut String, recipe: &Recipe) {
             component.name.value,
             redact(&component.origin.url.value)
         );
-        let _ = writeln!(out, "  {:width$}  {}", "", proof(&component.origin.proof));
+        for line in proof(&component.origin) {
+            let _ = writeln!(out, "  {:width$}  {line}", "");
+        }
     }
 }
 

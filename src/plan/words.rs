@@ -5,10 +5,37 @@ use std::time::Duration;
 
 use super::step::start_name;
 use super::{Entry, ExitRule, Expectation, Plan};
-use crate::recipe::{Encoding, ProofWish, RegistryData};
+use crate::recipe::{Encoding, Origin, ProofWish, RegistryData, Signature};
 use crate::text::redact;
 
-pub(super) fn proof(wish: &ProofWish) -> String {
+/// What proves a download: the digest or what stands for it, then each signature that has to be met.
+pub(super) fn proof(origin: &Origin) -> Vec<String> {
+    let mut lines = Vec::new();
+    match &origin.proof {
+        ProofWish::Signed => {}
+        wish => lines.push(named_by(wish)),
+    }
+    if let ProofWish::ChecksumFile { signatures, .. } = &origin.proof {
+        lines.extend(signed("checksum file signed", signatures));
+    }
+    lines.extend(signed("signed", &origin.signatures));
+    lines
+}
+
+/// `signed: minisign, key RWQ…, or cosign, key …`
+fn signed(how: &str, groups: &[Vec<Signature>]) -> Vec<String> {
+    let words = |s: &Signature| match &s.url {
+        Some(url) => format!("{}, by {}", s.words, redact(&url.value)),
+        None => s.words.clone(),
+    };
+    let line = |group: &Vec<Signature>| group.iter().map(words).collect::<Vec<_>>().join("; or ");
+    groups
+        .iter()
+        .map(|g| format!("{how}: {}", line(g)))
+        .collect()
+}
+
+pub(super) fn named_by(wish: &ProofWish) -> String {
     match wish {
         ProofWish::Digest(digest) => digest.value.to_string(),
         ProofWish::ChecksumFile {

@@ -1,17 +1,18 @@
-//! The one door into the store: hash, compare, then rename into place.
+//! The one door into the store: hash, compare, judge the signatures, then rename into place.
 
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::{Algorithm, Digest, Hasher};
+use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::io;
+use crate::trust::Signer;
 
 use super::blob::Stamp;
-use super::{Blob, Expected, Store, Terms, Watch, key_of, read_record, write_record};
+use super::hash::{Hashed, changed, hash, mismatch, unreadable};
+use super::{Blob, Store, Terms, Watch, key_of, read_record, write_record};
 
 /// Local files from this size on (bytes) are used where they stand; smaller ones are copied into the store.
 pub const IN_PLACE_FROM: u64 = 256 << 20;
@@ -25,23 +26,6 @@ pub enum Candidate {
     Local(PathBuf),
 }
 
-/// What hashing a file gave.
-struct Hashed {
-    sha256: Digest,
-    /// Only where it was asked for.
-    sha512: Option<Digest>,
-    stamp: Stamp,
-}
-
-impl Hashed {
-    fn as_expected(&self, expected: &Digest) -> &Digest {
-        match (expected.algorithm, &self.sha512) {
-            (Algorithm::Sha512, Some(sha512)) => sha512,
-            _ => &self.sha256,
-        }
-    }
-}
-
 /// A large local file as it was when it was hashed.
 #[derive(Serialize, Deserialize)]
 struct LocalRecord {
@@ -52,8 +36,8 @@ struct LocalRecord {
 }
 
 impl Store {
-    /// Hashes the candidate and, if it is what is expected, makes it a blob. Otherwise a download goes to quarantine,
-    /// a local file stays as it is, and the error says both digests.
+    /// Hashes the candidate, judges its signatures and, if all terms hold, makes it a blob. Otherwise a download goes
+    /// to quarantine, a local file stays as it is, and the error says what was expected and what is there.
     pub fn admit(
         &self,
         candidate: Candidate,
@@ -114,23 +98,54 @@ impl Store {
         }
     }
 
+    /// The SHA-256 of the blob that these terms name, if one is there; its bytes are not looked at.
+    pub fn known(&self, terms: &Terms) -> Option<Digest> {
+        let named = terms.digest().and_then(|d| self.sha256_of(d));
+        let known = named.or_else(|| terms.locked.clone())?;
+        self.blob_path(&known).is_file().then_some(known)
+    }
+
+    /// The SHA-256 of a download in quarantine that these terms name.
+    pub fn set_aside(&self, terms: &Terms) -> Option<Digest> {
+        let digest = terms.digest()?;
+        let is_there =
+            digest.algorithm == Algorithm::Sha256 && self.quarantine_path(digest).is_file();
+        is_there.then(|| digest.clone())
+    }
+
     /// A download that another recipe sent to quarantine and whose digest this one names.
     pub fn release(&self, terms: impl Into<Terms>, watch: &Watch) -> Result<Option<Blob>> {
         let terms = &terms.into();
-        let path = match terms.digest() {
-            Some(digest) if digest.algorithm == Algorithm::Sha256 => self.quarantine_path(digest),
-            _ => return Ok(None),
+        let Some(path) = self.set_aside(terms).map(|d| self.quarantine_path(&d)) else {
+            return Ok(None);
         };
-        if !path.is_file() {
+        let hashed = hash(&path, None, watch)?;
+        if mismatch(&hashed, terms, watch).is_some() {
             return Ok(None);
         }
-        match self.admit_downloaded(&path, terms, watch) {
-            Err(e) if e.kind() == Kind::Unproved => Ok(None),
-            other => other.map(Some),
-        }
+        // The bytes that are wanted: what is said about their signatures is said of any other copy, too.
+        self.admit_downloaded(&path, terms, watch).map(Some)
     }
 
     fn find_sha256(&self, sha256: &Digest, terms: &Terms, watch: &Watch) -> Result<Option<Blob>> {
+        let Some((path, hashed)) = self.intact(sha256, terms, watch)? else {
+            return Ok(None);
+        };
+        if let Some(error) = mismatch(&hashed, terms, watch) {
+            return Err(error);
+        }
+        // Again each time: a pin may have expired since, and the recipe's rule may be another one.
+        let signers = self.judge(&path, &hashed, terms, watch)?;
+        Ok(Some(blob(path, hashed, terms, signers)))
+    }
+
+    /// The blob's file, if its bytes are still what its name says.
+    fn intact(
+        &self,
+        sha256: &Digest,
+        terms: &Terms,
+        watch: &Watch,
+    ) -> Result<Option<(PathBuf, Hashed)>> {
         let path = self.blob_path(sha256);
         let Ok(metadata) = fs::metadata(&path) else {
             return Ok(None);
@@ -155,10 +170,23 @@ impl Store {
             sha512: self.sha512_of(&path, sha256, terms, watch)?,
             stamp,
         };
-        match mismatch(&hashed, terms, watch) {
-            Some(error) => Err(error.at(path.display())),
-            None => Ok(Some(blob(path, hashed, terms))),
-        }
+        Ok(Some((path, hashed)))
+    }
+
+    /// Who signed a hashed file, as far as its terms ask.
+    fn judge(
+        &self,
+        path: &Path,
+        hashed: &Hashed,
+        terms: &Terms,
+        watch: &Watch,
+    ) -> Result<Vec<Signer>> {
+        terms.check()?;
+        let folder = self.folder.join("partial");
+        let asked = &terms.signatures;
+        let mut signers = asked.judge(&watch.what, path, &hashed.sha256, &folder)?;
+        signers.extend(terms.vouched.iter().cloned());
+        Ok(signers)
     }
 
     fn admit_downloaded(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
@@ -167,7 +195,14 @@ impl Store {
             let aside = self.put_aside(path, &hashed.sha256)?;
             return Err(error.lines([format!("the download is kept as {}", aside.display())]));
         }
-        self.place(path, hashed, terms, watch)
+        let signers = match self.judge(path, &hashed, terms, watch) {
+            Err(error) if error.kind() == Kind::Unproved => {
+                let aside = self.put_aside(path, &hashed.sha256)?;
+                return Err(error.lines([format!("the download is kept as {}", aside.display())]));
+            }
+            other => other?,
+        };
+        self.place(path, hashed, terms, signers, watch)
     }
 
     fn admit_copy(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
@@ -182,7 +217,9 @@ impl Store {
         if let Some(error) = mismatch(&hashed, terms, watch) {
             return Err(error.at(path.display()));
         }
-        self.place(&copy, hashed, terms, watch)
+        let signers = self.judge(&copy, &hashed, terms, watch);
+        let signers = signers.map_err(|e| e.at(path.display()))?;
+        self.place(&copy, hashed, terms, signers, watch)
     }
 
     fn admit_in_place(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
@@ -209,6 +246,13 @@ impl Store {
         if let Some(error) = mismatch(&hashed, terms, watch) {
             return Err(error.at(path.display()));
         }
+        let signers = self.judge(path, &hashed, terms, watch);
+        let signers = signers.map_err(|e| e.at(path.display()))?;
+        // What was hashed and what was judged are the same bytes.
+        let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
+        if Stamp::of(&metadata) != hashed.stamp {
+            return Err(changed(path));
+        }
         if hashed.stamp.is_settled() {
             write_record(
                 &record_path,
@@ -220,11 +264,18 @@ impl Store {
                 },
             )?;
         }
-        Ok(blob(path.to_path_buf(), hashed, terms))
+        Ok(blob(path.to_path_buf(), hashed, terms, signers))
     }
 
     /// Renames a hashed file of the store to its name, unless a good one is there.
-    fn place(&self, from: &Path, hashed: Hashed, terms: &Terms, watch: &Watch) -> Result<Blob> {
+    fn place(
+        &self,
+        from: &Path,
+        hashed: Hashed,
+        terms: &Terms,
+        signers: Vec<Signer>,
+        watch: &Watch,
+    ) -> Result<Blob> {
         let _lock = self.lock(
             &format!("blob-{}", hashed.sha256.hex()),
             &watch.cancel,
@@ -233,9 +284,9 @@ impl Store {
         if let Some(sha512) = &hashed.sha512 {
             write_record(&self.sha512_path(sha512), &hashed.sha256)?;
         }
-        if let Some(there) = self.find_sha256(&hashed.sha256, terms, watch)? {
+        if let Some((there, hashed)) = self.intact(&hashed.sha256, terms, watch)? {
             fs::remove_file(from).map_err(|e| Error::io("remove", from, e))?;
-            return Ok(there);
+            return Ok(blob(there, hashed, terms, signers));
         }
         let to = self.blob_path(&hashed.sha256);
         io::create_folders(io::folder_of(&to))?;
@@ -247,7 +298,7 @@ impl Store {
             return Err(changed(&to));
         }
         write_record(&self.stamp_path(&hashed.sha256), &stamp)?;
-        Ok(blob(to, hashed, terms))
+        Ok(blob(to, hashed, terms, signers))
     }
 
     /// The SHA-512 of a blob, where the recipe names one and no record says whose it is.
@@ -286,13 +337,13 @@ impl Store {
     }
 }
 
-fn blob(path: PathBuf, hashed: Hashed, terms: &Terms) -> Blob {
+fn blob(path: PathBuf, hashed: Hashed, terms: &Terms, signers: Vec<Signer>) -> Blob {
     Blob {
         path,
         sha256: hashed.sha256,
         size: hashed.stamp.size,
         proof: terms.expected.proof(),
-        signers: Vec::new(),
+        signers,
         evidence: terms.evidence.clone(),
         stamp: hashed.stamp,
     }
@@ -311,83 +362,4 @@ fn seal(path: &Path) -> std::io::Result<()> {
     permissions.set_readonly(true);
     file.set_permissions(permissions)?;
     file.sync_all()
-}
-
-/// Reads the file once, from one descriptor, for all digests that are wanted.
-fn hash(path: &Path, wanted: Option<&Digest>, watch: &Watch) -> Result<Hashed> {
-    let io = |e| unreadable(path, e);
-    let mut file = File::open(path).map_err(io)?;
-    let stamp = Stamp::of(&file.metadata().map_err(io)?);
-    let mut sha256 = Hasher::new(Algorithm::Sha256);
-    let mut sha512 = wanted
-        .filter(|d| d.algorithm == Algorithm::Sha512)
-        .map(|d| Hasher::new(d.algorithm));
-    let progress = watch.named(format!("checking {}", watch.what));
-    let mut buffer = vec![0; 1 << 20];
-    let mut done = 0;
-    loop {
-        let n = file.read(&mut buffer).map_err(io)?;
-        if n == 0 {
-            break;
-        }
-        sha256.update(&buffer[..n]);
-        if let Some(sha512) = &mut sha512 {
-            sha512.update(&buffer[..n]);
-        }
-        done += n as u64;
-        // Small files are done before anyone could read about it.
-        if stamp.size >= 64 << 20 {
-            progress.bytes(done, Some(stamp.size))?;
-        }
-    }
-    if Stamp::of(&file.metadata().map_err(io)?) != stamp || done != stamp.size {
-        return Err(changed(path));
-    }
-    Ok(Hashed {
-        sha256: sha256.finish(),
-        sha512: sha512.map(Hasher::finish),
-        stamp,
-    })
-}
-
-fn mismatch(hashed: &Hashed, terms: &Terms, watch: &Watch) -> Option<Error> {
-    let expected = &terms.expected;
-    let Some(digest) = expected.digest().filter(|d| hashed.as_expected(d) != *d) else {
-        return terms.other_than_locked(&hashed.sha256, watch);
-    };
-    let found = hashed.as_expected(digest);
-    let who = match expected {
-        Expected::ChecksumFile { .. } => "checksum file",
-        _ => "recipe",
-    };
-    let error = Error::new(
-        Kind::Unproved,
-        format!("{} is not the file that the {who} names", watch.what),
-    )
-    .expected(digest)
-    .found(format!("{found} ({} bytes)", hashed.stamp.size));
-    Some(match expected {
-        Expected::ChecksumFile { url, line, .. } => error
-            .lines([format!("{url} says: {line}")])
-            .cure("one of the two files was replaced or damaged on its server: ask the publisher"),
-        _ => error.cure(
-            "if the publisher replaced the file and you trust the new one, put its digest into the recipe; \
-             nothing is downloaded again for that",
-        ),
-    })
-}
-
-fn changed(path: &Path) -> Error {
-    Error::new(
-        Kind::Unproved,
-        format!("{} changed while it was being read", path.display()),
-    )
-    .cure("run winimg again while nothing else writes to that file")
-}
-
-fn unreadable(path: &Path, e: std::io::Error) -> Error {
-    if e.kind() == std::io::ErrorKind::NotFound {
-        return Error::new(Kind::Fetch, format!("there is no file {}", path.display()));
-    }
-    Error::io("read", path, e)
 }

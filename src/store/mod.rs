@@ -19,6 +19,8 @@
 
 mod admit;
 mod blob;
+mod hash;
+mod judge;
 mod partial;
 mod seen;
 mod serial;
@@ -42,6 +44,7 @@ use crate::io::{self, Lock};
 
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
+pub use judge::{Demand, Refused, Signatures, met, together};
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
 pub use serial::{BuiltInput, BuiltWith};

@@ -1,7 +1,7 @@
 //! Transfers under way: bytes that are not proved yet and never stand under `blobs/`.
 
 use std::fs::{self, File, OpenOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,11 @@ impl Partial {
             }
         }
         Ok(())
+    }
+
+    /// Where the bytes are.
+    pub fn path(&self) -> &Path {
+        &self.data
     }
 
     /// The finished transfer for [`Store::admit`]. Its record stays until [`Partial::discard`]: killed before the

@@ -1,11 +1,13 @@
 //! All that a file has to be to be admitted: the bytes that are named, the lock, and the signatures.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::digest::Digest;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Result};
+use crate::trust::Signer;
 
-use super::{Expected, Watch};
+use super::{Expected, Signatures, Watch};
 
 /// What has to hold of a file, all of it.
 #[derive(Clone, Debug)]
@@ -15,6 +17,10 @@ pub struct Terms {
     pub locked: Option<Digest>,
     /// What was published beside the file, by URL without query: the blob remembers it.
     pub evidence: BTreeMap<String, Digest>,
+    /// Each of these has to be met.
+    pub signatures: Arc<Signatures>,
+    /// Who signed the checksum file that names the bytes, already judged.
+    pub vouched: Vec<Signer>,
 }
 
 impl From<Expected> for Terms {
@@ -23,6 +29,8 @@ impl From<Expected> for Terms {
             expected,
             locked: None,
             evidence: BTreeMap::new(),
+            signatures: Arc::default(),
+            vouched: Vec::new(),
         }
     }
 }
@@ -43,6 +51,16 @@ impl Terms {
     /// The digest by which the file is known before it is looked at.
     pub fn digest(&self) -> Option<&Digest> {
         self.expected.digest().or(self.locked.as_ref())
+    }
+
+    /// Refuses terms that say "signed" and name no signature of the whole file.
+    pub(super) fn check(&self) -> Result<()> {
+        let whole = |group: &Vec<super::Demand>| group.iter().all(|d| d.members.is_empty());
+        if self.expected == Expected::Signed && !self.signatures.groups.iter().any(whole) {
+            let fact = "a file is to be proved by its signatures, and none is asked for";
+            return Err(Error::new(Kind::Failed, fact));
+        }
+        Ok(())
     }
 
     /// The complaint about a file that is not the one that was locked.

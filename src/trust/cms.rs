@@ -1,20 +1,71 @@
-//! Detached CMS.
+//! Detached CMS: a `.p7s` beside a file, in DER or PEM, as `openssl cms -sign -binary` writes it.
+//!
+//! Refuses a signature that carries content of its own, for then the file would not be what was signed. (RFC 5652)
 
+use std::fs::File;
 use std::time::SystemTime;
 
 use super::authenticode::Pins;
-use super::{Evidence, Judged, Reason, Refusal, Subject};
+use super::chain::Use;
+use super::policy::{Policy, verdict};
+use super::signed_data::SignedData;
+use super::tlv;
+use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};
 
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub pins: Pins,
 }
 
-pub fn judge(
-    _rule: &Rule,
-    _subject: Subject<'_>,
-    _evidence: &Evidence,
-    _now: SystemTime,
-) -> Judged {
-    Err(Refusal::new(Reason::Unsupported, "not judged"))
+pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: SystemTime) -> Judged {
+    let Some(bytes) = evidence.signature.as_deref().filter(|b| !b.is_empty()) else {
+        return Err(Refusal::new(
+            Reason::Missing,
+            "there is none beside the file",
+        ));
+    };
+    let der = der(bytes)?;
+    let signed = SignedData::read(&der)?;
+    if !signed.is_detached() {
+        return Err(Refusal::new(
+            Reason::Unsupported,
+            "it carries content of its own, and not the signature of a file alone",
+        )
+        .cure("sign detached: `openssl cms -sign -binary` does so without `-nodetach`"));
+    }
+    let policy = Policy {
+        scheme: Scheme::Cms,
+        pins: &rule.pins,
+        needs_timestamp: false,
+        wanted: Use::Message,
+        now: now.into(),
+    };
+    verdict(vec![policy.judge(&signed, |signed| {
+        let file = File::open(subject.path).map_err(unreadable)?;
+        let digest = signed.signer.hash()?.of_reader(file).map_err(unreadable)?;
+        signed
+            .signer
+            .check_attributes(signed.content_type(), &digest)
+    })])
+}
+
+fn der(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains("-----BEGIN ") => text,
+        _ => return Ok(bytes.to_vec()),
+    };
+    let bad = |why: String| tlv::malformed("the signature", &why);
+    let mut blocks = pem::blocks(text, &["CMS", "PKCS7"]).map_err(bad)?;
+    match (blocks.pop(), blocks.is_empty()) {
+        (Some(der), true) => Ok(der),
+        (None, _) => Err(bad("has no PEM block CMS or PKCS7".into())),
+        _ => Err(bad("has more than one PEM block".into())),
+    }
+}
+
+fn unreadable(error: std::io::Error) -> Refusal {
+    Refusal::new(
+        Reason::Malformed,
+        format!("the file cannot be read: {error}"),
+    )
 }

@@ -1,17 +1,172 @@
-//! minisign.
+//! minisign: Ed25519 over a file's BLAKE2b digest (minisign: "Signature format").
+//!
+//! The file is streamed. Refuses legacy signatures, which are over the file itself, and reports the trusted comment,
+//! which is signed; the untrusted one is never shown.
 
-use super::{Evidence, Judged, Reason, Refusal, Subject};
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use minisign_verify::{PublicKey, Signature};
+
+use super::reading::{self, Reading};
+use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject};
+
+const UNTRUSTED: &str = "untrusted comment:";
 
 #[derive(Clone, Debug)]
-pub struct Rule;
+pub struct Rule {
+    key: PublicKey,
+    /// The 56 characters.
+    text: String,
+    id: [u8; 8],
+    point: [u8; 32],
+}
 
 impl Rule {
-    /// `key`: the public key's text. The error fits after "the key".
-    pub fn new(_key: &str) -> Result<Self, String> {
-        Err("cannot be read".into())
+    /// `key`: the public key's text, the 56 characters or a file with them. The error fits after "the key".
+    pub fn new(key: &str) -> Result<Self, String> {
+        const NONE: &str =
+            "is not a minisign public key, which is a line of 56 characters that begins with RW";
+        let mut lines = key
+            .trim_start_matches('\u{feff}')
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with(UNTRUSTED));
+        let (Some(text), None) = (lines.next(), lines.next()) else {
+            return Err(NONE.into());
+        };
+        // Secret keys have the same comment and a KDF's name after the algorithm.
+        if text.len() > 56 && text.starts_with("RW") {
+            return Err(
+                "is a minisign secret key; a recipe needs the public one, minisign.pub".into(),
+            );
+        }
+        let bytes = BASE64_STANDARD.decode(text).map_err(|_| NONE)?;
+        let Ok(bytes) = <[u8; 42]>::try_from(bytes) else {
+            return Err(NONE.into());
+        };
+        let [_, _, body @ ..] = bytes;
+        let (mut id, mut point) = ([0; 8], [0; 32]);
+        id.copy_from_slice(&body[..8]);
+        point.copy_from_slice(&body[8..]);
+        Ok(Self {
+            key: PublicKey::from_base64(text).map_err(|_| NONE)?,
+            text: text.to_string(),
+            id,
+            point,
+        })
     }
 }
 
-pub fn judge(_rule: &Rule, _subject: Subject<'_>, _evidence: &Evidence) -> Judged {
-    Err(Refusal::new(Reason::Unsupported, "not judged"))
+/// As minisign shows it: the number's little-endian value.
+fn key_id(id: [u8; 8]) -> String {
+    format!("{:016X}", u64::from_le_bytes(id))
+}
+
+/// The four lines, and what minisign-verify does not give out of them.
+struct Parts {
+    signature: Signature,
+    algorithm: [u8; 2],
+    id: [u8; 8],
+    /// Over the signature's bytes and the trusted comment.
+    sealed: Vec<u8>,
+    seal: Vec<u8>,
+}
+
+fn read(text: &str) -> Result<Parts, Refusal> {
+    let malformed = |fact: String| Refusal::new(Reason::Malformed, fact);
+    let unread = || malformed("it is not a minisign signature".into());
+    let lines: Vec<&str> = text.lines().collect();
+    let [comment, signature, rest @ ..] = lines.as_slice() else {
+        return Err(unread());
+    };
+    if !comment.starts_with(UNTRUSTED) {
+        return Err(unread());
+    }
+    let bytes = BASE64_STANDARD
+        .decode(signature.trim_end())
+        .map_err(|_| malformed("it is damaged or cut off in line 2".into()))?;
+    let Ok(bytes) = <[u8; 74]>::try_from(bytes) else {
+        return Err(malformed("it is damaged or cut off in line 2".into()));
+    };
+    let [a, b, body @ ..] = bytes;
+    let mut id = [0; 8];
+    id.copy_from_slice(&body[..8]);
+    let (trusted, seal) = match rest {
+        [trusted, seal] => (*trusted, *seal),
+        [] if [a, b] == *b"Ed" => {
+            return Err(malformed("it is a signify signature".into()).cure("kind = \"signify\""));
+        }
+        [] | [_] => {
+            return Err(malformed(format!(
+                "it is cut off: it has {} of 4 lines",
+                lines.len()
+            )));
+        }
+        _ => return Err(malformed("it has more than 4 lines".into())),
+    };
+    let seal = BASE64_STANDARD
+        .decode(seal.trim_end())
+        .ok()
+        .filter(|bytes| bytes.len() == 64)
+        .ok_or_else(|| malformed("it is damaged or cut off in line 4".into()))?;
+    let decoded =
+        Signature::decode(text).map_err(|_| malformed("it is damaged in line 2 or 3".into()))?;
+    let comment = trusted
+        .strip_prefix("trusted comment: ")
+        .unwrap_or_default();
+    Ok(Parts {
+        signature: decoded,
+        algorithm: [a, b],
+        id,
+        sealed: [&body[8..], comment.as_bytes()].concat(),
+        seal,
+    })
+}
+
+pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
+    let parts = read(reading::signature_text(evidence)?)?;
+    if parts.id != rule.id {
+        return Err(
+            Refusal::new(Reason::OtherKey, "it was made with another minisign key")
+                .expected(format!("key {}", key_id(rule.id)))
+                .found(format!("key {}", key_id(parts.id))),
+        );
+    }
+    if parts.algorithm != *b"ED" {
+        return Err(Refusal::new(
+            Reason::Unsupported,
+            "it is of minisign's legacy kind, over the file itself and not over its BLAKE2b digest",
+        )
+        .cure("sign the file again with minisign 0.10 or newer, or with -H"));
+    }
+    UnparsedPublicKey::new(&ED25519, rule.point)
+        .verify(&parts.sealed, &parts.seal)
+        .map_err(|_| {
+            Refusal::new(
+                Reason::Changed,
+                "the pinned key did not sign its trusted comment: it was changed",
+            )
+        })?;
+    let mut verifier = rule
+        .key
+        .verify_stream(&parts.signature)
+        .map_err(|e| Refusal::new(Reason::Malformed, format!("it cannot be read: {e}")))?;
+    Reading::each(subject, |piece| verifier.update(piece))?;
+    verifier.finalize().map_err(|_| {
+        Refusal::new(
+            Reason::Changed,
+            "it is of other bytes than this file has: the file was changed, cut off, or is another one",
+        )
+    })?;
+    let comment = reading::shown(parts.signature.trusted_comment());
+    Ok(Signer {
+        scheme: Scheme::Minisign,
+        signer: format!("key {}", key_id(rule.id)),
+        pinned_by: format!("key {}", rule.text),
+        signed_at: None,
+        remarks: (!comment.is_empty())
+            .then(|| format!("trusted comment: {comment}"))
+            .into_iter()
+            .collect(),
+    })
 }

@@ -11,11 +11,26 @@ pub mod cms;
 pub mod cosign;
 pub mod minisign;
 pub mod openpgp;
+mod reading;
 pub mod roots;
 pub mod signify;
 pub mod sigstore;
 
+mod algorithm;
+mod certificate;
+mod chain;
+mod hash;
+mod moment;
+mod name;
+mod oid;
+mod pem;
+mod policy;
+mod signed_data;
+mod timestamp;
+mod tlv;
+
 use std::fmt;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -209,5 +224,27 @@ impl Rule {
             Self::Authenticode(rule) => authenticode::judge(rule, subject, evidence, now),
             Self::Cms(rule) => cms::judge(rule, subject, evidence, now),
         }
+    }
+
+    /// Judges what is held in memory, a checksum file for example: the same bytes that are read afterwards.
+    pub fn judge_bytes(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        evidence: &Evidence,
+        now: SystemTime,
+    ) -> Judged {
+        let unwritten = |e: std::io::Error| {
+            let fact = format!("{name} cannot be laid down to be judged: {e}");
+            Refusal::new(Reason::Malformed, fact)
+        };
+        let mut file = tempfile::NamedTempFile::new().map_err(unwritten)?;
+        file.write_all(bytes).map_err(unwritten)?;
+        let subject = Subject {
+            path: file.path(),
+            name,
+            digest: &Digest::sha256_of(bytes),
+        };
+        self.judge(subject, evidence, now)
     }
 }

@@ -15,7 +15,7 @@ use super::Part;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
-use crate::fetch::{FetchOptions, obtain};
+use crate::fetch::{FetchOptions, wanted};
 use crate::store::{Expected, Resumable, Store, Watch};
 
 /// Bytes (OCI Distribution Specification: registries need not take longer ones).
@@ -71,7 +71,7 @@ impl Registry<'_> {
 
     fn must_be_online(&self, what: &str, digest: Option<&Digest>) -> Result<()> {
         match self.options.offline {
-            true => Err(obtain::offline(what, &self.reference.whole(), digest)),
+            true => Err(wanted::offline(what, &self.reference.whole(), digest)),
             false => Ok(()),
         }
     }

@@ -1,0 +1,157 @@
+//! Which algorithm a signature is made with, as the libraries know it. Refuses MD5, SHA-1 and short RSA keys by name.
+//! (RFC 3370; RFC 4055; RFC 5754; RFC 8419)
+
+use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm};
+use webpki::EndEntityCert;
+use webpki::aws_lc_rs as known;
+
+use super::certificate::Certificate;
+use super::hash::HashKind;
+use super::tlv::Tlv;
+use super::{Reason, Refusal};
+
+type Known = &'static dyn SignatureVerificationAlgorithm;
+
+pub(super) const SHORTEST_RSA: usize = 2048;
+
+fn rsa(hash: HashKind) -> Vec<Known> {
+    vec![match hash {
+        HashKind::Sha256 => known::RSA_PKCS1_2048_8192_SHA256,
+        HashKind::Sha384 => known::RSA_PKCS1_2048_8192_SHA384,
+        HashKind::Sha512 => known::RSA_PKCS1_2048_8192_SHA512,
+    }]
+}
+
+/// The curve is the key's; the libraries take the one that fits.
+fn ecdsa(hash: HashKind) -> Vec<Known> {
+    match hash {
+        HashKind::Sha256 => {
+            vec![
+                known::ECDSA_P256_SHA256,
+                known::ECDSA_P384_SHA256,
+                known::ECDSA_P521_SHA256,
+            ]
+        }
+        HashKind::Sha384 => {
+            vec![
+                known::ECDSA_P256_SHA384,
+                known::ECDSA_P384_SHA384,
+                known::ECDSA_P521_SHA384,
+            ]
+        }
+        HashKind::Sha512 => {
+            vec![
+                known::ECDSA_P256_SHA512,
+                known::ECDSA_P384_SHA512,
+                known::ECDSA_P521_SHA512,
+            ]
+        }
+    }
+}
+
+/// PSS says hash, mask and salt in its parameters, so those have to be one of the usual three, whole.
+fn pss(identifier: &Tlv<'_>) -> Vec<Known> {
+    let three = [
+        known::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
+        known::RSA_PSS_2048_8192_SHA384_LEGACY_KEY,
+        known::RSA_PSS_2048_8192_SHA512_LEGACY_KEY,
+    ];
+    let fits = |k: &Known| k.signature_alg_id().as_ref() == identifier.value;
+    three.into_iter().filter(fits).collect()
+}
+
+/// `digest` stands in where the identifier names the key's kind only, as Authenticode's do.
+fn candidates(identifier: &Tlv<'_>, digest: HashKind) -> Result<Vec<Known>, Refusal> {
+    let oid = identifier.walk("its algorithm")?.oid()?;
+    let found = match oid.to_string().as_str() {
+        "1.2.840.113549.1.1.1" => rsa(digest),
+        "1.2.840.113549.1.1.11" => rsa(HashKind::Sha256),
+        "1.2.840.113549.1.1.12" => rsa(HashKind::Sha384),
+        "1.2.840.113549.1.1.13" => rsa(HashKind::Sha512),
+        "1.2.840.113549.1.1.10" => pss(identifier),
+        "1.2.840.10045.2.1" => ecdsa(digest),
+        "1.2.840.10045.4.3.2" => ecdsa(HashKind::Sha256),
+        "1.2.840.10045.4.3.3" => ecdsa(HashKind::Sha384),
+        "1.2.840.10045.4.3.4" => ecdsa(HashKind::Sha512),
+        "1.3.101.112" => vec![known::ED25519],
+        other => return Err(refused(other)),
+    };
+    if found.is_empty() {
+        return Err(refused("RSASSA-PSS with unusual parameters"));
+    }
+    Ok(found)
+}
+
+/// The refusal of a signature algorithm that is not taken, by its OID.
+pub(super) fn refused(oid: &str) -> Refusal {
+    let weak = match oid {
+        "1.2.840.113549.1.1.4" => "MD5",
+        "1.2.840.113549.1.1.5" | "1.3.14.3.2.29" | "1.2.840.10045.4.1" => "SHA-1",
+        _ => {
+            return Refusal::new(
+                Reason::Unsupported,
+                "its signature algorithm is not one that winimg knows",
+            )
+            .expected("RSA (PKCS#1 or PSS), ECDSA or Ed25519")
+            .found(oid);
+        }
+    };
+    Refusal::new(
+        Reason::Weak,
+        format!("it is made with {weak}, which others can forge"),
+    )
+    .expected("SHA-256, SHA-384 or SHA-512")
+    .found(weak)
+}
+
+pub(super) fn short_key(bits: usize) -> Refusal {
+    Refusal::new(
+        Reason::Weak,
+        "an RSA key of it is so short that others can find it out",
+    )
+    .expected(format_args!("at least {SHORTEST_RSA} bits"))
+    .found(format_args!("{bits} bits"))
+}
+
+/// `value` is this certificate's signature over `message`.
+pub(super) fn verify(
+    certificate: &Certificate<'_>,
+    identifier: &Tlv<'_>,
+    digest: HashKind,
+    message: &[u8],
+    value: &[u8],
+) -> Result<(), Refusal> {
+    if let Some(bits) = certificate.rsa_bits.filter(|bits| *bits < SHORTEST_RSA) {
+        return Err(short_key(bits));
+    }
+    let der = CertificateDer::from(certificate.der);
+    let key = EndEntityCert::try_from(&der).map_err(|e| {
+        Refusal::new(
+            Reason::Unsupported,
+            format!("its certificate is not one that winimg can judge: {e:?}"),
+        )
+        .found(certificate.subject_text())
+    })?;
+    let mut fits = false;
+    for algorithm in candidates(identifier, digest)? {
+        match key.verify_signature(algorithm, message, value) {
+            Ok(()) => return Ok(()),
+            Err(webpki::Error::InvalidSignatureForPublicKey) => fits = true,
+            Err(_) => {}
+        }
+    }
+    Err(if fits {
+        Refusal::new(
+            Reason::Changed,
+            "its value was not made with its certificate's key: bytes of it were changed",
+        )
+        .found(certificate.subject_text())
+    } else {
+        let oid = identifier.walk("its algorithm")?.oid()?;
+        Refusal::new(
+            Reason::Unsupported,
+            "its algorithm does not fit its certificate's key",
+        )
+        .found(oid)
+    })
+}

@@ -1,0 +1,43 @@
+//! SpcIndirectDataContent: the statement in a signature that a file has a digest. (Microsoft: Authenticode PE)
+
+use der::asn1::ObjectIdentifier;
+
+use super::super::hash::HashKind;
+use super::super::oid::Oid;
+use super::super::signed_data::SignedData;
+use super::super::tlv::{OCTET_STRING, SEQUENCE, Walk};
+use super::super::{Reason, Refusal};
+
+const WHAT: &str = "the statement that was signed";
+const SPC_INDIRECT_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.4");
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Indirect<'a> {
+    /// What kind of file it is about.
+    pub(super) kind: Oid<'a>,
+    pub(super) algorithm: HashKind,
+    pub(super) digest: &'a [u8],
+}
+
+/// The statement of a signature. MD5 and SHA-1 are refused.
+pub(super) fn read<'a>(signed: &SignedData<'a>) -> Result<Indirect<'a>, Refusal> {
+    if signed.content_type() != SPC_INDIRECT_DATA {
+        return Err(
+            Refusal::new(Reason::Unsupported, "it is not of a file's digest")
+                .expected(SPC_INDIRECT_DATA)
+                .found(signed.content_type()),
+        );
+    }
+    let mut walk = Walk::new(signed.content(), WHAT)?;
+    let kind = walk.expect(SEQUENCE)?.walk(WHAT)?.oid()?;
+    let mut info = walk.expect(SEQUENCE)?.walk(WHAT)?;
+    walk.finish()?;
+    let algorithm = HashKind::from_oid(info.expect(SEQUENCE)?.walk(WHAT)?.oid()?)?;
+    let digest = info.expect(OCTET_STRING)?.value;
+    info.finish()?;
+    Ok(Indirect {
+        kind,
+        algorithm,
+        digest,
+    })
+}

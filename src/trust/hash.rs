@@ -1,0 +1,101 @@
+//! The hashes that a signature may be made with. Refuses MD5 and SHA-1 by name, and what nobody has heard of.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use aws_lc_rs::digest::{Context, SHA256, SHA384, SHA512};
+use der::asn1::ObjectIdentifier;
+
+use super::oid::Oid;
+use super::{Reason, Refusal};
+
+const MD5: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.5");
+const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
+const SHA_256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
+const SHA_384: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2");
+const SHA_512: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3");
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HashKind {
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+impl HashKind {
+    pub(super) fn from_oid(oid: Oid<'_>) -> Result<Self, Refusal> {
+        let weak = |name: &str| {
+            Refusal::new(
+                Reason::Weak,
+                format!("it is made with {name}, which others can forge"),
+            )
+            .expected("SHA-256, SHA-384 or SHA-512")
+            .found(name)
+            .cure("ask the publisher for a file signed with SHA-256")
+        };
+        let known = [
+            (SHA_256, Self::Sha256),
+            (SHA_384, Self::Sha384),
+            (SHA_512, Self::Sha512),
+        ];
+        if let Some((_, kind)) = known.into_iter().find(|(known, _)| oid == *known) {
+            return Ok(kind);
+        }
+        if oid == SHA1 {
+            return Err(weak("SHA-1"));
+        }
+        if oid == MD5 {
+            return Err(weak("MD5"));
+        }
+        let fact = "its hash algorithm is not one that winimg knows";
+        Err(Refusal::new(Reason::Unsupported, fact)
+            .expected("SHA-256, SHA-384 or SHA-512")
+            .found(format_args!("OID {oid}")))
+    }
+
+    pub(super) fn length(self) -> usize {
+        match self {
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+            Self::Sha512 => 64,
+        }
+    }
+
+    /// A running hash: `update` it, then `finish().as_ref()`.
+    pub(super) fn start(self) -> Context {
+        Context::new(match self {
+            Self::Sha256 => &SHA256,
+            Self::Sha384 => &SHA384,
+            Self::Sha512 => &SHA512,
+        })
+    }
+
+    /// Reads to the end.
+    pub(super) fn of_reader(self, mut reader: impl Read) -> io::Result<Vec<u8>> {
+        let mut hash = self.start();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let n = reader.read(&mut buffer)?;
+            if n == 0 {
+                return Ok(hash.finish().as_ref().to_vec());
+            }
+            hash.update(&buffer[..n]);
+        }
+    }
+
+    pub(super) fn of(self, bytes: &[u8]) -> Vec<u8> {
+        let mut hash = self.start();
+        hash.update(bytes);
+        hash.finish().as_ref().to_vec()
+    }
+}
+
+impl fmt::Display for HashKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sha256 => "SHA-256",
+            Self::Sha384 => "SHA-384",
+            Self::Sha512 => "SHA-512",
+        })
+    }
+}

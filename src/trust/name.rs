@@ -1,0 +1,309 @@
+//! Distinguished names: as text for people, and whether one holds every attribute that a recipe pins. (RFC 4514)
+//!
+//! Refuses to match a part of an attribute: `CN=Example` is not `CN=Example Corp`.
+
+use std::fmt;
+
+use der::asn1::ObjectIdentifier;
+
+use super::Refusal;
+use super::tlv::{self, SEQUENCE, SET, Tlv, Walk};
+
+/// The keywords of RFC 4514 section 3 first, then those that publishers' certificates carry besides.
+const KEYWORDS: [(&str, &str); 17] = [
+    ("CN", "2.5.4.3"),
+    ("L", "2.5.4.7"),
+    ("ST", "2.5.4.8"),
+    ("O", "2.5.4.10"),
+    ("OU", "2.5.4.11"),
+    ("C", "2.5.4.6"),
+    ("STREET", "2.5.4.9"),
+    ("DC", "0.9.2342.19200300.100.1.25"),
+    ("UID", "0.9.2342.19200300.100.1.1"),
+    ("serialNumber", "2.5.4.5"),
+    ("postalCode", "2.5.4.17"),
+    ("businessCategory", "2.5.4.15"),
+    ("organizationIdentifier", "2.5.4.97"),
+    ("emailAddress", "1.2.840.113549.1.9.1"),
+    ("jurisdictionL", "1.3.6.1.4.1.311.60.2.1.1"),
+    ("jurisdictionST", "1.3.6.1.4.1.311.60.2.1.2"),
+    ("jurisdictionC", "1.3.6.1.4.1.311.60.2.1.3"),
+];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Attribute {
+    oid: String,
+    value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    Text(String),
+    /// The DER of what is no text.
+    Der(Vec<u8>),
+}
+
+/// A name, its attributes in the order that RFC 4514 shows them: the last of the DER first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name(Vec<Vec<Attribute>>);
+
+impl Name {
+    /// From the DER of a Name.
+    pub(super) fn read(der: &[u8]) -> Result<Self, Refusal> {
+        const WHAT: &str = "a name";
+        let mut walk = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
+        let mut rdns = Vec::new();
+        while let Some(rdn) = walk.next()? {
+            let mut members = tlv::only(rdn.raw, SET, WHAT)?.walk(WHAT)?;
+            let mut attributes = Vec::new();
+            while let Some(member) = members.next()? {
+                let mut pair = Walk::new(member.value, WHAT)?;
+                let oid = pair.oid()?;
+                let value = pair
+                    .next()?
+                    .ok_or_else(|| tlv::malformed(WHAT, "ends early"))?;
+                pair.finish()?;
+                let value =
+                    text(&value).map_or_else(|| Value::Der(value.raw.to_vec()), Value::Text);
+                attributes.push(Attribute {
+                    oid: oid.to_string(),
+                    value,
+                });
+            }
+            rdns.push(attributes);
+        }
+        rdns.reverse();
+        Ok(Self(rdns))
+    }
+
+    /// From what a recipe says. The error fits after "subject".
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut rdns = Vec::new();
+        for rdn in split(text, &[',', ';']) {
+            let attributes = split(rdn, &['+']).into_iter().map(attribute);
+            rdns.push(attributes.collect::<Result<Vec<_>, String>>()?);
+        }
+        Ok(Self(rdns))
+    }
+
+    /// Every attribute of `pin` stands here, as often as there.
+    pub(super) fn holds(&self, pin: &Self) -> bool {
+        let mut left: Vec<&Attribute> = self.0.iter().flatten().collect();
+        pin.0.iter().flatten().all(|wanted| {
+            let at = left.iter().position(|a| *a == wanted);
+            at.map(|at| left.swap_remove(at)).is_some()
+        })
+    }
+}
+
+/// The name in that DER as text; its hexadecimal when it is none.
+pub(super) fn shown(der: &[u8]) -> String {
+    Name::read(der).map_or_else(
+        |_| format!("#{}", hex::encode(der)),
+        |name| name.to_string(),
+    )
+}
+
+fn text(value: &Tlv<'_>) -> Option<String> {
+    match value.tag {
+        // UTF8String, NumericString, PrintableString, IA5String, VisibleString
+        0x0c | 0x12 | 0x13 | 0x16 | 0x1a => String::from_utf8(value.value.to_vec()).ok(),
+        // TeletexString, which everyone fills with Latin-1
+        0x14 => Some(value.value.iter().copied().map(char::from).collect()),
+        // BMPString
+        0x1e => {
+            let (pairs, rest) = value.value.as_chunks::<2>();
+            let units: Vec<u16> = pairs.iter().copied().map(u16::from_be_bytes).collect();
+            rest.is_empty().then(|| String::from_utf16(&units).ok())?
+        }
+        _ => None,
+    }
+}
+
+/// At separators that no backslash stands before.
+fn split<'t>(text: &'t str, separators: &[char]) -> Vec<&'t str> {
+    let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (at, c) in text.char_indices() {
+        if !escaped && separators.contains(&c) {
+            parts.push(&text[start..at]);
+            start = at + c.len_utf8();
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+fn attribute(text: &str) -> Result<Attribute, String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| {
+        format!(
+            "has {:?} where an attribute such as CN=Example Corp was expected",
+            text.trim()
+        )
+    })?;
+    let key = key.trim();
+    let keyword = KEYWORDS
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(key));
+    let oid = match keyword {
+        Some((_, oid)) => (*oid).to_string(),
+        None => match ObjectIdentifier::new(key) {
+            Ok(oid) => oid.to_string(),
+            Err(_) => {
+                return Err(format!(
+                    "has the attribute {key}, which is neither a known keyword nor an OID"
+                ));
+            }
+        },
+    };
+    let value = value.trim_start();
+    if let Some(digits) = value.strip_prefix('#') {
+        let bad = |_| format!("has {key}=#… that is not the hexadecimal of a DER value");
+        let der = hex::decode(digits.trim_end()).map_err(bad)?;
+        let tlv = Walk::new(&der, "a name")
+            .and_then(|mut w| w.next())
+            .ok()
+            .flatten();
+        let value = tlv
+            .and_then(|t| self::text(&t))
+            .map_or(Value::Der(der.clone()), Value::Text);
+        return Ok(Attribute { oid, value });
+    }
+    Ok(Attribute {
+        oid,
+        value: Value::Text(unescaped(value)?),
+    })
+}
+
+/// Blanks at the end go, unless escaped; `\,` and `\2C` are a comma.
+fn unescaped(text: &str) -> Result<String, String> {
+    let (mut bytes, mut kept) = (Vec::new(), 0);
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            if byte != b' ' {
+                kept = bytes.len();
+            }
+            continue;
+        }
+        let bad = || format!("has a backslash with nothing to escape in {text:?}");
+        let next = rest.next().ok_or_else(bad)?;
+        if next.is_ascii_hexdigit() {
+            let pair = [next, rest.next().ok_or_else(bad)?];
+            bytes.extend(hex::decode(pair).map_err(|_| bad())?);
+        } else {
+            bytes.push(next);
+        }
+        kept = bytes.len();
+    }
+    bytes.truncate(kept);
+    String::from_utf8(bytes).map_err(|_| format!("has bytes that are not UTF-8 in {text:?}"))
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, rdn) in self.0.iter().enumerate() {
+            for (j, attribute) in rdn.iter().enumerate() {
+                f.write_str(if j > 0 {
+                    "+"
+                } else if i > 0 {
+                    ","
+                } else {
+                    ""
+                })?;
+                write!(f, "{attribute}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keyword = KEYWORDS.iter().find(|(_, oid)| *oid == self.oid);
+        write!(
+            f,
+            "{}=",
+            keyword.map_or(self.oid.as_str(), |(word, _)| word)
+        )?;
+        let text = match &self.value {
+            Value::Der(der) => return write!(f, "#{}", hex::encode(der)),
+            Value::Text(text) => text,
+        };
+        let last = text.chars().count().saturating_sub(1);
+        for (i, c) in text.chars().enumerate() {
+            match c {
+                '"' | '+' | ',' | ';' | '<' | '>' | '\\' => write!(f, "\\{c}")?,
+                '#' if i == 0 => write!(f, "\\#")?,
+                ' ' if i == 0 || i == last => write!(f, "\\ ")?,
+                c if c.is_control() => {
+                    for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                        write!(f, "\\{byte:02X}")?;
+                    }
+                }
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r"CN=Example\, Corp,OU=A+serialNumber=7,O=Example,C=US";
+
+    #[test]
+    fn a_pin_is_met_by_whole_attributes_only() {
+        let name = Name::parse(WHOLE).unwrap();
+        assert_eq!(name.to_string(), WHOLE);
+        for met in [
+            WHOLE,
+            r"CN=Example\, Corp",
+            r"cn = Example\2C Corp , c=US",
+            "C=US, O=Example",
+            "2.5.4.10=Example",
+            "O=#0c074578616d706c65",
+            "SERIALNUMBER=7",
+        ] {
+            assert!(name.holds(&Name::parse(met).unwrap()), "{met}");
+        }
+        for other in [
+            "CN=Example",
+            "CN=example\\, corp",
+            "O=Example,O=Example",
+            "C=USA",
+            "L=US",
+            r"O=Example\ ",
+        ] {
+            assert!(!name.holds(&Name::parse(other).unwrap()), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_told() {
+        let told = |text: &str| Name::parse(text).unwrap_err();
+        assert_eq!(
+            told("Example Corp"),
+            r#"has "Example Corp" where an attribute such as CN=Example Corp was expected"#
+        );
+        assert_eq!(
+            told("CN=A,"),
+            r#"has "" where an attribute such as CN=Example Corp was expected"#
+        );
+        assert_eq!(
+            told("X=A"),
+            "has the attribute X, which is neither a known keyword nor an OID"
+        );
+        assert_eq!(
+            told("CN=A\\"),
+            r#"has a backslash with nothing to escape in "A\\""#
+        );
+        assert_eq!(
+            told("CN=#zz"),
+            "has CN=#… that is not the hexadecimal of a DER value"
+        );
+    }
+}

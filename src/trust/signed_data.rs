@@ -1,0 +1,330 @@
+//! SignedData as it stands in files: PKCS#7 (Authenticode) and CMS (detached signatures, timestamp tokens).
+//!
+//! Reads slices of the DER as it was transmitted, for those are what was hashed and signed. Refuses more than one signer, a
+//! signer without signed attributes, and sets without a bound. Whether the certificates are to be believed is `chain`'s.
+//! (RFC 2315; RFC 5652; Microsoft: Authenticode PE)
+
+use der::asn1::ObjectIdentifier;
+
+use super::algorithm;
+use super::certificate::Certificate;
+use super::hash::HashKind;
+use super::oid::Oid;
+use super::tlv::{self, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, Tlv, context};
+use super::{Reason, Refusal};
+
+const WHAT: &str = "the signature";
+const MAX_CERTIFICATES: usize = 64;
+const MAX_ATTRIBUTES: usize = 64;
+
+const SIGNED_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.2");
+const CONTENT_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.3");
+const MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.4");
+
+/// A SignedData with exactly one signer.
+#[derive(Clone, Debug)]
+pub(super) struct SignedData<'a> {
+    content_type: Oid<'a>,
+    content: Option<&'a [u8]>,
+    /// DER of each X.509 certificate, once each; attribute certificates are left out.
+    pub(super) certificates: Vec<&'a [u8]>,
+    pub(super) signer: SignerInfo<'a>,
+}
+
+#[derive(Clone, Debug)]
+enum SignerId<'a> {
+    IssuerAndSerial { issuer: &'a [u8], serial: &'a [u8] },
+    KeyIdentifier(&'a [u8]),
+}
+
+/// An attribute: its type, and its values one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Attribute<'a> {
+    oid: Oid<'a>,
+    values: Tlv<'a>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct SignerInfo<'a> {
+    id: SignerId<'a>,
+    digest: Oid<'a>,
+    /// The `[0]` as transmitted, and what is in it.
+    signed: Option<(&'a [u8], Vec<Attribute<'a>>)>,
+    /// The AlgorithmIdentifier.
+    algorithm: Tlv<'a>,
+    /// The signature value: what timestamps are about.
+    pub(super) value: &'a [u8],
+    unsigned: Vec<Attribute<'a>>,
+}
+
+impl<'a> SignedData<'a> {
+    /// From a ContentInfo and nothing after it.
+    pub(super) fn read(der: &'a [u8]) -> Result<Self, Refusal> {
+        let mut outer = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
+        let kind = outer.oid()?;
+        if kind != SIGNED_DATA {
+            return Err(Refusal::new(Reason::Unsupported, "it is not a SignedData")
+                .expected(SIGNED_DATA)
+                .found(kind));
+        }
+        let inside = outer.expect(context(0))?;
+        outer.finish()?;
+        let mut walk = tlv::only(inside.value, SEQUENCE, WHAT)?.walk(WHAT)?;
+        walk.expect(INTEGER)?;
+        walk.expect(SET)?;
+        let mut encapsulated = walk.expect(SEQUENCE)?.walk(WHAT)?;
+        let content_type = encapsulated.oid()?;
+        let content = match encapsulated.optional(context(0))? {
+            Some(explicit) => Some(one_inside(&explicit)?.value),
+            None => None,
+        };
+        encapsulated.finish()?;
+        let certificates = match walk.optional(context(0))? {
+            Some(set) => certificates(&set)?,
+            None => Vec::new(),
+        };
+        walk.optional(context(1))?;
+        let mut signers = walk.expect(SET)?.walk("the list of signers")?;
+        walk.finish()?;
+        let signer = SignerInfo::read(&signers.expect(SEQUENCE)?)?;
+        if signers.peek().is_some() {
+            return Err(Refusal::new(
+                Reason::Unsupported,
+                "it has more than one signer in one place",
+            )
+            .expected("exactly one"));
+        }
+        Ok(Self {
+            content_type,
+            content,
+            certificates,
+            signer,
+        })
+    }
+
+    /// What the content is: SPC_INDIRECT_DATA, a CTL, a TSTInfo, plain data.
+    pub(super) fn content_type(&self) -> Oid<'a> {
+        self.content_type
+    }
+
+    /// The value octets of the content (of an OCTET STRING: what is in it; of a SEQUENCE: its members, without its header);
+    /// empty when the signature is detached.
+    pub(super) fn content(&self) -> &'a [u8] {
+        self.content.unwrap_or_default()
+    }
+
+    pub(super) fn is_detached(&self) -> bool {
+        self.content.is_none()
+    }
+
+    /// The content is the one that was signed.
+    pub(super) fn check_content(&self) -> Result<(), Refusal> {
+        let hash = self.signer.hash()?;
+        self.signer
+            .check_attributes(self.content_type, &hash.of(self.content()))
+    }
+
+    pub(super) fn signer_certificate(&self) -> Result<Certificate<'a>, Refusal> {
+        self.signer.certificate(&self.certificates)
+    }
+}
+
+impl<'a> SignerInfo<'a> {
+    pub(super) fn read(tlv: &Tlv<'a>) -> Result<Self, Refusal> {
+        const WHAT: &str = "its signer";
+        let mut walk = tlv.walk(WHAT)?;
+        walk.expect(INTEGER)?;
+        let id = if let Some(key) = walk.optional(0x80)? {
+            SignerId::KeyIdentifier(key.value)
+        } else {
+            let mut pair = walk.expect(SEQUENCE)?.walk(WHAT)?;
+            let issuer = pair.expect(SEQUENCE)?.raw;
+            let serial = pair.expect(INTEGER)?.value;
+            SignerId::IssuerAndSerial { issuer, serial }
+        };
+        let digest = walk.expect(SEQUENCE)?.walk(WHAT)?.oid()?;
+        let signed = match walk.optional(context(0))? {
+            Some(set) => Some((set.raw, attributes(&set)?)),
+            None => None,
+        };
+        let algorithm = walk.expect(SEQUENCE)?;
+        let value = walk.expect(OCTET_STRING)?.value;
+        let unsigned = match walk.optional(context(1))? {
+            Some(set) => attributes(&set)?,
+            None => Vec::new(),
+        };
+        walk.finish()?;
+        Ok(Self {
+            id,
+            digest,
+            signed,
+            algorithm,
+            value,
+            unsigned,
+        })
+    }
+
+    /// What it was hashed with. MD5 and SHA-1 are refused here.
+    pub(super) fn hash(&self) -> Result<HashKind, Refusal> {
+        HashKind::from_oid(self.digest)
+    }
+
+    /// The one certificate of a set that this signer says is his.
+    pub(super) fn certificate(&self, set: &[&'a [u8]]) -> Result<Certificate<'a>, Refusal> {
+        for der in set {
+            let Ok(certificate) = Certificate::read(der) else {
+                continue;
+            };
+            let is_it = match self.id {
+                SignerId::IssuerAndSerial { issuer, serial } => {
+                    certificate.issuer == issuer && certificate.serial == serial
+                }
+                SignerId::KeyIdentifier(key) => certificate.key_identifier == Some(key),
+            };
+            if is_it {
+                return Ok(certificate);
+            }
+        }
+        Err(tlv::malformed(
+            WHAT,
+            "does not carry its signer's certificate",
+        ))
+    }
+
+    /// contentType and messageDigest are those of what is signed. (RFC 5652 5.4, 11.1, 11.2)
+    pub(super) fn check_attributes(
+        &self,
+        content_type: Oid<'_>,
+        digest: &[u8],
+    ) -> Result<(), Refusal> {
+        let told = self.signed(CONTENT_TYPE, OID)?.oid(WHAT)?;
+        if told != content_type {
+            return Err(
+                Refusal::new(Reason::Changed, "it was made for another kind of content")
+                    .expected(content_type)
+                    .found(told),
+            );
+        }
+        let told = self.signed(MESSAGE_DIGEST, OCTET_STRING)?.value;
+        if told != digest {
+            return Err(
+                Refusal::new(Reason::Changed, "it is of other bytes than these")
+                    .expected(hex::encode(told))
+                    .found(hex::encode(digest)),
+            );
+        }
+        Ok(())
+    }
+
+    /// The signature value is that certificate's, over the signed attributes as they were transmitted.
+    pub(super) fn check_value(&self, certificate: &Certificate<'_>) -> Result<(), Refusal> {
+        let mut message = self.signed_attributes()?.0.to_vec();
+        if let Some(tag) = message.first_mut() {
+            *tag = SET;
+        }
+        algorithm::verify(
+            certificate,
+            &self.algorithm,
+            self.hash()?,
+            &message,
+            self.value,
+        )
+    }
+
+    /// Without signed attributes a signature over someone else's attributes would pass for one over a file of those bytes.
+    fn signed_attributes(&self) -> Result<&(&'a [u8], Vec<Attribute<'a>>), Refusal> {
+        self.signed.as_ref().ok_or_else(|| {
+            Refusal::new(
+                Reason::Unsupported,
+                "it has no signed attributes, so it does not say what it is about",
+            )
+            .cure("sign with signed attributes: `openssl cms -sign` does so without `-noattr`")
+        })
+    }
+
+    /// The only value of the only signed attribute of that type.
+    pub(super) fn signed(&self, oid: ObjectIdentifier, tag: u8) -> Result<Tlv<'a>, Refusal> {
+        let mut all = self.signed_attributes()?.1.iter().filter(|a| a.oid == oid);
+        match (all.next(), all.next()) {
+            (Some(one), None) => tlv::only(one.values.value, tag, "a signed attribute"),
+            (None, _) => Err(tlv::malformed(
+                WHAT,
+                &format!("lacks the signed attribute {oid}"),
+            )),
+            _ => Err(tlv::malformed(
+                WHAT,
+                &format!("has the signed attribute {oid} twice"),
+            )),
+        }
+    }
+
+    /// The values of all unsigned attributes of that type, at most `limit`.
+    pub(super) fn unsigned(
+        &self,
+        oid: ObjectIdentifier,
+        limit: usize,
+    ) -> Result<Vec<Tlv<'a>>, Refusal> {
+        let mut found = Vec::new();
+        for attribute in self.unsigned.iter().filter(|a| a.oid == oid) {
+            let mut values = attribute.values.walk("an unsigned attribute")?;
+            while let Some(value) = values.next()? {
+                if found.len() == limit {
+                    return Err(tlv::malformed(
+                        WHAT,
+                        &format!("has more than {limit} values of the attribute {oid}"),
+                    ));
+                }
+                found.push(value);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn one_inside<'a>(explicit: &Tlv<'a>) -> Result<Tlv<'a>, Refusal> {
+    let mut walk = explicit.walk("its content")?;
+    let inside = walk
+        .next()?
+        .ok_or_else(|| tlv::malformed("its content", "ends early"))?;
+    walk.finish()?;
+    Ok(inside)
+}
+
+fn certificates<'a>(set: &Tlv<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
+    const WHAT: &str = "its set of certificates";
+    let mut walk = set.walk(WHAT)?;
+    let mut found = Vec::new();
+    while let Some(tlv) = walk.next()? {
+        // Others are attribute certificates, as Microsoft's timestamps carry them.
+        if tlv.tag == SEQUENCE && !found.contains(&tlv.raw) {
+            if found.len() == MAX_CERTIFICATES {
+                return Err(tlv::malformed(
+                    WHAT,
+                    &format!("has more than {MAX_CERTIFICATES} in it"),
+                ));
+            }
+            found.push(tlv.raw);
+        }
+    }
+    Ok(found)
+}
+
+fn attributes<'a>(set: &Tlv<'a>) -> Result<Vec<Attribute<'a>>, Refusal> {
+    const WHAT: &str = "its list of attributes";
+    let mut walk = set.walk(WHAT)?;
+    let mut found = Vec::new();
+    while let Some(tlv) = walk.next()? {
+        if found.len() == MAX_ATTRIBUTES {
+            return Err(tlv::malformed(
+                WHAT,
+                &format!("has more than {MAX_ATTRIBUTES} in it"),
+            ));
+        }
+        let mut parts = tlv.walk(WHAT)?;
+        let oid = parts.oid()?;
+        let values = parts.expect(SET)?;
+        parts.finish()?;
+        found.push(Attribute { oid, values });
+    }
+    Ok(found)
+}

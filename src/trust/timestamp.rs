@@ -1,0 +1,128 @@
+//! When a third party saw a signature: RFC 3161 tokens, and the countersignatures of older files.
+//!
+//! A timestamp counts only with a chain of its own, at its own time, to a root for timestamps. Refuses a token about another
+//! signature, and MD5 and SHA-1 in it. (RFC 3161; RFC 5652 11.4; Microsoft: Authenticode PE, "Timestamp")
+
+use der::asn1::ObjectIdentifier;
+
+use super::certificate::Certificate;
+use super::chain::{self, At, Use};
+use super::hash::HashKind;
+use super::moment::Moment;
+use super::oid::Oid;
+use super::signed_data::{SignedData, SignerInfo};
+use super::tlv::{self, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, Tlv, UTC_TIME};
+use super::{Reason, Refusal};
+
+const MAX_TIMESTAMPS: usize = 8;
+const WHAT: &str = "its timestamp";
+
+/// As Authenticode carries a token, and as CMS does.
+const TOKENS: [ObjectIdentifier; 2] = [
+    ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.3.3.1"),
+    ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.2.14"),
+];
+const COUNTERSIGNATURE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.6");
+const TST_INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
+const DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
+const SIGNING_TIME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.5");
+
+/// The moment that a timestamp of this signature proves; `None` when it has none. With several, the first that holds.
+pub(super) fn moment(
+    signed: &SignedData<'_>,
+    roots: &[Vec<u8>],
+) -> Result<Option<Moment>, Refusal> {
+    let signer = &signed.signer;
+    let mut refused = None;
+    for oid in TOKENS {
+        for value in signer.unsigned(oid, MAX_TIMESTAMPS)? {
+            match token(&value, signed, roots) {
+                Ok(moment) => return Ok(Some(moment)),
+                Err(refusal) => refused = refused.or(Some(refusal)),
+            }
+        }
+    }
+    for value in signer.unsigned(COUNTERSIGNATURE, MAX_TIMESTAMPS)? {
+        match countersignature(&value, signed, roots) {
+            Ok(moment) => return Ok(Some(moment)),
+            Err(refusal) => refused = refused.or(Some(refusal)),
+        }
+    }
+    match refused {
+        None => Ok(None),
+        Some(mut refusal) => {
+            refusal.fact = format!("its timestamp was not taken: {}", refusal.fact);
+            Err(refusal)
+        }
+    }
+}
+
+fn token(value: &Tlv<'_>, of: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Moment, Refusal> {
+    let stamp = SignedData::read(value.raw)?;
+    if stamp.content_type() != TST_INFO {
+        return Err(Refusal::new(Reason::Unsupported, "it is no RFC 3161 token")
+            .expected(TST_INFO)
+            .found(stamp.content_type()));
+    }
+    stamp.check_content()?;
+    let moment = info(stamp.content(), of.signer.value)?;
+    let certificate = stamp.signer_certificate()?;
+    stamp.signer.check_value(&certificate)?;
+    let mut set = stamp.certificates.clone();
+    set.extend(&of.certificates);
+    vouched(&certificate, &set, roots, moment)
+}
+
+/// The time in a TSTInfo about this signature value. (RFC 3161 2.4.2)
+fn info(der: &[u8], signature: &[u8]) -> Result<Moment, Refusal> {
+    let mut walk = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
+    walk.expect(INTEGER)?;
+    walk.expect(OID)?;
+    let mut imprint = walk.expect(SEQUENCE)?.walk(WHAT)?;
+    let hash = HashKind::from_oid(imprint.expect(SEQUENCE)?.walk(WHAT)?.oid()?)?;
+    let told = imprint.expect(OCTET_STRING)?.value;
+    imprint.finish()?;
+    let found = hash.of(signature);
+    if told != found {
+        return Err(Refusal::new(Reason::Changed, "it is of another signature")
+            .expected(hex::encode(told))
+            .found(hex::encode(found)));
+    }
+    walk.expect(INTEGER)?;
+    Moment::read(&walk.expect(GENERALIZED_TIME)?, WHAT)
+}
+
+/// A bare SignerInfo, whose certificates stand in the set of the signature.
+fn countersignature(
+    value: &Tlv<'_>,
+    of: &SignedData<'_>,
+    roots: &[Vec<u8>],
+) -> Result<Moment, Refusal> {
+    let counter = SignerInfo::read(value)?;
+    counter.check_attributes(Oid::of(&DATA), &counter.hash()?.of(of.signer.value))?;
+    let certificate = counter.certificate(&of.certificates)?;
+    counter.check_value(&certificate)?;
+    let time = counter
+        .signed(SIGNING_TIME, UTC_TIME)
+        .or_else(|_| counter.signed(SIGNING_TIME, GENERALIZED_TIME))?;
+    vouched(
+        &certificate,
+        &of.certificates,
+        roots,
+        Moment::read(&time, WHAT)?,
+    )
+}
+
+fn vouched(
+    authority: &Certificate<'_>,
+    set: &[&[u8]],
+    roots: &[Vec<u8>],
+    moment: Moment,
+) -> Result<Moment, Refusal> {
+    let at = At {
+        moment,
+        stamped: true,
+    };
+    chain::verify(authority, set, roots, at, Use::TimeStamping, None)?;
+    Ok(moment)
+}

@@ -1,0 +1,283 @@
+//! Programs that osslsigncode signed for throw-away authorities, judged: what is taken, and what is refused in which words.
+
+use std::fs;
+use std::process::Command;
+
+use winimg::trust::authenticode::{self, Pins};
+use winimg::trust::{Reason, Rule};
+
+use crate::signed::{NOW, by, certificates, folder, pins, unstamped, without_digests};
+use crate::told::{judge, told};
+
+fn table(cases: Vec<(&str, Rule)>) -> String {
+    let lines = cases.into_iter().map(|(case, rule)| {
+        let file = case.split([':', ',']).next().unwrap();
+        let judged = judge(&rule, &folder().join(file), None, NOW);
+        format!("{case}: {}", told(&judged))
+    });
+    without_digests(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn digest_of(name: &str) -> Option<[u8; 32]> {
+    let der = certificates(name).remove(0);
+    let digest = winimg::digest::Digest::sha256_of(&der);
+    Some(digest.bytes().try_into().unwrap())
+}
+
+fn nobody() -> Pins {
+    Pins {
+        subject: None,
+        ..pins()
+    }
+}
+
+#[test]
+fn good_signatures_are_taken() {
+    let subject = |text: &str| Pins {
+        subject: Some(text.into()),
+        ..pins()
+    };
+    let durable = Pins {
+        eku: Some("1.3.6.1.4.1.311.97.368317130.201670760.425010060.754072028".into()),
+        ..nobody()
+    };
+    let exact = Pins {
+        issuer: digest_of("ca.pem"),
+        leaf: digest_of("leaf.pem"),
+        ..subject("CN=Example Corp,O=Example Corp,C=US")
+    };
+    let either_root = Pins {
+        roots: certificates("roots.pem"),
+        ..pins()
+    };
+    let by_der = Pins {
+        roots: certificates("root.der"),
+        ..pins()
+    };
+    let other = Pins {
+        roots: certificates("other-root.pem"),
+        ..pins()
+    };
+    insta::assert_snapshot!(table(vec![
+        ("good.exe", by(pins())),
+        ("good.exe, whole subject, issuer and leaf", by(exact)),
+        (
+            "good.exe, subject as openssl writes it",
+            by(subject("C = US, O = Example Corp"))
+        ),
+        ("good.exe, one of two roots", by(either_root)),
+        ("good.exe, root as DER", by(by_der)),
+        (
+            "checksum.exe: the checksum is no part of the digest",
+            by(pins())
+        ),
+        ("sha384.exe", by(pins())),
+        ("sha512.exe", by(pins())),
+        ("p256.exe", by(pins())),
+        ("p384.exe", by(pins())),
+        ("stamped-short.exe: expired since", by(pins())),
+        ("unstamped.exe", unstamped(pins())),
+        ("stamped-by-other.exe", unstamped(pins())),
+        ("durable.exe", by(durable)),
+        ("dual.exe: SHA-1, and SHA-256", by(pins())),
+        ("dual-good-last.exe: another's, and this", by(pins())),
+        ("dual-other.exe: SHA-1 by us, SHA-256 by another", by(other)),
+    ]));
+}
+
+#[test]
+fn signatures_of_others_are_refused() {
+    let other = Pins {
+        roots: certificates("other-root.pem"),
+        ..pins()
+    };
+    let with = |change: fn(&mut Pins)| {
+        let mut pins = pins();
+        change(&mut pins);
+        by(pins)
+    };
+    insta::assert_snapshot!(table(vec![
+        ("good.exe, another root", by(other.clone())),
+        ("other.exe: another authority, same subject", by(pins())),
+        ("forged.exe: a root of the same name", by(pins())),
+        ("self.exe: self-signed", by(pins())),
+        (
+            "good.exe, another subject",
+            with(|p| p.subject = Some("CN=Example".into()))
+        ),
+        (
+            "good.exe, a subject that is none",
+            with(|p| p.subject = Some("Example Corp".into()))
+        ),
+        (
+            "good.exe, another EKU",
+            with(|p| p.eku = Some("1.3.6.1.4.1.311.97.1".into()))
+        ),
+        (
+            "good.exe, another issuer",
+            with(|p| p.issuer = Some([7; 32]))
+        ),
+        ("good.exe, another leaf", with(|p| p.leaf = Some([7; 32]))),
+        (
+            "good.exe, another subject and leaf",
+            with(|p| {
+                p.subject = Some("CN=Somebody".into());
+                p.leaf = Some([7; 32]);
+            })
+        ),
+        ("good.exe, a root alone", by(nobody())),
+        ("good.exe, no root", with(|p| p.roots.clear())),
+        ("tls.exe", by(pins())),
+        ("silent.exe: no EKU", by(pins())),
+        ("encipher.exe: may not sign", by(pins())),
+        ("ca.exe: an authority signs itself", by(pins())),
+        ("below-no-ca.exe: by one who is no authority", by(pins())),
+        (
+            "dual-other.exe: SHA-1 by us, SHA-256 by another",
+            by(pins())
+        ),
+        ("dual.exe, another root", by(other)),
+    ]));
+}
+
+#[test]
+fn times_and_weak_algorithms_are_refused() {
+    let stamps = |name: &str| Pins {
+        timestamp_roots: certificates(name),
+        ..pins()
+    };
+    let none = Pins {
+        timestamp_roots: Vec::new(),
+        ..pins()
+    };
+    insta::assert_snapshot!(table(vec![
+        ("unstamped.exe", by(pins())),
+        ("short.exe, expired", unstamped(pins())),
+        ("short.exe, expired, timestamp required", by(pins())),
+        ("future.exe", unstamped(pins())),
+        (
+            "lifetime.exe: its timestamp does not lengthen its life",
+            by(pins())
+        ),
+        ("stamped-by-other.exe", by(pins())),
+        ("stamped-late.exe: after its authority expired", by(pins())),
+        (
+            "good.exe, another timestamp root",
+            by(stamps("other-root.pem"))
+        ),
+        ("good.exe, timestamps by the root of the signer", by(none)),
+        ("sha1.exe", by(pins())),
+        ("md5.exe", unstamped(pins())),
+        ("small.exe: RSA of 1024 bits", by(pins())),
+        ("old.exe: an authority signed with SHA-1", by(pins())),
+    ]));
+}
+
+#[test]
+fn tampered_files_are_refused() {
+    let cases = [
+        "plain.exe: never signed",
+        "stripped.exe: signed once",
+        "flipped.exe",
+        "flipped-signature.exe",
+        "cut.exe",
+        "cut-program.exe",
+        "appended.exe",
+        "listed.exe: appended, and the directory says so",
+        "padded.exe: within the only entry",
+        "zero-padded.exe: more zeros than alignment needs",
+        "second.exe: an entry of a foreign type",
+        "foreign.exe: no signature in the table",
+        "cut-entry.exe: longer than the table",
+        "cut-der.exe",
+        "transplanted.exe: another program's signature",
+        "gap.exe: bytes between sections",
+        "overlap.exe",
+        "dos.exe",
+        "text.txt",
+    ];
+    let cases = cases.into_iter().map(|case| (case, by(pins()))).collect();
+    insta::assert_snapshot!(table(cases));
+}
+
+/// Flipped, cut and swapped anywhere: it is refused, or the change lies where no digest reaches and nothing is said about it.
+#[test]
+fn no_change_is_taken_and_none_panics() {
+    let good = fs::read(folder().join("dual.exe")).unwrap();
+    let start = u32::from_le_bytes(good[0x3c..0x40].try_into().unwrap()) as usize;
+    let checksum = start + 24 + 64;
+    let entry = start + 24 + 144;
+    let table = u32::from_le_bytes(good[entry..entry + 4].try_into().unwrap()) as usize;
+    let file = tempfile::tempdir().unwrap();
+    let file = file.path().join("dual.exe");
+    let rule = by(pins());
+    let mut taken = Vec::new();
+    let step = 7;
+    for at in (0..good.len()).step_by(step) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&file, bytes).unwrap();
+        if judge(&rule, &file, None, NOW).is_ok() {
+            taken.push(at);
+        }
+        if at % (step * 5) == 0 {
+            fs::write(&file, &good[..at]).unwrap();
+            assert!(judge(&rule, &file, None, NOW).is_err(), "cut at {at:#x}");
+        }
+    }
+    // The checksum is outside of the digest. In the table, the SHA-1 signature around ours is not what we believe.
+    taken.retain(|at| !(checksum..checksum + 4).contains(at) && *at < table);
+    assert!(taken.is_empty(), "changes at {taken:#x?} are not seen");
+}
+
+/// What winimg takes, the field's own tool takes, too; and what it refuses for its bytes, that tool shall not have signed.
+#[test]
+fn osslsigncode_agrees_about_the_good_ones() {
+    for name in ["good", "sha384", "p256", "dual", "stamped-short"] {
+        let judged = Command::new("osslsigncode")
+            .current_dir(folder())
+            .args([
+                "verify",
+                "-ignore-crl",
+                "-ignore-cdp",
+                "-CAfile",
+                "root.pem",
+            ])
+            .args(["-TSA-CAfile", "tsa-root.pem", "-in", &format!("{name}.exe")])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&judged.stdout);
+        assert!(judged.status.success(), "{name}: {text}");
+        let rule = by(pins());
+        let file = folder().join(format!("{name}.exe"));
+        assert!(judge(&rule, &file, None, NOW).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn the_present_counts_without_a_timestamp() {
+    let short = folder().join("short.exe");
+    let rule = unstamped(pins());
+    let reason = |now: u64| judge(&rule, &short, None, now).map_err(|r| r.reason);
+    assert_eq!(reason(1_767_225_599).unwrap_err(), Reason::NotYetValid);
+    assert!(reason(1_767_312_000).is_ok());
+    assert_eq!(reason(1_768_000_000).unwrap_err(), Reason::Expired);
+}
+
+#[test]
+fn files_without_certificates_are_told_apart() {
+    let told = |bytes: &[u8]| authenticode::certificates(bytes).unwrap_err();
+    let pem = fs::read_to_string(folder().join("root.pem")).unwrap();
+    let cut = pem.replace("-----END CERTIFICATE-----", "");
+    let twice = format!("{pem}-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n");
+    let garbled = pem.replacen("MII", "M?I", 1);
+    let all = [
+        told(b""),
+        told(b"CN=Example Corp"),
+        told(b"\x30\x00"),
+        told(cut.as_bytes()),
+        told(twice.as_bytes()),
+        told(garbled.as_bytes()),
+    ];
+    insta::assert_snapshot!(all.join("\n"));
+}

@@ -1,0 +1,93 @@
+//! Detached signatures by `openssl cms`, judged.
+
+use winimg::trust::authenticode::Pins;
+
+use crate::signed::{NOW, certificates, detached, folder, pins, without_digests};
+use crate::told::{judge, told};
+
+/// `case` begins with the signature's name; the signed file is `sums` unless another is given.
+fn table(cases: &[(&str, &str)], pins: &Pins) -> String {
+    let lines = cases.iter().map(|(case, file)| {
+        let beside = folder().join(case.split([':', ',']).next().unwrap());
+        let rule = detached(pins.clone());
+        let judged = judge(&rule, &folder().join(file), Some(&beside), NOW);
+        format!("{case}: {}", told(&judged))
+    });
+    without_digests(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn good_signatures_are_taken() {
+    let cases = [
+        "sums.p7s",
+        "pem.p7s: as PEM",
+        "keyid.p7s: the signer by his key identifier",
+        "p256-sums.p7s",
+        "sha512-sums.p7s",
+        "pss.p7s",
+        "mail.p7s",
+        "silent.p7s: for any use",
+    ];
+    let cases: Vec<_> = cases.into_iter().map(|case| (case, "sums")).collect();
+    insta::assert_snapshot!(table(&cases, &pins()));
+}
+
+#[test]
+fn others_are_refused() {
+    let sums = [
+        "short-sums.p7s: expired",
+        "future-sums.p7s",
+        "tls-sums.p7s",
+        "other-sums.p7s: another authority, same subject",
+        "self-sums.p7s",
+        "noattr.p7s",
+        "attached.p7s",
+        "sha1-sums.p7s",
+        "nocerts.p7s",
+        "two.p7s: two signers",
+        "cut.p7s",
+        "tail.p7s",
+        "empty.p7s",
+        "plain.exe: no signature at all",
+        "root.pem: a certificate",
+    ];
+    let mut cases: Vec<_> = sums.into_iter().map(|case| (case, "sums")).collect();
+    cases.push(("sums.p7s, a changed file", "changed"));
+    let mut all = table(&cases, &pins());
+    let other = Pins {
+        roots: certificates("other-root.pem"),
+        ..pins()
+    };
+    all += "\n";
+    all += &table(&[("sums.p7s, another root", "sums")], &other);
+    let rule = detached(pins());
+    let none = judge(&rule, &folder().join("sums"), None, NOW);
+    insta::assert_snapshot!(format!("{all}\nno file: {}", told(&none)));
+}
+
+#[test]
+fn no_change_is_taken_and_none_panics() {
+    let good = std::fs::read(folder().join("keyid.p7s")).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let beside = place.path().join("sums.p7s");
+    let rule = detached(pins());
+    let mut taken = Vec::new();
+    for at in 0..good.len() {
+        for bytes in [flipped(&good, at), good[..at].to_vec()] {
+            std::fs::write(&beside, &bytes).unwrap();
+            let judged = judge(&rule, &folder().join("sums"), Some(&beside), NOW);
+            if judged.is_ok() {
+                taken.push(at);
+            }
+        }
+    }
+    // Version numbers and the list of algorithms in front say nothing that is not said again where it counts.
+    taken.retain(|at| *at > 0x40);
+    insta::assert_debug_snapshot!(taken);
+}
+
+fn flipped(good: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = good.to_vec();
+    bytes[at] ^= 1 << (at % 8);
+    bytes
+}

@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+"""Makes what the tests of signed packages, cabinets, scripts and catalogs judge: throw-away certificates, files that the
+field's own tools (wixl, gcab, osslsigncode) make and sign, and each of them damaged in one way.
+
+    containers.py DIR
+
+Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
+Certificate Trust List.
+"""
+
+import hashlib
+import os
+import random
+import struct
+import subprocess
+import sys
+
+FREE, END = 0xFFFFFFFF, 0xFFFFFFFE
+WXS = """<?xml version="1.0"?>
+<Wix xmlns="http://schemas.microsoft.com/wix/2006/wi">
+ <Product Id="6E5E2B0A-4B8C-4D2B-9E61-0C6C7D2F7F01" Name="Example" Language="1033" Version="1.0.0"
+   Manufacturer="Example Corp" UpgradeCode="6E5E2B0A-4B8C-4D2B-9E61-0C6C7D2F7F02">
+  <Package InstallerVersion="200" Compressed="yes"/>
+  <Media Id="1" Cabinet="a.cab" EmbedCab="yes"/>
+  <Directory Id="TARGETDIR" Name="SourceDir"><Directory Id="D" Name="Example">
+   <Component Id="C" Guid="6E5E2B0A-4B8C-4D2B-9E61-0C6C7D2F7F03">
+    <File Id="F" Source="payload.bin" Name="payload.bin" KeyPath="yes"/>
+   </Component>
+  </Directory></Directory>
+  <Feature Id="M" Level="1"><ComponentRef Id="C"/></Feature>
+ </Product>
+</Wix>
+"""
+SCRIPT = 'Write-Host "signed"\r\nexit 0\r\n'
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{done.stdout.decode(errors='replace')}")
+    return done.stdout.decode(errors="replace")
+
+
+def read(name):
+    with open(name, "rb") as file:
+        return file.read()
+
+
+def write(name, data):
+    with open(name, "wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+# --- certificates
+
+
+def certificates():
+    def root(name, subject):
+        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.pem",
+            "-days", "3650", "-subj", subject, "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+
+    def leaf(name, issuer, subject, use):
+        run("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr",
+            "-subj", subject)
+        write(f"{name}.ext", f"extendedKeyUsage={use}\nkeyUsage=critical,digitalSignature\n")
+        run("openssl", "x509", "-req", "-in", f"{name}.csr", "-CA", f"{issuer}.pem", "-CAkey", f"{issuer}.key",
+            "-CAcreateserial", "-days", "3000", "-extfile", f"{name}.ext", "-out", f"{name}.pem")
+
+    root("root", "/C=US/O=Example Corp/CN=Example Root")
+    root("other-root", "/C=US/O=Other Corp/CN=Other Root")
+    leaf("signer", "root", "/C=US/O=Example Corp/CN=Example Corp", "codeSigning")
+    leaf("other", "other-root", "/C=US/O=Other Corp/CN=Other Corp", "codeSigning")
+    leaf("clock", "root", "/C=US/O=Example Corp/CN=Example Clock", "critical,timeStamping")
+
+
+def sign(name, to, *options, by="signer", digest="sha256", stamped=True):
+    stamp = ["-TSA-certs", "clock.pem", "-TSA-key", "clock.key"] if stamped else []
+    if os.path.exists(to):
+        os.remove(to)
+    run("osslsigncode", "sign", "-certs", f"{by}.pem", "-key", f"{by}.key", "-h", digest, *options, *stamp,
+        "-in", name, "-out", to)
+
+
+def flipped(data, at):
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1:]
+
+
+# --- packages
+
+
+class Package:
+    """A compound file, to be damaged."""
+
+    def __init__(self, data):
+        self.data = bytearray(data)
+        self.size = 1 << struct.unpack_from("<H", data, 30)[0]
+        self.parts = [n for n in struct.unpack_from("<109I", data, 76) if n != FREE]
+        self.fat = [n for part in self.parts for n in struct.unpack_from(f"<{self.size // 4}I", data, self.at(part))]
+
+    def at(self, sector):
+        return (sector + 1) * self.size
+
+    def set(self, sector, following):
+        part, index = divmod(sector, self.size // 4)
+        struct.pack_into("<I", self.data, self.at(self.parts[part]) + 4 * index, following)
+        self.fat[sector] = following
+
+    def count(self):
+        return len(self.data) // self.size - 1
+
+    def chain(self, sector):
+        found = []
+        while sector < 0xFFFFFFFA:
+            found.append(sector)
+            sector = self.fat[sector]
+        return found
+
+    def entry(self, wanted):
+        """The offset of a stream's entry in the directory."""
+        for sector in self.chain(struct.unpack_from("<I", self.data, 48)[0]):
+            for at in range(self.at(sector), self.at(sector) + self.size, 128):
+                length = struct.unpack_from("<H", self.data, at + 64)[0]
+                if self.data[at:at + max(length - 2, 0)].decode("utf-16le") == wanted:
+                    return at
+        sys.exit(f"the package has no stream {wanted!r}")
+
+    def set_free(self, payload):
+        """Moves a sector to the end of the file; where it was is free and holds the payload."""
+        new = self.count()
+        before = next(n for n, following in enumerate(self.fat) if following < new and following not in self.parts)
+        old = self.fat[before]
+        self.data += self.data[self.at(old):self.at(old) + self.size]
+        self.set(new, self.fat[old])
+        self.set(before, new)
+        self.set(old, FREE)
+        self.data[self.at(old):self.at(old) + self.size] = payload.ljust(self.size, b"\0")
+
+    def append_sector(self, payload):
+        """A sector that is not free, and that no stream has."""
+        self.data += payload.ljust(self.size, b"\0")
+        self.set(self.count() - 1, END)
+
+    def behind_signature(self, payload):
+        """The signature's stream gets longer by what has room in its last small sector."""
+        at = self.entry("\x05DigitalSignature")
+        start, length = struct.unpack_from("<II", self.data, at + 116)
+        assert length < 4096 and len(payload) <= 64 - length % 64, (length, len(payload))
+        small = self.chain(struct.unpack_from("<I", self.data, self.entry("Root Entry") + 116)[0])
+        table = [n for part in self.chain(struct.unpack_from("<I", self.data, 60)[0])
+                 for n in struct.unpack_from(f"<{self.size // 4}I", self.data, self.at(part))]
+        for _ in range(length // 64):
+            start = table[start]
+        place = self.at(small[start * 64 // self.size]) + start * 64 % self.size + length % 64
+        self.data[place:place + len(payload)] = payload
+        struct.pack_into("<I", self.data, at + 120, length + len(payload))
+
+
+def packages():
+    write("package.wxs", WXS)
+    run("wixl", "-o", "unsigned.msi", "package.wxs")
+    sign("unsigned.msi", "plain.msi")
+    sign("unsigned.msi", "extended.msi", "-add-msi-dse")
+    sign("unsigned.msi", "sha384.msi", "-add-msi-dse", digest="sha384")
+    sign("unsigned.msi", "sha1.msi", "-add-msi-dse", digest="sha1")
+    sign("unsigned.msi", "other.msi", by="other")
+
+    def damaged(name, damage, change):
+        package = Package(read(f"{name}.msi"))
+        write(f"{name}.msi~{damage}", change(package) or bytes(package.data))
+
+    for name in ["plain", "extended"]:
+        damaged(name, "stream", lambda p: flipped(p.data, p.data.index(b"MSCF") + 100))
+        damaged(name, "state", lambda p: flipped(p.data, p.entry("\x05SummaryInformation") + 96))
+        damaged(name, "time", lambda p: flipped(p.data, p.entry("\x05SummaryInformation") + 100))
+        damaged(name, "truncated", lambda p: p.data[:-p.size])
+        damaged(name, "cut", lambda p: p.data[:len(p.data) // 2 + 100])
+        damaged(name, "appended", lambda p: p.data + b"PK\x05\x06" + bytes(18))
+        damaged(name, "zeros", lambda p: p.data + bytes(p.size))
+        damaged(name, "free-zero", lambda p: p.set_free(b""))
+        damaged(name, "free", lambda p: p.set_free(b"payload"))
+        damaged(name, "unowned", lambda p: p.append_sector(b"payload"))
+        damaged(name, "behind", lambda p: p.behind_signature(b"\0\0\0\1"))
+        damaged(name, "header", lambda p: flipped(p.data, 36))
+    # one byte of MsiDigitalSignatureEx itself
+    extended = read("extended.msi")
+    package = Package(extended)
+    digest = [line.split(":")[1].strip() for line in
+              run("osslsigncode", "verify", "-in", "extended.msi", "-CAfile", "root.pem", "-TSA-CAfile", "root.pem",
+                  "-ignore-crl", "-ignore-cdp").splitlines() if "Calculated MsiDigitalSignatureEx" in line][0]
+    write("extended.msi~digest", flipped(extended, extended.index(bytes.fromhex(digest))))
+
+
+# --- cabinets
+
+
+def cabinets():
+    write("hello.txt", "hello\n")
+    run("gcab", "-c", "unsigned.cab", "hello.txt", "payload.bin")
+    sign("unsigned.cab", "signed.cab")
+    sign("unsigned.cab", "other.cab", by="other")
+    good = read("signed.cab")
+    offset, size = struct.unpack_from("<II", good, 44)
+
+    def with_size(data, extra):
+        return data[:48] + struct.pack("<I", size + extra) + data[52:]
+
+    write("signed.cab~stream", flipped(good, 2000))
+    write("signed.cab~header", flipped(good, 32))
+    write("signed.cab~truncated", good[:-16])
+    write("signed.cab~cut", good[:3000])
+    write("signed.cab~appended", good + b"tail")
+    write("signed.cab~behind", with_size(good + b"PADDING!", 8))
+    write("signed.cab~zeros", with_size(good + bytes(8), 8))
+    write("signed.cab~reserve", flipped(good, 53))
+    write("signed.cab~folders", flipped(good, 38))
+    write("signed.cab~set", flipped(good, 34))
+    between = good[:44] + struct.pack("<I", offset + 8) + good[48:offset] + b"between!" + good[offset:]
+    write("signed.cab~between", between)
+
+
+# --- scripts
+
+
+def scripts():
+    plain = SCRIPT.encode()
+    write("unsigned.ps1", plain)
+    for name in ["signed.ps1", "module.psm1", "data.psd1"]:
+        write("unsigned" + name[name.index("."):], plain)
+        sign("unsigned" + name[name.index("."):], name)
+    write("unsigned-mark.ps1", b"\xef\xbb\xbf" + 'Write-Host "größer"\r\n'.encode())
+    sign("unsigned-mark.ps1", "mark.ps1")
+    write("unsigned-utf8.ps1", 'Write-Host "größer"\r\n')
+    sign("unsigned-utf8.ps1", "utf8.ps1")
+    write("unsigned-wide.ps1", b"\xff\xfe" + 'Write-Host "größer 𝄞"\r\n'.encode("utf-16le"))
+    sign("unsigned-wide.ps1", "wide.ps1")
+    write("unsigned-lf.ps1", plain.replace(b"\r\n", b"\n"))
+    sign("unsigned-lf.ps1", "lf.ps1")
+    write("unsigned.ps1xml", '<?xml version="1.0"?>\r\n<Types/>\r\n')
+    sign("unsigned.ps1xml", "format.ps1xml")
+    write("unsigned-utf8.ps1xml", '<?xml version="1.0"?>\r\n<Types>größer</Types>\r\n')
+    sign("unsigned-utf8.ps1xml", "utf8.ps1xml")
+    sign("unsigned.ps1", "other.ps1", by="other")
+
+    good = read("signed.ps1")
+    block = good.index(b"\r\n# SIG # Begin")
+    write("signed.ps1~text", flipped(good, 15))
+    write("signed.ps1~appended", good + b"Remove-Item C:\\ -Recurse\r\n")
+    write("signed.ps1~blank", good + b"\r\n")
+    write("signed.ps1~lf", good.replace(b"\r\n", b"\n"))
+    write("signed.ps1~text-lf", good[:block].replace(b"\r\n", b"\n") + good[block:])
+    write("signed.ps1~two", good + good[block:])
+    write("signed.ps1~truncated", good[:-300])
+    write("signed.ps1~stripped", good[:block])
+    write("signed.ps1~base64", good.replace(b"# MII", b"# M!I", 1))
+    write("signed.ps1~code", good.replace(b"# MII", b"Remove-Item\r\n# MII", 1))
+    write("signed.ps1~headless", good.replace(b"# SIG # Begin signature block\r\n", b""))
+    write("signed.ps1~ansi", good.replace(b"signed", b"sign\xe9d", 1))
+    write("signed.ps1~no-end", good.rstrip())
+
+
+# --- catalogs
+
+
+def der(tag, *parts):
+    value = b"".join(parts)
+    length = len(value)
+    if length < 128:
+        return bytes([tag, length]) + value
+    size = (length.bit_length() + 7) // 8
+    return bytes([tag, 0x80 | size]) + length.to_bytes(size, "big") + value
+
+
+def oid(text):
+    first, second, *rest = map(int, text.split("."))
+    out = b""
+    for number in [40 * first + second, *rest]:
+        part = bytes([number & 127])
+        while number := number >> 7:
+            part = bytes([number & 127 | 128]) + part
+        out += part
+    return der(0x06, out)
+
+
+SEQUENCE, SET, OCTETS, NULL = 0x30, 0x31, 0x04, b"\x05\0"
+ALGORITHMS = {"sha1": "1.3.14.3.2.26", "sha256": "2.16.840.1.101.3.4.2.1", "sha384": "2.16.840.1.101.3.4.2.2"}
+
+
+def member(digest, algorithm, image, name):
+    """An entry of a catalog as inf2cat writes it: a tag, the file's name, and the digest of the file."""
+    link = der(0xA2, der(0x80))  # SpcLink file, an empty name
+    if image:
+        data = der(SEQUENCE, oid("1.3.6.1.4.1.311.2.1.15"), der(SEQUENCE, b"\x03\x01\0", der(0xA0, link)))
+    else:
+        data = der(SEQUENCE, oid("1.3.6.1.4.1.311.2.1.25"), link)
+    info = der(SEQUENCE, der(SEQUENCE, oid(ALGORITHMS[algorithm]), NULL), der(OCTETS, digest))
+    tag = digest if algorithm != "sha1" else (digest.hex().upper() + "\0").encode("utf-16le")
+    named = der(SEQUENCE, der(0x1E, "File".encode("utf-16be")), der(0x02, b"\x10\x01\0\x01"),
+                der(OCTETS, (name + "\0").encode("utf-16le")))
+    return der(SEQUENCE, der(OCTETS, tag), der(
+        SET,
+        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.2.1"), der(SET, named)),
+        der(SEQUENCE, oid("1.3.6.1.4.1.311.2.1.4"), der(SET, der(SEQUENCE, data, info))),
+    ))
+
+
+def tagged(digest, image, name):
+    """An entry whose tag is the digest, and which says by a mark whether that is of a PE file."""
+    named = der(SEQUENCE, der(0x1E, "File".encode("utf-16be")), der(0x02, b"\x10\x01\0\x01"),
+                der(OCTETS, (name + "\0").encode("utf-16le")))
+    return der(SEQUENCE, der(OCTETS, digest), der(
+        SET,
+        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.2.3"), der(SET, der(0x80 if image else 0x82))),
+        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.2.1"), der(SET, named)),
+    ))
+
+
+def catalog(name, members, usage="1.3.6.1.4.1.311.12.1.1", kind="1.3.6.1.4.1.311.12.1.2"):
+    """A CertificateTrustList in a SignedData that nobody has signed yet."""
+    trust_list = der(
+        SEQUENCE,
+        der(SEQUENCE, oid(usage)),
+        der(OCTETS, bytes(range(16))),
+        der(0x17, b"260901000000Z"),
+        der(SEQUENCE, oid(kind), NULL),
+        der(SEQUENCE, *members),
+    )
+    content = der(SEQUENCE, oid("1.3.6.1.4.1.311.10.1"), der(0xA0, trust_list))
+    signed = der(SEQUENCE, b"\x02\x01\x01", der(SET), content, der(SET))
+    write(name, der(SEQUENCE, oid("1.2.840.113549.1.7.2"), der(0xA0, signed)))
+
+
+def image():
+    """A driver's PE file: headers and one section."""
+    pe = 0x80
+    dos = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I", pe)
+    coff = b"PE\0\0" + struct.pack("<HHIIIHH", 0x8664, 1, 0, 0, 0, 240, 0x22)
+    optional = struct.pack("<HBBIIIIIQIIHHHHHHIIIIHHQQQQII", 0x20B, 14, 0, 0x200, 0, 0, 0x1000, 0x1000, 0x140000000,
+                           0x1000, 0x200, 6, 0, 0, 0, 6, 0, 0, 0x2000, 0x200, 0, 1, 0, 1 << 20, 1 << 12, 1 << 20,
+                           1 << 12, 0, 16) + bytes(128)
+    section = b".text\0\0\0" + struct.pack("<IIIIIIHHI", 0x200, 0x1000, 0x200, 0x200, 0, 0, 0, 0, 0x60000020)
+    headers = dos.ljust(pe, b"\0") + coff + optional + section
+    return headers.ljust(0x200, b"\0") + b"\xc3".ljust(0x200, b"\xcc")
+
+
+def image_digest(data, algorithm):
+    """What Authenticode covers of a PE32+ file without a certificate table: all but the checksum and the table's entry."""
+    checksum, entry = 0x80 + 24 + 64, 0x80 + 24 + 144
+    return hashlib.new(algorithm, data[:checksum] + data[checksum + 4:entry] + data[entry + 8:]).digest()
+
+
+def catalogs():
+    driver, text = image(), b"[Version]\r\nSignature=\"$WINDOWS NT$\"\r\n"
+    write("driver.sys", driver)
+    write("driver.inf", text)
+    write("driver.sys~byte", flipped(driver, 0x201))
+    write("driver.inf~byte", flipped(text, 3))
+    write("stranger.txt", "nobody named me\n")
+
+    def both(algorithm):
+        return [member(image_digest(driver, algorithm), algorithm, True, "driver.sys"),
+                member(hashlib.new(algorithm, text).digest(), algorithm, False, "driver.inf")]
+
+    catalog("unsigned.cat", both("sha1") + both("sha256"))
+    catalog("unsigned-sha1.cat", both("sha1"))
+    catalog("unsigned-sha384.cat", both("sha384"))
+    catalog("unsigned-list.cat", both("sha256"), usage="1.3.6.1.4.1.311.10.3.9")
+    def tags(algorithm):
+        return [tagged(image_digest(driver, algorithm), True, "driver.sys"),
+                tagged(hashlib.new(algorithm, text).digest(), False, "driver.inf")]
+
+    catalog("unsigned-tags.cat", tags("sha1") + tags("sha256"), kind="1.3.6.1.4.1.311.12.1.3")
+    catalog("unsigned-tags-sha1.cat", tags("sha1"), kind="1.3.6.1.4.1.311.12.1.3")
+    # the bytes of the image as a flat file, and the other way round
+    catalog("unsigned-kinds.cat", [
+        member(hashlib.sha256(driver).digest(), "sha256", False, "driver.sys"),
+        member(hashlib.sha256(text).digest(), "sha256", True, "driver.inf"),
+    ])
+    for name in ["", "-sha1", "-sha384", "-list", "-kinds", "-tags", "-tags-sha1"]:
+        sign(f"unsigned{name}.cat", f"signed{name}.cat")
+    sign("unsigned.cat", "other.cat", by="other")
+    sign("unsigned.cat", "weak.cat", digest="sha1")
+    good = read("signed.cat")
+    write("signed.cat~member", flipped(good, good.index(hashlib.sha256(text).digest())))
+    write("signed.cat~truncated", good[:-100])
+    write("signed.cat~appended", good + b"tail")
+    # a second opinion of the membership itself
+    run("osslsigncode", "verify", "-in", "driver.sys", "-catalog", "signed.cat", "-CAfile", "root.pem",
+        "-TSA-CAfile", "root.pem", "-ignore-crl", "-ignore-cdp")
+
+
+def main():
+    os.makedirs(sys.argv[1], exist_ok=True)
+    os.chdir(sys.argv[1])
+    write("payload.bin", random.Random(1).randbytes(9000))
+    certificates()
+    packages()
+    cabinets()
+    scripts()
+    catalogs()
+
+
+main()

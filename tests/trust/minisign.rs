@@ -1,0 +1,184 @@
+//! minisign's own signatures.
+
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use winimg::trust::minisign::Rule;
+use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
+
+use super::workshop::{
+    IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, shop, survives, tells_of_a_change, told,
+};
+
+fn made() -> &'static Shop {
+    static MADE: OnceLock<Shop> = OnceLock::new();
+    shop(&MADE, "minisign.sh")
+}
+
+/// The 56 characters.
+fn key(who: &str) -> String {
+    let text = made().text(&format!("{who}.pub"));
+    text.lines().last().unwrap().to_string()
+}
+
+/// As minisign itself says it in the key's comment.
+fn id(who: &str) -> String {
+    let text = made().text(&format!("{who}.pub"));
+    let line = text.lines().next().unwrap();
+    format!("{:0>16}", line.rsplit(' ').next().unwrap())
+}
+
+fn rule(who: &str) -> Any {
+    Any::Minisign(Rule::new(&key(who)).unwrap())
+}
+
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+#[test]
+fn a_good_file_is_taken_and_its_trusted_comment_told() {
+    let signer = Signer {
+        scheme: Scheme::Minisign,
+        signer: format!("key {}", id("release")),
+        pinned_by: format!("key {}", key("release")),
+        signed_at: None,
+        remarks: vec!["trusted comment: build 42 file:app.exe".into()],
+    };
+    for signature in ["good.minisig", "untrusted.minisig", "crlf.minisig"] {
+        let judged = made().judge(&rule("release"), "app.exe", signature, now());
+        assert_eq!(judged, Ok(signer.clone()), "{signature}");
+    }
+}
+
+#[test]
+fn each_refusal_has_its_sentence() {
+    use Reason::{Changed, Malformed, OtherKey, Unsupported};
+    let other = format!(
+        "it was made with another minisign key | expected: key {} | found: key {}",
+        id("release"),
+        id("other")
+    );
+    let legacy = "it is of minisign's legacy kind, over the file itself and not over its BLAKE2b digest \
+                  | cure: sign the file again with minisign 0.10 or newer, or with -H";
+    let comment = "the pinned key did not sign its trusted comment: it was changed";
+    let cases: &[(&str, &str, Reason, &str)] = &[
+        ("app.exe", "other.minisig", OtherKey, &other),
+        ("changed.exe", "good.minisig", Changed, IS_ANOTHER),
+        ("short.exe", "good.minisig", Changed, IS_ANOTHER),
+        ("app.exe", "second.minisig", Changed, IS_ANOTHER),
+        ("second.exe", "good.minisig", Changed, IS_ANOTHER),
+        ("app.exe", "comment.minisig", Changed, comment),
+        ("app.exe", "legacy.minisig", Unsupported, legacy),
+        (
+            "app.exe",
+            "cut2.minisig",
+            Malformed,
+            "it is cut off: it has 2 of 4 lines",
+        ),
+        (
+            "app.exe",
+            "cut3.minisig",
+            Malformed,
+            "it is cut off: it has 3 of 4 lines",
+        ),
+        (
+            "app.exe",
+            "cutline.minisig",
+            Malformed,
+            "it is damaged or cut off in line 2",
+        ),
+        (
+            "app.exe",
+            "cutseal.minisig",
+            Malformed,
+            "it is damaged or cut off in line 4",
+        ),
+        (
+            "app.exe",
+            "long.minisig",
+            Malformed,
+            "it has more than 4 lines",
+        ),
+        (
+            "app.exe",
+            "signify.minisig",
+            Malformed,
+            "it is a signify signature | cure: kind = \"signify\"",
+        ),
+    ];
+    for (file, signature, reason, words) in cases {
+        let judged = made().judge(&rule("release"), file, signature, now());
+        assert_eq!(
+            told(judged),
+            (*reason, words.to_string()),
+            "{file} {signature}"
+        );
+    }
+    let bytes: &[(Option<&[u8]>, Reason, &str)] = &[
+        (None, Reason::Missing, IS_MISSING),
+        (Some(b""), Malformed, "its file is empty"),
+        (Some(b" \n"), Malformed, "its file is empty"),
+        (Some(PAGE), Malformed, IS_PAGE),
+        (
+            Some(b"Not Found"),
+            Malformed,
+            "it is not a minisign signature",
+        ),
+        (Some(b"\xff\xfe\0"), Malformed, "its file is not text"),
+        (
+            Some(&[b'a'; (1 << 20) + 1]),
+            Malformed,
+            "its file is longer than 1048576 bytes",
+        ),
+    ];
+    for (signature, reason, words) in bytes {
+        let judged = made().judge_by(
+            &rule("release"),
+            "app.exe",
+            signature.map(Into::into),
+            now(),
+        );
+        assert_eq!(told(judged), (*reason, words.to_string()));
+    }
+}
+
+#[test]
+fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
+    assert!(Rule::new(&made().text("release.pub")).is_ok());
+    assert!(Rule::new(&format!("{}\r\n", key("release"))).is_ok());
+    let secret = made().text("release.key");
+    let none = "is not a minisign public key, which is a line of 56 characters that begins with RW";
+    let cases = [
+        (
+            secret.as_str(),
+            "is a minisign secret key; a recipe needs the public one, minisign.pub",
+        ),
+        ("", none),
+        ("RWQ", none),
+        ("<html>", none),
+        (&key("release")[..52], none),
+    ];
+    for (text, fact) in cases {
+        assert_eq!(Rule::new(text).unwrap_err(), fact, "{text}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_the_proved_one_is_refused() {
+    tells_of_a_change(made(), &rule("release"), "app.exe", "good.minisig");
+}
+
+#[test]
+fn no_part_of_a_signature_and_no_other_byte_is_taken() {
+    let text = made().text("good.minisig");
+    // The untrusted comment after its first words.
+    let comment = 18..text.find('\n').unwrap();
+    survives(
+        made(),
+        &rule("release"),
+        "small",
+        "small.minisig",
+        &[comment],
+    );
+}

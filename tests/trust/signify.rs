@@ -1,0 +1,145 @@
+//! OpenBSD's signify's own signatures.
+
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use winimg::trust::signify::Rule;
+use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
+
+use super::workshop::{
+    IS_ANOTHER, IS_MISSING, IS_PAGE, PAGE, Shop, shop, survives, tells_of_a_change, told,
+};
+
+fn made() -> &'static Shop {
+    static MADE: OnceLock<Shop> = OnceLock::new();
+    shop(&MADE, "signify.sh")
+}
+
+fn key(who: &str) -> String {
+    let text = made().text(&format!("{who}.pub"));
+    text.lines().last().unwrap().to_string()
+}
+
+fn number(who: &str) -> String {
+    hex::encode(&BASE64_STANDARD.decode(key(who)).unwrap()[2..10])
+}
+
+fn rule(who: &str) -> Any {
+    Any::Signify(Rule::new(&key(who)).unwrap())
+}
+
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+#[test]
+fn a_good_file_is_taken() {
+    let signer = Signer {
+        scheme: Scheme::Signify,
+        signer: format!("key number {}", number("release")),
+        pinned_by: format!("key {}", key("release")),
+        signed_at: None,
+        remarks: vec![],
+    };
+    let judged = made().judge(&rule("release"), "app.exe", "good.sig", now());
+    assert_eq!(judged, Ok(signer));
+}
+
+#[test]
+fn each_refusal_has_its_sentence() {
+    use Reason::{Changed, Malformed, OtherKey, Unsupported};
+    let other = format!(
+        "it was made with another signify key | expected: key number {} | found: key number {}",
+        number("release"),
+        number("other")
+    );
+    let embedded = "it carries its message (signify -e), so it does not speak of the file | cure: sign without -e";
+    let huge = "signify signs a file whole, so it is judged in memory, and this file is longer than 256 MiB \
+                | cure: have its checksum file signed, and name that with checksum_url";
+    let cases: &[(&str, &str, Reason, &str)] = &[
+        ("app.exe", "other.sig", OtherKey, &other),
+        ("changed.exe", "good.sig", Changed, IS_ANOTHER),
+        ("short.exe", "good.sig", Changed, IS_ANOTHER),
+        ("app.exe", "second.sig", Changed, IS_ANOTHER),
+        ("second.exe", "good.sig", Changed, IS_ANOTHER),
+        ("text", "embedded.sig", Unsupported, embedded),
+        ("huge.iso", "good.sig", Unsupported, huge),
+        (
+            "app.exe",
+            "cut.sig",
+            Malformed,
+            "it is damaged or cut off in line 2",
+        ),
+        (
+            "app.exe",
+            "cut1.sig",
+            Malformed,
+            "it is not a signify signature, or it is cut off",
+        ),
+        (
+            "app.exe",
+            "minisign.sig",
+            Malformed,
+            "it is a minisign signature | cure: kind = \"minisign\"",
+        ),
+    ];
+    for (file, signature, reason, words) in cases {
+        let judged = made().judge(&rule("release"), file, signature, now());
+        assert_eq!(
+            told(judged),
+            (*reason, words.to_string()),
+            "{file} {signature}"
+        );
+    }
+    let bytes: &[(Option<&[u8]>, Reason, &str)] = &[
+        (None, Reason::Missing, IS_MISSING),
+        (Some(b""), Malformed, "its file is empty"),
+        (Some(PAGE), Malformed, IS_PAGE),
+        (
+            Some(b"Not\nFound"),
+            Malformed,
+            "it is not a signify signature, or it is cut off",
+        ),
+    ];
+    for (signature, reason, words) in bytes {
+        let judged = made().judge_by(
+            &rule("release"),
+            "app.exe",
+            signature.map(Into::into),
+            now(),
+        );
+        assert_eq!(told(judged), (*reason, words.to_string()));
+    }
+}
+
+#[test]
+fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
+    assert!(Rule::new(&made().text("release.pub")).is_ok());
+    let secret = made().text("release.sec");
+    let none = "is not a signify public key, which is a line of 56 characters that begins with RW";
+    let cases = [
+        (
+            secret.as_str(),
+            "is a signify secret key; a recipe needs the public one, KEY.pub",
+        ),
+        ("", none),
+        ("RWQ", none),
+        (&key("release")[..52], none),
+    ];
+    for (text, fact) in cases {
+        assert_eq!(Rule::new(text).unwrap_err(), fact, "{text}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_the_proved_one_is_refused() {
+    tells_of_a_change(made(), &rule("release"), "app.exe", "good.sig");
+}
+
+#[test]
+fn no_part_of_a_signature_and_no_other_byte_is_taken() {
+    let text = made().text("small.sig");
+    let comment = 18..text.find('\n').unwrap();
+    survives(made(), &rule("release"), "small", "small.sig", &[comment]);
+}
