@@ -95,6 +95,13 @@ impl Asked<'_> {
         let answer = self.small(&index, Some(&query)).await?;
         let ids = sigstore::entry_ids(&answer);
         let ids = ids.map_err(|refusal| self.refused(refusal, &redact(index.as_str())))?;
+        if ids.is_empty() {
+            let fact = format!("{}: the log has no entry about this file", self.watch.what);
+            return Err(Error::new(Kind::Unproved, fact)
+                .at(redact(index.as_str()))
+                .expected(format!("an entry about {file}"))
+                .cure("look whether `log` is the log that the publisher uses, and whether the file is the published one"));
+        }
         if ids.len() > ENTRIES {
             let fact = format!(
                 "{}: the log has {} entries about it",

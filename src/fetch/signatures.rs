@@ -68,7 +68,10 @@ impl Bring<'_> {
                 Ok(evidence) => (evidence, None),
                 Err(error) if error.kind() == Kind::Cancelled => return Err(error),
                 Err(error) => {
-                    let fact = error.fact().to_string();
+                    // It stands behind the scheme's name then.
+                    let whose = format!("the signature of {}: ", self.what);
+                    let fact = error.fact();
+                    let fact = fact.strip_prefix(&whose).unwrap_or(fact).to_string();
                     errors.push(error.from_place(&signature.place));
                     (Evidence::default(), Some(fact))
                 }

@@ -70,7 +70,7 @@ impl<'a> SignedData<'a> {
         let inside = outer.expect(context(0))?;
         outer.finish()?;
         let mut walk = tlv::only(inside.value, SEQUENCE, WHAT)?.walk(WHAT)?;
-        walk.expect(INTEGER)?;
+        tlv::version(&mut walk, &[1, 2, 3, 4, 5])?;
         walk.expect(SET)?;
         let mut encapsulated = walk.expect(SEQUENCE)?.walk(WHAT)?;
         let content_type = encapsulated.oid()?;
@@ -133,7 +133,7 @@ impl<'a> SignerInfo<'a> {
     pub(super) fn read(tlv: &Tlv<'a>) -> Result<Self, Refusal> {
         const WHAT: &str = "its signer";
         let mut walk = tlv.walk(WHAT)?;
-        walk.expect(INTEGER)?;
+        let version = tlv::version(&mut walk, &[1, 3])?;
         let id = if let Some(key) = walk.optional(0x80)? {
             SignerId::KeyIdentifier(key.value)
         } else {
@@ -142,7 +142,13 @@ impl<'a> SignerInfo<'a> {
             let serial = pair.expect(INTEGER)?.value;
             SignerId::IssuerAndSerial { issuer, serial }
         };
-        let digest = walk.expect(SEQUENCE)?.walk(WHAT)?.oid()?;
+        if (version == 3) != matches!(id, SignerId::KeyIdentifier(_)) {
+            return Err(tlv::malformed(
+                WHAT,
+                "is named in another way than its version says",
+            ));
+        }
+        let digest = tlv::plain_algorithm(&walk.expect(SEQUENCE)?, WHAT)?;
         let signed = match walk.optional(context(0))? {
             Some(set) => Some((set.raw, attributes(&set)?)),
             None => None,
@@ -171,9 +177,14 @@ impl<'a> SignerInfo<'a> {
 
     /// The one certificate of a set that this signer says is his.
     pub(super) fn certificate(&self, set: &[&'a [u8]]) -> Result<Certificate<'a>, Refusal> {
+        let mut unread = None;
         for der in set {
-            let Ok(certificate) = Certificate::read(der) else {
-                continue;
+            let certificate = match Certificate::read(der) {
+                Ok(certificate) => certificate,
+                Err(refusal) => {
+                    unread = unread.or(Some(refusal));
+                    continue;
+                }
             };
             let is_it = match self.id {
                 SignerId::IssuerAndSerial { issuer, serial } => {
@@ -185,10 +196,8 @@ impl<'a> SignerInfo<'a> {
                 return Ok(certificate);
             }
         }
-        Err(tlv::malformed(
-            WHAT,
-            "does not carry its signer's certificate",
-        ))
+        Err(unread
+            .unwrap_or_else(|| tlv::malformed(WHAT, "does not carry its signer's certificate")))
     }
 
     /// contentType and messageDigest are those of what is signed. (RFC 5652 5.4, 11.1, 11.2)
@@ -281,11 +290,14 @@ impl<'a> SignerInfo<'a> {
     }
 }
 
+/// What the `[0]` holds: an OCTET STRING in CMS, a SEQUENCE in PKCS#7.
 fn one_inside<'a>(explicit: &Tlv<'a>) -> Result<Tlv<'a>, Refusal> {
-    let mut walk = explicit.walk("its content")?;
-    let inside = walk
-        .next()?
-        .ok_or_else(|| tlv::malformed("its content", "ends early"))?;
+    const WHAT: &str = "its content";
+    let mut walk = explicit.walk(WHAT)?;
+    let inside = match walk.optional(OCTET_STRING)? {
+        Some(octets) => octets,
+        None => walk.expect(SEQUENCE)?,
+    };
     walk.finish()?;
     Ok(inside)
 }
@@ -313,7 +325,8 @@ fn attributes<'a>(set: &Tlv<'a>) -> Result<Vec<Attribute<'a>>, Refusal> {
     const WHAT: &str = "its list of attributes";
     let mut walk = set.walk(WHAT)?;
     let mut found = Vec::new();
-    while let Some(tlv) = walk.next()? {
+    while walk.peek().is_some() {
+        let tlv = walk.expect(SEQUENCE)?;
         if found.len() == MAX_ATTRIBUTES {
             return Err(tlv::malformed(
                 WHAT,

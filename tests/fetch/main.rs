@@ -8,4 +8,5 @@ mod processes;
 mod registry;
 mod secure;
 mod server;
+mod signed;
 mod transfers;

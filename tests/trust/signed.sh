@@ -17,7 +17,7 @@ default_ca = here
 [here]
 new_certs_dir = .
 database = index
-rand_serial = yes
+serial = serial
 unique_subject = no
 policy = any
 [any]
@@ -26,6 +26,7 @@ organizationName = optional
 commonName = supplied
 C
 : >index
+echo 1000 >serial
 
 # certificate NAME SUBJECT ISSUER FROM TO [EXTENSION...]; KEY and MD say how
 certificate() {
@@ -161,3 +162,5 @@ openssl cms -sign -binary -in sums -signer leaf.pem -inkey leaf.key -signer p256
 head -c 700 sums.p7s >cut.p7s
 { cat sums.p7s; echo more; } >tail.p7s
 : >empty.p7s
+
+python3 "$here/countersign.py"
