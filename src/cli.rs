@@ -38,6 +38,12 @@ pub enum Command {
     Plan(Plan),
     /// Build the image: install Windows, run the steps, seal, export
     Build(Box<Build>),
+    /// Ask for every input once and write down what it is: recipe.lock
+    Lock(Lock),
+    /// Bring everything that a build needs into the cache, and nothing else
+    Fetch(Fetch),
+    /// Put recipe, lock and every input into one file that builds without a network
+    Bundle(Bundle),
     /// Write other formats from a finished image (any that winimg reads)
     Export(Export),
     /// Check a finished image without starting it
@@ -73,7 +79,7 @@ pub struct Init {
 /// What changes a recipe from the command line.
 #[derive(Debug, Args)]
 pub struct RecipeArgs {
-    /// The recipe
+    /// The recipe, or a bundle
     pub recipe: PathBuf,
     /// Set a variable; may be repeated, the last one wins (also WINIMG_VAR_NAME)
     #[arg(long = "var", value_name = "NAME=VALUE")]
@@ -89,16 +95,82 @@ pub struct RecipeArgs {
     pub set: Vec<String>,
 }
 
+/// Which lock is obeyed.
+#[derive(Debug, Default, Args)]
+pub struct LockArgs {
+    /// The lock to obey; NAME.lock beside the recipe NAME.toml, where there is one, unless given
+    #[arg(long, value_name = "FILE", conflicts_with = "no_lock")]
+    pub lock: Option<PathBuf>,
+    /// Pass over the lock
+    #[arg(long)]
+    pub no_lock: bool,
+}
+
+/// Whether the network is asked.
+#[derive(Debug, Args)]
+pub struct NetworkArgs {
+    /// Ask nothing of a network: what is neither in the cache nor a local file is an error
+    #[arg(long, env = "WINIMG_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub offline: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Lock {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// Ask for this input anew although nothing changed in the recipe; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub upgrade: Vec<String>,
+    /// Write nothing; end with status 2 if the lock would change
+    #[arg(long)]
+    pub check: bool,
+    /// The lock to write; NAME.lock beside the recipe NAME.toml unless given
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
+    /// Take a lower version than the locked one, or go on from a lock that is older than one that was built with
+    #[arg(long)]
+    pub allow_rollback: bool,
+    #[command(flatten)]
+    pub network: NetworkArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Fetch {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    #[command(flatten)]
+    pub network: NetworkArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Bundle {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// The file to write
+    #[arg(long, value_name = "FILE.tar")]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    #[command(flatten)]
+    pub network: NetworkArgs,
+}
+
 #[derive(Debug, Args)]
 pub struct Validate {
     #[command(flatten)]
     pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
 }
 
 #[derive(Debug, Args)]
 pub struct Plan {
     #[command(flatten)]
     pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -108,6 +180,13 @@ pub struct Plan {
 pub struct Build {
     #[command(flatten)]
     pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    /// Build with a lock that is older than one that was built with before; the manifest says so
+    #[arg(long)]
+    pub allow_rollback: bool,
+    #[command(flatten)]
+    pub network: NetworkArgs,
     /// Where the artifacts go; out/NAME of the recipe unless given
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,

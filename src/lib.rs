@@ -23,6 +23,8 @@ pub mod trust;
 pub mod udf;
 pub mod wim;
 // meaning
+pub mod bundle;
+pub mod lock;
 pub mod plan;
 pub mod recipe;
 // world

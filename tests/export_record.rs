@@ -44,6 +44,7 @@ fn manifest() -> Manifest {
             description: Some("two artifacts".into()),
             path: "recipes/demo.toml".into(),
             digest: Digest::sha256_of(b"recipe").to_string(),
+            lock: None,
         },
         started: rfc3339(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)),
         finished: "2023-11-14T22:43:20Z".into(),

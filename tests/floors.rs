@@ -17,7 +17,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "io", "disk", "hive", "iso", "udf", "wim", "trust", "archive", "store",
         ],
     ),
-    ("meaning", &["recipe", "lock", "plan"]),
+    ("meaning", &["recipe", "lock", "bundle", "plan"]),
     ("world", &["fetch", "answer", "guest", "vm"]),
     ("stages", &["verify", "export", "build", "record"]),
     ("face", &["report", "cli", "cmd", "main", "lib"]),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::archive::{Filter, Limits};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
+use super::Request;
 use crate::fetch::{self, FetchOptions, image::Image};
 use crate::plan::{Entry, Plan};
 use crate::recipe::{Component, ContainerImage, Recipe};
@@ -63,6 +64,7 @@ pub fn fetch(
     store: &Store,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
+    options: &FetchOptions,
 ) -> Result<Inputs> {
     let used: Vec<Component> = recipe
         .components
@@ -79,14 +81,8 @@ pub fn fetch(
             .map(|origin| fetch::Request::named("media.virtio", origin)),
     );
     requests.extend(used.iter().map(fetch::Request::component));
-    let blobs = fetch::fetch(
-        requests,
-        store,
-        Arc::clone(sink),
-        cancel,
-        &FetchOptions::default(),
-    )
-    .map_err(together)?;
+    let blobs =
+        fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
     let mut blobs = blobs.into_iter();
     let mut next = || {
         blobs
@@ -113,21 +109,19 @@ pub fn fetch(
 /// Fetches the container images that the plan imports; `build` is the medium's Windows, as `10.0.20348`.
 pub fn fetch_images(
     inputs: &mut Inputs,
-    recipe: &Recipe,
-    plan: &Plan,
+    request: &Request<'_>,
     build: &str,
-    store: &Store,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
 ) -> Result<()> {
+    let (recipe, plan, store) = (request.recipe, request.plan, request.store);
     let imported = |image: &&ContainerImage| {
         let name = &image.name.value;
         let mut entries = plan.payload.iter();
         entries.any(|e| matches!(e, Entry::Image { image } if image == name))
     };
     let wanted: Vec<ContainerImage> = recipe.images.iter().filter(imported).cloned().collect();
-    let options = FetchOptions::default();
-    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, &options)?;
+    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, &request.fetch)?;
     Ok(())
 }
 
@@ -178,7 +172,7 @@ fn unpack(
 }
 
 /// One error of several: the first one's kind, all of their words.
-fn together(mut errors: Vec<Error>) -> Error {
+pub fn together(mut errors: Vec<Error>) -> Error {
     if errors.len() == 1 {
         return errors.remove(0);
     }

@@ -32,8 +32,7 @@ pub struct Media {
 impl Media {
     /// `10.0.20348`: the part of the version that container images have to match.
     pub fn base_build(&self) -> String {
-        let parts: Vec<&str> = self.image.version.split('.').take(3).collect();
-        parts.join(".")
+        base_build(&self.image)
     }
 
     pub fn guest_facts(&self) -> GuestFacts {
@@ -45,6 +44,19 @@ impl Media {
             build: build.to_string(),
         }
     }
+}
+
+/// The Windows that an install medium brings, as `10.0.20348`: what container images have to match.
+pub fn windows_build(iso: &Path, recipe: &Recipe) -> Result<String> {
+    let place = &recipe.media.iso.url.place;
+    let medium = Medium::open(iso).map_err(|e| e.from_place(place))?;
+    let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
+    Ok(base_build(found.images.pick(&recipe.media.image)?))
+}
+
+fn base_build(image: &Image) -> String {
+    let parts: Vec<&str> = image.version.split('.').take(3).collect();
+    parts.join(".")
 }
 
 /// Reads the medium, picks the image, renders and lints the answer file, writes the discs into `work`.

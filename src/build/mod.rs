@@ -18,6 +18,8 @@ use std::time::Instant;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::export::{self, Artifact};
+use crate::fetch::FetchOptions;
+use crate::lock::Lock;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::store::Store;
@@ -26,7 +28,7 @@ use crate::verify::{self, Expected};
 use crate::vm::{Accel, Hypervisor, MachinePlan, Probe};
 
 pub use inputs::Inputs;
-pub use media::Media;
+pub use media::{Media, windows_build};
 pub use run::StepRecord;
 pub use scratch::Scratch;
 
@@ -46,6 +48,12 @@ pub struct Request<'a> {
     /// Seconds since 1970 for everything in the output that holds a time.
     pub epoch: i64,
     pub store: &'a Store,
+    /// Whether and how patiently the network is asked.
+    pub fetch: FetchOptions,
+    /// The lock that the recipe's inputs were taken from.
+    pub lock: Option<&'a Lock>,
+    /// What was odd before the build began: for the manifest.
+    pub remarks: Vec<String>,
 }
 
 /// A finished build, for the records.
@@ -109,7 +117,8 @@ fn chapters(
     let phase = |name| Phase::start(name, sink);
 
     let fetching = phase("fetch");
-    let mut inputs = inputs::fetch(recipe, request.plan, request.store, sink, cancel)?;
+    let (plan, store) = (request.plan, request.store);
+    let mut inputs = inputs::fetch(recipe, plan, store, sink, cancel, &request.fetch)?;
     fetching.done();
 
     let reading = phase("media");
@@ -121,15 +130,7 @@ fn chapters(
         request.epoch,
         sink,
     )?;
-    inputs::fetch_images(
-        &mut inputs,
-        recipe,
-        request.plan,
-        &media.base_build(),
-        request.store,
-        sink,
-        cancel,
-    )?;
+    inputs::fetch_images(&mut inputs, request, &media.base_build(), sink, cancel)?;
     let payload = payload::write(request.plan, &inputs, scratch.work(), request.epoch, cancel)?;
     let expected = expected::resolve(request.plan, &inputs)?;
     let disk = scratch.work().join("disk.qcow2");
@@ -163,7 +164,7 @@ fn chapters(
     seal::check(&disk, cancel)?;
     sealing.done();
 
-    let mut warnings = warnings(request.plan, &inputs, &media);
+    let mut warnings = warnings(request, &inputs, &media);
     if request.verify {
         let verifying = phase("verify");
         warnings.extend(checked(&disk, &expected, sink, cancel)?);
@@ -216,9 +217,11 @@ fn checked(
     Ok(doubtful.map(|f| f.what.clone()).collect())
 }
 
-fn warnings(plan: &Plan, inputs: &Inputs, media: &Media) -> Vec<String> {
-    let planned = plan.warnings.0.iter().map(|d| d.message.clone());
-    planned
+fn warnings(request: &Request, inputs: &Inputs, media: &Media) -> Vec<String> {
+    let planned = request.plan.warnings.0.iter().map(|d| d.message.clone());
+    let remarks = request.remarks.iter().cloned();
+    remarks
+        .chain(planned)
         .chain(inputs.unproved())
         .chain(media.warnings.iter().cloned())
         .collect()

@@ -21,11 +21,14 @@ use super::{Context, print, recipe};
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
-    let (recipe, plan) = recipe::read(&args.recipe, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, context)?;
     let hypervisor = hypervisor(&args.hypervisor)?;
     let password = password(args.admin_password_file.as_deref())?;
     let epoch = epoch()?;
     let store = Store::open(&Store::default_folder()?)?;
+    let mut remarks = opened.remarks.clone();
+    remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
+    let (recipe, plan) = (&opened.recipe, &opened.plan);
     let output = args
         .output
         .clone()
@@ -40,8 +43,8 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         Arc::clone(&events),
     ]));
     let request = Request {
-        recipe: &recipe,
-        plan: &plan,
+        recipe,
+        plan,
         output,
         accel: args.accel.into(),
         password,
@@ -49,6 +52,9 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         verify: !args.no_verify,
         epoch,
         store: &store,
+        fetch: opened.fetch_options(&args.network),
+        lock: opened.lock.as_ref().map(|file| &file.lock),
+        remarks,
     };
     let built = build::run(
         &request,
@@ -59,6 +65,9 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     );
     let recorded = built.and_then(|built| {
         let records = record::built::write(&request, &args.recipe.recipe, &built, started)?;
+        if let Some(lock) = request.lock {
+            store.record_built_with(&lock.record())?;
+        }
         Ok((built, records))
     });
     // The terminal is told by the caller; `events.jsonl` has to know it, too.

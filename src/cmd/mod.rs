@@ -1,10 +1,14 @@
 //! Carries out the command line: one module a command, one exit status for each kind of error.
 
 mod build;
+mod bundle;
 mod doctor;
 mod export;
+mod fetch;
 mod init;
+mod inputs;
 mod inspect;
+mod lock;
 mod partitions;
 mod plan;
 mod recipe;
@@ -55,6 +59,9 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Validate(args) => plan::validate(&args, context),
         Command::Plan(args) => plan::show(&args, context),
         Command::Build(args) => build::run(&args, context),
+        Command::Lock(args) => lock::run(&args, context),
+        Command::Fetch(args) => fetch::run(&args, context),
+        Command::Bundle(args) => bundle::run(&args, context),
         Command::Export(args) => export::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args),

@@ -4,10 +4,11 @@ use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::plan;
 
+use super::inputs::{self, State};
 use super::{Context, print, recipe};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
-    let (recipe, plan) = recipe::read(&args.recipe, context)?;
+    let recipe::Opened { recipe, plan, .. } = recipe::open(&args.recipe, &args.lock, context)?;
     print(&format!(
         "{} is sound: {}, {}\n",
         args.recipe.recipe.display(),
@@ -23,11 +24,16 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
-    let (recipe, plan) = recipe::read(&args.recipe, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, context)?;
+    let recipe::Opened { recipe, plan, .. } = &opened;
+    let states = inputs::states(recipe);
     if args.json {
-        let json = serde_json::to_string_pretty(&plan::json(&recipe, &plan))
+        let mut value = plan::json(recipe, plan);
+        value["inputs"] = states.iter().map(State::json).collect();
+        let json = serde_json::to_string_pretty(&value)
             .map_err(|e| Error::new(Kind::Failed, "cannot write the plan as JSON").because(e))?;
         return print(&format!("{json}\n"));
     }
-    print(&plan::text(&recipe, &plan))
+    let text = plan::text(recipe, plan);
+    print(&format!("{text}\nInputs\n{}", inputs::told(&states)))
 }

@@ -1,41 +1,142 @@
 //! From the command line's recipe arguments to a `Recipe`, with every complaint shown at once.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::answer;
-use crate::cli::RecipeArgs;
+use crate::bundle;
+use crate::cli::{LockArgs, NetworkArgs, RecipeArgs};
 use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, Kind, Result};
 use crate::event::Event;
+use crate::fetch::FetchOptions;
+use crate::lock::{self, Comparison, Lock, LockFile};
 use crate::plan::{self, Entry, Plan};
 use crate::recipe::{self, Options, Recipe, Verb};
+use crate::store::{Store, Watch};
 
 use super::Context;
 
-/// Reads the recipe and makes its plan. Complaints are told as they are; any error among them ends with status 2.
-pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
-    let options = Options {
-        search: search_dirs()?,
-        vars: args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?,
-        image_builder_vars: args.image_builder_vars.clone(),
-        var_files: args.var_files.clone(),
-        env: environment(),
-        set: args.set.clone(),
-    };
-    let (recipe, mut diagnostics) = recipe::read(&args.recipe, &options);
-    let planned = recipe.map(|recipe| match plan::make(&recipe) {
+/// A recipe that is sound, with what was decided about it.
+pub struct Opened {
+    pub recipe: Recipe,
+    pub plan: Plan,
+    /// The lock that was laid into the recipe.
+    pub lock: Option<LockFile>,
+    /// What was odd: for the manifest.
+    pub remarks: Vec<String>,
+    /// It came with all its inputs, so no network is asked.
+    pub bundled: bool,
+    pub source: Source,
+}
+
+/// Where a recipe stands and how it is read.
+pub struct Source {
+    pub path: PathBuf,
+    pub options: Options,
+    /// A bundle's own lock.
+    pub lock: Option<PathBuf>,
+}
+
+/// Reads the recipe with its lock and makes its plan. Complaints are told as they are; any error among them ends with
+/// status 2.
+pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Opened> {
+    let source = source(args, context)?;
+    let bundled = source.lock.is_some();
+    if bundled && (lock.lock.is_some() || lock.no_lock) {
+        return Err(
+            Error::new(Kind::Recipe, "a bundle is built with its own lock")
+                .at(args.recipe.display())
+                .cure("leave --lock and --no-lock away"),
+        );
+    }
+    let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
+    let mut remarks = Vec::new();
+    let mut laid = None;
+    let recipe = recipe.and_then(|mut recipe| {
+        let beside = Lock::beside(&source.path);
+        let path = lock.lock.as_ref().or(source.lock.as_ref());
+        match path.or_else(|| Some(&beside).filter(|p| p.is_file())) {
+            Some(path) if lock.no_lock => {
+                remarks.push(format!("{} was passed over: --no-lock", path.display()));
+            }
+            Some(path) => {
+                let comparison = match bundled {
+                    true => Comparison::Shown,
+                    false => Comparison::Whole,
+                };
+                laid = lay(path, &mut recipe, comparison, &mut diagnostics);
+            }
+            None => {}
+        }
+        Some(recipe)
+    });
+    for remark in &remarks {
+        context.sink.warn(remark.clone());
+    }
+    let planned = recipe.and_then(|recipe| {
+        let plan = planned(&recipe, &mut diagnostics)?;
+        Some((recipe, plan))
+    });
+    let (recipe, plan) = told(planned, diagnostics, context)?;
+    Ok(Opened {
+        recipe,
+        plan,
+        lock: laid,
+        remarks,
+        bundled,
+        source,
+    })
+}
+
+/// The lock, laid in; complaints about it join the others.
+fn lay(
+    path: &Path,
+    recipe: &mut Recipe,
+    comparison: Comparison,
+    diagnostics: &mut Diagnostics,
+) -> Option<LockFile> {
+    match LockFile::read(path) {
+        Ok(file) => {
+            diagnostics.0.extend(lock::lay(recipe, &file, comparison).0);
+            Some(file)
+        }
+        Err(found) => {
+            diagnostics.0.extend(found.0);
+            None
+        }
+    }
+}
+
+/// Reads the recipe as it is, whatever its lock says.
+pub fn unlocked(source: &Source, context: &Context) -> Result<Recipe> {
+    let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
+    let planned = recipe.and_then(|recipe| {
+        planned(&recipe, &mut diagnostics)?;
+        Some(recipe)
+    });
+    told(planned, diagnostics, context)
+}
+
+/// The plan, if there is one; what is wrong with it and with the answer files.
+fn planned(recipe: &Recipe, diagnostics: &mut Diagnostics) -> Option<Plan> {
+    match plan::make(recipe) {
         Ok(plan) => {
             diagnostics.0.extend(plan.warnings.0.iter().cloned());
-            judge_template(&recipe, &mut diagnostics);
-            judge_seal(&recipe, &plan, &mut diagnostics);
-            Some((recipe, plan))
+            judge_template(recipe, diagnostics);
+            judge_seal(recipe, &plan, diagnostics);
+            Some(plan)
         }
         Err(more) => {
             diagnostics.0.extend(more.0);
             None
         }
-    });
+    }
+}
+
+/// Tells every complaint; an error if there is one among them.
+pub fn told<T>(done: Option<T>, diagnostics: Diagnostics, context: &Context) -> Result<T> {
     let summary = diagnostics.summary();
     let sound = !diagnostics.has_errors();
     if !diagnostics.0.is_empty() {
@@ -43,10 +144,83 @@ pub fn read(args: &RecipeArgs, context: &Context) -> Result<(Recipe, Plan)> {
             .sink
             .emit(&Event::Diagnostics { found: diagnostics });
     }
-    match planned.flatten() {
+    match done {
         Some(done) if sound => Ok(done),
         _ => Err(Error::new(Kind::Recipe, summary).told()),
     }
+}
+
+impl Opened {
+    /// Refuses a lock that is older than one that was built with, or says so.
+    pub fn check_serial(
+        &self,
+        store: &Store,
+        allowed: bool,
+        context: &Context,
+    ) -> Result<Option<String>> {
+        let Some(file) = &self.lock else {
+            return Ok(None);
+        };
+        let Some(before) = store.built_with(&file.lock.recipe) else {
+            return Ok(None);
+        };
+        match lock::rolled_back(&file.lock, &file.name, &before) {
+            Some(error) if !allowed => Err(error),
+            _ => {
+                let warning = lock::warning(&file.lock, &file.name, &before);
+                if let Some(warning) = &warning {
+                    context.sink.warn(warning.clone());
+                }
+                Ok(warning)
+            }
+        }
+    }
+
+    pub fn fetch_options(&self, network: &NetworkArgs) -> FetchOptions {
+        FetchOptions {
+            offline: network.offline || self.bundled,
+            ..FetchOptions::default()
+        }
+    }
+}
+
+/// Where the recipe stands, and what the command line and the environment add to it. A bundle is put into the store.
+pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
+    let vars: Vec<_> = args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?;
+    if bundle::is_bundle(&args.recipe)? {
+        let store = Store::open(&Store::default_folder()?)?;
+        let name = args.recipe.display().to_string();
+        let watch = Watch::new(name, Arc::clone(&context.sink), context.cancel.clone());
+        let mut admitted = bundle::admit(&args.recipe, &store, &watch)?;
+        // What is said here is said last; the packs are the bundle's own.
+        let options = &mut admitted.options;
+        options.vars.extend(vars);
+        options
+            .image_builder_vars
+            .extend(args.image_builder_vars.iter().cloned());
+        options.var_files.extend(args.var_files.iter().cloned());
+        options.env.extend(environment());
+        options.set.extend(args.set.iter().cloned());
+        return Ok(Source {
+            path: admitted.recipe,
+            options: admitted.options,
+            lock: Some(admitted.lock),
+        });
+    }
+    let options = Options {
+        search: search_dirs()?,
+        vars,
+        image_builder_vars: args.image_builder_vars.clone(),
+        var_files: args.var_files.clone(),
+        env: environment(),
+        set: args.set.clone(),
+        moved: Vec::new(),
+    };
+    Ok(Source {
+        path: args.recipe.clone(),
+        options,
+        lock: None,
+    })
 }
 
 /// A variable that is not UTF-8 cannot be one of ours.

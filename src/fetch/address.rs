@@ -58,6 +58,14 @@ impl Address {
         }
     }
 
+    /// For what is shared with other machines: a local file stands in another folder there.
+    pub fn recorded(&self) -> String {
+        match self {
+            Self::Remote(_) => self.shown(),
+            Self::Local(_) => self.file_name(),
+        }
+    }
+
     /// The last segment of the path.
     pub fn file_name(&self) -> String {
         match self {

@@ -52,7 +52,7 @@ impl Asked<'_> {
     /// From the store by its locked digest, from the store by its URL, or from its address.
     pub async fn bring(&self, address: &Address, gathered: &mut Gathered) -> Result<Vec<u8>> {
         let blob = self.blob(address, gathered).await?;
-        let shown = address.shown();
+        let shown = address.recorded();
         gathered.evidence.insert(shown, blob.digest().clone());
         self.read(blob).await
     }
@@ -148,7 +148,7 @@ impl Asked<'_> {
     }
 
     async fn blob(&self, address: &Address, gathered: &mut Gathered) -> Result<Blob> {
-        let shown = address.shown();
+        let shown = address.recorded();
         if let Some(blob) = self.in_lock(&shown).await? {
             return Ok(blob);
         }

@@ -92,7 +92,7 @@ fn shown(path: &str, value: &Value) -> Json {
     }
 }
 
-fn to_json(value: &Value) -> Json {
+pub fn to_json(value: &Value) -> Json {
     match &value.data {
         Data::String(text) | Data::Float(text) | Data::Date(text) => Json::from(text.as_str()),
         Data::Integer(number) => Json::from(*number),

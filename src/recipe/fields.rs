@@ -314,7 +314,7 @@ impl<'c> Fields<'c> {
     /// A local file or folder, relative to the file that names it; it has to exist.
     pub fn local(&self, key: &'static str) -> Option<Located<PathBuf>> {
         let text = self.needed_string(key, "")?;
-        let path = self.folder(key, &text.place).join(&text.value);
+        let path = self.beside(key, &text);
         if !path.exists() {
             let fact = format!("there is no file or folder {}", text.value);
             let help = format!("looked for {}", path.display());
@@ -322,6 +322,13 @@ impl<'c> Fields<'c> {
             return None;
         }
         Some(Located::new(path, text.place))
+    }
+
+    /// The file or folder that a key's text names. It becomes one of the files that the recipe is made of.
+    pub fn beside(&self, key: &str, text: &Located<String>) -> PathBuf {
+        let base = self.table.get(key).and_then(|v| v.base.as_ref());
+        let sources = self.cx.sources;
+        sources.local(base.unwrap_or(&text.place), &text.value)
     }
 
     /// The folder that the key's relative path starts from: that of the file that says it, or of whoever set the

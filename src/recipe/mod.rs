@@ -3,6 +3,7 @@
 //! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
 //! `decide` says whose word about a variable wins, `vars` fills it in, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
+mod ask;
 mod decide;
 mod effective;
 mod fields;
@@ -55,6 +56,52 @@ pub struct Recipe {
     pub vars: Vec<Var>,
     /// Every value that was written, after variables, then the defaults that were taken.
     pub effective: Vec<Effective>,
+    /// What is asked of each input, for `recipe.lock`: the media, components, container images.
+    pub asks: Vec<Ask>,
+    /// What it was read from, in that order: its TOML files, and the files and folders that they name.
+    pub files: Vec<ReadFile>,
+}
+
+/// What a recipe asks of one input, as it was written after variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// `media.iso`, `media.virtio`, a component's name, `image NAME`.
+    pub name: String,
+    /// The table of the input.
+    pub place: Place,
+    /// Of a container image, the Windows build that is wanted.
+    pub version: Option<Located<String>>,
+    /// Without its query; of a local file only its name, for its folder is another on each machine.
+    pub url: Located<String>,
+    /// One line of words.
+    pub proof: Located<String>,
+    /// Over the tables of its signatures.
+    pub rules: Option<Located<Digest>>,
+    /// Over all of it, the queries of URLs too.
+    pub whole: Digest,
+}
+
+/// A file or folder that the recipe was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadFile {
+    /// As it was opened.
+    pub path: PathBuf,
+    pub root: Root,
+}
+
+/// What leads to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// Relative to the recipe, or to a file that is.
+    Recipe,
+    /// Relative to the folder of this number in [`Options::search`].
+    Search(usize),
+    /// Relative to this file of variables, or itself.
+    Vars(PathBuf),
+    /// Named by this text: absolute, or from the command line or the environment.
+    Named(String),
+    /// The command line or the environment itself: no file.
+    Flag,
 }
 
 /// One value and who said it.
@@ -127,6 +174,15 @@ pub struct Locked {
     pub size: u64,
     /// Of what was published beside it (signatures, certificates, log entries, checksum files), by URL without query.
     pub evidence: BTreeMap<String, Digest>,
+}
+
+/// A container image as an earlier run found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedImage {
+    /// What the reference named: an index, or the manifest itself.
+    pub top: Digest,
+    /// The manifest for Windows.
+    pub manifest: Digest,
 }
 
 /// How a fetched file is to be proved.
@@ -240,8 +296,8 @@ pub struct ContainerImage {
     pub proof: ImageProof,
     /// `10.0.20348`; the medium's own build unless given.
     pub os_version: Option<String>,
-    /// The manifest that `recipe.lock` names, when there is one.
-    pub locked: Option<Digest>,
+    /// What `recipe.lock` names, when there is one.
+    pub locked: Option<LockedImage>,
 }
 
 impl ContainerImage {

@@ -2,13 +2,14 @@
 //!
 //! Refuses circles, missing files and schemas it does not know; decides nothing else.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::merge;
 use super::value::{self, Data, Table, Value};
-use super::words;
+use super::{Options, ReadFile, Root, words};
 use crate::diag::{Diagnostic, suggestion};
 use crate::text::{Place, Source};
 
@@ -17,26 +18,105 @@ const SCHEMA: i64 = 1;
 
 /// Every file and flag that was read, in that order, each with the folder that its relative paths start from.
 #[derive(Debug, Default)]
-pub struct Sources(Vec<(Arc<Source>, PathBuf)>);
+pub struct Sources {
+    said: Vec<Said>,
+    /// The files that were opened or named, in that order.
+    files: RefCell<Vec<ReadFile>>,
+    /// Paths that stand elsewhere now.
+    moved: Vec<(PathBuf, PathBuf)>,
+}
+
+#[derive(Debug)]
+struct Said {
+    source: Arc<Source>,
+    folder: PathBuf,
+    root: Root,
+}
 
 impl Sources {
+    pub fn with_moved(moved: &[(PathBuf, PathBuf)]) -> Self {
+        Self {
+            moved: moved.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// The text of a flag or of the environment.
     pub fn add(&mut self, name: impl Into<String>, text: String, folder: PathBuf) -> Arc<Source> {
+        self.add_file(name, text, folder, Root::Flag)
+    }
+
+    /// The text of a file.
+    pub fn add_file(
+        &mut self,
+        name: impl Into<String>,
+        text: String,
+        folder: PathBuf,
+        root: Root,
+    ) -> Arc<Source> {
         let source = Arc::new(Source {
             name: name.into(),
             text,
         });
-        self.0.push((Arc::clone(&source), folder));
+        self.said.push(Said {
+            source: Arc::clone(&source),
+            folder,
+            root,
+        });
         source
+    }
+
+    fn find(&self, place: &Place) -> Option<&Said> {
+        let mut said = self.said.iter();
+        said.find(|s| Arc::ptr_eq(&s.source, &place.source))
     }
 
     /// The folder that a path written at `place` is relative to.
     pub fn folder(&self, place: &Place) -> &Path {
-        let found = self.0.iter().find(|(s, _)| Arc::ptr_eq(s, &place.source));
-        found.map_or(Path::new(""), |(_, folder)| folder)
+        self.find(place).map_or(Path::new(""), |s| &s.folder)
+    }
+
+    /// What leads to a path that is written at `place`.
+    pub fn root(&self, place: &Place, text: &str) -> Root {
+        match self.find(place).map(|s| &s.root) {
+            Some(root) if *root != Root::Flag && !Path::new(text).is_absolute() => root.clone(),
+            _ => Root::Named(text.to_string()),
+        }
+    }
+
+    /// A local path that is written at `place`, noted if it is there.
+    pub fn local(&self, place: &Place, text: &str) -> PathBuf {
+        let path = self.stands(self.folder(place).join(text));
+        if path.exists() {
+            self.note(&path, self.root(place, text));
+        }
+        path
+    }
+
+    /// The path, or where it stands now.
+    fn stands(&self, path: PathBuf) -> PathBuf {
+        let moved = self.moved.iter().find(|(from, _)| *from == path);
+        moved.map_or(path, |(_, to)| to.clone())
+    }
+
+    /// Remembers a file or folder that the recipe is read from.
+    pub fn note(&self, path: &Path, root: Root) {
+        let file = ReadFile {
+            path: path.to_path_buf(),
+            root,
+        };
+        let mut files = self.files.borrow_mut();
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+
+    pub fn files(&self) -> Vec<ReadFile> {
+        self.files.borrow().clone()
     }
 
     pub fn order(&self) -> Vec<Arc<Source>> {
-        self.0.iter().map(|(s, _)| Arc::clone(s)).collect()
+        self.said.iter().map(|s| Arc::clone(&s.source)).collect()
     }
 }
 
@@ -52,17 +132,17 @@ pub struct Raw {
 }
 
 /// Reads the recipe and all that it includes. `None` when the recipe itself cannot be read.
-pub fn load(path: &Path, search: &[PathBuf]) -> (Option<Raw>, Vec<Diagnostic>) {
+pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     let mut loader = Loader {
-        search,
-        sources: Sources::default(),
+        search: &options.search,
+        sources: Sources::with_moved(&options.moved),
         problems: Vec::new(),
         stack: Vec::new(),
         done: Vec::new(),
         incomplete: false,
     };
     let name = path.display().to_string();
-    let Some((tree, start)) = loader.file(path, &name, None) else {
+    let Some((tree, start)) = loader.file(path, &name, Root::Recipe, None) else {
         return (None, loader.problems);
     };
     let raw = Raw {
@@ -95,7 +175,13 @@ impl Loader<'_> {
     }
 
     /// `None`: not read, or read already.
-    fn file(&mut self, path: &Path, name: &str, at: Option<&Place>) -> Option<(Table, Place)> {
+    fn file(
+        &mut self,
+        path: &Path,
+        name: &str,
+        root: Root,
+        at: Option<&Place>,
+    ) -> Option<(Table, Place)> {
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
             Err(error) => {
@@ -124,7 +210,9 @@ impl Loader<'_> {
             }
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let source = self.sources.add(name, mask_secrets(name, text), folder);
+        self.sources.note(path, root.clone());
+        let text = mask_secrets(name, text);
+        let source = self.sources.add_file(name, text, folder, root);
         let (mut own, problems) = value::parse(&source);
         self.incomplete |= !problems.is_empty();
         self.problems.extend(problems);
@@ -204,9 +292,9 @@ impl Loader<'_> {
                 self.problem(Diagnostic::error(fact), Some(&item.place));
                 continue;
             }
-            if let Some(found) = self.find(wanted, &item.place) {
+            if let Some((found, root)) = self.find(wanted, &item.place) {
                 let name = shown(&found);
-                let read = self.file(&found, &name, Some(&item.place));
+                let read = self.file(&found, &name, root, Some(&item.place));
                 tables.extend(read.map(|(table, _)| table));
             }
         }
@@ -214,12 +302,18 @@ impl Loader<'_> {
     }
 
     /// Beside the including file first, then in the folders of the options.
-    fn find(&mut self, wanted: &str, place: &Place) -> Option<PathBuf> {
+    fn find(&mut self, wanted: &str, place: &Place) -> Option<(PathBuf, Root)> {
         let own = self.sources.folder(place).to_path_buf();
         let folders: Vec<PathBuf> = std::iter::once(own).chain(self.search.to_vec()).collect();
-        let candidates: Vec<PathBuf> = folders.iter().map(|f| tidy(&f.join(wanted))).collect();
-        if let Some(found) = candidates.iter().find(|p| p.is_file()) {
-            return Some(found.clone());
+        let candidates = folders.iter().map(|f| tidy(&f.join(wanted)));
+        let candidates: Vec<PathBuf> = candidates.map(|p| self.sources.stands(p)).collect();
+        if let Some(found) = candidates.iter().position(|p| p.is_file()) {
+            let root = match self.sources.root(place, wanted) {
+                Root::Named(text) => Root::Named(text),
+                _ if found > 0 => Root::Search(found - 1),
+                own => own,
+            };
+            return Some((candidates[found].clone(), root));
         }
         let mut diagnostic = Diagnostic::error(format!("there is no file {wanted}"));
         let siblings: Vec<String> = candidates
@@ -252,7 +346,7 @@ fn siblings(candidate: &Path, wanted: &str) -> Vec<String> {
 }
 
 /// `a/b/../c` is `a/c`, without asking the file system.
-fn tidy(path: &Path) -> PathBuf {
+pub fn tidy(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut out = PathBuf::new();
     for part in path.components() {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Recipe, decide, effective, lower, merge, raw, vars};
+use super::{Recipe, ask, decide, effective, lower, merge, raw, vars};
 use crate::diag::{Diagnostic, Diagnostics};
 
 /// What the command line and the environment add to the file.
@@ -20,12 +20,14 @@ pub struct Options {
     pub env: Vec<(String, String)>,
     /// `--set path=value`, in order.
     pub set: Vec<String>,
+    /// Files that a recipe names and that stand elsewhere: where it looks, and where they are.
+    pub moved: Vec<(PathBuf, PathBuf)>,
 }
 
 /// Reads a recipe with everything that it includes. All complaints come at once, sorted by file and line; there is
 /// a recipe only when none of them is an error.
 pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
-    let (raw, unreadable) = raw::load(path, &options.search);
+    let (raw, unreadable) = raw::load(path, options);
     let Some(mut raw) = raw else {
         return (None, Diagnostics(unreadable));
     };
@@ -58,6 +60,8 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
     let recipe = recipe.filter(|_| !diagnostics.has_errors());
     let recipe = recipe.map(|recipe| Recipe {
         effective: effective::list(&raw.tree, &scope, defaults),
+        asks: ask::list(&raw.tree),
+        files: raw.sources.files(),
         ..recipe
     });
     (recipe, diagnostics)

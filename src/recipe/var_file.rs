@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::raw::{Sources, mask, mask_lines, read_text};
 use super::value::{self, Data, Table, Value};
-use super::words;
+use super::{Root, words};
 use crate::diag::Diagnostic;
 use crate::text::{Place, Source};
 
@@ -29,6 +29,7 @@ pub fn read(path: &Path, sources: &mut Sources, problems: &mut Vec<Diagnostic>) 
             .trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t'])
             .starts_with('{');
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+    sources.note(path, Root::Vars(path.to_path_buf()));
     match is_json {
         true => json(&name, text, folder, sources, problems),
         false => toml(&name, text, folder, sources, problems),
@@ -57,7 +58,7 @@ fn toml(
         }
     }
     let masked = String::from_utf8(bytes).unwrap_or_default();
-    let source = sources.add(name, masked, folder);
+    let source = sources.add_file(name, masked, folder, Root::Vars(name.into()));
     let (table, broken) = value::parse(&source);
     problems.extend(broken);
     table
@@ -89,7 +90,7 @@ fn json(
         mask(&mut bytes, from..from + line.len(), b'*');
     }
     let masked = String::from_utf8(bytes).unwrap_or_default();
-    let source = sources.add(name, masked, folder);
+    let source = sources.add_file(name, masked, folder, Root::Vars(name.into()));
     let mut table = Table::default();
     for (key, json) in map {
         let place = Place::new(&source, json_key(&text, &key));

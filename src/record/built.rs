@@ -11,6 +11,7 @@ use super::packer;
 use crate::build::{Built, Request, StepRecord};
 use crate::error::Result;
 use crate::fetch::image::Image;
+use crate::lock::Lock;
 use crate::recipe::{ImageProof, Origin};
 use crate::store::{self, Blob};
 use crate::text::redact;
@@ -23,7 +24,8 @@ pub fn write(
     built: &Built,
     started: SystemTime,
 ) -> Result<Vec<PathBuf>> {
-    let manifest = manifest(request, recipe_path, built, started);
+    let lock = request.lock.map(locked).transpose()?;
+    let manifest = manifest(request, recipe_path, built, started, lock);
     let own = request.output.join("manifest.json");
     manifest.write(&own)?;
     let packers = request.output.join("packer-manifest.json");
@@ -31,7 +33,20 @@ pub fn write(
     Ok(vec![own, packers])
 }
 
-fn manifest(request: &Request, recipe_path: &Path, built: &Built, started: SystemTime) -> Manifest {
+fn locked(lock: &Lock) -> Result<manifest::Lock> {
+    Ok(manifest::Lock {
+        serial: lock.serial,
+        digest: lock.digest()?.to_string(),
+    })
+}
+
+fn manifest(
+    request: &Request,
+    recipe_path: &Path,
+    built: &Built,
+    started: SystemTime,
+    lock: Option<manifest::Lock>,
+) -> Manifest {
     let recipe = request.recipe;
     Manifest {
         schema: manifest::Schema::V1,
@@ -41,6 +56,7 @@ fn manifest(request: &Request, recipe_path: &Path, built: &Built, started: Syste
             description: recipe.description.clone(),
             path: recipe_path.display().to_string(),
             digest: recipe.digest.to_string(),
+            lock,
         },
         started: manifest::rfc3339(started),
         finished: manifest::rfc3339(SystemTime::now()),

@@ -80,6 +80,19 @@ pub struct Recipe {
     /// Over the effective recipe: after includes, variables and overrides.
     #[schemars(regex(pattern = r"^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$"))]
     pub digest: String,
+    /// The lock that the inputs were taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<Lock>,
+}
+
+/// The state of a `recipe.lock`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Lock {
+    /// It rises with each change.
+    pub serial: u64,
+    /// Over the whole file.
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub digest: String,
 }
 
 /// The machine that the image was built on.

@@ -11,6 +11,8 @@
 //! partial/                broken transfers that may be resumed
 //! seen/                   what a URL gave last time
 //! trees/                  unpacked archives
+//! serials/                the highest lock that each recipe was built with
+//! bundles/                the recipes of bundles
 //! quarantine/             downloads that were not what the recipe named, and blobs that went bad
 //! locks/                  advisory locks; free by themselves when their holder dies
 //! ```
@@ -21,6 +23,7 @@ mod hash;
 mod judge;
 mod partial;
 mod seen;
+mod serial;
 mod terms;
 mod tree;
 mod watch;
@@ -44,11 +47,12 @@ pub use blob::{Blob, Expected, Proof};
 pub use judge::{Demand, Refused, Signatures, met, together};
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
+pub use serial::{BuiltInput, BuiltWith};
 pub use terms::Terms;
 pub use tree::Tree;
 pub use watch::Watch;
 
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 11] = [
     "blobs",
     "stamps",
     "sha512",
@@ -56,6 +60,8 @@ const FOLDERS: [&str; 9] = [
     "partial",
     "seen",
     "trees",
+    "serials",
+    "bundles",
     "quarantine",
     "locks",
 ];
@@ -89,6 +95,13 @@ impl Store {
 
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Where the recipe of the bundle with this index stands, held while it is laid down.
+    pub fn bundle_place(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, Lock)> {
+        let key = index.hex()[..32].to_string();
+        let lock = self.lock(&format!("bundle-{key}"), cancel, |_| {})?;
+        Ok((self.folder.join("bundles").join(key), lock))
     }
 
     /// Whether a blob with this digest is there; its bytes are not looked at. For `plan`.

@@ -5,10 +5,17 @@
 mod built;
 mod events;
 mod interrupts;
+mod lock;
+mod lock_bundle;
 #[path = "../media/mod.rs"]
 mod media;
 mod proof;
 mod refused;
+#[path = "../fetch/registry.rs"]
+mod registry;
+#[allow(dead_code)]
+#[path = "../fetch/server.rs"]
+mod server;
 mod setup;
 mod shipped;
 mod site;

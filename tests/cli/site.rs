@@ -123,6 +123,12 @@ impl Site {
         site
     }
 
+    /// An empty folder: another machine.
+    pub fn empty() -> Self {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        Self { dir }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -175,7 +181,10 @@ impl Site {
     }
 
     pub fn run(&self, arguments: &[&str]) -> Outcome<'_> {
-        let output = self.command(arguments).output().expect("winimg starts");
+        self.outcome(self.command(arguments).output().expect("winimg starts"))
+    }
+
+    pub fn outcome(&self, output: Output) -> Outcome<'_> {
         Outcome { output, site: self }
     }
 
@@ -237,7 +246,7 @@ impl Site {
 }
 
 /// The fake machine's disk holds no Windows; `verify.rs` builds with one that does.
-const BUILD: [&str; 7] = [
+pub const BUILD: [&str; 7] = [
     "build",
     "recipe.toml",
     "--hypervisor",

@@ -5,6 +5,7 @@ mod images;
 mod locked;
 mod messages;
 mod processes;
+mod registry;
 mod secure;
 mod server;
 mod signed;

@@ -63,6 +63,8 @@ impl Maker {
             outputs: Outputs::default(),
             vars: vec![],
             effective: vec![],
+            asks: vec![],
+            files: vec![],
         };
         Self { source, recipe }
     }

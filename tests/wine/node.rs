@@ -10,6 +10,7 @@ use winimg::build::run::{Engine, StepRecord};
 use winimg::build::{inputs, payload};
 use winimg::error::Error;
 use winimg::event::{Cancel, Event, Sink};
+use winimg::fetch::FetchOptions;
 use winimg::guest::agent::{Agent as Client, Host, Port};
 use winimg::plan::{self, Plan};
 use winimg::recipe::{self, Recipe};
@@ -95,7 +96,14 @@ impl Node {
         let sink: Arc<dyn Sink> = Arc::new(Quiet);
         let (work, cancel) = (self.work.path(), Cancel::default());
         let store = Store::open(&work.join("store"))?;
-        let inputs = inputs::fetch(recipe, plan, &store, &sink, &cancel)?;
+        let inputs = inputs::fetch(
+            recipe,
+            plan,
+            &store,
+            &sink,
+            &cancel,
+            &FetchOptions::default(),
+        )?;
         let payload = payload::write(plan, &inputs, work, 1_700_000_000, &cancel)?;
         self.bootstrap();
         let answer_disc = work.join("answer.iso");

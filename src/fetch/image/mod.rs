@@ -26,6 +26,8 @@ pub struct Image {
     pub reference: String,
     /// `10.0.20348.2113`, where the index says it.
     pub os_version: Option<String>,
+    /// What the reference named: an index, or the manifest itself.
+    pub top: Part,
     pub manifest: Part,
     /// The configuration, then the layers in their order.
     pub parts: Vec<Part>,
@@ -91,8 +93,8 @@ async fn one(
         ImageProof::Unverified { reason } => {
             let reason = &reason.value;
             sink.warn(format!("{name} is not pinned to a digest: {reason}"));
-            // The lock is of the manifest that was chosen; the tag need not be followed.
-            wish.locked.as_ref()
+            // What the tag named then; it need not be followed.
+            wish.locked.as_ref().map(|locked| &locked.top)
         }
     };
     let registry = pull::Registry {
@@ -110,11 +112,12 @@ async fn one(
             let manifest = registry.manifest(&name, Some(&digest)).await?;
             (manifest, chosen.os_version)
         }
-        None => (top, None),
+        None => (top.clone(), None),
     };
     if let Some(locked) = wish
         .locked
         .as_ref()
+        .map(|l| &l.manifest)
         .filter(|l| *l != manifest.blob.digest())
     {
         let found = manifest.blob.digest();
@@ -136,6 +139,7 @@ async fn one(
         name: wish.name.value.clone(),
         reference: wish.kept_as().map_err(wrong)?,
         os_version,
+        top,
         manifest,
         parts,
     })

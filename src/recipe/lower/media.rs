@@ -167,7 +167,7 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupWish> {
     let computer_name = computer_name(&fields);
     let timeout = time(&fields, "timeout", TIMEOUT, "\"60m\"");
     let still_limit = time(&fields, "still_limit", STILL, "\"45s\"");
-    let own_drivers = top.cx.sources.folder(&top.place).join("drivers");
+    let own_drivers = top.cx.sources.local(&top.place, "drivers");
     let own_drivers = own_drivers.is_dir().then_some(own_drivers);
     let drivers = drivers(&fields, top, own_drivers.as_deref());
     fields.finish();

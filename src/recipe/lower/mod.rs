@@ -87,6 +87,8 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
         outputs: outputs?,
         vars,
         effective: Vec::new(),
+        asks: Vec::new(),
+        files: Vec::new(),
     })
 }
 

@@ -24,8 +24,7 @@ pub struct Key {
 /// A file beside the recipe.
 pub fn key_file(fields: &Fields<'_>, key: &'static str, help: &str) -> Option<Located<Key>> {
     let text = fields.needed_string(key, help)?;
-    let folder = fields.folder(key, &text.place);
-    let path = folder.join(&text.value);
+    let path = fields.beside(key, &text);
     read(fields, key, &text, path)
 }
 
@@ -78,7 +77,7 @@ pub fn short_key(fields: &Fields<'_>) -> Option<Located<Key>> {
         };
         return Some(Located::new(key, text.place));
     }
-    let path = fields.folder("key", &text.place).join(line);
+    let path = fields.beside("key", &Located::new(line.to_string(), text.place.clone()));
     if !path.exists() {
         let fact = format!("`key` is neither a public key nor a file: \"{line}\"");
         fields.cx.error(fact, &text.place, "", help);
@@ -154,7 +153,7 @@ fn root_file(
     help: &str,
 ) -> Option<(Vec<Vec<u8>>, String)> {
     let base = item.base.as_ref().unwrap_or(&item.place);
-    let path = fields.cx.sources.folder(base).join(&text.value);
+    let path = fields.cx.sources.local(base, &text.value);
     if !path.exists() {
         let fact = format!(
             "\"{}\" is neither a file nor a root that winimg has",

@@ -1,0 +1,92 @@
+//! What of the command line and the environment goes into a bundle: what a recipe may be told, and no secret.
+
+use super::index::Variable;
+use crate::recipe::{Options, Recipe};
+use crate::text::redact_url;
+
+/// Variables with these beginnings come from the environment.
+const ENVIRONMENT: &str = "WINIMG_VAR_";
+/// A shorter value in a query is no token.
+const TOKEN: usize = 8;
+
+#[derive(Debug, Default)]
+pub struct Carried {
+    pub environment: Vec<Variable>,
+    pub vars: Vec<Variable>,
+    pub set: Vec<String>,
+    /// What was left out.
+    pub remarks: Vec<String>,
+}
+
+pub fn of(recipe: &Recipe, options: &Options) -> Carried {
+    let mut carried = Carried::default();
+    for (name, value) in &options.env {
+        let Some(name) = name.strip_prefix(ENVIRONMENT) else {
+            continue;
+        };
+        let origin = format!("environment {ENVIRONMENT}{name}");
+        if recipe
+            .vars
+            .iter()
+            .any(|v| v.name == name && v.origin == origin)
+        {
+            let kept = variable(recipe, name, value, &mut carried.remarks);
+            carried.environment.extend(kept);
+        }
+    }
+    for (name, value) in &options.vars {
+        let kept = variable(recipe, name, value, &mut carried.remarks);
+        carried.vars.extend(kept);
+    }
+    for set in &options.set {
+        let (path, value) = set.split_once('=').unwrap_or((set, ""));
+        if path.trim() == "media.product_key" && value != "kms" {
+            let remark = "media.product_key is not in the bundle: give it again with --set";
+            carried.remarks.push(remark.into());
+            continue;
+        }
+        carried.set.push(format!("{path}={}", without_query(value)));
+    }
+    carried
+}
+
+fn variable(
+    recipe: &Recipe,
+    name: &str,
+    value: &str,
+    remarks: &mut Vec<String>,
+) -> Option<Variable> {
+    let key = recipe.media.product_key.as_ref();
+    if key.is_some_and(|key| key.value == value && value != "kms") {
+        remarks.push(format!(
+            "the variable {name} is a product key and not in the bundle: give it again with --var"
+        ));
+        return None;
+    }
+    let mut kept = without_query(value);
+    if value.len() >= TOKEN && queries(recipe).any(|query| query.contains(value)) {
+        remarks.push(format!(
+            "the variable {name} stands in the query of a URL and is empty in the bundle: it may be a token"
+        ));
+        kept.clear();
+    }
+    Some(Variable {
+        name: name.to_string(),
+        value: kept,
+    })
+}
+
+/// A URL without its query and user; anything else as it is.
+fn without_query(value: &str) -> String {
+    let shown = redact_url(value);
+    shown.trim_end_matches("?…").to_string()
+}
+
+/// Of all URLs that the recipe names.
+fn queries(recipe: &Recipe) -> impl Iterator<Item = &str> {
+    let components = recipe.components.iter().map(|c| &c.origin);
+    let origins = std::iter::once(&recipe.media.iso)
+        .chain(recipe.media.virtio.iter())
+        .chain(components);
+    origins.filter_map(|origin| Some(origin.url.value.split_once('?')?.1))
+}

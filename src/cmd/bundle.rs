@@ -1,0 +1,87 @@
+//! `winimg bundle`: recipe, lock and every input in one file.
+
+use std::sync::Arc;
+
+use crate::bundle::{self, Contents, Input};
+use crate::cli;
+use crate::digest::Digest;
+use crate::error::{Error, Kind, Result};
+use crate::store::{Blob, Expected, Store, Watch};
+
+use super::inputs::{self, Fetched};
+use super::{Context, print, recipe};
+
+pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
+    let opened = recipe::open(&args.recipe, &args.lock, context)?;
+    let path = &args.recipe.recipe;
+    if opened.bundled {
+        return Err(Error::new(Kind::Recipe, "this is a bundle already").at(path.display()));
+    }
+    let Some(lock) = &opened.lock else {
+        return Err(
+            Error::new(Kind::Recipe, "only a locked recipe can be bundled")
+                .at(path.display())
+                .cure(format!("`winimg lock {}` writes its lock", path.display())),
+        );
+    };
+    let store = Store::open(&Store::default_folder()?)?;
+    let options = opened.fetch_options(&args.network);
+    let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
+    let name = args.to.display().to_string();
+    let watch = Watch::new(
+        name.as_str(),
+        Arc::clone(&context.sink),
+        context.cancel.clone(),
+    );
+    let mut inputs = Vec::new();
+    for input in &fetched {
+        inputs.extend(files(input, &store, &watch)?);
+    }
+    let contents = Contents {
+        recipe: &opened.recipe,
+        options: &opened.source.options,
+        lock: &lock.lock,
+        inputs,
+    };
+    let written = bundle::write(contents, &args.to, &watch)?;
+    for remark in &written.remarks {
+        context.sink.warn(remark.clone());
+    }
+    print(&format!(
+        "{name}: {} of the recipe, {} inputs in {} files, {} bytes\n",
+        match written.files {
+            1 => "1 file".to_string(),
+            n => format!("{n} files"),
+        },
+        fetched.len(),
+        written.inputs,
+        written.size
+    ))
+}
+
+/// The input itself and what proves it.
+fn files(input: &Fetched, store: &Store, watch: &Watch) -> Result<Vec<Input>> {
+    let mut files = Vec::new();
+    for blob in &input.blobs {
+        blob.check()?;
+        files.push(file(blob));
+    }
+    let have = |digest: &Digest| input.blobs.iter().any(|b| b.digest() == digest);
+    for digest in input.found.evidence.values().filter(|d| !have(d)) {
+        let found = store.find(Expected::Digest(digest.clone()), watch)?;
+        let found = found.ok_or_else(|| {
+            let fact = format!("what proves {} is no longer in the cache", input.name);
+            Error::new(Kind::Fetch, fact).expected(digest)
+        })?;
+        files.push(file(&found));
+    }
+    Ok(files)
+}
+
+fn file(blob: &Blob) -> Input {
+    Input {
+        digest: blob.digest().clone(),
+        size: blob.size(),
+        path: blob.path().to_path_buf(),
+    }
+}

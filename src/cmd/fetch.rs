@@ -1,0 +1,38 @@
+//! `winimg fetch`: fills the cache, and nothing else.
+
+use crate::cli;
+use crate::error::Result;
+use crate::store::Store;
+use crate::trust::Signer;
+
+use super::inputs::{self, Fetched};
+use super::{Context, print, recipe};
+
+pub fn run(args: &cli::Fetch, context: &Context) -> Result<()> {
+    let opened = recipe::open(&args.recipe, &args.lock, context)?;
+    let store = Store::open(&Store::default_folder()?)?;
+    let options = opened.fetch_options(&args.network);
+    let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
+    print(&table(&fetched))
+}
+
+fn table(fetched: &[Fetched]) -> String {
+    let rows: Vec<Vec<String>> = fetched.iter().map(row).collect();
+    inputs::table(&["name", "size", "digest", "from", "signer"], &rows, &[1])
+}
+
+fn row(input: &Fetched) -> Vec<String> {
+    let signer = |s: &Signer| format!("{} {}", s.scheme, s.signer);
+    let signers: Vec<String> = input.found.signers.iter().map(signer).collect();
+    let signers = match signers.is_empty() {
+        true => "-".to_string(),
+        false => signers.join(", "),
+    };
+    vec![
+        input.name.clone(),
+        input.found.size.to_string(),
+        input.found.digest.to_string(),
+        input.from.word().to_string(),
+        signers,
+    ]
+}

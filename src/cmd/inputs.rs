@@ -1,0 +1,320 @@
+//! Every input of a recipe: fetched, or as the cache has it. For `lock`, `fetch`, `bundle` and `plan`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use crate::build::{inputs::together, windows_build};
+use crate::digest::Digest;
+use crate::error::{Error, Kind, Result};
+use crate::event::{Event, Sink};
+use crate::fetch::{self, Address, FetchOptions, image::Image};
+use crate::lock::Found;
+use crate::recipe::{ContainerImage, ImageProof, Origin, ProofWish, Recipe};
+use crate::store::{Blob, Store};
+use crate::text::Located;
+
+use super::Context;
+
+/// An input that is in the cache now, and proved.
+pub struct Fetched {
+    /// As in the lock: `kubelet`, `media.iso`, `image pause`.
+    pub name: String,
+    pub found: Found,
+    pub from: From,
+    /// The file itself; of a container image its index, manifest, configuration and layers.
+    pub blobs: Vec<Blob>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    Cache,
+    Network,
+    Local,
+}
+
+impl From {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Network => "network",
+            Self::Local => "local file",
+        }
+    }
+}
+
+/// Fetches the inputs that `wanted` names, with every proof that the recipe asks for; in the recipe's order.
+pub fn fetch(
+    recipe: &Recipe,
+    wanted: &dyn Fn(&str) -> bool,
+    store: &Store,
+    context: &Context,
+    options: &FetchOptions,
+) -> Result<Vec<Fetched>> {
+    let images = recipe.images.iter();
+    let images: Vec<ContainerImage> = images
+        .filter(|image| wanted(&image_name(image)))
+        .cloned()
+        .collect();
+    // An image without a build of its own takes the medium's.
+    let needs_build = images.iter().any(|image| image.os_version.is_none());
+    let requests: Vec<fetch::Request> = requests(recipe)
+        .into_iter()
+        .filter(|r| wanted(&r.name) || (needs_build && r.name == "media.iso"))
+        .collect();
+    let heard = Arc::new(Heard::new(Arc::clone(&context.sink)));
+    let sink = Arc::clone(&heard) as Arc<dyn Sink>;
+    let blobs = fetch::fetch(
+        requests.clone(),
+        store,
+        Arc::clone(&sink),
+        &context.cancel,
+        options,
+    )
+    .map_err(together)?;
+    let mut build = String::new();
+    let mut all = Vec::new();
+    for (request, blob) in requests.iter().zip(blobs) {
+        if request.name == "media.iso" && needs_build {
+            build = windows_build(blob.path(), recipe)?;
+        }
+        if wanted(&request.name) {
+            all.push(one(request, blob, &heard));
+        }
+    }
+    let images = fetch::image::images(&images, &build, store, &sink, &context.cancel, options)?;
+    all.extend(
+        images
+            .into_iter()
+            .map(|image| container_image(image, &heard)),
+    );
+    Ok(all)
+}
+
+pub fn image_name(image: &ContainerImage) -> String {
+    format!("image {}", image.name.value)
+}
+
+/// The media and every component, those that no step uses too.
+fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
+    let media = &recipe.media;
+    let virtio = media.virtio.iter();
+    let virtio = virtio.map(|origin| fetch::Request::named("media.virtio", origin));
+    let components = recipe.components.iter().map(fetch::Request::component);
+    std::iter::once(fetch::Request::named("media.iso", &media.iso))
+        .chain(virtio)
+        .chain(components)
+        .collect()
+}
+
+fn one(request: &fetch::Request, blob: Blob, heard: &Heard) -> Fetched {
+    let from = match is_local(&request.origin.url) {
+        true => From::Local,
+        false => heard.from(&request.name),
+    };
+    Fetched {
+        name: request.name.clone(),
+        found: Found {
+            size: blob.size(),
+            digest: blob.digest().clone(),
+            signers: blob.signers().to_vec(),
+            evidence: blob.evidence().clone(),
+        },
+        from,
+        blobs: vec![blob],
+    }
+}
+
+fn container_image(image: Image, heard: &Heard) -> Fetched {
+    let name = format!("image {}", image.name);
+    let size = image.size();
+    let (top, manifest) = (image.top.blob, image.manifest.blob);
+    let mut found = Found {
+        size,
+        digest: manifest.digest().clone(),
+        signers: Vec::new(),
+        evidence: Default::default(),
+    };
+    let mut blobs = Vec::new();
+    if top.digest() != manifest.digest() {
+        found.evidence.insert(image.reference, top.digest().clone());
+        blobs.push(top);
+    }
+    blobs.push(manifest);
+    blobs.extend(image.parts.into_iter().map(|part| part.blob));
+    Fetched {
+        from: heard.from(&name),
+        name,
+        found,
+        blobs,
+    }
+}
+
+fn is_local(url: &Located<String>) -> bool {
+    matches!(Address::read(url), Ok(Address::Local(_)))
+}
+
+/// Passes events on, and remembers whose bytes came over the network.
+struct Heard {
+    sink: Arc<dyn Sink>,
+    names: Mutex<Vec<String>>,
+}
+
+impl Heard {
+    fn new(sink: Arc<dyn Sink>) -> Self {
+        Self {
+            sink,
+            names: Mutex::default(),
+        }
+    }
+
+    fn from(&self, name: &str) -> From {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        // A container image's parts are called `image pause sha256:…`.
+        let part = format!("{name} ");
+        match names.iter().any(|n| n == name || n.starts_with(&part)) {
+            true => From::Network,
+            false => From::Cache,
+        }
+    }
+}
+
+impl Sink for Heard {
+    fn emit(&self, event: &Event) {
+        if let Event::Bytes { what, .. } = event {
+            let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            if !names.contains(what) {
+                names.push(what.clone());
+            }
+        }
+        self.sink.emit(event);
+    }
+}
+
+/// What is known of an input before anything is fetched.
+pub struct State {
+    name: String,
+    locked: Option<Digest>,
+    cache: Cache,
+}
+
+enum Cache {
+    Held,
+    Lacking,
+    Local,
+    /// No digest names it before it is asked for.
+    Unknown,
+}
+
+impl State {
+    pub fn json(&self) -> Value {
+        let cache = match self.cache {
+            Cache::Held => "cached",
+            Cache::Lacking => "missing",
+            Cache::Local => "local",
+            Cache::Unknown => "unknown",
+        };
+        json!({ "name": self.name, "locked": self.locked, "cache": cache })
+    }
+}
+
+/// The state of each input, in the recipe's order. The cache is looked at, not changed.
+pub fn states(recipe: &Recipe) -> Vec<State> {
+    let folder = Store::default_folder().ok().filter(|f| f.is_dir());
+    let store = folder.and_then(|folder| Store::open(&folder).ok());
+    let holds = |digest: &Digest| store.as_ref().is_some_and(|s| s.holds(digest));
+    let cache = |digest: Option<&Digest>| match digest {
+        Some(digest) if holds(digest) => Cache::Held,
+        Some(_) => Cache::Lacking,
+        None => Cache::Unknown,
+    };
+    let file = |name: String, origin: &Origin| {
+        let locked = origin.locked.as_ref().map(|l| &l.digest);
+        let pinned = match &origin.proof {
+            ProofWish::Digest(digest) => Some(&digest.value),
+            _ => None,
+        };
+        let here = matches!(Address::read(&origin.url), Ok(Address::Local(p)) if p.is_file());
+        State {
+            name,
+            locked: locked.cloned(),
+            cache: match here {
+                true => Cache::Local,
+                false => cache(locked.or(pinned)),
+            },
+        }
+    };
+    let mut states = vec![file("media.iso".into(), &recipe.media.iso)];
+    let virtio = recipe.media.virtio.iter();
+    states.extend(virtio.map(|origin| file("media.virtio".into(), origin)));
+    let components = recipe.components.iter();
+    states.extend(components.map(|c| file(c.name.value.clone(), &c.origin)));
+    states.extend(recipe.images.iter().map(|image| {
+        let locked = image.locked.as_ref().map(|l| &l.manifest);
+        let pinned = match &image.proof {
+            ImageProof::Digest(digest) => Some(&digest.value),
+            ImageProof::Unverified { .. } => None,
+        };
+        State {
+            name: image_name(image),
+            locked: locked.cloned(),
+            cache: cache(locked.or(pinned)),
+        }
+    }));
+    states
+}
+
+/// A line for each input, for people.
+pub fn told(states: &[State]) -> String {
+    let width = states.iter().map(|s| s.name.chars().count()).max();
+    let width = width.unwrap_or(0);
+    let line = |state: &State| {
+        let cache = match state.cache {
+            Cache::Held => "in the cache",
+            Cache::Lacking => "not in the cache: it will be fetched",
+            Cache::Local => "a local file",
+            Cache::Unknown => "asked for in each build: no digest names it",
+        };
+        let locked = match &state.locked {
+            Some(digest) => format!("locked {digest}, "),
+            None => "not locked, ".into(),
+        };
+        format!("  {:width$}  {locked}{cache}\n", state.name)
+    };
+    states.iter().map(line).collect()
+}
+
+/// Rows under their titles; the columns of `right` are set to the right.
+pub fn table(titles: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+    let titles: Vec<String> = titles.iter().map(|t| t.to_string()).collect();
+    let rows: Vec<&Vec<String>> = std::iter::once(&titles).chain(rows).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..titles.len()).map(width).collect();
+    let line = |row: &&Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(n, (cell, &width))| match right.contains(&n) {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:width$}"),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        format!("{}\n", line.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Refuses a name that is no input of the recipe; the name as the lock has it otherwise.
+pub fn named(recipe: &Recipe, name: &str) -> Result<String> {
+    let names: Vec<&str> = recipe.asks.iter().map(|ask| ask.name.as_str()).collect();
+    let image = format!("image {name}");
+    let found = names
+        .iter()
+        .find(|n| **n == name)
+        .or_else(|| names.iter().find(|n| **n == image));
+    found.map(|n| n.to_string()).ok_or_else(|| {
+        Error::new(Kind::Recipe, format!("the recipe has no input `{name}`"))
+            .cure(crate::diag::suggestion(name, &names, "inputs"))
+    })
+}

@@ -1,0 +1,157 @@
+//! `winimg lock`: asks for what changed in the recipe, keeps what did not, and writes `recipe.lock`.
+
+use std::path::PathBuf;
+
+use crate::cli;
+use crate::diag::Diagnostics;
+use crate::error::{Error, Kind, Result};
+use crate::fetch::FetchOptions;
+use crate::io;
+use crate::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
+use crate::recipe::Recipe;
+use crate::store::Store;
+
+use super::{Context, inputs, print, recipe};
+
+pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
+    let source = recipe::source(&args.recipe, context)?;
+    if source.lock.is_some() {
+        return Err(Error::new(Kind::Recipe, "a bundle is not locked anew")
+            .at(args.recipe.recipe.display())
+            .cure("lock the recipe that it was made from, and bundle it again"));
+    }
+    let mut recipe = recipe::unlocked(&source, context)?;
+    let upgrades = args.upgrade.iter().map(|name| inputs::named(&recipe, name));
+    let upgrades: Vec<String> = upgrades.collect::<Result<_>>()?;
+    let path = args.lock.clone();
+    let path = path.unwrap_or_else(|| Lock::beside(&source.path));
+    let store = Store::open(&Store::default_folder()?)?;
+    let old = earlier(&path, &recipe, context)?;
+    refuse_older(args, old.as_ref(), &store)?;
+
+    let old = old.map(|file| file.lock);
+    let kept = kept(&mut recipe, old.as_ref(), &upgrades);
+    let anew = |name: &str| !kept.iter().any(|entry| entry.name == name);
+    if args.check
+        && recipe
+            .asks
+            .iter()
+            .any(|ask| anew(&ask.name) && !upgrades.contains(&ask.name))
+    {
+        return Err(would_change(
+            &path,
+            &unanswered(&recipe, old.as_ref(), &kept),
+        ));
+    }
+    let options = FetchOptions {
+        offline: args.network.offline,
+        ..FetchOptions::default()
+    };
+    let fetched = inputs::fetch(&recipe, &anew, &store, context, &options)?;
+    let built = store.built_with(&recipe.name.value);
+    let highest = old.as_ref().map_or(0, |lock| lock.serial);
+    let highest = built.map_or(highest, |built| built.serial.max(highest));
+    let mut new = Lock {
+        recipe: recipe.name.value.clone(),
+        serial: highest + 1,
+        inputs: Vec::new(),
+    };
+    let mut found: Vec<_> = fetched.into_iter().map(|f| (f.name, f.found)).collect();
+    for ask in &recipe.asks {
+        let at = found.iter().position(|(name, _)| *name == ask.name);
+        let entry = match at.map(|at| found.swap_remove(at)) {
+            Some((_, found)) => Some(Entry::new(ask, found)),
+            None => kept.iter().find(|entry| entry.name == ask.name).cloned(),
+        };
+        new.inputs.extend(entry);
+    }
+    finish(args, &path, old.as_ref(), &new)
+}
+
+/// The lock that is there. One of another recipe, or one that is not as it was written, is not built upon.
+fn earlier(path: &PathBuf, recipe: &Recipe, context: &Context) -> Result<Option<LockFile>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let file = match LockFile::read(path) {
+        Ok(file) => file,
+        Err(found) => return recipe::told(None, found, context),
+    };
+    if file.lock.recipe == recipe.name.value {
+        return Ok(Some(file));
+    }
+    let found = lock::drift(recipe, &file, Comparison::Whole);
+    recipe::told(None, Diagnostics(found.0), context)
+}
+
+/// What is kept of an older lock would come back under a new serial.
+fn refuse_older(args: &cli::Lock, old: Option<&LockFile>, store: &Store) -> Result<()> {
+    let Some(file) = old.filter(|_| !args.allow_rollback) else {
+        return Ok(());
+    };
+    let before = store.built_with(&file.lock.recipe);
+    let older = before.and_then(|before| lock::rolled_back(&file.lock, &file.name, &before));
+    older.map_or(Ok(()), Err)
+}
+
+/// The entries that stay: what the recipe asks is unchanged, and nobody wants it anew. The recipe takes them, so that a
+/// container image is chosen for the medium that is locked.
+fn kept(recipe: &mut Recipe, old: Option<&Lock>, upgrades: &[String]) -> Vec<Entry> {
+    let mut kept = Vec::new();
+    for ask in &recipe.asks {
+        let entry = old.and_then(|lock| lock.entry(&ask.name));
+        let entry = entry.filter(|e| e.asked == ask.whole && !upgrades.contains(&ask.name));
+        kept.extend(entry.cloned());
+    }
+    if let Some(iso) = kept.iter().find(|entry| entry.name == "media.iso") {
+        recipe.media.iso.locked = Some(iso.locked());
+    }
+    kept
+}
+
+/// What `--check` can say without asking anybody.
+fn unanswered(recipe: &Recipe, old: Option<&Lock>, kept: &[Entry]) -> Changes {
+    let mut changes = Changes::default();
+    for ask in &recipe.asks {
+        if !kept.iter().any(|entry| entry.name == ask.name) {
+            let was = old.and_then(|lock| lock.entry(&ask.name));
+            let version = ask.version.as_ref().map(|v| v.value.as_str());
+            changes.asked(&ask.name, was, version);
+        }
+    }
+    changes.gone(old, |name| recipe.asks.iter().any(|ask| ask.name == name));
+    changes
+}
+
+fn would_change(path: &std::path::Path, changes: &Changes) -> Error {
+    Error::new(Kind::Recipe, format!("{} would change", path.display()))
+        .lines(changes.table().lines())
+        .cure("run `winimg lock` without --check, and commit what it writes")
+}
+
+/// Writes the lock if it is another one, and says what changed.
+fn finish(args: &cli::Lock, path: &PathBuf, old: Option<&Lock>, new: &Lock) -> Result<()> {
+    let changes = lock::between(old, new);
+    if let (Some(old), true) = (old, changes.is_empty()) {
+        let serial = old.serial;
+        return print(&format!(
+            "{} is up to date, serial {serial}\n",
+            path.display()
+        ));
+    }
+    if args.check {
+        return Err(would_change(path, &changes));
+    }
+    let recipe = args.recipe.recipe.display().to_string();
+    let lower = old.filter(|_| !args.allow_rollback);
+    if let Some(error) = lower.and_then(|old| lock::lowered(old, new, &recipe)) {
+        return Err(error);
+    }
+    io::write_atomically(path, new.text()?.as_bytes())?;
+    let table = changes.table();
+    let serial = new.serial;
+    print(&format!(
+        "{table}\n{} is written, serial {serial}\n",
+        path.display()
+    ))
+}

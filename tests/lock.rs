@@ -1,0 +1,285 @@
+//! `recipe.lock`: its text, what it refuses, and every way in which a recipe drifts from it, as whole texts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use winimg::digest::Digest;
+use winimg::lock::{self, Comparison, Entry, Found, Lock, LockFile};
+use winimg::recipe::{Options, Recipe, read};
+use winimg::store::Store;
+use winimg::trust::{Scheme, Signer};
+
+const RECIPE: &str = r#"schema = 1
+name = "node"
+
+[vars]
+kubernetes_version = "1.36.0"
+
+[media]
+image = "datacenter-core"
+
+[media.iso]
+url = "isos/ws2022.iso"
+unverified = "published without a digest"
+
+[components.kubelet]
+version = "{{kubernetes_version}}"
+url = "https://dl.example.com/v{{version}}/kubelet.exe?token=1"
+checksum_url = "https://dl.example.com/v{{version}}/kubelet.exe.sha256"
+
+[components.tool]
+url = "https://dl.example.com/tool.exe"
+sha256 = "1111111111111111111111111111111111111111111111111111111111111111"
+
+[images.pause]
+reference = "registry.example.com/pause:3.10"
+unverified = "its owner moves the tag"
+
+[outputs]
+raw = {}
+"#;
+
+/// A folder with the recipe.
+struct Desk {
+    folder: TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("isos")).expect("a folder");
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self, text: &str) -> Recipe {
+        let path = self.path("recipe.toml");
+        fs::write(&path, text).expect("the recipe");
+        let (recipe, found) = read(&path, &Options::default());
+        recipe.unwrap_or_else(|| panic!("{}", found.render(false)))
+    }
+
+    fn shown(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.folder.path().display()), "")
+    }
+
+    /// What a changed recipe is told about the lock of the first one.
+    fn drift(&self, change: impl Fn(&str) -> String) -> String {
+        let file = self.locked(&lock_of(&self.read(RECIPE)));
+        let mut recipe = self.read(&change(RECIPE));
+        let found = lock::lay(&mut recipe, &file, Comparison::Whole);
+        if found.has_errors() {
+            let laid = recipe.components.iter().any(|c| c.origin.locked.is_some());
+            assert!(!laid, "a refused lock was laid in");
+        }
+        self.shown(&found.render(false))
+    }
+
+    fn locked(&self, lock: &Lock) -> LockFile {
+        self.parsed(&lock.text().expect("a text"))
+            .unwrap_or_else(|text| panic!("{text}"))
+    }
+
+    fn parsed(&self, text: &str) -> Result<LockFile, String> {
+        let path = self.path("recipe.lock");
+        fs::write(&path, text).expect("the lock");
+        LockFile::read(&path).map_err(|found| self.shown(&found.render(false)))
+    }
+}
+
+fn digest(word: &str) -> Digest {
+    Digest::sha256_of(word.as_bytes())
+}
+
+/// As if every input had been fetched.
+fn lock_of(recipe: &Recipe) -> Lock {
+    let entry = |ask: &winimg::recipe::Ask| {
+        let mut evidence = BTreeMap::new();
+        let mut signers = Vec::new();
+        if ask.name == "kubelet" {
+            let url = "https://dl.example.com/v1.36.0/kubelet.exe.sha256";
+            evidence.insert(url.to_string(), digest("checksums"));
+            signers.push(Signer {
+                scheme: Scheme::Minisign,
+                signer: "RWQ".into(),
+                pinned_by: "key RWQ".into(),
+                signed_at: None,
+                remarks: Vec::new(),
+            });
+        }
+        let found = Found {
+            size: 12,
+            digest: digest(&ask.name),
+            signers,
+            evidence,
+        };
+        Entry::new(ask, found)
+    };
+    Lock {
+        recipe: recipe.name.value.clone(),
+        serial: 4,
+        inputs: recipe.asks.iter().map(entry).collect(),
+    }
+}
+
+#[test]
+fn the_file() {
+    let desk = Desk::new();
+    let lock = lock_of(&desk.read(RECIPE));
+    let text = lock.text().expect("a text");
+    insta::assert_snapshot!(text);
+    assert_eq!(desk.locked(&lock).lock, lock);
+    // As git may lay it down on Windows.
+    let crlf = desk.parsed(&text.replace('\n', "\r\n")).expect("a lock");
+    assert_eq!(crlf.lock, lock);
+}
+
+#[test]
+fn an_unchanged_recipe_takes_the_lock_wherever_its_local_files_are() {
+    let desk = Desk::new();
+    let file = desk.locked(&lock_of(&desk.read(RECIPE)));
+    let mut recipe = desk.read(&RECIPE.replace("isos/ws2022.iso", "/srv/media/ws2022.iso"));
+    let found = lock::lay(&mut recipe, &file, Comparison::Whole);
+    assert_eq!(found.render(false), "");
+    let iso = recipe.media.iso.locked.expect("locked");
+    assert_eq!((iso.digest, iso.size), (digest("media.iso"), 12));
+    let kubelet = recipe.components[0].origin.locked.clone().expect("locked");
+    assert_eq!(kubelet.evidence.len(), 1);
+    let image = recipe.images[0].locked.clone().expect("locked");
+    assert_eq!(image.manifest, digest("image pause"));
+}
+
+#[test]
+fn another_version_is_named_once_although_the_url_follows_it() {
+    let desk = Desk::new();
+    insta::assert_snapshot!(desk.drift(|text| text.replace("1.36.0", "1.36.1")));
+}
+
+#[test]
+fn every_drift_is_told_at_once() {
+    let desk = Desk::new();
+    insta::assert_snapshot!(desk.drift(|text| {
+        let text = text
+            .replace("ws2022.iso", "ws2022-march.iso")
+            .replace("token=1", "token=2")
+            .replace(&"1".repeat(64), &"2".repeat(64))
+            .replace("pause:3.10", "pause:3.11");
+        format!("{text}\n[components.more]\nurl = \"https://dl.example.com/more.exe\"\nsha256 = \"{}\"\n", "3".repeat(64))
+    }));
+}
+
+#[test]
+fn another_proof_and_another_file_are_two_facts() {
+    let desk = Desk::new();
+    insta::assert_snapshot!(desk.drift(|text| {
+        text.replace("com/tool.exe", "com/tool-2.exe").replace(
+            &format!("sha256 = \"{}\"", "1".repeat(64)),
+            "unverified = \"new\"",
+        )
+    }));
+}
+
+#[test]
+fn what_the_recipe_dropped_is_a_warning() {
+    let desk = Desk::new();
+    insta::assert_snapshot!(desk.drift(|text| {
+        let at = text.find("[components.tool]").expect("it");
+        let end = text.find("[images.pause]").expect("it");
+        format!("{}{}", &text[..at], &text[end..])
+    }));
+}
+
+#[test]
+fn a_lock_of_another_recipe_is_refused() {
+    let desk = Desk::new();
+    insta::assert_snapshot!(desk.drift(|text| text.replace("\"node\"", "\"edge\"")));
+}
+
+#[test]
+fn without_queries_only_what_is_shown_counts() {
+    let desk = Desk::new();
+    let file = desk.locked(&lock_of(&desk.read(RECIPE)));
+    let mut recipe = desk.read(&RECIPE.replace("?token=1", ""));
+    let found = lock::lay(&mut recipe, &file, Comparison::Shown);
+    assert_eq!(found.render(false), "");
+    let mut recipe = desk.read(&RECIPE.replace("tool.exe", "tool-2.exe"));
+    assert!(lock::lay(&mut recipe, &file, Comparison::Shown).has_errors());
+}
+
+#[test]
+fn what_no_lock_looks_like_is_refused_in_words() {
+    let desk = Desk::new();
+    let text = lock_of(&desk.read(RECIPE)).text().expect("a text");
+    let iso = digest("media.iso").to_string();
+    let cases = [
+        (
+            "a digest by hand",
+            text.replace(&iso, &digest("other").to_string()),
+        ),
+        (
+            "a comment by hand",
+            text.replace("serial", "# ours\nserial"),
+        ),
+        ("another schema", text.replace("schema = 1", "schema = 2")),
+        ("no schema", text.replace("schema = 1\n", "")),
+        (
+            "an unknown key",
+            text.replace("serial = 4", "serial = 4\ncolour = 1"),
+        ),
+        ("a digest that is none", text.replace(&iso, "sha256:12")),
+        ("a merge", format!("<<<<<<< HEAD\n{text}")),
+        ("cut off", text[..text.len() / 2].to_string()),
+        ("another file", "<html>".to_string()),
+    ];
+    let told = cases.map(|(what, text)| {
+        let error = desk.parsed(&text).map(|_| "TAKEN".to_string());
+        format!("--- {what}\n{}", error.unwrap_or_else(|told| told))
+    });
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn what_a_new_lock_changes() {
+    let desk = Desk::new();
+    let old = lock_of(&desk.read(RECIPE));
+    assert!(lock::between(Some(&old), &old).is_empty());
+    let mut new = old.clone();
+    new.inputs[1].version = Some("1.36.1".into());
+    new.inputs[1].digest = digest("newer");
+    new.inputs[2].signers = new.inputs[1].signers.clone();
+    new.inputs.remove(0);
+    let again = Entry {
+        name: "more".into(),
+        ..old.inputs[2].clone()
+    };
+    new.inputs.push(again);
+    insta::assert_snapshot!(lock::between(Some(&old), &new).table());
+    assert!(lock::lowered(&old, &new, "recipe.toml").is_none());
+    let error = lock::lowered(&new, &old, "recipe.toml").expect("a refusal");
+    insta::assert_snapshot!(error.to_string());
+}
+
+#[test]
+fn an_older_lock_than_the_one_that_was_built_with_is_refused() {
+    let desk = Desk::new();
+    let store = Store::open(&desk.path("cache")).expect("a store");
+    let old = lock_of(&desk.read(RECIPE));
+    let mut new = old.clone();
+    new.serial = 5;
+    new.inputs[1].version = Some("1.36.1".into());
+    new.inputs[1].digest = digest("newer");
+    store.record_built_with(&new.record()).expect("a record");
+    // A lower one does not take the place of a higher one.
+    store.record_built_with(&old.record()).expect("a record");
+    let before = store.built_with("node").expect("a record");
+    assert!(lock::rolled_back(&new, "recipe.lock", &before).is_none());
+    let error = lock::rolled_back(&old, "recipe.lock", &before).expect("a refusal");
+    insta::assert_snapshot!(error.to_string());
+    insta::assert_snapshot!(lock::warning(&old, "recipe.lock", &before).expect("a warning"));
+    assert!(store.built_with("edge").is_none());
+}
