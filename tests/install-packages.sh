@@ -10,7 +10,7 @@ packages+=(
     # what makes the demo's components (with python3)
     gcab osslsigncode
     # what the tests judge with
-    gdisk libhivex-bin libxml2-utils openssl p7zip-full python3 qemu-guest-agent xorriso
+    gdisk libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv qemu-guest-agent xorriso
     # building
     make
 )

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use url::Url;
+
 use crate::answer;
 use crate::build::{self, Request, Scratch};
 use crate::cli;
+use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
 use crate::record;
@@ -17,13 +20,17 @@ use crate::store::Store;
 use crate::text::Secret;
 use crate::vm::{self, Hypervisor};
 
-use super::{Context, print, recipe};
+use super::{Context, print, recipe, sign};
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
     let (recipe, plan) = recipe::read(&args.recipe, context)?;
     let hypervisor = hypervisor(&args.hypervisor)?;
     let password = password(args.admin_password_file.as_deref())?;
+    let builder = builder(args.builder_id.as_deref())?;
+    // A key that does not sign is found before anything is begun.
+    let signers = sign::signers(&args.sign, context)?;
+    let lock = lock(&args.recipe.recipe)?;
     let epoch = epoch()?;
     let store = Store::open(&Store::default_folder()?)?;
     let output = args
@@ -58,12 +65,45 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         &context.cancel,
     );
     let recorded = built.and_then(|built| {
-        let records = record::built::write(&request, &args.recipe.recipe, &built, started)?;
+        let recording = record::built::Recording {
+            recipe_path: &args.recipe.recipe,
+            started,
+            builder: &builder,
+            lock,
+            signers: &signers,
+        };
+        let records = record::built::write(&request, &recording, &built, &context.cancel)?;
         Ok((built, records))
     });
     // The terminal is told by the caller; `events.jsonl` has to know it, too.
     let (built, records) = recorded.inspect_err(|error| events.emit(&error.event()))?;
     summary(&request.output, &built, &records)
+}
+
+/// Who builds, as the provenance names it.
+fn builder(given: Option<&str>) -> Result<String> {
+    let Some(uri) = given.filter(|uri| !uri.is_empty()) else {
+        return Ok(record::provenance::WORKSTATION.into());
+    };
+    match Url::parse(uri) {
+        Ok(parsed) if parsed.username().is_empty() && parsed.password().is_none() => Ok(uri.into()),
+        _ => Err(Error::new(
+            Kind::Recipe,
+            "the builder's id is not a URI without credentials",
+        )
+        .at("--builder-id")
+        .expected("such as https://ci.example.com/windows-images")),
+    }
+}
+
+/// The digest of the recipe's lock.
+fn lock(recipe: &Path) -> Result<Option<Digest>> {
+    let path = recipe.with_extension("lock");
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Some(Digest::sha256_of(&bytes))),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("read", &path, e)),
+    }
 }
 
 /// `events.jsonl` in the output directory.
