@@ -308,8 +308,10 @@ fn other_key(what: &str, expected: &str, found: &str) -> Box<Finding> {
 }
 
 fn changed(what: &str) -> Box<Finding> {
-    Finding::error(format!("{what} was changed after it was signed"))
-        .cure("copy it and its signature again from where it was built")
+    Finding::error(format!(
+        "{what} or its signature was changed after it was signed"
+    ))
+    .cure("copy it and its signature again from where it was built")
 }
 
 fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {

@@ -25,9 +25,9 @@ pub fn file(name: &str, version: Option<&str>, url: Option<&str>, digest: &str) 
         }
     };
     // Qualifiers are sorted by key.
-    let _ = write!(purl, "?checksum={}", encode(digest));
+    let _ = write!(purl, "?checksum={}", value(digest));
     if let Some(url) = url {
-        let _ = write!(purl, "&download_url={}", encode(url));
+        let _ = write!(purl, "&download_url={}", value(url));
     }
     purl
 }
@@ -46,10 +46,10 @@ pub fn image(reference: &str, digest: &str) -> String {
         "pkg:oci/{}@{}?repository_url={}",
         encode(&name),
         encode(&format!("{algorithm}:{hex}")),
-        encode(&repository.to_ascii_lowercase())
+        value(&repository.to_ascii_lowercase())
     );
     if let Some(tag) = tag {
-        let _ = write!(purl, "&tag={}", encode(tag));
+        let _ = write!(purl, "&tag={}", value(tag));
     }
     purl
 }
@@ -71,10 +71,19 @@ fn github_release(url: &str) -> Option<(&str, &str, &str)> {
 
 /// Percent-encoding of purl: letters, digits and `-._~:` stay.
 fn encode(text: &str) -> String {
+    encode_but(text, b"-._~:")
+}
+
+/// In a qualifier's value a slash stays as well.
+fn value(text: &str) -> String {
+    encode_but(text, b"-._~:/")
+}
+
+fn encode_but(text: &str, kept: &[u8]) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+            _ if byte.is_ascii_alphanumeric() || kept.contains(&byte) => {
                 out.push(char::from(byte));
             }
             _ => {
@@ -102,14 +111,14 @@ mod tests {
         assert_eq!(
             of(Some("https://dl.k8s.io/release/v1/kubelet.exe")),
             "pkg:generic/kubelet@1.36.1%2Bx?checksum=sha256:00ff\
-             &download_url=https:%2F%2Fdl.k8s.io%2Frelease%2Fv1%2Fkubelet.exe"
+             &download_url=https://dl.k8s.io/release/v1/kubelet.exe"
         );
         assert_eq!(
             of(Some(
                 "https://github.com/PowerShell/Win32-OpenSSH/releases/download/v9/O.zip"
             )),
             "pkg:github/powershell/win32-openssh@v9?checksum=sha256:00ff\
-             &download_url=https:%2F%2Fgithub.com%2FPowerShell%2FWin32-OpenSSH%2Freleases%2Fdownload%2Fv9%2FO.zip"
+             &download_url=https://github.com/PowerShell/Win32-OpenSSH/releases/download/v9/O.zip"
         );
         let moving = "https://github.com/o/r/releases/latest/download/f.zip";
         assert!(of(Some(moving)).starts_with("pkg:generic/"));
@@ -119,11 +128,11 @@ mod tests {
     fn a_registrys_port_is_no_tag() {
         assert_eq!(
             image("mcr.example.com:5000/oss/pause:3.10", "sha256:00ff"),
-            "pkg:oci/pause@sha256:00ff?repository_url=mcr.example.com:5000%2Foss%2Fpause&tag=3.10"
+            "pkg:oci/pause@sha256:00ff?repository_url=mcr.example.com:5000/oss/pause&tag=3.10"
         );
         assert_eq!(
             image("mcr.example.com:5000/oss/pause@sha256:00ff", "sha256:00ff"),
-            "pkg:oci/pause@sha256:00ff?repository_url=mcr.example.com:5000%2Foss%2Fpause"
+            "pkg:oci/pause@sha256:00ff?repository_url=mcr.example.com:5000/oss/pause"
         );
     }
 }

@@ -11,6 +11,7 @@ mod proof;
 mod refused;
 mod setup;
 mod shipped;
+mod sign;
 mod site;
 mod steps;
 mod terminal;

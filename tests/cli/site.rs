@@ -175,7 +175,11 @@ impl Site {
     }
 
     pub fn run(&self, arguments: &[&str]) -> Outcome<'_> {
-        let output = self.command(arguments).output().expect("winimg starts");
+        self.outcome(self.command(arguments))
+    }
+
+    pub fn outcome(&self, mut command: Command) -> Outcome<'_> {
+        let output = command.output().expect("winimg starts");
         Outcome { output, site: self }
     }
 
@@ -237,7 +241,7 @@ impl Site {
 }
 
 /// The fake machine's disk holds no Windows; `verify.rs` builds with one that does.
-const BUILD: [&str; 7] = [
+pub const BUILD: [&str; 7] = [
     "build",
     "recipe.toml",
     "--hypervisor",

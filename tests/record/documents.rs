@@ -20,7 +20,10 @@ pub fn asked() -> Asked {
         builder: WORKSTATION.into(),
         variables: pairs(&[("kubernetes_version", "1.36.1"), ("tier", "gold")]),
         overrides: pairs(&[
-            ("components.kubelet.url", "\"https://mirror.example.com/kubelet.exe\""),
+            (
+                "components.kubelet.url",
+                "\"https://mirror.example.com/kubelet.exe\"",
+            ),
             ("machine.cpus", "4"),
         ]),
         outputs: vec!["raw".into(), "ova".into()],
@@ -107,7 +110,10 @@ fn other_content_is_another_document() {
     let number = |sboms: &[String; 2]| {
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         let (cdx, spdx) = (value(&sboms[0]), value(&sboms[1]));
-        [cdx["serialNumber"].clone(), spdx["documentNamespace"].clone()]
+        [
+            cdx["serialNumber"].clone(),
+            spdx["documentNamespace"].clone(),
+        ]
     };
     let usual = number(&sboms(&manifest(), EPOCH));
     let mut proof = manifest();
@@ -135,7 +141,11 @@ fn damaged(kind: &str, text: &str, from: &str, to: &str) -> String {
 fn judges_take_the_documents_and_refuse_damaged_ones() {
     let [cdx, spdx] = sboms(&manifest(), EPOCH);
     let statement = statement(&manifest());
-    for (kind, text) in [("cyclonedx", &cdx), ("spdx", &spdx), ("statement", &statement)] {
+    for (kind, text) in [
+        ("cyclonedx", &cdx),
+        ("spdx", &spdx),
+        ("statement", &statement),
+    ] {
         assert_eq!(judge(kind, text, &[]), Ok(()), "{kind}");
     }
     let mut told = String::new();
@@ -144,17 +154,57 @@ fn judges_take_the_documents_and_refuse_damaged_ones() {
         ("cyclonedx", &cdx, "\"content\": \"", "\"content\": \"zz"),
         ("cyclonedx", &cdx, "urn:uuid:", "uuid:"),
         ("cyclonedx", &cdx, "\"publisher\"", "\"publishers\""),
-        ("cyclonedx", &cdx, "\"ref\": \"input:nssm\"", "\"ref\": \"input:mssn\""),
-        ("cyclonedx", &cdx, "pkg:generic/nssm@", "pkg:generic/ns%73m@"),
+        (
+            "cyclonedx",
+            &cdx,
+            "\"ref\": \"input:nssm\"",
+            "\"ref\": \"input:mssn\"",
+        ),
+        (
+            "cyclonedx",
+            &cdx,
+            "pkg:generic/nssm@",
+            "pkg:generic/ns%73m@",
+        ),
         ("spdx", &spdx, "\"SHA256\"", "\"SHA-2\""),
-        ("spdx", &spdx, "\"checksumValue\": \"", "\"checksumValue\": \"zz"),
-        ("spdx", &spdx, "\"relatedSpdxElement\": \"SPDXRef-windows\"", "\"relatedSpdxElement\": \"SPDXRef-none\""),
+        (
+            "spdx",
+            &spdx,
+            "\"checksumValue\": \"",
+            "\"checksumValue\": \"zz",
+        ),
+        (
+            "spdx",
+            &spdx,
+            "\"relatedSpdxElement\": \"SPDXRef-windows\"",
+            "\"relatedSpdxElement\": \"SPDXRef-none\"",
+        ),
         ("spdx", &spdx, "\"Apache-2.0\"", "\"Apache-2\""),
-        ("spdx", &spdx, "\"licenseId\": \"LicenseRef-public", "\"licenseId\": \"LicenseRef-other"),
-        ("statement", &statement, "\"sha256\"", "\"sha25\""),
-        ("statement", &statement, "\"predicateType\"", "\"predicateKind\""),
-        ("statement", &statement, "\"resolvedDependencies\"", "\"dependencies\""),
-        ("statement", &statement, "\"finishedOn\": \"2026-01-31T13", "\"finishedOn\": \"at one"),
+        (
+            "spdx",
+            &spdx,
+            "\"licenseId\": \"LicenseRef-public",
+            "\"licenseId\": \"LicenseRef-other",
+        ),
+        ("statement", &statement, "\"digest\": {", "\"digests\": {"),
+        (
+            "statement",
+            &statement,
+            "\"predicateType\"",
+            "\"predicateKind\"",
+        ),
+        (
+            "statement",
+            &statement,
+            "\"resolvedDependencies\"",
+            "\"dependencies\"",
+        ),
+        (
+            "statement",
+            &statement,
+            "\"finishedOn\": \"2026-01-31T13",
+            "\"finishedOn\": \"at one",
+        ),
     ] {
         told += &damaged(kind, text, from, to);
     }

@@ -132,14 +132,20 @@ fn steps() -> Vec<Step> {
             &["containerd"],
             vec![
                 file(r"C:\Program Files\containerd\bin\ctr.exe", "ctr"),
-                file(r"C:\Program Files\containerd\bin\containerd.exe", "containerd.exe"),
+                file(
+                    r"C:\Program Files\containerd\bin\containerd.exe",
+                    "containerd.exe",
+                ),
             ],
         ),
         step(
             "containerd's configuration",
             "file",
             &[],
-            vec![file(r"C:\Program Files\containerd\config.toml", "version = 3\n")],
+            vec![file(
+                r"C:\Program Files\containerd\config.toml",
+                "version = 3\n",
+            )],
         ),
         // The last word on a file is the one that counts, however it is spelt.
         step(

@@ -21,6 +21,7 @@ use crate::text::Secret;
 const MINISIGN_LENGTH: usize = 158;
 /// scrypt's memory limit in it; a key that asks for more than minisign's own 1 GiB is not opened.
 const MINISIGN_MEMORY: std::ops::Range<usize> = 46..54;
+const MINISIGN_CHECKSUM: usize = 126;
 const MOST_MEMORY: u64 = 1 << 30;
 
 pub enum Key {
@@ -52,10 +53,20 @@ pub struct Minisign {
 
 /// Reads a private key's text.
 pub fn read(text: &Secret, password: Option<&Secret>) -> Result<Key, Refusal> {
+    if is_public(text.expose()) {
+        return Err(refuse("is a public key: give the private one"));
+    }
     match text.expose().contains("-----BEGIN") {
         true => ec(text),
         false => minisign(text, password),
     }
+}
+
+/// 42 bytes of minisign's, or a PEM section PUBLIC KEY and no other.
+fn is_public(text: &str) -> bool {
+    let minisign = |line: &str| line.len() == 56 && line.starts_with("RW");
+    let pem = text.contains("BEGIN PUBLIC KEY") && !text.contains("PRIVATE KEY");
+    pem || text.lines().map(str::trim).any(minisign)
 }
 
 fn ec(text: &Secret) -> Result<Key, Refusal> {
@@ -113,6 +124,10 @@ fn minisign(text: &Secret, password: Option<&Secret>) -> Result<Key, Refusal> {
     // The library takes the second line of a file.
     let whole = SecretKeyBox::from(format!("untrusted comment: minisign secret key\n{line}\n"));
     let secret = match (&bytes[2..4], password) {
+        // minisign 0.11 and earlier write an open key without its checksum; the trial finds what it would have found.
+        (b"\0\0", _) if bytes[MINISIGN_CHECKSUM..].iter().all(|b| *b == 0) => {
+            SecretKey::from_bytes(&bytes).map_err(|_| refuse("is damaged"))?
+        }
         (b"\0\0", _) => whole
             .into_unencrypted_secret_key()
             .map_err(|_| refuse("is damaged"))?,
