@@ -5,13 +5,14 @@ use std::env;
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::io;
-use crate::record::built;
 use crate::record::sign::{Signers, Wishes};
+use crate::record::{built, check};
 use crate::text::Secret;
+use crate::verify;
 
 use super::{Context, print};
 
-/// Signs the records of a finished build.
+/// Signs the records of a finished build, if they agree. The artifacts are not read.
 pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
     let folder = io::folder_of(&args.manifest);
     let name = args.manifest.file_name();
@@ -24,6 +25,16 @@ pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
     if signers.is_empty() {
         return Err(Error::new(Kind::Recipe, "there is no key to sign with")
             .cure("--sign-key FILE, WINIMG_SIGN_KEY, or --sign-command with --sign-public-key"));
+    }
+    let report = check::agreement(&args.manifest)?;
+    if !report.is_good() {
+        let name = args.manifest.display().to_string();
+        verify::tell(&report, &name, context.sink.as_ref());
+        return Err(
+            Error::new(Kind::Verify, "the records do not agree, and are not signed")
+                .at(name)
+                .found(report.summary()),
+        );
     }
     let paths = built::sign_all(folder, &signers, super::build::epoch()?, &context.cancel)?;
     let lines = paths.iter().map(|path| format!("{}\n", path.display()));

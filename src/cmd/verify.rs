@@ -54,6 +54,9 @@ pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
 /// One image, wherever it is; with a key it has to be one of those that were signed.
 fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()> {
     let (told, manifest) = read(manifest, key, context)?;
+    let Some(manifest) = manifest else {
+        return tell(&told, context);
+    };
     let mut report = Report::default();
     if key.is_some() {
         report.add(is_listed(file, &manifest)?, None);
@@ -64,23 +67,24 @@ fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context)
     tell(&reports, context)
 }
 
-/// The manifest, and what its key says of it and its records.
+/// The manifest, and what its key says of it and its records. A key finds a manifest that can't be read; without one
+/// that is an error.
 fn read(
     path: &Path,
     key: Option<&PublicKey>,
     context: &Context,
-) -> Result<(Vec<(String, Report)>, Manifest)> {
-    let manifest = Manifest::read(path)?;
+) -> Result<(Vec<(String, Report)>, Option<Manifest>)> {
     let Some(key) = key else {
+        let manifest = Manifest::read(path)?;
         if let Some(signature) = check::signatures(path).first() {
             context.sink.note(format!(
                 "there are signatures ({} …), which are not looked at without --key",
                 signature.display()
             ));
         }
-        return Ok((Vec::new(), manifest));
+        return Ok((Vec::new(), Some(manifest)));
     };
-    let report = check::records(path, &manifest, key)?;
+    let (report, manifest) = check::records(path, key)?;
     Ok((vec![(path.display().to_string(), report)], manifest))
 }
 
@@ -102,6 +106,9 @@ fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
 /// Every artifact of a manifest: its bytes, and what a disk holds.
 fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()> {
     let (mut reports, manifest) = read(file, key, context)?;
+    let Some(manifest) = manifest else {
+        return tell(&reports, context);
+    };
     let expected = manifest.expected();
     for artifact in &manifest.artifacts {
         context.cancel.check()?;

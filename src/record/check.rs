@@ -29,22 +29,43 @@ const ENVELOPE_FILE: &str = "provenance.dsse.json";
 
 /// The records beside a manifest, and the key that they have to be signed with.
 struct Check<'a> {
-    folder: &'a Path,
+    place: Place<'a>,
     manifest_path: &'a Path,
-    manifest: &'a Manifest,
     key: &'a PublicKey,
 }
 
-/// Judges every record. `manifest` is what `path` holds.
-pub fn records(path: &Path, manifest: &Manifest, key: &PublicKey) -> Result<Report> {
-    let check = Check {
+/// The manifest's folder and bytes.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    folder: &'a Path,
+    bytes: &'a [u8],
+}
+
+/// Judges every record; and the manifest, when it can be read. What is judged is what is given.
+pub fn records(path: &Path, key: &PublicKey) -> Result<(Report, Option<Manifest>)> {
+    let mut report = Report::default();
+    let Some(bytes) = read(path)? else {
+        let what = format!("{} is missing", path.display());
+        report.add(Err(Finding::error(what)), None);
+        return Ok((report, None));
+    };
+    let place = Place {
         folder: io::folder_of(path),
+        bytes: &bytes,
+    };
+    let check = Check {
+        place,
         manifest_path: path,
-        manifest,
         key,
     };
-    let mut report = Report::default();
     report.add(check.manifest()?, None);
+    let manifest = match Manifest::parse(&String::from_utf8_lossy(&bytes)) {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            report.add(Err(error.at(path.display()).into()), None);
+            return Ok((report, None));
+        }
+    };
     match check.statement()? {
         Err(finding) => report.add(Err(finding), None),
         Ok(bytes) => {
@@ -54,8 +75,32 @@ pub fn records(path: &Path, manifest: &Manifest, key: &PublicKey) -> Result<Repo
                     Err(Finding::error("the provenance is signed but is not JSON").found(e)),
                     None,
                 ),
-                Ok(statement) => check.told(&statement, &mut report)?,
+                Ok(statement) => told(place, &statement, &manifest, &mut report)?,
             }
+        }
+    }
+    Ok((report, Some(manifest)))
+}
+
+/// Whether records that are about to be signed agree with one another.
+pub fn agreement(path: &Path) -> Result<Report> {
+    let manifest = Manifest::read(path)?;
+    let folder = io::folder_of(path);
+    let mut report = Report::default();
+    let (Some(bytes), Some(statement)) = (read(path)?, read(&folder.join(STATEMENT_FILE))?) else {
+        let what = format!("{STATEMENT_FILE} is missing");
+        report.add(Err(Finding::error(what)), None);
+        return Ok(report);
+    };
+    let place = Place {
+        folder,
+        bytes: &bytes,
+    };
+    match serde_json::from_slice(&statement) {
+        Ok(statement) => told(place, &statement, &manifest, &mut report)?,
+        Err(e) => {
+            let what = format!("{STATEMENT_FILE} is not JSON");
+            report.add(Err(Finding::error(what).found(e)), None);
         }
     }
     Ok(report)
@@ -76,14 +121,11 @@ impl Check<'_> {
 
     fn manifest(&self) -> Result<Verdict> {
         let name = self.name();
-        let Some(bytes) = read(self.manifest_path)? else {
-            return Ok(Err(Finding::error(format!("{name} is missing"))));
-        };
         match self.key {
-            PublicKey::Minisign(key) => self.minisign(key, &name, &bytes),
+            PublicKey::Minisign(key) => self.minisign(key, &name, self.place.bytes),
             PublicKey::Ecdsa(key) => {
                 let file = format!("{name}.sig");
-                let Some(text) = read(&self.folder.join(&file))? else {
+                let Some(text) = read(&self.place.folder.join(&file))? else {
                     return Ok(Err(missing(&file, &name)));
                 };
                 let text: Vec<u8> = text
@@ -93,7 +135,7 @@ impl Check<'_> {
                 let Ok(signature) = STANDARD.decode(text) else {
                     return Ok(Err(Finding::error(format!("{file} is not base64"))));
                 };
-                if key.verifies(&bytes, &signature) {
+                if key.verifies(self.place.bytes, &signature) {
                     return Ok(Ok(()));
                 }
                 // A bare signature does not say whose it is; the bundle beside it does.
@@ -113,7 +155,7 @@ impl Check<'_> {
         bytes: &[u8],
     ) -> Result<Verdict> {
         let file = format!("{name}.minisig");
-        let Some(text) = read(&self.folder.join(&file))? else {
+        let Some(text) = read(&self.place.folder.join(&file))? else {
             return Ok(Err(missing(&file, name)));
         };
         let text = String::from_utf8_lossy(&text);
@@ -134,7 +176,7 @@ impl Check<'_> {
     }
 
     fn bundle(&self) -> Result<Option<Result<Envelope, String>>> {
-        let text = read(&self.folder.join(BUNDLE_FILE))?;
+        let text = read(&self.place.folder.join(BUNDLE_FILE))?;
         Ok(text.map(|t| Envelope::read_bundle(&String::from_utf8_lossy(&t))))
     }
 
@@ -143,7 +185,7 @@ impl Check<'_> {
         match self.key {
             PublicKey::Ecdsa(key) => self.enveloped(key),
             PublicKey::Minisign(key) => {
-                let Some(bytes) = read(&self.folder.join(STATEMENT_FILE))? else {
+                let Some(bytes) = read(&self.place.folder.join(STATEMENT_FILE))? else {
                     let what = format!("{STATEMENT_FILE} is missing");
                     return Ok(Err(Finding::error(what)));
                 };
@@ -186,11 +228,11 @@ impl Check<'_> {
             Finding::error(format!("{file} is not what {BUNDLE_FILE} holds"))
                 .cure("copy it again from where it was built")
         };
-        let plain = read(&self.folder.join(STATEMENT_FILE))?;
+        let plain = read(&self.place.folder.join(STATEMENT_FILE))?;
         if plain.is_some_and(|bytes| bytes != envelope.payload) {
             return Ok(Err(differs(STATEMENT_FILE)));
         }
-        let bare = read(&self.folder.join(ENVELOPE_FILE))?;
+        let bare = read(&self.place.folder.join(ENVELOPE_FILE))?;
         let same = |bytes: Vec<u8>| {
             let value = serde_json::from_slice::<Value>(&bytes).ok();
             value.and_then(|v| Envelope::read(&v).ok()).as_ref() == Some(envelope)
@@ -200,93 +242,96 @@ impl Check<'_> {
             false => Err(differs(ENVELOPE_FILE)),
         })
     }
+}
 
-    /// What a statement that is signed says, beside what is there.
-    fn told(&self, statement: &Value, report: &mut Report) -> Result<()> {
-        let text = |pointer: &str| statement.pointer(pointer).and_then(Value::as_str);
-        for (pointer, expected) in [("/_type", STATEMENT), ("/predicateType", PREDICATE)] {
-            let found = text(pointer).unwrap_or("nothing");
+/// What a statement that is signed says, beside what is there.
+fn told(
+    place: Place<'_>,
+    statement: &Value,
+    manifest: &Manifest,
+    report: &mut Report,
+) -> Result<()> {
+    let text = |pointer: &str| statement.pointer(pointer).and_then(Value::as_str);
+    for (pointer, expected) in [("/_type", STATEMENT), ("/predicateType", PREDICATE)] {
+        let found = text(pointer).unwrap_or("nothing");
+        let what = format!(
+            "the provenance has another {}",
+            pointer.trim_start_matches('/')
+        );
+        report.add(
+            match found == expected {
+                true => Ok(()),
+                false => Err(Finding::error(what).expected(expected).found(found)),
+            },
+            None,
+        );
+    }
+    subjects(list(statement, "/subject"), manifest, report);
+    let byproducts = list(statement, "/predicate/runDetails/byproducts");
+    for name in built::BYPRODUCTS {
+        report.add(byproduct(place, name, byproducts)?, None);
+    }
+    Ok(())
+}
+
+fn byproduct(place: Place<'_>, name: &str, byproducts: &[Value]) -> Result<Verdict> {
+    let found = byproducts
+        .iter()
+        .find(|b| b.get("name").and_then(Value::as_str) == Some(name));
+    let expected = found.and_then(|b| b.pointer("/digest/sha256")?.as_str());
+    let Some(expected) = expected else {
+        let what = format!("the provenance says nothing of {name}");
+        return Ok(Err(Finding::error(what)));
+    };
+    let bytes = match name {
+        built::MANIFEST => Some(place.bytes.to_vec()),
+        _ => read(&place.folder.join(name))?,
+    };
+    let Some(bytes) = bytes else {
+        return Ok(Err(Finding::error(format!("{name} is missing"))
+            .cure("verify the manifest where its records are")));
+    };
+    let digest = Digest::sha256_of(&bytes);
+    if digest.hex() == expected {
+        return Ok(Ok(()));
+    }
+    let what = format!("{name} is not the file that the provenance names");
+    Ok(Err(Finding::error(what)
+        .expected(format!("sha256:{expected}"))
+        .found(digest)
+        .cure("copy it again from where it was built")))
+}
+
+/// Subjects and the manifest's artifacts are the same files. That those are on disk is looked at with the artifacts.
+fn subjects(subjects: &[Value], manifest: &Manifest, report: &mut Report) {
+    let sha256 = |subject: &Value| {
+        let hex = subject.pointer("/digest/sha256").and_then(Value::as_str);
+        hex.unwrap_or_default().to_owned()
+    };
+    for artifact in &manifest.artifacts {
+        let is_one = subjects.iter().any(|s| sha256(s) == artifact.sha256);
+        let what = format!("{} is not among the provenance's subjects", artifact.file);
+        report.add(
+            match is_one {
+                true => Ok(()),
+                false => Err(Finding::error(what).expected(format!("sha256:{}", artifact.sha256))),
+            },
+            None,
+        );
+    }
+    for subject in subjects {
+        let hex = sha256(subject);
+        if !manifest.artifacts.iter().any(|a| a.sha256 == hex) {
+            let name = subject.get("name").and_then(Value::as_str);
             let what = format!(
-                "the provenance has another {}",
-                pointer.trim_start_matches('/')
+                "the provenance speaks of {}, which the manifest does not list",
+                name.unwrap_or("a file without a name")
             );
             report.add(
-                match found == expected {
-                    true => Ok(()),
-                    false => Err(Finding::error(what).expected(expected).found(found)),
-                },
+                Err(Finding::error(what).found(format!("sha256:{hex}"))),
                 None,
             );
         }
-        self.subjects(list(statement, "/subject"), report);
-        let byproducts = list(statement, "/predicate/runDetails/byproducts");
-        for name in built::BYPRODUCTS {
-            report.add(self.byproduct(name, byproducts)?, None);
-        }
-        Ok(())
-    }
-
-    /// Subjects and the manifest's artifacts are the same files. That those are on disk is looked at with the artifacts.
-    fn subjects(&self, subjects: &[Value], report: &mut Report) {
-        let sha256 = |subject: &Value| {
-            let hex = subject.pointer("/digest/sha256").and_then(Value::as_str);
-            hex.unwrap_or_default().to_owned()
-        };
-        for artifact in &self.manifest.artifacts {
-            let is_one = subjects.iter().any(|s| sha256(s) == artifact.sha256);
-            let what = format!("{} is not among the provenance's subjects", artifact.file);
-            report.add(
-                match is_one {
-                    true => Ok(()),
-                    false => {
-                        Err(Finding::error(what).expected(format!("sha256:{}", artifact.sha256)))
-                    }
-                },
-                None,
-            );
-        }
-        for subject in subjects {
-            let hex = sha256(subject);
-            if !self.manifest.artifacts.iter().any(|a| a.sha256 == hex) {
-                let name = subject.get("name").and_then(Value::as_str);
-                let what = format!(
-                    "the provenance speaks of {}, which the manifest does not list",
-                    name.unwrap_or("a file without a name")
-                );
-                report.add(
-                    Err(Finding::error(what).found(format!("sha256:{hex}"))),
-                    None,
-                );
-            }
-        }
-    }
-
-    fn byproduct(&self, name: &str, byproducts: &[Value]) -> Result<Verdict> {
-        let found = byproducts
-            .iter()
-            .find(|b| b.get("name").and_then(Value::as_str) == Some(name));
-        let expected = found.and_then(|b| b.pointer("/digest/sha256")?.as_str());
-        let Some(expected) = expected else {
-            let what = format!("the provenance says nothing of {name}");
-            return Ok(Err(Finding::error(what)));
-        };
-        let path = match name {
-            built::MANIFEST => self.manifest_path.to_path_buf(),
-            _ => self.folder.join(name),
-        };
-        let Some(bytes) = read(&path)? else {
-            return Ok(Err(Finding::error(format!("{name} is missing"))
-                .cure("verify the manifest where its records are")));
-        };
-        let digest = Digest::sha256_of(&bytes);
-        if digest.hex() == expected {
-            return Ok(Ok(()));
-        }
-        let what = format!("{name} is not the file that the provenance names");
-        Ok(Err(Finding::error(what)
-            .expected(format!("sha256:{expected}"))
-            .found(digest)
-            .cure("copy it again from where it was built")))
     }
 }
 

@@ -149,7 +149,7 @@ impl Body<'_> {
 
 fn image(inventory: &Inventory) -> Value {
     let mut package = package("SPDXRef-image", &inventory.name, Some(&inventory.version));
-    package.insert("primaryPackagePurpose".into(), json!("OPERATING-SYSTEM"));
+    package.insert("primaryPackagePurpose".into(), json!("OPERATING_SYSTEM"));
     if let Some(description) = &inventory.description {
         package.insert("description".into(), json!(description));
     }
@@ -159,7 +159,7 @@ fn image(inventory: &Inventory) -> Value {
 fn windows(inventory: &Inventory) -> Value {
     let w = &inventory.windows;
     let mut package = package("SPDXRef-windows", &w.name, Some(&w.build));
-    package.insert("primaryPackagePurpose".into(), json!("OPERATING-SYSTEM"));
+    package.insert("primaryPackagePurpose".into(), json!("OPERATING_SYSTEM"));
     package.insert(
         "supplier".into(),
         json!("Organization: Microsoft Corporation"),

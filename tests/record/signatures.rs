@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use winimg::event::Cancel;
-use winimg::record::Manifest;
 use winimg::record::check;
 use winimg::record::inventory::Inventory;
 use winimg::record::key::PublicKey;
@@ -110,8 +109,10 @@ impl Place {
     fn checked(&self, key: &str) -> String {
         let path = self.path("manifest.json");
         let key = PublicKey::given(self.path(key).to_str().unwrap()).unwrap();
-        let report = check::records(&path, &Manifest::read(&path).unwrap(), &key).unwrap();
-        let findings = report.findings.iter().map(|f| format!("{f}\n"));
+        let (report, _) = check::records(&path, &key).unwrap();
+        let folder = self.dir.path().display().to_string();
+        let findings = report.findings.iter();
+        let findings = findings.map(|f| format!("{f}\n").replace(&folder, "/site"));
         report.summary() + "\n" + &findings.collect::<String>()
     }
 }
@@ -423,6 +424,12 @@ fn keys_to_verify_with_that_are_none() {
 type Damage = (&'static str, &'static str, fn(&Place));
 
 const DAMAGES: &[Damage] = &[
+    ("the manifest is no JSON any more", "ec.pub", |p| {
+        p.change("manifest.json", "{", "")
+    }),
+    ("the manifest is gone", "mini.pub", |p| {
+        p.remove("manifest.json")
+    }),
     ("the manifest says another version", "ec.pub", |p| {
         p.change("manifest.json", "1.36.1", "1.36.2")
     }),
