@@ -67,13 +67,16 @@ fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context)
     tell(&reports, context)
 }
 
+/// A file and what was found of it.
+type Named = (String, Report);
+
 /// The manifest, and what its key says of it and its records. A key finds a manifest that can't be read; without one
 /// that is an error.
 fn read(
     path: &Path,
     key: Option<&PublicKey>,
     context: &Context,
-) -> Result<(Vec<(String, Report)>, Option<Manifest>)> {
+) -> Result<(Vec<Named>, Option<Manifest>)> {
     let Some(key) = key else {
         let manifest = Manifest::read(path)?;
         if let Some(signature) = check::signatures(path).first() {

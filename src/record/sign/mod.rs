@@ -42,6 +42,9 @@ pub fn remove(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What a key signs before a build, to be forgotten.
+const TRIAL: &[u8] = b"winimg tries whether this key can sign\n";
+
 /// What the user named.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
@@ -109,7 +112,11 @@ impl Signers {
             Ok(local::Key::Minisign(_)) if self.minisign.is_some() => {
                 return Err(second("minisign", at));
             }
-            Ok(local::Key::Minisign(key)) => self.minisign = Some(key),
+            Ok(local::Key::Minisign(key)) => {
+                let trial = key.sign(TRIAL, "a trial");
+                trial.map_err(|_| key::refused(at, "is damaged: its halves do not fit"))?;
+                self.minisign = Some(key);
+            }
             Err(refusal) => {
                 let error = key::refused(at, &refusal.why);
                 return Err(match refusal.cure {
@@ -155,14 +162,10 @@ impl Signers {
 
     /// A key that cannot sign is found now, not when the image is finished.
     fn attempt(&self, cancel: &Cancel) -> Result<()> {
-        let bytes = b"winimg tries whether this key can sign\n";
-        if let Some((signer, public)) = &self.ecdsa {
-            ecdsa(signer, public, bytes, cancel)?;
+        match &self.ecdsa {
+            Some((signer, public)) => ecdsa(signer, public, TRIAL, cancel).map(drop),
+            None => Ok(()),
         }
-        if let Some(key) = &self.minisign {
-            key.sign(bytes, "a trial")?;
-        }
-        Ok(())
     }
 
     /// The files to write: their names and whole contents.
