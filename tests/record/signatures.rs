@@ -305,14 +305,13 @@ fn keys_that_are_refused_are_told_with_their_cure() {
     fs::write(place.path("empty.key"), "").unwrap();
     let mini = place.read("mini.key");
     fs::write(place.path("cut.key"), &mini[..mini.len() - 20]).unwrap();
-    let damaged = mini.replacen('\n', "\n", 1);
-    let at = damaged.len() - 60;
-    let other = if damaged.as_bytes()[at] == b'A' {
+    let at = mini.len() - 60;
+    let other = if mini.as_bytes()[at] == b'A' {
         "B"
     } else {
         "A"
     };
-    let damaged = format!("{}{other}{}", &damaged[..at], &damaged[at + 1..]);
+    let damaged = format!("{}{other}{}", &mini[..at], &mini[at + 1..]);
     fs::write(place.path("damaged.key"), damaged).unwrap();
     let mut told = String::new();
     for keys in [
