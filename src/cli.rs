@@ -48,6 +48,8 @@ pub enum Command {
     Export(Export),
     /// Check a finished image without starting it
     Verify(Verify),
+    /// Sign the manifest and the provenance of a build that is finished
+    Sign(Sign),
     /// Look into a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
     /// Look at this host: QEMU, firmware, acceleration, space
@@ -202,9 +204,38 @@ pub struct Build {
     /// Export the sealed disk without looking whether it is what the recipe says
     #[arg(long)]
     pub no_verify: bool,
+    #[command(flatten)]
+    pub sign: SignArgs,
+    /// A URI for whoever answers for this machine; the provenance names it. A workstation unless given
+    #[arg(long, value_name = "URI", env = "WINIMG_BUILDER_ID")]
+    pub builder_id: Option<String>,
     /// `qemu`, or `fake:FILE` to play a scripted machine
     #[arg(long, hide = true, default_value = "qemu")]
     pub hypervisor: String,
+}
+
+/// What signs the records.
+#[derive(Debug, Args)]
+pub struct SignArgs {
+    /// Sign manifest and provenance with a minisign secret key or an EC P-256 key in PEM; one of each kind. Also the
+    /// key's text in WINIMG_SIGN_KEY; the password of an encrypted minisign key in WINIMG_SIGN_PASSWORD
+    #[arg(long = "sign-key", value_name = "FILE")]
+    pub keys: Vec<PathBuf>,
+    /// Sign with a program: it reads bytes from standard input and prints an ECDSA P-256 signature, DER in base64. Words
+    /// are split at blanks, '…' and "…" keep them together; no shell
+    #[arg(long = "sign-command", value_name = "COMMAND", requires = "public_key")]
+    pub command: Option<String>,
+    /// The public key of --sign-command, in PEM
+    #[arg(long = "sign-public-key", value_name = "FILE", requires = "command")]
+    pub public_key: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Sign {
+    /// A build's manifest.json; its provenance lies beside it
+    pub manifest: PathBuf,
+    #[command(flatten)]
+    pub sign: SignArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -264,6 +295,10 @@ pub struct Verify {
     /// The manifest that says what an image has to hold; without it, only what holds for every image is checked
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
+    /// Whose signatures the manifest and the provenance must have: a public key of minisign, or of EC P-256 in PEM; a
+    /// file, or the key itself
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -49,9 +49,10 @@ const SAID: [(&str, &str); 26] = [
 const DIGEST: &str = "5aa03f96c77536579166fba147929626cc3a97960e994057a9d80271a736d10f";
 
 /// Packs that name variables of another, and say so in their first lines.
-const AFTER: [(&str, &[&str]); 4] = [
+const AFTER: [(&str, &[&str]); 5] = [
     ("node-services.toml", &["kubernetes.toml"]),
     ("nssm.toml", &["kubernetes.toml"]),
+    ("release-file.toml", &["kubernetes.toml"]),
     ("capi-checks.toml", &["containerd.toml", "kubernetes.toml"]),
     ("wmco.toml", &["windows-server-2022.toml"]),
 ];

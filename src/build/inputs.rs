@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Request;
 use crate::archive::{Filter, Limits};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
-use super::Request;
 use crate::fetch::{self, FetchOptions, image::Image};
 use crate::plan::{Entry, Plan};
 use crate::recipe::{Component, ContainerImage, Recipe};

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use url::Url;
+
 use crate::answer;
 use crate::build::{self, Request, Scratch};
 use crate::cli;
@@ -17,13 +19,16 @@ use crate::store::Store;
 use crate::text::Secret;
 use crate::vm::{self, Hypervisor};
 
-use super::{Context, print, recipe};
+use super::{Context, print, recipe, sign};
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
     let hypervisor = hypervisor(&args.hypervisor)?;
     let password = password(args.admin_password_file.as_deref())?;
+    let builder = builder(args.builder_id.as_deref())?;
+    // A key that does not sign is found before anything is begun.
+    let signers = sign::signers(&args.sign, context)?;
     let epoch = epoch()?;
     let store = Store::open(&Store::default_folder()?)?;
     let mut remarks = opened.remarks.clone();
@@ -64,7 +69,13 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         &context.cancel,
     );
     let recorded = built.and_then(|built| {
-        let records = record::built::write(&request, &args.recipe.recipe, &built, started)?;
+        let recording = record::built::Recording {
+            recipe_path: &args.recipe.recipe,
+            started,
+            builder: &builder,
+            signers: &signers,
+        };
+        let records = record::built::write(&request, &recording, &built, &context.cancel)?;
         if let Some(lock) = request.lock {
             store.record_built_with(&lock.record())?;
         }
@@ -73,6 +84,22 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     // The terminal is told by the caller; `events.jsonl` has to know it, too.
     let (built, records) = recorded.inspect_err(|error| events.emit(&error.event()))?;
     summary(&request.output, &built, &records)
+}
+
+/// Who builds, as the provenance names it.
+fn builder(given: Option<&str>) -> Result<String> {
+    let Some(uri) = given.filter(|uri| !uri.is_empty()) else {
+        return Ok(record::provenance::WORKSTATION.into());
+    };
+    match Url::parse(uri) {
+        Ok(parsed) if parsed.username().is_empty() && parsed.password().is_none() => Ok(uri.into()),
+        _ => Err(Error::new(
+            Kind::Recipe,
+            "the builder's id is not a URI without credentials",
+        )
+        .at("--builder-id")
+        .expected("such as https://ci.example.com/windows-images")),
+    }
 }
 
 /// `events.jsonl` in the output directory.

@@ -13,6 +13,7 @@ mod partitions;
 mod plan;
 mod recipe;
 mod shipped;
+mod sign;
 mod verify;
 
 use std::io::Write as _;
@@ -63,6 +64,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),
         Command::Export(args) => export::run(&args, context),
+        Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args),
         Command::Doctor(args) => doctor::run(&args),

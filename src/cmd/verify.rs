@@ -11,8 +11,9 @@ use crate::disk::qcow2::Qcow2;
 use crate::disk::{self, Disk, Format, qemu_img};
 use crate::error::{Error, Kind, Result};
 use crate::io;
-use crate::record::Manifest;
+use crate::record::key::PublicKey;
 use crate::record::manifest::Artifact;
+use crate::record::{Manifest, check};
 use crate::verify::{self, Expected, Finding, Report};
 
 use super::{Context, print};
@@ -28,29 +29,90 @@ pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
         .file
         .extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    let key = args.key.as_deref().map(PublicKey::given).transpose()?;
+    let key = key.as_ref();
     match (is_manifest, &args.manifest) {
-        (true, None) => listed(&args.file, context),
+        (true, None) => listed(&args.file, key, context),
         (true, Some(_)) => Err(Error::new(
             Kind::Recipe,
             "--manifest goes with an image, not with another manifest",
         )
         .cure("winimg verify IMAGE --manifest FILE")),
-        (false, manifest) => {
-            let expected = match manifest {
-                Some(path) => Some(Manifest::read(path)?.expected()),
-                None => None,
-            };
-            let report = image(&args.file, expected.as_deref(), Report::default(), context)?;
+        (false, None) if key.is_some() => Err(Error::new(
+            Kind::Recipe,
+            "--key needs the manifest: that is what is signed",
+        )
+        .cure("winimg verify IMAGE --manifest FILE --key KEY")),
+        (false, None) => {
+            let report = image(&args.file, None, Report::default(), context)?;
             tell(&[(args.file.display().to_string(), report)], context)
         }
+        (false, Some(path)) => one(&args.file, path, key, context),
     }
 }
 
+/// One image, wherever it is; with a key it has to be one of those that were signed.
+fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()> {
+    let (told, manifest) = read(manifest, key, context)?;
+    let Some(manifest) = manifest else {
+        return tell(&told, context);
+    };
+    let mut report = Report::default();
+    if key.is_some() {
+        report.add(is_listed(file, &manifest)?, None);
+    }
+    let report = image(file, Some(&manifest.expected()), report, context)?;
+    let mut reports = told;
+    reports.push((file.display().to_string(), report));
+    tell(&reports, context)
+}
+
+/// A file and what was found of it.
+type Named = (String, Report);
+
+/// The manifest, and what its key says of it and its records. A key finds a manifest that can't be read; without one
+/// that is an error.
+fn read(
+    path: &Path,
+    key: Option<&PublicKey>,
+    context: &Context,
+) -> Result<(Vec<Named>, Option<Manifest>)> {
+    let Some(key) = key else {
+        let manifest = Manifest::read(path)?;
+        if let Some(signature) = check::signatures(path).first() {
+            context.sink.note(format!(
+                "there are signatures ({} …), which are not looked at without --key",
+                signature.display()
+            ));
+        }
+        return Ok((Vec::new(), Some(manifest)));
+    };
+    let (report, manifest) = check::records(path, key)?;
+    Ok((vec![(path.display().to_string(), report)], manifest))
+}
+
+/// An image that was signed for, whatever it is called now.
+fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
+    let opened = File::open(file).map_err(|e| Error::io("open", file, e))?;
+    let (digest, _) =
+        Digest::of_reader(Algorithm::Sha256, opened).map_err(|e| Error::io("read", file, e))?;
+    let hex = digest.hex();
+    if manifest.artifacts.iter().any(|a| a.sha256 == hex) {
+        return Ok(Ok(()));
+    }
+    let what = format!("{} is none of the manifest's artifacts", file.display());
+    Ok(Err(Finding::error(what).found(digest).cure(
+        "a file that was converted is not the one that was signed",
+    )))
+}
+
 /// Every artifact of a manifest: its bytes, and what a disk holds.
-fn listed(file: &Path, context: &Context) -> Result<()> {
-    let manifest = Manifest::read(file)?;
+fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()> {
+    let (mut reports, manifest) = read(file, key, context)?;
+    let Some(manifest) = manifest else {
+        return tell(&reports, context);
+    };
     let expected = manifest.expected();
-    let mut reports = Vec::new();
     for artifact in &manifest.artifacts {
         context.cancel.check()?;
         let path = io::folder_of(file).join(&artifact.file);

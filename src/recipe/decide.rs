@@ -16,6 +16,8 @@ use crate::diag::{Diagnostic, suggestion};
 use crate::text::Place;
 
 const ENV_PREFIX: &str = "WINIMG_VAR_";
+/// Known in every recipe: the version of this program.
+const OWN_VERSION: &str = "winimg_version";
 
 /// A word about a variable.
 struct Said {
@@ -235,6 +237,8 @@ impl Deciding<'_> {
                 resolving.scope.require(name, why);
             }
         }
+        let own = Some(env!("CARGO_PKG_VERSION").into());
+        resolving.scope.set(OWN_VERSION, own, "winimg");
         for name in &self.order {
             resolving.resolve(name);
         }
@@ -303,6 +307,11 @@ fn refused_name(name: &str) -> Option<(String, String)> {
         let help = format!(
             "`{{{{{name}}}}}` is a component's own {name}: say whose, as in `image_{name}`"
         );
+        return Some((fact, help));
+    }
+    if name == OWN_VERSION {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = format!("`{{{{{name}}}}}` is the version of this program");
         return Some((fact, help));
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,4 +1,4 @@
-//! From what a build returned to its manifest and Packer's.
+//! From what a build returned to its records, written and signed.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -6,46 +6,175 @@ use std::time::SystemTime;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::inventory::Inventory;
 use super::manifest::{self, Manifest};
-use super::packer;
+use super::provenance::{self, Asked, Byproduct};
+use super::sign::{self, Signers};
+use super::{cyclonedx, packer, spdx};
 use crate::build::{Built, Request, StepRecord};
-use crate::error::Result;
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::event::Cancel;
 use crate::fetch::image::Image;
+use crate::io;
 use crate::lock::Lock;
+use crate::plan::{Entry, Plan};
 use crate::recipe::{ImageProof, Origin};
 use crate::store::{self, Blob};
-use crate::text::redact;
+use crate::text::{redact, redact_url};
 use crate::verify::Check;
 
-/// Writes `manifest.json` and appends to `packer-manifest.json`; their paths.
-pub fn write(
-    request: &Request,
-    recipe_path: &Path,
-    built: &Built,
-    started: SystemTime,
-) -> Result<Vec<PathBuf>> {
-    let lock = request.lock.map(locked).transpose()?;
-    let manifest = manifest(request, recipe_path, built, started, lock);
-    let own = request.output.join("manifest.json");
-    manifest.write(&own)?;
-    let packers = request.output.join("packer-manifest.json");
-    packer::append(&packers, &packer_build(request, &manifest))?;
-    Ok(vec![own, packers])
+/// The records' names.
+pub const MANIFEST: &str = "manifest.json";
+const CYCLONEDX: &str = "sbom.cdx.json";
+const SPDX: &str = "sbom.spdx.json";
+const PROVENANCE: &str = "provenance.intoto.json";
+/// What the provenance vouches for beside the artifacts.
+pub const BYPRODUCTS: [&str; 3] = [MANIFEST, CYCLONEDX, SPDX];
+
+/// What the records need beyond the build itself.
+pub struct Recording<'a> {
+    /// As it was given.
+    pub recipe_path: &'a Path,
+    pub started: SystemTime,
+    /// The URI of whoever answers for this machine.
+    pub builder: &'a str,
+    pub signers: &'a Signers,
 }
 
-fn locked(lock: &Lock) -> Result<manifest::Lock> {
-    Ok(manifest::Lock {
-        serial: lock.serial,
-        digest: lock.digest()?.to_string(),
-    })
+/// Writes the manifest, the SBOMs, the provenance and their signatures, and appends to `packer-manifest.json`; their paths.
+pub fn write(
+    request: &Request,
+    recording: &Recording,
+    built: &Built,
+    cancel: &Cancel,
+) -> Result<Vec<PathBuf>> {
+    let lock = request.lock.map(Lock::digest).transpose()?;
+    let manifest = manifest(request, recording, built, lock.as_ref());
+    let inventory = Inventory::of(&manifest, request.epoch);
+    let mut files = vec![
+        (MANIFEST, manifest.to_json()?),
+        (CYCLONEDX, cyclonedx::document(&inventory)),
+        (SPDX, spdx::document(&inventory)),
+    ];
+    let byproducts: Vec<Byproduct> = files.iter().map(byproduct).collect();
+    let asked = asked(request, recording, lock);
+    let statement = provenance::document(&manifest, &asked, &byproducts);
+    files.push((PROVENANCE, statement));
+
+    // An earlier build's signatures do not speak of what is written now.
+    sign::remove(&request.output)?;
+    let mut paths = Vec::new();
+    for (name, text) in &files {
+        let path = request.output.join(name);
+        io::write_atomically(&path, text.as_bytes())?;
+        paths.push(path);
+    }
+    let packers = request.output.join("packer-manifest.json");
+    packer::append(
+        &packers,
+        &packer_build(request, &manifest, asked.invocation),
+    )?;
+    paths.push(packers);
+    let signed =
+        sign_all(&request.output, recording.signers, request.epoch, cancel).map_err(|e| {
+            e.lines([
+                "the image and its records are whole, but not signed: `winimg sign` signs them",
+            ])
+        })?;
+    paths.extend(signed);
+    Ok(paths)
+}
+
+/// Signs the records that lie in `folder`; the signatures' paths.
+pub fn sign_all(
+    folder: &Path,
+    signers: &Signers,
+    epoch: i64,
+    cancel: &Cancel,
+) -> Result<Vec<PathBuf>> {
+    if signers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = |name| {
+        let path = folder.join(name);
+        std::fs::read(&path).map_err(|e| Error::io("read", &path, e))
+    };
+    let (own, statement) = (read(MANIFEST)?, read(PROVENANCE)?);
+    let manifest = Manifest::parse(&String::from_utf8_lossy(&own))?;
+    let records = sign::Records {
+        manifest: &own,
+        statement: &statement,
+        epoch,
+        recipe: &format!("{}@{}", manifest.recipe.name, manifest.recipe.digest),
+    };
+    let files = signers.sign(&records, cancel)?;
+    sign::remove(folder)?;
+    let mut paths = Vec::new();
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        io::write_atomically(&path, &bytes)?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+fn byproduct((name, text): &(&'static str, String)) -> Byproduct {
+    Byproduct {
+        name,
+        media_type: match *name {
+            CYCLONEDX => "application/vnd.cyclonedx+json",
+            SPDX => "application/spdx+json",
+            _ => "application/json",
+        },
+        digest: Digest::sha256_of(text.as_bytes()),
+    }
+}
+
+fn asked(request: &Request, recording: &Recording, lock: Option<Digest>) -> Asked {
+    let recipe = request.recipe;
+    let key = recipe.media.product_key.as_ref();
+    let key = key.map(|k| k.value.as_str()).filter(|k| *k != "kms");
+    let variables = recipe.vars.iter().map(|var| {
+        let value = match Some(var.value.as_str()) == key {
+            true => "***".into(),
+            false => redact_url(&var.value),
+        };
+        (var.name.clone(), value)
+    });
+    let set = recipe
+        .effective
+        .iter()
+        .filter(|e| e.origin.starts_with("--set"));
+    let outputs = &recipe.outputs;
+    let outputs = [
+        ("raw", outputs.raw),
+        ("vhd", outputs.vhd),
+        ("ova", outputs.ova.is_some()),
+        ("ami", outputs.ami.is_some()),
+        ("qcow2", outputs.qcow2),
+    ];
+    Asked {
+        builder: recording.builder.into(),
+        variables: variables.collect(),
+        overrides: set.map(|e| (e.path.clone(), e.value.clone())).collect(),
+        outputs: outputs
+            .iter()
+            .filter(|(_, wanted)| *wanted)
+            .map(|(name, _)| (*name).to_owned())
+            .collect(),
+        lock,
+        epoch: request.epoch,
+        verified: request.verify,
+        invocation: Uuid::new_v4(),
+    }
 }
 
 fn manifest(
     request: &Request,
-    recipe_path: &Path,
+    recording: &Recording,
     built: &Built,
-    started: SystemTime,
-    lock: Option<manifest::Lock>,
+    lock: Option<&Digest>,
 ) -> Manifest {
     let recipe = request.recipe;
     Manifest {
@@ -54,11 +183,14 @@ fn manifest(
         recipe: manifest::Recipe {
             name: recipe.name.value.clone(),
             description: recipe.description.clone(),
-            path: recipe_path.display().to_string(),
+            path: recording.recipe_path.display().to_string(),
             digest: recipe.digest.to_string(),
-            lock,
+            lock: request.lock.zip(lock).map(|(lock, digest)| manifest::Lock {
+                serial: lock.serial,
+                digest: digest.to_string(),
+            }),
         },
-        started: manifest::rfc3339(started),
+        started: manifest::rfc3339(recording.started),
         finished: manifest::rfc3339(SystemTime::now()),
         host: manifest::Host {
             qemu: built.probe.version.clone(),
@@ -74,7 +206,7 @@ fn manifest(
             build: built.media.image.version.clone(),
             language: built.media.language.clone(),
         },
-        steps: steps(built),
+        steps: steps(request, built),
         artifacts: built.artifacts.iter().map(Into::into).collect(),
         warnings: built.warnings.clone(),
     }
@@ -154,18 +286,44 @@ fn proof(proof: &store::Proof) -> manifest::Proof {
 }
 
 /// The checks are those of the plan's steps, in the same order.
-fn steps(built: &Built) -> Vec<manifest::Step> {
+fn steps(request: &Request, built: &Built) -> Vec<manifest::Step> {
     let checks = built.expected.iter().map(|e| e.checks.clone());
     let checks = checks.chain(std::iter::repeat(Vec::new()));
-    let steps = built.steps.iter().zip(checks);
+    let planned = request.plan.steps.iter();
+    let inputs = planned.map(|step| match step.skipped {
+        Some(_) => Vec::new(),
+        None => taken(request.plan, &step.entries),
+    });
+    let inputs = inputs.chain(std::iter::repeat(Vec::new()));
+    let steps = built.steps.iter().zip(checks).zip(inputs);
     steps
-        .map(|(record, expects)| step(record, expects))
+        .map(|((record, expects), inputs)| step(record, expects, inputs))
         .collect()
 }
 
-fn step(record: &StepRecord, expects: Vec<Check>) -> manifest::Step {
+/// The inputs, by their names in the manifest, that payload entries are of.
+fn taken(plan: &Plan, entries: &[u32]) -> Vec<String> {
+    let entries = entries
+        .iter()
+        .filter_map(|&at| plan.payload.get(at as usize));
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| match entry {
+            Entry::Component { component, .. } | Entry::Tree { component, .. } => {
+                Some(component.clone())
+            }
+            Entry::Image { image } => Some(format!("image {image}")),
+            Entry::Local { .. } | Entry::Text { .. } => None,
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn step(record: &StepRecord, expects: Vec<Check>, inputs: Vec<String>) -> manifest::Step {
     manifest::Step {
         expects,
+        inputs,
         name: record.name.clone(),
         verb: record.verb.into(),
         place: record.place.clone(),
@@ -175,7 +333,7 @@ fn step(record: &StepRecord, expects: Vec<Check>) -> manifest::Step {
     }
 }
 
-fn packer_build(request: &Request, manifest: &Manifest) -> packer::Build {
+fn packer_build(request: &Request, manifest: &Manifest, run: Uuid) -> packer::Build {
     let text = |value: &str| Value::String(value.into());
     let mut custom_data = Map::new();
     custom_data.insert("build_name".into(), text(&manifest.recipe.name));
@@ -204,7 +362,7 @@ fn packer_build(request: &Request, manifest: &Manifest) -> packer::Build {
             })
             .collect(),
         artifact_id: format!("{}@{}", manifest.recipe.name, manifest.recipe.digest),
-        packer_run_uuid: Uuid::new_v4(),
+        packer_run_uuid: run,
         custom_data,
     }
 }

@@ -168,6 +168,9 @@ pub struct Step {
     pub verb: String,
     /// The recipe's file, line and column.
     pub place: String,
+    /// The names of the inputs that it took from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
     /// Of each command it ran, in order; `null` where the guest went down before the end was seen.
     pub exit_codes: Vec<Option<i64>>,
     pub seconds: f64,

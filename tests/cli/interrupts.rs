@@ -142,7 +142,10 @@ fn what_a_killed_build_left_is_removed_by_the_next_which_says_so() {
             "logs/02-seal.log",
             "manifest.json",
             "node.raw",
-            "packer-manifest.json"
+            "packer-manifest.json",
+            "provenance.intoto.json",
+            "sbom.cdx.json",
+            "sbom.spdx.json"
         ]
     );
 }

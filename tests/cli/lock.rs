@@ -71,7 +71,7 @@ impl Publisher {
     fn run(&self, arguments: &[&str]) -> Outcome<'_> {
         let mut command = self.site.command(arguments);
         command.env("SSL_CERT_FILE", self.site.path("server.pem"));
-        self.site.outcome(command.output().expect("winimg starts"))
+        self.site.ended(command.output().expect("winimg starts"))
     }
 
     fn build(&self, more: &[&str]) -> Outcome<'_> {

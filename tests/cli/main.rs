@@ -18,6 +18,7 @@ mod registry;
 mod server;
 mod setup;
 mod shipped;
+mod sign;
 mod site;
 mod steps;
 mod terminal;

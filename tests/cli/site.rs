@@ -181,10 +181,14 @@ impl Site {
     }
 
     pub fn run(&self, arguments: &[&str]) -> Outcome<'_> {
-        self.outcome(self.command(arguments).output().expect("winimg starts"))
+        self.outcome(self.command(arguments))
     }
 
-    pub fn outcome(&self, output: Output) -> Outcome<'_> {
+    pub fn outcome(&self, mut command: Command) -> Outcome<'_> {
+        self.ended(command.output().expect("winimg starts"))
+    }
+
+    pub fn ended(&self, output: Output) -> Outcome<'_> {
         Outcome { output, site: self }
     }
 

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::media;
 use crate::site::{Outcome, SEAL, Site};
-use crate::windows_disk::{REG_SZ, WindowsDisk, can_make, sz};
+pub use crate::windows_disk::can_make;
+use crate::windows_disk::{REG_SZ, WindowsDisk, sz};
 
 const STEPS: &str = r#"
 [[steps]]
@@ -17,14 +18,14 @@ registry = { key = 'HKLM\SOFTWARE\Example', name = "Tier", type = "sz", data = "
 "#;
 
 /// What the steps leave, by hand: the fake machine runs nothing.
-fn furnished() -> WindowsDisk {
+pub fn furnished() -> WindowsDisk {
     let mut disk = WindowsDisk::sound();
     disk.file(r"C:\k\tool.exe", b"MZ the tool\n");
     disk.value(r"HKLM\SOFTWARE\Example", "Tier", REG_SZ, &sz("gold"));
     disk
 }
 
-fn site(disk: &WindowsDisk) -> Site {
+pub fn site(disk: &WindowsDisk) -> Site {
     let site = Site::new(&format!("{STEPS}\n{SEAL}"));
     let recipe = site.read("recipe.toml");
     let every = "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\n";
@@ -37,7 +38,7 @@ fn site(disk: &WindowsDisk) -> Site {
     site
 }
 
-fn build(site: &Site) -> Outcome<'_> {
+pub fn build(site: &Site) -> Outcome<'_> {
     let fake = "fake:machine.toml";
     site.run(&[
         "build",

@@ -1,0 +1,60 @@
+//! `winimg sign`, and the keys of `winimg build`.
+
+use std::env;
+
+use crate::cli;
+use crate::error::{Error, Kind, Result};
+use crate::io;
+use crate::record::sign::{Signers, Wishes};
+use crate::record::{built, check};
+use crate::text::Secret;
+use crate::verify;
+
+use super::{Context, print};
+
+/// Signs the records of a finished build, if they agree. The artifacts are not read.
+pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
+    let folder = io::folder_of(&args.manifest);
+    let name = args.manifest.file_name();
+    if name.is_none_or(|n| n != built::MANIFEST) {
+        return Err(Error::new(Kind::Recipe, "this is not a build's manifest")
+            .at(args.manifest.display())
+            .expected(built::MANIFEST));
+    }
+    let signers = signers(&args.sign, context)?;
+    if signers.is_empty() {
+        return Err(Error::new(Kind::Recipe, "there is no key to sign with")
+            .cure("--sign-key FILE, WINIMG_SIGN_KEY, or --sign-command with --sign-public-key"));
+    }
+    let report = check::agreement(&args.manifest)?;
+    if !report.is_good() {
+        let name = args.manifest.display().to_string();
+        verify::tell(&report, &name, context.sink.as_ref());
+        return Err(
+            Error::new(Kind::Verify, "the records do not agree, and are not signed")
+                .at(name)
+                .found(report.summary()),
+        );
+    }
+    let paths = built::sign_all(folder, &signers, super::build::epoch()?, &context.cancel)?;
+    let lines = paths.iter().map(|path| format!("{}\n", path.display()));
+    print(&lines.collect::<String>())
+}
+
+/// The keys that arguments and environment name, each tried.
+pub fn signers(args: &cli::SignArgs, context: &Context) -> Result<Signers> {
+    let wishes = Wishes {
+        files: args.keys.clone(),
+        environment: secret("WINIMG_SIGN_KEY"),
+        password: secret("WINIMG_SIGN_PASSWORD"),
+        command: args.command.clone(),
+        public_key: args.public_key.clone(),
+    };
+    Signers::open(&wishes, &context.cancel)
+}
+
+/// Empty is as good as unset: that is how CI systems hand over a secret that there is not.
+fn secret(name: &str) -> Option<Secret> {
+    let value = env::var(name).ok().filter(|v| !v.trim().is_empty())?;
+    Some(Secret::new(value))
+}

@@ -1,0 +1,228 @@
+//! `sbom.spdx.json`: SPDX 2.3 (ISO/IEC 5962's successor).
+//!
+//! A file of the guest is a package of purpose `FILE`: an SPDX `File` must carry a SHA-1, which winimg does not make.
+//! The same recipe and lock give the same bytes but for the time, as in [`super::cyclonedx`].
+
+use serde_json::{Map, Value, json};
+
+use super::inventory::{File, Inventory, Kind, Part, uuid_of};
+
+const NOTHING: &str = "NOASSERTION";
+
+/// The document, with a final newline.
+pub fn document(inventory: &Inventory) -> String {
+    let writer = format!("Tool: {}-{}", inventory.tool.name, inventory.tool.version);
+    let mut body = Body {
+        packages: vec![image(inventory), windows(inventory)],
+        relationships: vec![
+            relation("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-image"),
+            relation("SPDXRef-image", "CONTAINS", "SPDXRef-windows"),
+        ],
+        notes: Vec::new(),
+        writer: &writer,
+        created: &inventory.created,
+    };
+    for part in &inventory.parts {
+        body.part(part);
+    }
+    for file in &inventory.files {
+        body.file("SPDXRef-image", file);
+    }
+    let licenses = licenses(&inventory.parts);
+    let content = [
+        json!(without_notes(&body.packages)),
+        json!(body.relationships),
+        json!(body.notes),
+        licenses.clone(),
+    ];
+    let namespace = uuid_of(&content.map(|c| c.to_string()).join("\n"));
+    let mut document = json!({
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": inventory.name,
+        "documentNamespace": format!("https://spdx.org/spdxdocs/winimg-{namespace}"),
+        "creationInfo": { "created": inventory.created, "creators": [writer] },
+        "packages": body.packages,
+        "relationships": body.relationships,
+    });
+    if licenses.as_array().is_some_and(|l| !l.is_empty()) {
+        document["hasExtractedLicensingInfos"] = licenses;
+    }
+    format!("{document:#}\n")
+}
+
+struct Body<'a> {
+    packages: Vec<Value>,
+    relationships: Vec<Value>,
+    /// What the annotations say, without their time.
+    notes: Vec<String>,
+    writer: &'a str,
+    created: &'a str,
+}
+
+/// Annotations carry the time; the namespace must not.
+fn without_notes(packages: &[Value]) -> Vec<Value> {
+    let mut packages = packages.to_vec();
+    for package in packages.iter_mut().filter_map(Value::as_object_mut) {
+        package.shift_remove("annotations");
+    }
+    packages
+}
+
+impl Body<'_> {
+    fn part(&mut self, part: &Part) {
+        let id = id("input", &part.name);
+        let purpose = match part.kind {
+            Kind::Component => "APPLICATION",
+            Kind::Medium => "INSTALL",
+            Kind::Drivers => "DEVICE",
+            Kind::ContainerImage => "CONTAINER",
+        };
+        let (algorithm, hex) = &part.digest;
+        let mut package = package(&id, &part.name, part.version.as_deref());
+        package.insert("primaryPackagePurpose".into(), json!(purpose));
+        if let Some(url) = &part.url {
+            package.insert("downloadLocation".into(), json!(url));
+        }
+        package.insert("licenseDeclared".into(), json!(part.license.declared()));
+        let algorithm = algorithm.to_ascii_uppercase();
+        package.insert("checksums".into(), checksum(&algorithm, hex));
+        let purl = json!([{
+            "referenceCategory": "PACKAGE-MANAGER",
+            "referenceType": "purl",
+            "referenceLocator": part.purl,
+        }]);
+        package.insert("externalRefs".into(), purl);
+        let mut notes = vec![
+            format!("size: {}", part.size),
+            format!("proof: {}", part.proof),
+        ];
+        notes.extend(part.signers.iter().map(|s| format!("signer: {s}")));
+        notes.extend(part.paths.iter().map(|p| format!("path: {p}")));
+        let annotations = self.annotations(notes);
+        package.insert("annotations".into(), annotations);
+        self.packages.push(Value::Object(package));
+        self.relationships.push(match part.kind {
+            Kind::Medium => relation("SPDXRef-windows", "GENERATED_FROM", &id),
+            _ => relation("SPDXRef-image", "CONTAINS", &id),
+        });
+        for file in &part.files {
+            self.file(&id, file);
+        }
+    }
+
+    fn file(&mut self, parent: &str, file: &File) {
+        let (kind, of) = match file.is_driver {
+            true => ("driver", format!("{} {}", file.path, file.sha256)),
+            false => ("file", file.path.to_lowercase()),
+        };
+        let id = format!("SPDXRef-{kind}-{}", uuid_of(&of));
+        let mut package = package(&id, &file.path, None);
+        package.insert("primaryPackagePurpose".into(), json!("FILE"));
+        package.insert("checksums".into(), checksum("SHA256", &file.sha256));
+        let mut notes = Vec::new();
+        if let Some(size) = file.size {
+            notes.push(format!("size: {size}"));
+        }
+        notes.push(format!("step: {}", file.step));
+        let annotations = self.annotations(notes);
+        package.insert("annotations".into(), annotations);
+        self.packages.push(Value::Object(package));
+        self.relationships.push(relation(parent, "CONTAINS", &id));
+    }
+
+    fn annotations(&mut self, comments: Vec<String>) -> Value {
+        let all = comments.iter().map(|comment| {
+            json!({
+                "annotationDate": self.created,
+                "annotationType": "OTHER",
+                "annotator": self.writer,
+                "comment": comment,
+            })
+        });
+        let all = all.collect();
+        self.notes.extend(comments);
+        all
+    }
+}
+
+fn image(inventory: &Inventory) -> Value {
+    let mut package = package("SPDXRef-image", &inventory.name, Some(&inventory.version));
+    package.insert("primaryPackagePurpose".into(), json!("OPERATING_SYSTEM"));
+    if let Some(description) = &inventory.description {
+        package.insert("description".into(), json!(description));
+    }
+    Value::Object(package)
+}
+
+fn windows(inventory: &Inventory) -> Value {
+    let w = &inventory.windows;
+    let mut package = package("SPDXRef-windows", &w.name, Some(&w.build));
+    package.insert("primaryPackagePurpose".into(), json!("OPERATING_SYSTEM"));
+    package.insert(
+        "supplier".into(),
+        json!("Organization: Microsoft Corporation"),
+    );
+    if let Some(cpe) = &w.cpe {
+        let reference = json!([{
+            "referenceCategory": "SECURITY",
+            "referenceType": "cpe23Type",
+            "referenceLocator": cpe,
+        }]);
+        package.insert("externalRefs".into(), reference);
+    }
+    let facts = w.facts.iter().map(|(name, value)| {
+        let name = name.trim_start_matches("winimg:windows:");
+        format!("{name}: {value}")
+    });
+    package.insert(
+        "comment".into(),
+        json!(facts.collect::<Vec<_>>().join("\n")),
+    );
+    Value::Object(package)
+}
+
+fn package(id: &str, name: &str, version: Option<&str>) -> Map<String, Value> {
+    let mut package = Map::new();
+    package.insert("SPDXID".into(), json!(id));
+    package.insert("name".into(), json!(name));
+    if let Some(version) = version {
+        package.insert("versionInfo".into(), json!(version));
+    }
+    package.insert("downloadLocation".into(), json!(NOTHING));
+    package.insert("filesAnalyzed".into(), json!(false));
+    package.insert("licenseConcluded".into(), json!(NOTHING));
+    package.insert("licenseDeclared".into(), json!(NOTHING));
+    package.insert("copyrightText".into(), json!(NOTHING));
+    package
+}
+
+/// Names that hold what an SPDX id must not are told apart by a UUID.
+fn id(kind: &str, name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    match name.chars().all(plain) {
+        true => format!("SPDXRef-{kind}-{name}"),
+        false => format!("SPDXRef-{kind}-{}", uuid_of(name)),
+    }
+}
+
+fn relation(from: &str, kind: &str, to: &str) -> Value {
+    json!({ "spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to })
+}
+
+fn checksum(algorithm: &str, hex: &str) -> Value {
+    json!([{ "algorithm": algorithm, "checksumValue": hex }])
+}
+
+/// Every licence that is not on SPDX's list, once.
+fn licenses(parts: &[Part]) -> Value {
+    let mut all: Vec<(String, String)> =
+        parts.iter().flat_map(|p| p.license.references()).collect();
+    all.sort();
+    all.dedup();
+    let infos = all
+        .into_iter()
+        .map(|(id, text)| json!({ "licenseId": id, "extractedText": text }));
+    infos.collect()
+}

@@ -1,0 +1,6 @@
+//! SBOMs, provenance and signatures as their readers get them: whole texts, and the judgement of other people's programs.
+
+mod documents;
+mod judges;
+mod sample;
+mod signatures;

@@ -1,0 +1,237 @@
+//! One build as its manifest tells it: every kind of input, proof, licence and file.
+
+use winimg::digest::Digest;
+use winimg::record::manifest::{
+    Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows,
+};
+use winimg::trust::{Scheme, Signer};
+use winimg::verify::Check;
+
+pub const EPOCH: i64 = 1_700_000_000;
+
+pub fn sha256(text: &str) -> String {
+    Digest::sha256_of(text.as_bytes()).hex()
+}
+
+fn digest(text: &str) -> String {
+    format!("sha256:{}", sha256(text))
+}
+
+fn input(name: &str, version: Option<&str>, url: &str, proof: Proof) -> Input {
+    Input {
+        name: name.into(),
+        version: version.map(Into::into),
+        license: Some("Apache-2.0".into()),
+        url: url.into(),
+        size: name.len() as u64,
+        digest: digest(name),
+        proof,
+        signers: Vec::new(),
+    }
+}
+
+fn pinned(name: &str) -> Proof {
+    Proof::Digest {
+        expected: digest(name),
+    }
+}
+
+fn inputs() -> Vec<Input> {
+    let unsaid = |input: Input| Input {
+        license: None,
+        ..input
+    };
+    let said = |license: &str, input: Input| Input {
+        license: Some(license.into()),
+        ..input
+    };
+    let checksum_file = Proof::ChecksumFile {
+        url: "https://dl.k8s.io/release/v1.36.1/kubelet.exe.sha256".into(),
+        entry: "kubelet.exe".into(),
+    };
+    let kubelet = "https://dl.k8s.io/release/v1.36.1/bin/windows/amd64/kubelet.exe";
+    let containerd = "https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-windows-amd64.tar.gz";
+    vec![
+        unsaid(input(
+            "media.iso",
+            None,
+            "/srv/media/ws2022.iso",
+            Proof::Unverified {
+                reason: "evaluation media have no published digest".into(),
+            },
+        )),
+        said(
+            "Red Hat's terms",
+            input(
+                "media.virtio",
+                Some("0.1.271"),
+                "https://mirror.example.com/virtio-win.iso?…",
+                pinned("media.virtio"),
+            ),
+        ),
+        input("kubelet", Some("1.36.1"), kubelet, checksum_file),
+        Input {
+            signers: vec![Signer {
+                scheme: Scheme::Attestation,
+                signer: "https://github.com/containerd/containerd/.github/workflows/release.yml@refs/tags/v2.1.4".into(),
+                pinned_by: "identity and issuer https://token.actions.githubusercontent.com".into(),
+                signed_at: Some("2025-07-28T10:00:00Z".into()),
+                remarks: vec!["the log's time is taken".into()],
+            }],
+            ..input("containerd", Some("2.1.4"), containerd, Proof::Signed)
+        },
+        said(
+            "LicenseRef-public-domain",
+            input("nssm", Some("2.24"), "nssm.exe", pinned("nssm")),
+        ),
+        unsaid(Input {
+            digest: format!("sha512:{}", "ab".repeat(64)),
+            ..input("tool_x", None, "https://example.com/a%20b/tool.msi", pinned("tool_x"))
+        }),
+        unsaid(input(
+            "image pause",
+            Some("10.0.20348.2113"),
+            "mcr.example.com:5000/oss/kubernetes/pause:3.10.1",
+            pinned("image pause"),
+        )),
+    ]
+}
+
+fn step(name: &str, verb: &str, inputs: &[&str], expects: Vec<Check>) -> Step {
+    Step {
+        name: name.into(),
+        verb: verb.into(),
+        place: "recipe.toml:12:1".into(),
+        inputs: inputs.iter().map(|i| (*i).into()).collect(),
+        exit_codes: vec![Some(0)],
+        seconds: 1.5,
+        skipped: None,
+        expects,
+    }
+}
+
+fn file(path: &str, content: &str) -> Check {
+    Check::File {
+        path: path.into(),
+        size: content.len() as u64,
+        sha256: sha256(content),
+    }
+}
+
+fn steps() -> Vec<Step> {
+    vec![
+        step(
+            "kubelet",
+            "copy",
+            &["kubelet"],
+            vec![file(r"C:\k\kubelet.exe", "kubelet")],
+        ),
+        step(
+            "containerd",
+            "extract",
+            &["containerd"],
+            vec![
+                file(r"C:\Program Files\containerd\bin\ctr.exe", "ctr"),
+                file(
+                    r"C:\Program Files\containerd\bin\containerd.exe",
+                    "containerd.exe",
+                ),
+            ],
+        ),
+        step(
+            "containerd's configuration",
+            "file",
+            &[],
+            vec![file(
+                r"C:\Program Files\containerd\config.toml",
+                "version = 3\n",
+            )],
+        ),
+        // The last word on a file is the one that counts, however it is spelt.
+        step(
+            "our own ctr",
+            "copy",
+            &["nssm", "tool_x"],
+            vec![file(r"c:\program files\Containerd\bin\CTR.exe", "nssm")],
+        ),
+        step("tool", "msi", &["tool_x"], Vec::new()),
+        step(
+            "drivers",
+            "driver",
+            &["media.virtio"],
+            vec![Check::Driver {
+                inf: "vioscsi.inf".into(),
+                sha256: sha256("vioscsi.inf"),
+            }],
+        ),
+        step(
+            "pause",
+            "image",
+            &["image pause"],
+            vec![Check::ContainerImage {
+                reference: "mcr.example.com:5000/oss/kubernetes/pause:3.10.1".into(),
+                digest: digest("image pause"),
+                root: r"C:\ProgramData\containerd\root".into(),
+            }],
+        ),
+        step(
+            "update",
+            "update",
+            &[],
+            vec![Check::Update {
+                kb: "KB5012637".into(),
+            }],
+        ),
+    ]
+}
+
+pub fn manifest() -> Manifest {
+    Manifest {
+        schema: Schema::V1,
+        tool: Tool {
+            name: "winimg".into(),
+            version: "0.1.0".into(),
+            commit: None,
+        },
+        recipe: Recipe {
+            name: "capi-ova".into(),
+            description: Some("Cluster API node for vSphere".into()),
+            path: "recipes/capi-ova.toml".into(),
+            digest: digest("recipe"),
+            lock: None,
+        },
+        started: "2026-01-31T12:00:00Z".into(),
+        finished: "2026-01-31T13:00:00Z".into(),
+        host: Host {
+            qemu: "QEMU 10.0.0".into(),
+            accelerator: "kvm".into(),
+            remarks: Vec::new(),
+        },
+        inputs: inputs(),
+        windows: Windows {
+            release: "2022".into(),
+            edition: "ServerDatacenterCore".into(),
+            image: "Windows Server 2022 SERVERDATACENTERCORE".into(),
+            display_name: "Windows Server 2022 Datacenter".into(),
+            build: "10.0.20348.2113".into(),
+            language: "en-US".into(),
+        },
+        steps: steps(),
+        artifacts: vec![
+            artifact("ova", "capi-ova.ova", "the OVA"),
+            artifact("raw", "capi-ova.raw", "the raw disk"),
+        ],
+        warnings: vec!["nothing proves media.iso".into()],
+    }
+}
+
+fn artifact(kind: &str, file: &str, content: &str) -> Artifact {
+    Artifact {
+        kind: kind.into(),
+        file: file.into(),
+        size: content.len() as u64,
+        sha256: sha256(content),
+        disk: None,
+        checked: vec!["size".into()],
+    }
+}

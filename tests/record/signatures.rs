@@ -1,0 +1,547 @@
+//! Signatures: keys that are taken and refused, what other people's programs say, and what `winimg verify --key` says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use winimg::event::Cancel;
+use winimg::record::check;
+use winimg::record::inventory::Inventory;
+use winimg::record::key::PublicKey;
+use winimg::record::provenance::{self, Byproduct};
+use winimg::record::sign::{Signers, Wishes};
+use winimg::record::{built, cyclonedx, spdx};
+use winimg::text::Secret;
+
+use winimg::digest::Digest;
+
+use crate::documents::asked;
+use crate::judges::{ends_well, judge, must};
+use crate::sample::{EPOCH, manifest};
+
+/// A folder with keys, and the records of a build.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let openssl = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            must(place.dir.path(), "openssl", &words);
+        };
+        for name in ["ec", "other"] {
+            openssl(&format!(
+                "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out {name}.key"
+            ));
+            openssl(&format!("pkey -in {name}.key -pubout -out {name}.pub"));
+        }
+        for name in ["mini", "mini2"] {
+            let (public, secret) = (format!("{name}.pub"), format!("{name}.key"));
+            must(
+                place.dir.path(),
+                "minisign",
+                &["-G", "-W", "-p", &public, "-s", &secret],
+            );
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn open(&self, keys: &[&str]) -> Result<Signers, String> {
+        self.open_with(Wishes {
+            files: keys.iter().map(|k| self.path(k)).collect(),
+            ..Wishes::default()
+        })
+    }
+
+    fn open_with(&self, wishes: Wishes) -> Result<Signers, String> {
+        let folder = self.dir.path().display().to_string();
+        Signers::open(&wishes, &Cancel::default())
+            .map_err(|e| e.to_string().replace(&folder, "/site"))
+    }
+
+    /// Records as a build writes them, signed with `keys`.
+    fn records(&self, keys: &[&str]) {
+        let manifest = manifest();
+        let inventory = Inventory::of(&manifest, EPOCH);
+        let files = [
+            ("manifest.json", manifest.to_json().unwrap()),
+            ("sbom.cdx.json", cyclonedx::document(&inventory)),
+            ("sbom.spdx.json", spdx::document(&inventory)),
+        ];
+        let byproducts = files.each_ref().map(|(name, text)| Byproduct {
+            name,
+            media_type: "application/json",
+            digest: Digest::sha256_of(text.as_bytes()),
+        });
+        let statement = provenance::document(&manifest, &asked(), &byproducts);
+        for (name, text) in files {
+            fs::write(self.path(name), text).unwrap();
+        }
+        fs::write(self.path("provenance.intoto.json"), statement).unwrap();
+        let signers = self.open(keys).unwrap();
+        built::sign_all(self.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn change(&self, name: &str, from: &str, to: &str) {
+        let text = self.read(name);
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from} is not in {name}");
+        fs::write(self.path(name), changed).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
+    /// What `winimg verify --key` says of the records.
+    fn checked(&self, key: &str) -> String {
+        let path = self.path("manifest.json");
+        let key = PublicKey::given(self.path(key).to_str().unwrap()).unwrap();
+        let (report, _) = check::records(&path, &key).unwrap();
+        let folder = self.dir.path().display().to_string();
+        let findings = report.findings.iter();
+        let findings = findings.map(|f| format!("{f}\n").replace(&folder, "/site"));
+        report.summary() + "\n" + &findings.collect::<String>()
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn openssl_and_securesystemslib_take_what_an_ec_key_signed_and_refuse_a_changed_byte() {
+    let place = Place::new();
+    place.records(&["ec.key"]);
+    let folder = place.dir.path();
+    // As cosign verify-blob does: base64 of DER, over the file.
+    must(
+        folder,
+        "openssl",
+        &[
+            "base64",
+            "-d",
+            "-A",
+            "-in",
+            "manifest.json.sig",
+            "-out",
+            "sig.der",
+        ],
+    );
+    let verify = |key: &str| {
+        ends_well(
+            folder,
+            "openssl",
+            &[
+                "dgst",
+                "-sha256",
+                "-verify",
+                key,
+                "-signature",
+                "sig.der",
+                "manifest.json",
+            ],
+        )
+    };
+    assert!(verify("ec.pub"));
+    assert!(!verify("other.pub"));
+    let (own, other) = (place.path("ec.pub"), place.path("other.pub"));
+    let envelope = place.read("provenance.dsse.json");
+    assert_eq!(judge("envelope", &envelope, &[&own]), Ok(()));
+    judge("envelope", &envelope, &[&other]).unwrap_err();
+    // The first character of the payload's base64 stands for the brace.
+    let changed = envelope.replacen("\"payload\": \"e", "\"payload\": \"f", 1);
+    assert_ne!(changed, envelope);
+    judge("envelope", &changed, &[&own]).unwrap_err();
+    place.change("manifest.json", "capi-ova", "capi-oga");
+    assert!(!verify("ec.pub"));
+}
+
+#[test]
+fn the_bundle_is_one_for_sigstores_own_reader_and_names_the_key_twice() {
+    let place = Place::new();
+    place.records(&["ec.key"]);
+    let text = place.read("provenance.sigstore.json");
+    let bundle = sigstore_types::Bundle::from_json(&text).unwrap();
+    assert_eq!(bundle.media_type, sigstore_types::MediaType::Bundle0_3);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let hint = &value["verificationMaterial"]["publicKey"]["hint"];
+    assert_eq!(hint, &value["dsseEnvelope"]["signatures"][0]["keyid"]);
+    // As Sigstore's clients name a key.
+    must(
+        place.dir.path(),
+        "openssl",
+        &[
+            "pkey", "-pubin", "-in", "ec.pub", "-outform", "DER", "-out", "ec.der",
+        ],
+    );
+    let der = fs::read(place.path("ec.der")).unwrap();
+    must(
+        place.dir.path(),
+        "openssl",
+        &["dgst", "-sha256", "-binary", "-out", "hash", "ec.der"],
+    );
+    must(
+        place.dir.path(),
+        "openssl",
+        &["base64", "-A", "-in", "hash", "-out", "hash.b64"],
+    );
+    assert_eq!(hint, &place.read("hash.b64"), "{}", der.len());
+    let payload = &value["dsseEnvelope"]["payload"];
+    must(
+        place.dir.path(),
+        "openssl",
+        &[
+            "base64",
+            "-A",
+            "-in",
+            "provenance.intoto.json",
+            "-out",
+            "payload",
+        ],
+    );
+    assert_eq!(payload, &place.read("payload"));
+}
+
+#[test]
+fn minisign_takes_what_a_minisign_key_signed_and_refuses_a_changed_byte() {
+    let place = Place::new();
+    place.records(&["mini.key"]);
+    let verify = |key: &str, file: &str| {
+        ends_well(place.dir.path(), "minisign", &["-V", "-p", key, "-m", file])
+    };
+    for file in ["manifest.json", "provenance.intoto.json"] {
+        assert!(verify("mini.pub", file), "{file}");
+        assert!(!verify("mini2.pub", file), "{file}");
+    }
+    let comment = place.read("manifest.json.minisig");
+    let comment = comment.lines().nth(2).unwrap();
+    assert_eq!(
+        comment,
+        format!(
+            "trusted comment: timestamp:{EPOCH}\tfile:manifest.json\thashed\trecipe:capi-ova@{}",
+            manifest().recipe.digest
+        )
+    );
+    place.change("manifest.json.minisig", "recipe:capi", "recipe:ipac");
+    assert!(!verify("mini.pub", "manifest.json"));
+    place.change("provenance.intoto.json", "capi-ova", "capi-oga");
+    assert!(!verify("mini.pub", "provenance.intoto.json"));
+}
+
+#[test]
+fn keys_that_are_taken() {
+    let place = Place::new();
+    let openssl = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        must(place.dir.path(), "openssl", &words);
+    };
+    // What `openssl ecparam -genkey` writes: the parameters first, then SEC 1.
+    openssl("ecparam -name prime256v1 -genkey -out sec1.key");
+    assert!(place.read("sec1.key").contains("EC PARAMETERS"));
+    assert!(!place.open(&["sec1.key", "mini.key"]).unwrap().is_empty());
+    let environment = Wishes {
+        environment: Some(Secret::new(place.read("ec.key"))),
+        ..Wishes::default()
+    };
+    assert!(!place.open_with(environment).unwrap().is_empty());
+    assert!(place.open(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn an_encrypted_minisign_key_opens_with_its_password_alone() {
+    let place = Place::new();
+    let pair = minisign::KeyPair::generate_encrypted_keypair(Some("right".into())).unwrap();
+    fs::write(
+        place.path("locked.key"),
+        pair.sk.to_box(None).unwrap().to_string(),
+    )
+    .unwrap();
+    fs::write(
+        place.path("locked.pub"),
+        pair.pk.to_box().unwrap().to_string(),
+    )
+    .unwrap();
+    let open = |password: Option<&str>| {
+        place.open_with(Wishes {
+            files: vec![place.path("locked.key")],
+            password: password.map(Secret::new),
+            ..Wishes::default()
+        })
+    };
+    let mut told = String::new();
+    told += &open(None).err().unwrap();
+    told += "\n\n";
+    told += &open(Some("wrong")).err().unwrap();
+    insta::assert_snapshot!(told);
+    assert!(!open(Some("right")).unwrap().is_empty());
+}
+
+#[test]
+fn keys_that_are_refused_are_told_with_their_cure() {
+    let place = Place::new();
+    let openssl = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        must(place.dir.path(), "openssl", &words);
+    };
+    openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out p384.key");
+    openssl("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.key");
+    openssl("genpkey -algorithm ED25519 -out ed25519.key");
+    openssl("pkcs8 -topk8 -in ec.key -passout pass:x -out locked.key");
+    let cosign = "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\neyJ9\n-----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n";
+    fs::write(place.path("cosign.key"), cosign).unwrap();
+    fs::write(place.path("empty.key"), "").unwrap();
+    let mini = place.read("mini.key");
+    fs::write(place.path("cut.key"), &mini[..mini.len() - 20]).unwrap();
+    let at = mini.len() - 60;
+    let other = if mini.as_bytes()[at] == b'A' {
+        "B"
+    } else {
+        "A"
+    };
+    let damaged = format!("{}{other}{}", &mini[..at], &mini[at + 1..]);
+    fs::write(place.path("damaged.key"), damaged).unwrap();
+    let mut told = String::new();
+    for keys in [
+        &["none.key"][..],
+        &["empty.key"],
+        &["ec.pub"],
+        &["mini.pub"],
+        &["p384.key"],
+        &["rsa.key"],
+        &["ed25519.key"],
+        &["locked.key"],
+        &["cosign.key"],
+        &["cut.key"],
+        &["damaged.key"],
+        &["ec.key", "other.key"],
+        &["mini.key", "mini2.key"],
+    ] {
+        let why = place.open(keys).err().unwrap_or("taken".into());
+        told += &format!("{}: {why}\n\n", keys.join(" "));
+    }
+    insta::assert_snapshot!(told);
+}
+
+fn by_command(place: &Place, command: &str) -> Result<Signers, String> {
+    place.open_with(Wishes {
+        command: Some(command.replace("{}", text(place.dir.path()))),
+        public_key: Some(place.path("ec.pub")),
+        ..Wishes::default()
+    })
+}
+
+const SIGNS: &str = "sh -c 'openssl dgst -sha256 -sign {}/ec.key | openssl base64'";
+
+#[test]
+fn a_command_signs_what_its_public_key_takes() {
+    let place = Place::new();
+    place.records(&[]);
+    let signers = by_command(&place, SIGNS).unwrap();
+    built::sign_all(place.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
+    assert_eq!(place.checked("ec.pub"), place_checked());
+    judge(
+        "envelope",
+        &place.read("provenance.dsse.json"),
+        &[&place.path("ec.pub")],
+    )
+    .unwrap();
+}
+
+/// Manifest, envelope, two types, two artifacts, three byproducts.
+fn place_checked() -> String {
+    "9 checks: 9 hold\n".into()
+}
+
+#[test]
+fn commands_that_do_not_sign_are_told() {
+    let place = Place::new();
+    let mut told = String::new();
+    for command in [
+        "",
+        "sh -c 'openssl",
+        "{}/no-such-program",
+        "sh -c 'cat >/dev/null; echo locked out >&2; exit 4'",
+        "true",
+        "cat",
+        "sh -c 'openssl dgst -sha256 -sign {}/other.key | openssl base64'",
+        // Signs something else than it was given.
+        "sh -c 'echo x | openssl dgst -sha256 -sign {}/ec.key | openssl base64'",
+    ] {
+        let why = by_command(&place, command).err().unwrap_or("taken".into());
+        told += &format!("{command}: {why}\n\n");
+    }
+    let without = place.open_with(Wishes {
+        command: Some("true".into()),
+        ..Wishes::default()
+    });
+    told += &without.err().unwrap();
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn good_records_hold_by_either_key() {
+    let place = Place::new();
+    place.records(&["ec.key", "mini.key"]);
+    assert_eq!(place.checked("ec.pub"), place_checked());
+    assert_eq!(place.checked("mini.pub"), place_checked());
+    // The key itself instead of its file.
+    let line = place.read("mini.pub");
+    let line = line.lines().nth(1).unwrap();
+    assert!(matches!(PublicKey::given(line), Ok(PublicKey::Minisign(_))));
+    assert!(matches!(
+        PublicKey::given(&place.read("ec.pub")),
+        Ok(PublicKey::Ecdsa(_))
+    ));
+}
+
+#[test]
+fn keys_to_verify_with_that_are_none() {
+    let place = Place::new();
+    fs::write(place.path("text"), "no key\n").unwrap();
+    let mut told = String::new();
+    for name in ["ec.key", "mini.key", "text", "none.pub"] {
+        let path = place.path(name);
+        let why = PublicKey::given(text(&path)).unwrap_err().to_string();
+        told += &format!("{}\n\n", why.replace(text(place.dir.path()), "/site"));
+    }
+    insta::assert_snapshot!(told);
+}
+
+type Damage = (&'static str, &'static str, fn(&Place));
+
+const DAMAGES: &[Damage] = &[
+    ("the manifest is no JSON any more", "ec.pub", |p| {
+        p.change("manifest.json", "{", "")
+    }),
+    ("the manifest is gone", "mini.pub", |p| {
+        p.remove("manifest.json")
+    }),
+    ("the manifest says another version", "ec.pub", |p| {
+        p.change("manifest.json", "1.36.1", "1.36.2")
+    }),
+    ("the same, by minisign", "mini.pub", |p| {
+        p.change("manifest.json", "1.36.1", "1.36.2")
+    }),
+    ("another key", "other.pub", |_| {}),
+    ("another key, by minisign", "mini2.pub", |_| {}),
+    ("the manifest's signature is gone", "ec.pub", |p| {
+        p.remove("manifest.json.sig")
+    }),
+    ("the same, by minisign", "mini.pub", |p| {
+        p.remove("manifest.json.minisig")
+    }),
+    ("the manifest's signature is no signature", "ec.pub", |p| {
+        fs::write(p.path("manifest.json.sig"), "???").unwrap()
+    }),
+    ("the same, by minisign", "mini.pub", |p| {
+        fs::write(p.path("manifest.json.minisig"), "???").unwrap()
+    }),
+    ("the trusted comment was changed", "mini.pub", |p| {
+        p.change("manifest.json.minisig", "recipe:capi", "recipe:ipac")
+    }),
+    ("the bundle is gone", "ec.pub", |p| {
+        p.remove("provenance.sigstore.json")
+    }),
+    ("the bundle is no JSON", "ec.pub", |p| {
+        p.change("provenance.sigstore.json", "{", "")
+    }),
+    ("the bundle's payload was changed", "ec.pub", |p| {
+        p.change(
+            "provenance.sigstore.json",
+            "\"payload\": \"e",
+            "\"payload\": \"f",
+        );
+    }),
+    ("the payload is of another type", "ec.pub", |p| {
+        p.change("provenance.sigstore.json", "vnd.in-toto+json", "json");
+    }),
+    (
+        "the statement beside the bundle says something else",
+        "ec.pub",
+        |p| {
+            p.change("provenance.intoto.json", "capi-ova", "capi-oga");
+        },
+    ),
+    ("the same, by minisign", "mini.pub", |p| {
+        p.change("provenance.intoto.json", "capi-ova", "capi-oga")
+    }),
+    ("the statement is gone", "mini.pub", |p| {
+        p.remove("provenance.intoto.json")
+    }),
+    (
+        "the envelope beside the bundle says something else",
+        "ec.pub",
+        |p| {
+            p.change(
+                "provenance.dsse.json",
+                "\"payload\": \"e",
+                "\"payload\": \"f",
+            );
+        },
+    ),
+    ("an SBOM was changed", "ec.pub", |p| {
+        p.change("sbom.cdx.json", "Apache-2.0", "MIT")
+    }),
+    ("an SBOM is gone", "mini.pub", |p| {
+        p.remove("sbom.spdx.json")
+    }),
+    // The key's owner signed a manifest that is not the one of the provenance.
+    (
+        "an artifact was put into the manifest, and that signed",
+        "ec.pub",
+        |p| {
+            let from = crate::sample::sha256("the OVA");
+            p.change("manifest.json", &from, &"00".repeat(32));
+            let cancel = Cancel::default();
+            built::sign_all(p.dir.path(), &p.open(&["ec.key"]).unwrap(), EPOCH, &cancel).unwrap();
+        },
+    ),
+];
+
+#[test]
+fn each_damage_has_its_own_sentence() {
+    let mut told = String::new();
+    let place = Place::new();
+    for (name, key, damage) in DAMAGES {
+        place.records(&["ec.key", "mini.key"]);
+        damage(&place);
+        told += &format!("{name}\n{}\n", place.checked(key));
+    }
+    for (hidden, pattern) in [
+        ("[key]", r"key [0-9A-Za-z+/]{43}="),
+        ("sha256:[digest]", r"sha256:[0-9a-f]{64}"),
+    ] {
+        let pattern = regex::Regex::new(pattern).unwrap();
+        told = pattern.replace_all(&told, hidden).into_owned();
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn an_earlier_signature_does_not_stay_beside_new_records() {
+    let place = Place::new();
+    place.records(&["ec.key", "mini.key"]);
+    let signers = place.open(&["mini.key"]).unwrap();
+    built::sign_all(place.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
+    let names: Vec<String> = check::signatures(&place.path("manifest.json"))
+        .iter()
+        .map(|p| p.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(
+        names,
+        ["manifest.json.minisig", "provenance.intoto.json.minisig"]
+    );
+}
