@@ -250,8 +250,7 @@ fn keyless(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
     if is_loose {
         certificate = Some(beside(fields, "certificate", signed, "")?);
         let help = "write `log = \"https://rekor.sigstore.dev\"`: such a signature is worth nothing without the log's entry";
-        fields.need("log", help);
-        log = Some(log_url(fields)?);
+        log = Some(log_url(fields, help)?);
     } else {
         fields.get("certificate");
         if fields.has("log") {
@@ -273,8 +272,8 @@ fn keyless(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
     })
 }
 
-fn log_url(fields: &Fields<'_>) -> Option<Located<String>> {
-    let url = fields.needed_string("log", "")?;
+fn log_url(fields: &Fields<'_>, help: &str) -> Option<Located<String>> {
+    let url = fields.needed_string("log", help)?;
     let url = super::address(fields, "log", url)?;
     if url.value.starts_with("https://") || url.value.starts_with("http://") {
         return Some(url);
