@@ -14,6 +14,9 @@ packages+=(
     # building
     make
 )
+# what fetches really signed programs for the tests; both are often there from elsewhere
+command -v npm >/dev/null || packages+=(npm)
+python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
 
 missing=()
 for package in "${qemu[@]}" "${packages[@]}"; do

@@ -1,16 +1,19 @@
 //! Which algorithm a signature is made with, as the libraries know it. Refuses MD5, SHA-1 and short RSA keys by name.
 //! (RFC 3370; RFC 4055; RFC 5754; RFC 8419)
 
+use der::asn1::ObjectIdentifier;
 use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm};
 use webpki::EndEntityCert;
 use webpki::aws_lc_rs as known;
 
 use super::certificate::Certificate;
 use super::hash::HashKind;
-use super::tlv::Tlv;
+use super::tlv::{self, Tlv};
 use super::{Reason, Refusal};
 
 type Known = &'static dyn SignatureVerificationAlgorithm;
+
+const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 
 pub(super) const SHORTEST_RSA: usize = 2048;
 
@@ -76,6 +79,9 @@ fn candidates(identifier: &Tlv<'_>, digest: HashKind) -> Result<Vec<Known>, Refu
         "1.3.101.112" => vec![known::ED25519],
         other => return Err(refused(other)),
     };
+    if oid != PSS {
+        tlv::plain_algorithm(identifier, "its algorithm")?;
+    }
     if found.is_empty() {
         return Err(refused("RSASSA-PSS with unusual parameters"));
     }

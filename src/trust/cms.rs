@@ -6,8 +6,8 @@ use std::fs::File;
 use std::time::SystemTime;
 
 use super::authenticode::Pins;
-use super::chain::Use;
 use super::policy::{Policy, verdict};
+use super::purpose::Use;
 use super::signed_data::SignedData;
 use super::tlv;
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};

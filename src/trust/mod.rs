@@ -25,6 +25,7 @@ mod name;
 mod oid;
 mod pem;
 mod policy;
+mod purpose;
 mod signed_data;
 mod timestamp;
 mod tlv;

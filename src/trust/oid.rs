@@ -15,7 +15,9 @@ impl<'a> Oid<'a> {
     pub(super) fn read(value: &'a [u8]) -> Option<Self> {
         let whole = value.last().is_some_and(|last| last & 0x80 == 0);
         let starts = [0].iter().chain(value).zip(value);
-        let padded = starts.into_iter().any(|(before, first)| before & 0x80 == 0 && *first == 0x80);
+        let padded = starts
+            .into_iter()
+            .any(|(before, first)| before & 0x80 == 0 && *first == 0x80);
         (whole && !padded).then_some(Self(value))
     }
 

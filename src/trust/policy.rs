@@ -6,10 +6,11 @@ use der::asn1::ObjectIdentifier;
 
 use super::authenticode::Pins;
 use super::certificate::Certificate;
-use super::chain::{self, At, Chain, Use};
+use super::chain::{self, At, Chain, Clock};
 use super::moment::Moment;
 use super::name::Name;
 use super::oid::Oid;
+use super::purpose::Use;
 use super::signed_data::SignedData;
 use super::{Judged, Reason, Refusal, Scheme, Signer, timestamp};
 use crate::digest::Digest;
@@ -106,22 +107,23 @@ impl Policy<'_> {
         stamped: Option<Moment>,
         remarks: &mut Vec<String>,
     ) -> At {
+        let now = |by: Clock| At {
+            moment: self.now,
+            by,
+        };
         match stamped {
             Some(_) if leaf.is_for(LIFETIME_SIGNING) => {
-                remarks.push("its certificate says that a timestamp does not lengthen its life: it was judged by the time of the build".into());
-                At {
-                    moment: self.now,
-                    stamped: false,
-                }
+                remarks.push(
+                    "its certificate lets no timestamp count: it was judged by the time of the build"
+                        .into(),
+                );
+                now(Clock::Lifetime)
             }
             Some(moment) => At {
                 moment,
-                stamped: true,
+                by: Clock::Timestamp,
             },
-            None => At {
-                moment: self.now,
-                stamped: false,
-            },
+            None => now(Clock::Present),
         }
     }
 }
@@ -142,12 +144,7 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
         }
     }
     if let Some(eku) = &pins.eku {
-        let told: Vec<String> = leaf
-            .purposes
-            .iter()
-            .flatten()
-            .map(Oid::to_string)
-            .collect();
+        let told: Vec<String> = leaf.purposes.iter().flatten().map(Oid::to_string).collect();
         if told.contains(eku) {
             met.push(format!("EKU {eku}"));
         } else {

@@ -70,7 +70,7 @@ impl<'a> SignedData<'a> {
         let inside = outer.expect(context(0))?;
         outer.finish()?;
         let mut walk = tlv::only(inside.value, SEQUENCE, WHAT)?.walk(WHAT)?;
-        walk.expect(INTEGER)?;
+        tlv::version(&mut walk, &[1, 2, 3, 4, 5])?;
         walk.expect(SET)?;
         let mut encapsulated = walk.expect(SEQUENCE)?.walk(WHAT)?;
         let content_type = encapsulated.oid()?;
@@ -133,7 +133,7 @@ impl<'a> SignerInfo<'a> {
     pub(super) fn read(tlv: &Tlv<'a>) -> Result<Self, Refusal> {
         const WHAT: &str = "its signer";
         let mut walk = tlv.walk(WHAT)?;
-        walk.expect(INTEGER)?;
+        tlv::version(&mut walk, &[1, 3])?;
         let id = if let Some(key) = walk.optional(0x80)? {
             SignerId::KeyIdentifier(key.value)
         } else {
@@ -142,7 +142,7 @@ impl<'a> SignerInfo<'a> {
             let serial = pair.expect(INTEGER)?.value;
             SignerId::IssuerAndSerial { issuer, serial }
         };
-        let digest = walk.expect(SEQUENCE)?.walk(WHAT)?.oid()?;
+        let digest = tlv::plain_algorithm(&walk.expect(SEQUENCE)?, WHAT)?;
         let signed = match walk.optional(context(0))? {
             Some(set) => Some((set.raw, attributes(&set)?)),
             None => None,
@@ -171,9 +171,14 @@ impl<'a> SignerInfo<'a> {
 
     /// The one certificate of a set that this signer says is his.
     pub(super) fn certificate(&self, set: &[&'a [u8]]) -> Result<Certificate<'a>, Refusal> {
+        let mut unread = None;
         for der in set {
-            let Ok(certificate) = Certificate::read(der) else {
-                continue;
+            let certificate = match Certificate::read(der) {
+                Ok(certificate) => certificate,
+                Err(refusal) => {
+                    unread = unread.or(Some(refusal));
+                    continue;
+                }
             };
             let is_it = match self.id {
                 SignerId::IssuerAndSerial { issuer, serial } => {
@@ -185,10 +190,8 @@ impl<'a> SignerInfo<'a> {
                 return Ok(certificate);
             }
         }
-        Err(tlv::malformed(
-            WHAT,
-            "does not carry its signer's certificate",
-        ))
+        Err(unread
+            .unwrap_or_else(|| tlv::malformed(WHAT, "does not carry its signer's certificate")))
     }
 
     /// contentType and messageDigest are those of what is signed. (RFC 5652 5.4, 11.1, 11.2)

@@ -6,10 +6,11 @@
 use der::asn1::ObjectIdentifier;
 
 use super::certificate::Certificate;
-use super::chain::{self, At, Use};
+use super::chain::{self, At, Clock};
 use super::hash::HashKind;
 use super::moment::Moment;
 use super::oid::Oid;
+use super::purpose::Use;
 use super::signed_data::{SignedData, SignerInfo};
 use super::tlv::{self, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, Tlv, UTC_TIME};
 use super::{Reason, Refusal};
@@ -76,10 +77,10 @@ fn token(value: &Tlv<'_>, of: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Mome
 /// The time in a TSTInfo about this signature value. (RFC 3161 2.4.2)
 fn info(der: &[u8], signature: &[u8]) -> Result<Moment, Refusal> {
     let mut walk = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
-    walk.expect(INTEGER)?;
+    tlv::version(&mut walk, &[1])?;
     walk.expect(OID)?;
     let mut imprint = walk.expect(SEQUENCE)?.walk(WHAT)?;
-    let hash = HashKind::from_oid(imprint.expect(SEQUENCE)?.walk(WHAT)?.oid()?)?;
+    let hash = HashKind::from_oid(tlv::plain_algorithm(&imprint.expect(SEQUENCE)?, WHAT)?)?;
     let told = imprint.expect(OCTET_STRING)?.value;
     imprint.finish()?;
     let found = hash.of(signature);
@@ -119,10 +120,8 @@ fn vouched(
     roots: &[Vec<u8>],
     moment: Moment,
 ) -> Result<Moment, Refusal> {
-    let at = At {
-        moment,
-        stamped: true,
-    };
+    let by = Clock::Timestamp;
+    let at = At { moment, by };
     chain::verify(authority, set, roots, at, Use::TimeStamping, None)?;
     Ok(moment)
 }

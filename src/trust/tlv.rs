@@ -14,6 +14,7 @@ pub(super) const BOOLEAN: u8 = 0x01;
 pub(super) const INTEGER: u8 = 0x02;
 pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const OCTET_STRING: u8 = 0x04;
+pub(super) const NULL: u8 = 0x05;
 pub(super) const OID: u8 = 0x06;
 pub(super) const UTC_TIME: u8 = 0x17;
 pub(super) const GENERALIZED_TIME: u8 = 0x18;
@@ -42,7 +43,9 @@ impl<'a> Tlv<'a> {
     }
 
     pub(super) fn oid(&self, what: &'static str) -> Result<Oid<'a>, Refusal> {
-        let oid = Some(self.value).filter(|_| self.tag == OID).and_then(Oid::read);
+        let oid = Some(self.value)
+            .filter(|_| self.tag == OID)
+            .and_then(Oid::read);
         oid.ok_or_else(|| malformed(what, "has a bad object identifier"))
     }
 }
@@ -119,6 +122,31 @@ impl<'a> Walk<'a> {
                 "has more in it than the standard allows",
             ))
         }
+    }
+}
+
+/// The OID of an AlgorithmIdentifier that has no parameters but a NULL.
+pub(super) fn plain_algorithm<'a>(
+    identifier: &Tlv<'a>,
+    what: &'static str,
+) -> Result<Oid<'a>, Refusal> {
+    let mut walk = identifier.walk(what)?;
+    let oid = walk.oid()?;
+    if let Some(null) = walk.optional(NULL)?
+        && !null.value.is_empty()
+    {
+        return Err(malformed(what, "has bad parameters of an algorithm"));
+    }
+    walk.finish()?;
+    Ok(oid)
+}
+
+/// A version number below 128, which has to be one of these.
+pub(super) fn version(walk: &mut Walk<'_>, known: &[u8]) -> Result<u8, Refusal> {
+    let what = walk.what;
+    match walk.expect(INTEGER)?.value {
+        [version] if known.contains(version) => Ok(*version),
+        _ => Err(malformed(what, "is of a version that winimg does not know")),
     }
 }
 

@@ -3,8 +3,9 @@
 field's own tools (wixl, gcab, osslsigncode) make and sign, and each of them damaged in one way.
 
     containers.py DIR
+    containers.py --stream PACKAGE NAME
 
-Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
+The second writes a stream of a package to standard output, whatever the order of its directory. Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
 Certificate Trust List.
 """
 
@@ -95,6 +96,10 @@ class Package:
         self.data = bytearray(data)
         self.size = 1 << struct.unpack_from("<H", data, 30)[0]
         self.parts = [n for n in struct.unpack_from("<109I", data, 76) if n != FREE]
+        following = struct.unpack_from("<I", data, 68)[0]
+        while following < 0xFFFFFFFA:
+            *more, following = struct.unpack_from(f"<{self.size // 4}I", data, self.at(following))
+            self.parts += [n for n in more if n != FREE]
         self.fat = [n for part in self.parts for n in struct.unpack_from(f"<{self.size // 4}I", data, self.at(part))]
 
     def at(self, sector):
@@ -140,29 +145,56 @@ class Package:
         self.data += payload.ljust(self.size, b"\0")
         self.set(self.count() - 1, END)
 
-    def behind_signature(self, payload):
-        """The signature's stream gets longer by what has room in its last small sector."""
-        at = self.entry("\x05DigitalSignature")
-        start, length = struct.unpack_from("<II", self.data, at + 116)
-        assert length < 4096 and len(payload) <= 64 - length % 64, (length, len(payload))
-        small = self.chain(struct.unpack_from("<I", self.data, self.entry("Root Entry") + 116)[0])
+    def places(self, wanted):
+        """Where a stream's parts are: offsets, each up to the end of its sector or small sector; and the length."""
+        start, length = struct.unpack_from("<II", self.data, self.entry(wanted) + 116)
+        if length >= 4096:
+            return [(self.at(sector), self.size) for sector in self.chain(start)], length
+        root = self.chain(struct.unpack_from("<I", self.data, self.entry("Root Entry") + 116)[0])
         table = [n for part in self.chain(struct.unpack_from("<I", self.data, 60)[0])
                  for n in struct.unpack_from(f"<{self.size // 4}I", self.data, self.at(part))]
-        for _ in range(length // 64):
+        found = []
+        while start < 0xFFFFFFFA:
+            found.append((self.at(root[start * 64 // self.size]) + start * 64 % self.size, 64))
             start = table[start]
-        place = self.at(small[start * 64 // self.size]) + start * 64 % self.size + length % 64
-        self.data[place:place + len(payload)] = payload
-        struct.pack_into("<I", self.data, at + 120, length + len(payload))
+        return found, length
+
+    def stream(self, wanted):
+        places, length = self.places(wanted)
+        return b"".join(self.data[at:at + size] for at, size in places)[:length]
+
+    def behind_signature(self, payload):
+        """The signature's stream gets longer by what has room in its last sector."""
+        places, length = self.places("\x05DigitalSignature")
+        at, size = places[-1]
+        room = size * len(places) - length
+        assert len(payload) <= room, (length, room)
+        self.data[at + size - room:at + size - room + len(payload)] = payload
+        struct.pack_into("<I", self.data, self.entry("\x05DigitalSignature") + 120, length + len(payload))
+
+
+def roomy(name, *options):
+    """Signs so that bytes have room behind the signature in its last sector."""
+    for more in range(1, 40):
+        sign("unsigned.msi", name, *options, "-n", "Example".ljust(7 + more, "!"))
+        places, length = Package(read(name)).places("\x05DigitalSignature")
+        if sum(size for _, size in places) - length >= 4:
+            return
+    sys.exit(f"{name}: no signature leaves room behind it")
 
 
 def packages():
     write("package.wxs", WXS)
     run("wixl", "-o", "unsigned.msi", "package.wxs")
-    sign("unsigned.msi", "plain.msi")
-    sign("unsigned.msi", "extended.msi", "-add-msi-dse")
+    roomy("plain.msi")
+    roomy("extended.msi", "-add-msi-dse")
     sign("unsigned.msi", "sha384.msi", "-add-msi-dse", digest="sha384")
     sign("unsigned.msi", "sha1.msi", "-add-msi-dse", digest="sha1")
     sign("unsigned.msi", "other.msi", by="other")
+    # two signatures: SHA-1 for old systems, SHA-256 nested in it; and one nested signature of another publisher
+    sign("unsigned.msi", "sha1-only.msi", digest="sha1")
+    sign("sha1-only.msi", "dual.msi", "-nest")
+    sign("sha1-only.msi", "dual-other.msi", "-nest", by="other")
 
     def damaged(name, damage, change):
         package = Package(read(f"{name}.msi"))
@@ -184,10 +216,10 @@ def packages():
     # one byte of MsiDigitalSignatureEx itself
     extended = read("extended.msi")
     package = Package(extended)
-    digest = [line.split(":")[1].strip() for line in
-              run("osslsigncode", "verify", "-in", "extended.msi", "-CAfile", "root.pem", "-TSA-CAfile", "root.pem",
-                  "-ignore-crl", "-ignore-cdp").splitlines() if "Calculated MsiDigitalSignatureEx" in line][0]
-    write("extended.msi~digest", flipped(extended, extended.index(bytes.fromhex(digest))))
+    write("extended.msi~digest", flipped(extended, package.places("\x05MsiDigitalSignatureEx")[0][0][0]))
+    # under another name it is a stream like any other, and the first of them
+    at = package.entry("\x05MsiDigitalSignatureEx")
+    write("extended.msi~renamed", flipped(extended, at + 2 + 2 * len("MsiDigital")))
 
 
 # --- cabinets
@@ -198,6 +230,8 @@ def cabinets():
     run("gcab", "-c", "unsigned.cab", "hello.txt", "payload.bin")
     sign("unsigned.cab", "signed.cab")
     sign("unsigned.cab", "other.cab", by="other")
+    sign("unsigned.cab", "sha1.cab", digest="sha1")
+    sign("sha1.cab", "dual.cab", "-nest")
     good = read("signed.cab")
     offset, size = struct.unpack_from("<II", good, 44)
 
@@ -355,6 +389,9 @@ def catalogs():
     write("driver.sys~byte", flipped(driver, 0x201))
     write("driver.inf~byte", flipped(text, 3))
     write("stranger.txt", "nobody named me\n")
+    # a driver that is signed itself, too; what follows its own signature is in no digest
+    sign("driver.sys", "embedded.sys", by="other")
+    write("embedded.sys~appended", read("embedded.sys") + b"PAYLOAD!")
 
     def both(algorithm):
         return [member(image_digest(driver, algorithm), algorithm, True, "driver.sys"),
@@ -389,6 +426,9 @@ def catalogs():
 
 
 def main():
+    if sys.argv[1] == "--stream":
+        sys.stdout.buffer.write(Package(read(sys.argv[2])).stream(sys.argv[3]))
+        return
     os.makedirs(sys.argv[1], exist_ok=True)
     os.chdir(sys.argv[1])
     write("payload.bin", random.Random(1).randbytes(9000))

@@ -30,7 +30,7 @@ wheel() { # NAME VERSION SHA256 MEMBER...
     [ ! -e "$name.done" ] || return 0
     local work; work=$(mktemp -d "$PWD/.$name.XXXXXX")
     echo "$name==$version --hash=sha256:$digest" >"$work/requirements.txt"
-    pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
         --platform win_amd64 --implementation cp --python-version 3.13 \
         --dest "$work" --requirement "$work/requirements.txt"
     python3 - "$work" "$@" <<'P'

@@ -108,7 +108,8 @@ fn publishers_signatures_are_taken() {
             )
         })
         .collect();
-    insta::assert_snapshot!(all.join("\n"));
+    let told = all.join("\n");
+    insta::assert_snapshot!(told);
 }
 
 #[test]
@@ -146,7 +147,8 @@ fn another_subject_or_root_is_refused() {
         "CN=Example Corp",
     );
     all.push(format!("winpty-agent.exe: {}", told(&none)));
-    insta::assert_snapshot!(all.join("\n"));
+    let told = all.join("\n");
+    insta::assert_snapshot!(told);
 }
 
 #[test]

@@ -161,3 +161,5 @@ openssl cms -sign -binary -in sums -signer leaf.pem -inkey leaf.key -signer p256
 head -c 700 sums.p7s >cut.p7s
 { cat sums.p7s; echo more; } >tail.p7s
 : >empty.p7s
+
+python3 "$here/countersign.py"

@@ -153,8 +153,8 @@ fn indirect(content: &Tlv<'_>) -> Result<Member, Refusal> {
             .filter(|kind| kind.length() == digest.len()),
         digest,
         covers: match kind {
-            PE_IMAGE => Covers::Image,
-            FLAT_FILE => Covers::File,
+            kind if kind == PE_IMAGE => Covers::Image,
+            kind if kind == FLAT_FILE => Covers::File,
             _ => Covers::Other,
         },
         name: None,

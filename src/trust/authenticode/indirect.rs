@@ -5,7 +5,7 @@ use der::asn1::ObjectIdentifier;
 use super::super::hash::HashKind;
 use super::super::oid::Oid;
 use super::super::signed_data::SignedData;
-use super::super::tlv::{OCTET_STRING, SEQUENCE, Walk};
+use super::super::tlv::{self, OCTET_STRING, SEQUENCE, Walk};
 use super::super::{Reason, Refusal};
 
 const WHAT: &str = "the statement that was signed";
@@ -32,7 +32,7 @@ pub(super) fn read<'a>(signed: &SignedData<'a>) -> Result<Indirect<'a>, Refusal>
     let kind = walk.expect(SEQUENCE)?.walk(WHAT)?.oid()?;
     let mut info = walk.expect(SEQUENCE)?.walk(WHAT)?;
     walk.finish()?;
-    let algorithm = HashKind::from_oid(info.expect(SEQUENCE)?.walk(WHAT)?.oid()?)?;
+    let algorithm = HashKind::from_oid(tlv::plain_algorithm(&info.expect(SEQUENCE)?, WHAT)?)?;
     let digest = info.expect(OCTET_STRING)?.value;
     info.finish()?;
     Ok(Indirect {

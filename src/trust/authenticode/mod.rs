@@ -20,10 +20,10 @@ use der::asn1::ObjectIdentifier;
 
 use self::source::Source;
 use super::certificate::Certificate;
-use super::chain::Use;
 use super::hash::HashKind;
 use super::name::Name;
 use super::policy::{self, Policy};
+use super::purpose::Use;
 use super::signed_data::SignedData;
 use super::tlv::{self, SEQUENCE};
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};

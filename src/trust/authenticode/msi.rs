@@ -79,7 +79,7 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
 /// What a good signature of this package does not say.
 pub(super) fn remark(file: &mut Source) -> Result<Option<String>, Refusal> {
     Ok((!open(file)?.is_stream(METADATA)).then(|| {
-        "the names of the package's streams are not signed, only what they hold (no MsiDigitalSignatureEx)".into()
+        "the names and bounds of the package's streams are not signed, only their bytes in a row (no MsiDigitalSignatureEx)".into()
     }))
 }
 

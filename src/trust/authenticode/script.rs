@@ -51,9 +51,11 @@ pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
     let Some(block) = block(&text)? else {
         return Ok(None);
     };
-    let bytes = STANDARD
-        .decode(encoded(&block)?)
-        .map_err(|error| malformed(format!("its signature block is not base64: {error}")))?;
+    let bytes = STANDARD.decode(encoded(&block)?).map_err(|error| {
+        let error = error.to_string();
+        let error = error.trim_end_matches('.');
+        malformed(format!("its signature block is not base64: {error}"))
+    })?;
     let (der, rest) = tlv::first(&bytes, tlv::SEQUENCE, "the script's signature")?;
     if !rest.is_empty() {
         return Err(uncovered(format!(
