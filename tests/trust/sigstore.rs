@@ -12,7 +12,10 @@ use winimg::trust::{self, Evidence, Judged, Scheme, Subject, sigstore};
 mod attestations;
 mod bundles;
 mod damage;
+mod forged;
 mod loose;
+mod proof;
+mod shape;
 
 const IDENTITY: &str =
     "https://github.com/example/tools/.github/workflows/release.yml@refs/tags/v1.2.0";
@@ -42,6 +45,12 @@ fn own(identity: &str, issuer: &str, predicate: Option<&str>) -> trust::Rule {
     trust::Rule::Sigstore(sigstore::Rule::new(identity, issuer, predicate, Some(&root)).unwrap())
 }
 
+/// A rule of Sigstore's staging instance, whose authorities bear the names of the public good one's.
+fn staging(identity: &str, issuer: &str, predicate: Option<&str>) -> trust::Rule {
+    let root = sigstore_trust_root::SIGSTORE_STAGING_TRUSTED_ROOT.as_bytes();
+    trust::Rule::Sigstore(sigstore::Rule::new(identity, issuer, predicate, Some(root)).unwrap())
+}
+
 /// A rule of the public good instance.
 fn public(identity: &str, issuer: &str, predicate: Option<&str>) -> trust::Rule {
     trust::Rule::Sigstore(sigstore::Rule::new(identity, issuer, predicate, None).unwrap())
@@ -67,6 +76,26 @@ fn judge(rule: &trust::Rule, file: &str, evidence: &Evidence) -> Judged {
     rule.judge(subject, evidence, SystemTime::now())
 }
 
+/// Judges our own tool by a bundle of ours.
+fn own_bundle(name: &str) -> Judged {
+    let bundle = read(&format!("own/{name}.sigstore.json"));
+    judge(
+        &own(IDENTITY, GITHUB, None),
+        "own/tool.exe",
+        &signed_by(&bundle),
+    )
+}
+
+/// Judges it by the good bundle with something changed.
+fn own_edited(edit: impl FnOnce(&mut Value)) -> Judged {
+    let bundle = edited("own/good.sigstore.json", edit);
+    judge(
+        &own(IDENTITY, GITHUB, None),
+        "own/tool.exe",
+        &signed_by(&bundle),
+    )
+}
+
 /// Judges bytes that are not at hand, by their digest.
 fn judge_digest(rule: &trust::Rule, hex: &str, evidence: &Evidence) -> Judged {
     let digest = Digest::from_hex(hex).unwrap();
@@ -78,8 +107,18 @@ fn judge_digest(rule: &trust::Rule, hex: &str, evidence: &Evidence) -> Judged {
     rule.judge(subject, evidence, SystemTime::now())
 }
 
-/// All of a judgement, as text.
+/// All of a judgement, as text. What stands in every rule goes by a short name.
 fn told(judged: &Judged) -> String {
+    let root = Digest::sha256_of(&read("own/trusted_root.json")).to_string();
+    let staging = sigstore_trust_root::SIGSTORE_STAGING_TRUSTED_ROOT.as_bytes();
+    let staging = Digest::sha256_of(staging).to_string();
+    let text = in_full(judged).replace(&staging, "STAGING");
+    text.replace(&root, "OWN")
+        .replace(IDENTITY, "RELEASE")
+        .replace(GITHUB, "ACTIONS")
+}
+
+fn in_full(judged: &Judged) -> String {
     match judged {
         Ok(signer) => {
             let mut text = format!("{}: {}", signer.scheme, signer.signer);

@@ -201,7 +201,8 @@ fn of_another_file(subject: Subject<'_>, others: &[Statement]) -> Refusal {
             format!("it attests other bytes of {}", shown(subject.name)),
         )
         .expected(digest_of(named))
-        .found(subject.digest);
+        .found(subject.digest)
+        .cure("give the attestations of this release as `url`");
     }
     let said = subjects
         .iter()
@@ -223,8 +224,13 @@ fn digest_of(subject: &sigstore_types::Subject) -> String {
     }
 }
 
-fn list(mut words: Vec<String>) -> String {
-    words.dedup();
+fn list(all: Vec<String>) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for word in all {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
     let more = words.len().saturating_sub(LISTED);
     let mut text = words
         .iter()

@@ -11,12 +11,15 @@ use sigstore_types::{
     Artifact, ArtifactDigest, Bundle, MediaType, Sha256Hash, SignatureContent,
     VerificationMaterialContent,
 };
+use sigstore_verify::crypto::FulcioCiClaims;
 use sigstore_verify::{Error, VerificationPolicy, VerificationResult};
 
 use super::{Rule, refusal, shown};
 use crate::digest::{Algorithm, Hasher};
 use crate::markup;
 use crate::trust::{Judged, Reason, Refusal, Signer, Subject};
+
+const GITHUB: &str = "https://github.com/";
 
 /// One JSON document, by its syntax alone.
 pub(super) fn json(bytes: &[u8]) -> Result<Value, Refusal> {
@@ -27,13 +30,14 @@ pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
+pub(super) fn page() -> Refusal {
+    Refusal::new(Reason::Malformed, "a web page came in its place")
+        .cure("check the `url` of the signature")
+}
+
 pub(super) fn not_json(bytes: &[u8], error: &serde_json::Error) -> Refusal {
     if markup::is_page(bytes) {
-        return Refusal::new(
-            Reason::Malformed,
-            "a web page came in place of the signature",
-        )
-        .cure("check the `url` of the signature");
+        return page();
     }
     let place = format!("line {}, column {}", error.line(), error.column());
     if error.is_eof() {
@@ -75,18 +79,19 @@ pub(super) fn read(value: Value) -> Result<Bundle, Refusal> {
         Refusal::new(Reason::Malformed, "it cannot be read as a Sigstore bundle").found(shown(e))
     })?;
     match bundle.verification_material.content {
-        VerificationMaterialContent::PublicKey(_) => Err(Refusal::new(
-            Reason::WrongUse,
-            "it was made with a key, and names nobody",
-        )
-        .expected("a certificate that Fulcio issued to an identity")
-        .cure("for a key that you know: kind = \"cosign\", key = \"cosign.pub\"")),
+        VerificationMaterialContent::PublicKey(_) => Err(of_a_key()),
         _ if bundle.signing_certificate().is_none() => Err(Refusal::new(
             Reason::Malformed,
             "the bundle holds no certificate",
         )),
         _ => Ok(bundle),
     }
+}
+
+pub(super) fn of_a_key() -> Refusal {
+    Refusal::new(Reason::WrongUse, "it was made with a key, and names nobody")
+        .expected("a certificate that Fulcio issued to an identity")
+        .cure("for a key that you know: kind = \"cosign\", key = \"cosign.pub\"")
 }
 
 /// DSSE allows many signatures; a bundle's certificate and log entry stand for one.
@@ -167,13 +172,50 @@ pub(super) fn judge(rule: &Rule, subject: Subject<'_>, bundle: &Bundle) -> Judge
             "not all of it was verified: certificate, SCT, log entry, identity and time",
         ));
     };
+    let remark = run_by(rule, &result)?;
     Ok(Signer {
         scheme: rule.scheme(),
         signer: rule.identity.clone(),
         pinned_by: rule.pins(),
         signed_at: Some(seen.to_string()),
-        remarks: Vec::new(),
+        remarks: remark.into_iter().collect(),
     })
+}
+
+/// The repository that ran a GitHub workflow: refused where the rule names another, a remark where it names none and the
+/// workflow is not that repository's own.
+fn run_by(rule: &Rule, result: &VerificationResult) -> Result<Option<String>, Refusal> {
+    let claims = result.certificate().map(|c| &c.ci_claims);
+    // Certificates from before 2023 have the older extension alone.
+    let older = |c: &FulcioCiClaims| {
+        let name = c.deprecated_github.workflow_repository.as_ref()?;
+        Some(format!("{GITHUB}{name}"))
+    };
+    let source = claims.and_then(|c| c.source_repository_uri.clone().or_else(|| older(c)));
+    let source = source.as_deref();
+    if let Some(repository) = &rule.repository {
+        let wanted = format!("{GITHUB}{repository}");
+        if source == Some(wanted.as_str()) {
+            return Ok(None);
+        }
+        return Err(Refusal::new(
+            Reason::OtherIdentity,
+            "its workflow was run by another repository",
+        )
+        .expected(wanted)
+        .found(source.map_or("a certificate without a source repository".into(), shown)));
+    }
+    let of_workflow = rule.identity.strip_prefix(GITHUB).unwrap_or_default();
+    let owner_and_name: Vec<&str> = of_workflow.splitn(3, '/').take(2).collect();
+    let own = format!("{GITHUB}{}", owner_and_name.join("/"));
+    Ok(source
+        .filter(|source| !of_workflow.is_empty() && *source != own)
+        .map(|source| {
+            format!(
+                "the workflow was called by {}; any repository may call it",
+                shown(source)
+            )
+        }))
 }
 
 fn verify(

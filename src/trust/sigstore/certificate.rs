@@ -1,14 +1,18 @@
 //! What a Fulcio certificate says of itself, read for messages. Refuses to decide: the library judges, this explains.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use sigstore_types::{Bundle, DerCertificate};
 use sigstore_verify::crypto::parse_certificate_info;
 use x509_cert::Certificate;
-use x509_cert::der::asn1::Utf8StringRef;
+use x509_cert::der::asn1::{OctetStringRef, Utf8StringRef};
 use x509_cert::der::oid::ObjectIdentifier;
 use x509_cert::der::{Decode, Encode};
 use x509_cert::ext::pkix::name::GeneralName;
-use x509_cert::ext::pkix::{ExtendedKeyUsage, SubjectAltName};
+use x509_cert::ext::pkix::{
+    AuthorityKeyIdentifier, ExtendedKeyUsage, SubjectAltName, SubjectKeyIdentifier,
+};
 
 use super::shown;
 
@@ -20,8 +24,55 @@ const SCT_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.111
 pub(super) enum Sct {
     Absent,
     Unreadable,
-    /// The log's key ID.
-    Of([u8; 32]),
+    /// The log's key ID, and when it saw the certificate.
+    Of {
+        log: [u8; 32],
+        at: Timestamp,
+    },
+}
+
+/// A certificate authority by name and key, as far as a certificate names its key (RFC 5280 4.2.1.1 and 4.2.1.2).
+///
+/// Sigstore's instances call their authorities by the same name.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Authority {
+    name: String,
+    key: Option<Vec<u8>>,
+}
+
+impl Authority {
+    /// That which a certificate of an authority stands for.
+    pub(super) fn of(der: &DerCertificate) -> Option<Self> {
+        let certificate = Certificate::from_der(der.as_bytes()).ok()?;
+        let body = &certificate.tbs_certificate;
+        let key = body.get::<SubjectKeyIdentifier>().ok().flatten();
+        Some(Self {
+            name: shown(&body.subject),
+            key: key.map(|(_, id)| id.0.as_bytes().to_vec()),
+        })
+    }
+
+    /// Whether both may be one: a key that one of them does not name decides nothing.
+    pub(super) fn may_be(&self, other: &Self) -> bool {
+        let same_key = match (&self.key, &other.key) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            _ => true,
+        };
+        self.name == other.name && same_key
+    }
+}
+
+impl fmt::Display for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        match &self.key {
+            Some(key) => {
+                let head = key.get(..8).unwrap_or(key);
+                write!(f, " (key {}…)", hex::encode(head))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 pub(super) struct Claims {
@@ -29,8 +80,8 @@ pub(super) struct Claims {
     pub(super) identities: Vec<String>,
     /// Of the OpenID Connect token. `None`: none, or not readable.
     pub(super) issuer: Option<String>,
-    /// The subject of the certificate that signed this one.
-    pub(super) authority: String,
+    /// Whose key signed this certificate, by its own word.
+    pub(super) authority: Authority,
     pub(super) not_before: Timestamp,
     pub(super) not_after: Timestamp,
     pub(super) code_signing: bool,
@@ -54,7 +105,15 @@ impl Claims {
                 .ok()
                 .and_then(|info| info.issuer)
                 .map(shown),
-            authority: shown(&body.issuer),
+            authority: Authority {
+                name: shown(&body.issuer),
+                key: body
+                    .get::<AuthorityKeyIdentifier>()
+                    .ok()
+                    .flatten()
+                    .and_then(|(_, id)| id.key_identifier)
+                    .map(|id| id.as_bytes().to_vec()),
+            },
             not_before: time(body.validity.not_before)?,
             not_after: time(body.validity.not_after)?,
             code_signing: uses.is_some_and(|(_, uses)| uses.0.contains(&CODE_SIGNING)),
@@ -102,19 +161,19 @@ fn identities(certificate: &Certificate) -> Vec<String> {
     said.take(8).collect()
 }
 
-/// RFC 6962 3.2 and 3.3: a list with its length, each SCT with its length, version, then the log's ID.
+/// RFC 6962 3.2 and 3.3: a list with its length, each SCT with its length, version, the log's ID, milliseconds.
 fn sct(certificate: &Certificate) -> Sct {
     let extensions = certificate.tbs_certificate.extensions.as_deref();
     let mut extensions = extensions.unwrap_or_default().iter();
     let Some(extension) = extensions.find(|e| e.extn_id == SCT_LIST) else {
         return Sct::Absent;
     };
-    let list = x509_cert::der::asn1::OctetStringRef::from_der(extension.extn_value.as_bytes());
-    let id = list
-        .ok()
-        .and_then(|list| list.as_bytes().get(5..37)?.try_into().ok());
-    match id {
-        Some(id) => Sct::Of(id),
-        None => Sct::Unreadable,
-    }
+    let said = || {
+        let list = OctetStringRef::from_der(extension.extn_value.as_bytes()).ok()?;
+        let log = list.as_bytes().get(5..37)?.try_into().ok()?;
+        let at = u64::from_be_bytes(list.as_bytes().get(37..45)?.try_into().ok()?);
+        let at = Timestamp::from_millisecond(at.try_into().ok()?).ok()?;
+        Some(Sct::Of { log, at })
+    };
+    said().unwrap_or(Sct::Unreadable)
 }

@@ -19,6 +19,7 @@ use sigstore_verify::rekor::{LogEntry, RekorEntryBody};
 
 use super::{bounded, bundle, shown};
 use crate::digest::Digest;
+use crate::markup;
 use crate::trust::{Evidence, Reason, Refusal};
 
 /// More entries than any file of a release has; a log with more is being flooded.
@@ -66,9 +67,16 @@ pub fn choose_entry(
     signature: &[u8],
     certificate: &[u8],
 ) -> Result<Vec<u8>, Refusal> {
+    let Some((signature, certificate)) = published(signature, Some(certificate))? else {
+        return Err(Refusal::new(
+            Reason::WrongUse,
+            "it is a bundle, which holds its log entry",
+        )
+        .cure("leave `certificate` and `log` out"));
+    };
     let parts = Parts {
-        signature: read_signature(signature)?,
-        certificate: read_certificate(certificate)?,
+        signature,
+        certificate,
         answers,
     };
     let chosen = parts.entry()?;
@@ -93,40 +101,28 @@ struct Entry {
 impl<'a> Parts<'a> {
     /// `None`: the signature is a bundle.
     pub(super) fn find(signature: &[u8], evidence: &'a Evidence) -> Result<Option<Self>, Refusal> {
-        let text = bundle::without_mark(signature).trim_ascii();
-        let (signature, certificate) = if text.starts_with(b"{") {
-            // cosign's own bundle, from before Sigstore's: no proof of the log, but the same parts.
-            match bundle::json(signature)? {
-                Value::Object(fields) if fields.contains_key("base64Signature") => {
-                    let text = |name| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-                    let signature = read_signature(text("base64Signature").as_bytes())?;
-                    (signature, read_certificate(text("cert").as_bytes())?)
-                }
-                _ => return Ok(None),
-            }
-        } else {
-            let signature = read_signature(signature)?;
-            let Some(certificate) = &evidence.certificate else {
-                return Err(Refusal::new(
-                    Reason::Missing,
-                    "its certificate is missing: there is a signature alone, and no bundle",
-                )
-                .cure(
-                    "name the address of the certificate as `certificate`, or give the `url` of a bundle",
-                ));
-            };
-            (signature, read_certificate(certificate)?)
+        let Some((parts, certificate)) = published(signature, evidence.certificate.as_deref())?
+        else {
+            return Ok(None);
         };
         let Some(answers) = &evidence.log_entry else {
-            return Err(Refusal::new(
+            let refusal = Refusal::new(
                 Reason::NotLogged,
                 "no transparency log says that it was made while its certificate was valid",
             )
-            .expected("Rekor's entry about this signature")
-            .cure("name the log that its publisher uses: log = \"https://rekor.sigstore.dev\""));
+            .expected("Rekor's entry about this signature");
+            return Err(match evidence.certificate {
+                Some(_) => refusal.cure(
+                    "name the log that its publisher uses: log = \"https://rekor.sigstore.dev\"",
+                ),
+                // cosign's own bundle: the log's promise, and no proof.
+                None => refusal.cure(
+                    "ask its publisher for a bundle that cosign makes with --new-bundle-format",
+                ),
+            });
         };
         Ok(Some(Self {
-            signature,
+            signature: parts,
             certificate,
             answers,
         }))
@@ -184,7 +180,10 @@ impl<'a> Parts<'a> {
                 "the log has no entry of this signature by this certificate",
             )
             .found(shown(found))
-            .cure("fetch `.sig` and `.cert` again: both have to be of one release")
+            .cure(match many {
+                0 => "check `log`: its publisher may use another",
+                _ => "fetch `.sig` and `.cert` again: both have to be of one release",
+            })
         })
     }
 
@@ -231,7 +230,7 @@ fn entries(answers: &[u8]) -> Result<Vec<(String, Value)>, Refusal> {
 
 fn log_is_not_json(bytes: &[u8], error: &serde_json::Error) -> Refusal {
     let mut refusal = bundle::not_json(bytes, error);
-    refusal.fact = format!("the log's answer cannot be read: {}", refusal.fact);
+    refusal.fact = format!("of the log's answer: {}", refusal.fact);
     refusal.expected = None;
     refusal.cure = None;
     refusal
@@ -270,6 +269,43 @@ fn signer(entry: &Entry) -> String {
     }
 }
 
+/// Signature and certificate as they were published: in two files, or both in cosign's own bundle from before Sigstore's.
+///
+/// `None`: a Sigstore bundle.
+fn published(
+    signature: &[u8],
+    certificate: Option<&[u8]>,
+) -> Result<Option<(Vec<u8>, DerCertificate)>, Refusal> {
+    bounded(signature, "it")?;
+    let text = bundle::without_mark(signature).trim_ascii();
+    if text.starts_with(b"{") {
+        return match bundle::json(signature)? {
+            Value::Object(fields) if fields.contains_key("base64Signature") => {
+                let text = |name| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+                let signature = read_signature(text("base64Signature").as_bytes())?;
+                let certificate = text("cert");
+                if certificate.is_empty() {
+                    return Err(bundle::of_a_key());
+                }
+                let certificate = read_certificate(certificate.as_bytes())?;
+                Ok(Some((signature, certificate)))
+            }
+            _ => Ok(None),
+        };
+    }
+    let signature = read_signature(signature)?;
+    let Some(certificate) = certificate else {
+        return Err(Refusal::new(
+            Reason::Missing,
+            "its certificate is missing: there is a signature alone, and no bundle",
+        )
+        .cure(
+            "name the address of the certificate as `certificate`, or give the `url` of a bundle",
+        ));
+    };
+    Ok(Some((signature, read_certificate(certificate)?)))
+}
+
 /// Base64 of a DER signature, as `cosign sign-blob --output-signature` writes it; or the DER itself.
 fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     bounded(bytes, "it")?;
@@ -279,6 +315,7 @@ fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
     match decode(bytes) {
         Some(der) if der.first() == Some(&0x30) => Ok(der),
+        _ if markup::is_page(bytes) => Err(bundle::page()),
         _ => Err(
             Refusal::new(Reason::Malformed, "it cannot be read as a signature")
                 .expected("base64 of an ECDSA signature, or a Sigstore bundle in JSON")
@@ -304,6 +341,9 @@ fn read_certificate(bytes: &[u8]) -> Result<DerCertificate, Refusal> {
     if text.matches("-----BEGIN ").count() > 1 {
         return Err(refused("the file of its certificate holds more than that"));
     }
+    if text.contains("-----BEGIN PUBLIC KEY-----") {
+        return Err(bundle::of_a_key());
+    }
     DerCertificate::from_pem(text).map_err(|_| refused("its certificate cannot be read"))
 }
 
@@ -318,6 +358,11 @@ fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn beginning(bytes: &[u8]) -> String {
-    let head = String::from_utf8_lossy(bytes.get(..40).unwrap_or(bytes));
-    format!("a file that begins with `{}`", shown(head))
+    let head = bytes.get(..40).unwrap_or(bytes);
+    match std::str::from_utf8(head) {
+        Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_whitespace()) => {
+            format!("a file that begins with `{}`", shown(text))
+        }
+        _ => format!("a file that begins with the bytes {}", hex::encode(head)),
+    }
 }

@@ -30,6 +30,8 @@ pub struct Rule {
     pub issuer: String,
     /// The predicate type of an attestation; `None`: a signature of the file itself.
     pub attestation: Option<String>,
+    /// `owner/name` on GitHub that has to have run the workflow.
+    repository: Option<String>,
     root: root::TrustRoot,
 }
 
@@ -49,8 +51,19 @@ impl Rule {
             identity: identity.into(),
             issuer: issuer.into(),
             attestation: attestation.map(Into::into),
+            repository: None,
             root,
         })
+    }
+
+    /// The workflow has to have been run by this repository, `owner/name` on GitHub.
+    ///
+    /// An identity names the workflow's file. Where that is a reusable workflow, every repository can call it and be
+    /// vouched for by the same identity; the certificate's source repository (Fulcio: oid-info.md, 1.3.6.1.4.1.57264.1.12)
+    /// tells them apart.
+    pub fn of_repository(mut self, repository: &str) -> Self {
+        self.repository = Some(repository.into());
+        self
     }
 
     pub fn scheme(&self) -> Scheme {
@@ -66,8 +79,12 @@ impl Rule {
             Some(predicate) => format!(", predicate {predicate}"),
             None => String::new(),
         };
+        let repository = match &self.repository {
+            Some(repository) => format!(", repository {repository}"),
+            None => String::new(),
+        };
         format!(
-            "identity {} of issuer {}{predicate}, {}",
+            "identity {} of issuer {}{repository}{predicate}, {}",
             self.identity, self.issuer, self.root
         )
     }
@@ -109,6 +126,12 @@ fn bounded(bytes: &[u8], what: &str) -> Result<(), Refusal> {
     }
 }
 
+/// Control characters, and those that hide or turn what stands beside them (Unicode TR 36).
+fn unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
 /// Foreign text as a message may hold it: one line, no control characters, not endless.
 fn shown(text: impl std::fmt::Display) -> String {
     const LONGEST: usize = 300;
@@ -116,7 +139,7 @@ fn shown(text: impl std::fmt::Display) -> String {
     let mut line: String = text
         .chars()
         .take(LONGEST)
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if unseen(c) { ' ' } else { c })
         .collect();
     if text.chars().nth(LONGEST).is_some() {
         line.push('…');

@@ -3,7 +3,8 @@
 //! Nothing here decides whether a signature is taken; it is asked only once one was not.
 
 use jiff::Timestamp;
-use sigstore_types::{Bundle, SignatureContent, TransparencyLogEntry};
+use sigstore_trust_root::trusted_root::PublicKey;
+use sigstore_types::{Bundle, HashAlgorithm, SignatureContent, TransparencyLogEntry};
 use sigstore_verify::bundle::Error as BundleError;
 use sigstore_verify::crypto::Error as CryptoError;
 use sigstore_verify::rekor::RekorEntryBody;
@@ -13,6 +14,9 @@ use sigstore_verify::{CertificateError, Error, TimestampError, TransparencyLogEr
 use super::certificate::{Claims, Sct};
 use super::{Rule, shown};
 use crate::trust::{Reason, Refusal, Subject};
+
+/// The trust root that winimg ships is as old as winimg; authorities and logs get successors.
+const NEWER: &str = "if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`";
 
 /// The bundle with what its certificate claims.
 struct Case<'a> {
@@ -38,7 +42,7 @@ pub(super) fn of(error: Error, rule: &Rule, subject: Subject<'_>, bundle: &Bundl
         .expected(&rule.issuer)
         .found(actual.map_or("none".into(), shown)),
         Error::SignatureInvalid(_) => case.changed("its signature does not fit what is signed"),
-        Error::ArtifactMismatch(_) => case.changed("it is of other bytes"),
+        Error::ArtifactMismatch(_) => case.other_bytes(),
         Error::Certificate(why) => case.certificate(why),
         Error::TransparencyLog(why) => case.log(why),
         Error::Timestamp(why) => case.time(why),
@@ -127,6 +131,18 @@ impl Case<'_> {
         }
     }
 
+    /// The bundle, or only the log entry in it, is of another file.
+    fn other_bytes(&self) -> Refusal {
+        let found = self.subject.digest.to_string();
+        let logged = self.logged_digest();
+        if self.signed_digest().as_ref() == Some(&found) && logged.is_some() {
+            return Refusal::new(Reason::NotLogged, "its log entry is of other bytes")
+                .expected(found)
+                .found(logged.unwrap_or_default());
+        }
+        self.changed("it is of other bytes")
+    }
+
     /// The digest that the bundle is about: its own word, or that of its log entry.
     fn signed_digest(&self) -> Option<String> {
         let SignatureContent::MessageSignature(signature) = &self.bundle.content else {
@@ -141,6 +157,22 @@ impl Case<'_> {
             };
             return Some(format!("{name}:{}", digest.digest.to_hex()));
         }
+        self.logged_digest()
+    }
+
+    /// The algorithm of the digest in its log entry, where it is not SHA-256.
+    fn logged_algorithm(&self) -> Option<HashAlgorithm> {
+        let entry = self.bundle.verification_material.tlog_entries.first()?;
+        match RekorEntryBody::parse(&entry.canonicalized_body, entry.kind_version).ok()? {
+            RekorEntryBody::HashedRekordV001(body) => {
+                Some(body.spec.data.hash.algorithm).filter(|a| *a != HashAlgorithm::Sha2256)
+            }
+            _ => None,
+        }
+    }
+
+    /// The digest in its log entry.
+    fn logged_digest(&self) -> Option<String> {
         let entry = self.bundle.verification_material.tlog_entries.first()?;
         match RekorEntryBody::parse(&entry.canonicalized_body, entry.kind_version).ok()? {
             RekorEntryBody::HashedRekordV001(body) => Some(format!(
@@ -163,9 +195,7 @@ impl Case<'_> {
         )
         .expected(self.rule.root.authorities())
         .found(&claims.authority);
-        Some(
-            refusal.cure("for a Sigstore of your own name its trusted_root.json as `trusted_root`"),
-        )
+        Some(refusal.cure(NEWER))
     }
 
     fn certificate(&self, why: CertificateError) -> Refusal {
@@ -203,69 +233,115 @@ impl Case<'_> {
                 self.other_root().unwrap_or_else(|| {
                     Refusal::new(
                         Reason::OtherRoot,
-                        "its certificate bears an authority's name, but that authority did not sign it",
+                        "its certificate was changed after its authority had signed it, or another made it in its name",
                     )
                     .expected(format!("a signature by {}", claims.authority))
-                    .found(shown(why))
+                    .found(match &why {
+                        CertificateError::ChainInvalid(detail) => shown(detail),
+                        other => shown(other),
+                    })
                 })
             }
         }
     }
 
     fn sct(&self, claims: &Claims, detail: &str) -> Refusal {
-        match &claims.sct {
-            Sct::Absent => Refusal::new(
+        let Sct::Of { log, at } = &claims.sct else {
+            return Refusal::new(
                 Reason::NotLogged,
-                "its certificate carries no SCT: no certificate transparency log has seen it",
-            ),
-            Sct::Of(id) if !self.rule.root.names_ct_log(id) => Refusal::new(
-                Reason::NotLogged,
-                "the SCT in its certificate is of a log that the trust root does not name",
-            )
-            .found(format!("log {}", hex::encode(id))),
-            _ => Refusal::new(
-                Reason::NotLogged,
-                "the SCT in its certificate does not fit the certificate",
-            )
-            .found(shown(detail)),
-        }
+                match claims.sct {
+                    Sct::Absent => {
+                        "its certificate carries no SCT: no certificate transparency log has seen it"
+                    }
+                    _ => "the SCT in its certificate cannot be read",
+                },
+            );
+        };
+        let fact = match self.rule.root.ct_log(log) {
+            None => "the SCT in its certificate is of a log that the trust root does not name",
+            Some(key) if !in_force(key, *at) => {
+                "the SCT in its certificate was made when its log was not in force"
+            }
+            Some(_) => {
+                return Refusal::new(
+                    Reason::NotLogged,
+                    "the SCT in its certificate is of another certificate",
+                )
+                .found(shown(detail));
+            }
+        };
+        Refusal::new(Reason::NotLogged, fact)
+            .found(format!("log {} at {at}", hex::encode(log)))
+            .cure(NEWER)
     }
 
     fn log(&self, why: TransparencyLogError) -> Refusal {
         if let TransparencyLogError::MalformedEntry(detail) = &why {
+            if let Some(algorithm) = self.logged_algorithm() {
+                return Refusal::new(
+                    Reason::Unsupported,
+                    "its log entry knows the file by a digest that winimg does not judge here",
+                )
+                .expected(HashAlgorithm::Sha2256)
+                .found(algorithm);
+            }
             return Refusal::new(Reason::Malformed, "its log entry cannot be read")
                 .found(shown(detail));
         }
         let entries = &self.bundle.verification_material.tlog_entries;
-        let unknown = |e: &&TransparencyLogEntry| !self.rule.root.names_log(&e.log_id.key_id);
-        if let Some(entry) = entries.iter().find(unknown) {
-            return self.other_root().unwrap_or_else(|| {
+        for entry in entries {
+            if let Some(refusal) = self.log_of(entry) {
+                return refusal;
+            }
+        }
+        let (fact, detail) = match &why {
+            TransparencyLogError::InclusionProof(detail) => (
+                "the log's inclusion proof does not lead to the log's root",
+                detail,
+            ),
+            TransparencyLogError::Checkpoint(detail) => (
+                "the checkpoint is not signed by the log, or is of another tree",
+                detail,
+            ),
+            TransparencyLogError::InclusionPromise(detail) => (
+                "the log's promise does not fit the entry: its time, its place or its content is another",
+                detail,
+            ),
+            TransparencyLogError::EntryMismatch(detail) => {
+                ("its log entry is of another signature", detail)
+            }
+            TransparencyLogError::IntegratedTime(_) => return self.integrated_time(why),
+            why => {
+                let fact = "the transparency log does not prove it";
+                return Refusal::new(Reason::NotLogged, fact).found(shown(why));
+            }
+        };
+        Refusal::new(Reason::NotLogged, fact).found(shown(detail))
+    }
+
+    /// Where the log itself does not count: unknown to the trust root, or not in force at that time.
+    fn log_of(&self, entry: &TransparencyLogEntry) -> Option<Refusal> {
+        let id = &entry.log_id.key_id;
+        let Some(key) = self.rule.root.log(id) else {
+            let unknown = || {
                 Refusal::new(
                     Reason::NotLogged,
                     "its log entry is of a log that the trust root does not name",
                 )
                 .expected(self.rule.root.logs())
-                .found(format!(
-                    "log {}",
-                    hex::encode(entry.log_id.key_id.as_bytes())
-                ))
-            });
-        }
-        let fact = match &why {
-            TransparencyLogError::InclusionProof(_) => {
-                "the log's inclusion proof does not lead to the log's root"
-            }
-            TransparencyLogError::Checkpoint(_) => {
-                "the checkpoint is not signed by the log, or is of another tree"
-            }
-            TransparencyLogError::InclusionPromise(_) => {
-                "the log's promise does not fit the entry: its time, its place or its content is another"
-            }
-            TransparencyLogError::EntryMismatch(_) => "its log entry is of another signature",
-            TransparencyLogError::IntegratedTime(_) => return self.integrated_time(why),
-            _ => "the transparency log does not prove it",
+                .found(format!("log {}", hex::encode(id.as_bytes())))
+                .cure(NEWER)
+            };
+            return Some(self.other_root().unwrap_or_else(unknown));
         };
-        Refusal::new(Reason::NotLogged, fact).found(shown(why))
+        let time = entry.integrated_time.filter(|at| !in_force(key, *at))?;
+        Some(
+            Refusal::new(
+                Reason::NotLogged,
+                "its log entry was made when the log was not in force",
+            )
+            .found(time),
+        )
     }
 
     fn integrated_time(&self, why: TransparencyLogError) -> Refusal {
@@ -297,11 +373,13 @@ impl Case<'_> {
                 Refusal::new(Reason::NoTimestamp, "nobody whom the trust root names says when it was made")
                     .expected("a log entry with time and promise (SET), or an RFC 3161 timestamp")
             }
-            why => Refusal::new(
+            TimestampError::Invalid(detail) => Refusal::new(
                 Reason::NoTimestamp,
                 "its timestamp is not by an authority of the trust root, or is of another signature",
             )
-            .found(shown(why)),
+            .found(shown(detail)),
+            why => Refusal::new(Reason::NoTimestamp, "its timestamps do not say when it was made")
+                .found(shown(why)),
         }
     }
 
@@ -325,6 +403,10 @@ impl Case<'_> {
         }
         times
     }
+}
+
+fn in_force(key: &PublicKey, at: Timestamp) -> bool {
+    key.valid_for.is_none_or(|range| range.contains(at))
 }
 
 fn lifetime(claims: &Claims, time: Timestamp) -> Refusal {

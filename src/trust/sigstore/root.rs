@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use sigstore_trust_root::trusted_root::PublicKey;
 use sigstore_trust_root::{SIGSTORE_PRODUCTION_TRUSTED_ROOT, TrustedRoot};
 use sigstore_types::LogKeyId;
 use sigstore_verify::Verifier;
-use x509_cert::Certificate;
-use x509_cert::der::Decode;
 
+use super::certificate::Authority;
 use super::{LIMIT, shown};
 use crate::digest::Digest;
 
@@ -25,8 +25,8 @@ struct Inner {
     name: String,
     root: TrustedRoot,
     verifier: Verifier,
-    /// The subjects of the certificate authorities' certificates, leaf-most first.
-    authorities: Vec<String>,
+    /// As in the file: those that issue to signers first.
+    authorities: Vec<Authority>,
 }
 
 impl fmt::Debug for TrustRoot {
@@ -113,22 +113,27 @@ impl TrustRoot {
         &self.inner.root
     }
 
-    /// Whether an authority bears this name: what a message says, never what is trusted.
-    pub(super) fn names_authority(&self, name: &str) -> bool {
-        self.inner.authorities.iter().any(|a| a == name)
+    /// Whether the root knows this authority by name and key: what a message says, never what is trusted.
+    pub(super) fn names_authority(&self, authority: &Authority) -> bool {
+        self.inner.authorities.iter().any(|a| a.may_be(authority))
     }
 
     pub(super) fn authorities(&self) -> String {
-        self.inner.authorities.join("; ")
+        let names = self.inner.authorities.iter().map(Authority::to_string);
+        names.collect::<Vec<_>>().join("; ")
     }
 
-    pub(super) fn names_log(&self, id: &LogKeyId) -> bool {
-        self.inner.root.tlogs.iter().any(|l| l.log_id.key_id == *id)
+    /// The key of a transparency log that the root names.
+    pub(super) fn log(&self, id: &LogKeyId) -> Option<&PublicKey> {
+        let mut logs = self.inner.root.tlogs.iter();
+        logs.find(|l| l.log_id.key_id == *id).map(|l| &l.public_key)
     }
 
-    pub(super) fn names_ct_log(&self, id: &[u8]) -> bool {
+    /// The key of a certificate transparency log that the root names.
+    pub(super) fn ct_log(&self, id: &[u8]) -> Option<&PublicKey> {
         let mut logs = self.inner.root.ctlogs.iter();
-        logs.any(|l| l.log_id.key_id.as_bytes() == id)
+        logs.find(|l| l.log_id.key_id.as_bytes() == id)
+            .map(|l| &l.public_key)
     }
 
     /// The logs' addresses.
@@ -140,20 +145,16 @@ impl TrustRoot {
     }
 }
 
-fn authorities(root: &TrustedRoot) -> Vec<String> {
-    let mut names = Vec::new();
+fn authorities(root: &TrustedRoot) -> Vec<Authority> {
+    let mut found = Vec::new();
     let certificates = root
         .certificate_authorities
         .iter()
         .flat_map(|ca| &ca.cert_chain.certificates);
-    for certificate in certificates {
-        let Ok(certificate) = Certificate::from_der(certificate.raw_bytes.as_bytes()) else {
-            continue;
-        };
-        let name = shown(certificate.tbs_certificate.subject);
-        if !names.contains(&name) {
-            names.push(name);
+    for authority in certificates.filter_map(|c| Authority::of(&c.raw_bytes)) {
+        if !found.contains(&authority) {
+            found.push(authority);
         }
     }
-    names
+    found
 }

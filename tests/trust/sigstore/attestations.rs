@@ -14,8 +14,7 @@ fn provenance(evidence: &[u8]) -> Judged {
 
 #[test]
 fn statements_about_the_file_are_met() {
-    let conda = |identity: &str, issuer: &str, name: &str| {
-        let rule = public(identity, issuer, Some(CONDA));
+    let conda = |rule: trust::Rule, name: &str| {
         let bundle = read(&format!("real/{name}"));
         told(&judge(
             &rule,
@@ -36,37 +35,55 @@ fn statements_about_the_file_are_met() {
         (
             "of GitHub Actions",
             conda(
-                "https://github.com/prefix-dev/sigstore-example/.github/workflows/action.yaml@refs/heads/main",
-                GITHUB,
+                public(
+                    "https://github.com/prefix-dev/sigstore-example/.github/workflows/action.yaml@refs/heads/main",
+                    GITHUB,
+                    Some(CONDA),
+                ),
                 "conda-attestation.sigstore.json",
             ),
-            "",
+            r#"attestation: https://github.com/prefix-dev/sigstore-example/.github/workflows/action.yaml@refs/heads/main
+              by identity https://github.com/prefix-dev/sigstore-example/.github/workflows/action.yaml@refs/heads/main of issuer ACTIONS, predicate https://schemas.conda.org/attestations-publish-1.schema.json, Sigstore's public good trust root
+              at 2025-09-01T12:13:59Z"#,
         ),
         (
             "of a second generation log, with a timestamp",
             conda(
-                "jku@goto.fi",
-                "https://github.com/login/oauth",
+                staging("jku@goto.fi", "https://github.com/login/oauth", Some(CONDA)),
                 "conda-attestation-rekor2.sigstore.json",
             ),
-            "",
+            r#"attestation: jku@goto.fi
+              by identity jku@goto.fi of issuer https://github.com/login/oauth, predicate https://schemas.conda.org/attestations-publish-1.schema.json, trust root STAGING
+              at 2026-05-26T07:42:21Z"#,
         ),
         (
             "own",
             told(&provenance(&read("own/provenance.sigstore.json"))),
-            "",
+            r#"attestation: RELEASE
+              by identity RELEASE of issuer ACTIONS, predicate https://slsa.dev/provenance/v1, trust root OWN
+              at 2026-03-01T12:00:05Z"#,
         ),
         (
             "by SHA-512 alone",
             told(&provenance(&read("own/sha512-only.sigstore.json"))),
-            "",
+            r#"attestation: RELEASE
+              by identity RELEASE of issuer ACTIONS, predicate https://slsa.dev/provenance/v1, trust root OWN
+              at 2026-03-01T12:00:05Z"#,
         ),
         (
             "one of many",
             told(&provenance(&read("own/release.intoto.jsonl"))),
-            "",
+            r#"attestation: RELEASE
+              by identity RELEASE of issuer ACTIONS, predicate https://slsa.dev/provenance/v1, trust root OWN
+              at 2026-03-01T12:00:05Z"#,
         ),
-        ("one of many, by another", told(&jsonl), ""),
+        (
+            "one of many, by another",
+            told(&jsonl),
+            r#"attestation: release@example.net
+              by identity release@example.net of issuer https://accounts.example.net, predicate https://slsa.dev/provenance/v1, trust root OWN
+              at 2026-03-01T12:00:05Z"#,
+        ),
     ]);
 }
 
@@ -102,34 +119,130 @@ fn statements_that_say_something_else_are_refused() {
     });
     let whole = read("own/release.intoto.jsonl");
     assert_told(&[
-        ("another predicate", of("other-predicate.sigstore.json"), ""),
-        ("an older build", of("older.sigstore.json"), ""),
-        ("other files", of("archive-only.sigstore.json"), ""),
-        ("another identity", of("by-another.sigstore.json"), ""),
-        ("another identity of several", told(&stranger), ""),
-        ("another file", told(&other_file), ""),
+        (
+            "another predicate",
+            of("other-predicate.sigstore.json"),
+            r#"Missing: no attestation of this file is of the wanted kind
+              expected predicate https://slsa.dev/provenance/v1
+              found https://spdx.dev/Document"#,
+        ),
+        (
+            "an older build",
+            of("older.sigstore.json"),
+            r#"Changed: it attests other bytes of tool.exe
+              expected sha256:440083ec854a179d344e1ce5edbd5f2ef02d8d87f91bfd9bdea2d62e2065c310
+              found sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
+              cure give the attestations of this release as `url`"#,
+        ),
+        (
+            "other files",
+            of("archive-only.sigstore.json"),
+            r#"OtherName: it attests other files
+              expected tool.exe sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
+              found tools.zip sha256:9e691d5adacf0e102f203100842ffaba4e2a7dfe3dbd536827d3c0db8c7e88f1"#,
+        ),
+        (
+            "another identity",
+            of("by-another.sigstore.json"),
+            r#"OtherIdentity: its certificate was issued to another identity
+              expected RELEASE of issuer ACTIONS
+              found release@example.net of issuer https://accounts.example.net"#,
+        ),
+        (
+            "another identity of several",
+            told(&stranger),
+            r#"OtherIdentity: none of the 2 attestations of this file is met; of the first, its certificate was issued to another identity
+              expected nobody@example.net of issuer ACTIONS
+              found release@example.net of issuer https://accounts.example.net"#,
+        ),
+        (
+            "another file",
+            told(&other_file),
+            r#"OtherName: it attests other files
+              expected other.exe sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277
+              found tools.zip sha256:9e691d5adacf0e102f203100842ffaba4e2a7dfe3dbd536827d3c0db8c7e88f1, tool.exe sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e"#,
+        ),
         (
             "another kind of statement",
             of("strange-type.sigstore.json"),
-            "",
+            r#"Malformed: the statement in its envelope cannot be read
+              expected _type `https://in-toto.io/Statement/v1`
+              found _type `https://example.net/Statement`"#,
         ),
-        ("a signature of the file", of("good.sigstore.json"), ""),
-        ("two signatures", told(&provenance(&two)), ""),
-        ("no signature", told(&provenance(&none)), ""),
-        ("two real signatures", real("dsse-2sigs.sigstore.json"), ""),
-        ("a changed payload", told(&provenance(&payload)), ""),
-        ("other JSON", told(&provenance(b"{}\n[]\n")), ""),
+        (
+            "a signature of the file",
+            of("good.sigstore.json"),
+            r#"WrongUse: it is a signature of a file, and no attestation
+              cure write kind = "sigstore""#,
+        ),
+        (
+            "two signatures",
+            told(&provenance(&two)),
+            r#"Malformed: its envelope does not hold exactly one signature
+              expected 1 signature
+              found 2 signatures"#,
+        ),
+        (
+            "no signature",
+            told(&provenance(&none)),
+            r#"Malformed: its envelope does not hold exactly one signature
+              expected 1 signature
+              found 0 signatures"#,
+        ),
+        (
+            "two real signatures",
+            real("dsse-2sigs.sigstore.json"),
+            r#"OtherName: it attests other files
+              expected tool.exe sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
+              found slsa-provenance-0.0.7.tgz sha512:bbfd372fc9beeb777fe35d05bb10c0c70a9733d366a75fed7dd18866c7391de3ee7e88ba74dd47abf3e15c845e547fcf0e5c3da80854c751554224d3a6d4e55f"#,
+        ),
+        (
+            "a changed payload",
+            told(&provenance(&payload)),
+            r#"Changed: the statement in it or its signature was changed after it was signed"#,
+        ),
+        (
+            "other JSON",
+            told(&provenance(b"{}\n[]\n")),
+            r#"Missing: the file holds no attestation
+              expected Sigstore bundles with a DSSE envelope around an in-toto statement"#,
+        ),
         (
             "cut off",
             told(&provenance(&whole[..whole.len() - 100])),
-            "",
+            r#"Malformed: it is cut off at line 4, column 5458
+              cure fetch it again"#,
         ),
         (
             "a package",
             real("sigstore.js@2.0.0-provenance.sigstore.json"),
-            "",
+            r#"OtherName: it attests other files
+              expected tool.exe sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
+              found pkg:npm/sigstore@2.0.0 sha512:46d4e2f74c4877316640000a6fdf8a8b59f1e0847667973e9859f774dd31b8f1e0937813b777fb66a2ac67d50540fe34640966eee9fc2ccca387082b4c85cd3c"#,
         ),
     ]);
+}
+
+/// By SHA-512 the statement fits what is read; but that is not the file that was asked about.
+#[test]
+fn a_file_that_changes_meanwhile_is_refused() {
+    let path = path("own/tool.exe");
+    let digest = Digest::sha256_of(b"what it was");
+    let subject = Subject {
+        path: &path,
+        name: "tool.exe",
+        digest: &digest,
+    };
+    let evidence = signed_by(&read("own/sha512-only.sigstore.json"));
+    let rule = own(IDENTITY, GITHUB, Some(SLSA));
+    let judged = rule.judge(subject, &evidence, SystemTime::now());
+    assert_told(&[(
+        "changed",
+        told(&judged),
+        r#"Changed: the file changed while it was judged
+              expected sha256:2b13fd2db31019cd4513e1cdf07b7b6254270714760159c34ee470ada61498b1
+              found sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e"#,
+    )]);
 }
 
 #[test]
@@ -145,5 +258,10 @@ fn an_attestation_without_a_log_is_refused() {
         "76f1fe8593bf227cca2c089e3c16dc95014a8d3e89c5dd220530469ca043c428",
         &signed_by(&read("real/github-private-attestation.sigstore.json")),
     );
-    assert_told(&[("private", told(&judged), "")]);
+    assert_told(&[(
+        "private",
+        told(&judged),
+        r#"NotLogged: the bundle holds no entry of a transparency log
+              cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
+    )]);
 }

@@ -31,7 +31,13 @@ fn signature_certificate_and_entry_are_one_proof() {
         "own/tool.exe",
         &loose(&sig, Some(&cert), Some(&entries)),
     );
-    assert_told(&[("all answers", told(&whole), "")]);
+    assert_told(&[(
+        "all answers",
+        told(&whole),
+        r#"sigstore: RELEASE
+              by identity RELEASE of issuer ACTIONS, trust root OWN
+              at 2026-03-01T12:00:05Z"#,
+    )]);
 
     // The same however it is wrapped: PEM, DER, line ends, several answers one after another.
     let der = STANDARD.decode(&sig).unwrap();
@@ -87,52 +93,118 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
         "own/other.exe",
         &loose(&sig, Some(&cert), Some(&entries)),
     ));
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let older =
+        |cert: &str| serde_json::json!({ "base64Signature": text(&sig), "cert": cert }).to_string();
+    let good = read("own/good.sigstore.json");
+    let key_bundle = of(older("").as_bytes(), None, Some(&entries));
     assert_told(&[
-        ("no certificate", of(&sig, None, Some(&entries)), ""),
-        ("no log entry", of(&sig, Some(&cert), None), ""),
+        (
+            "cosign's own bundle",
+            of(older(&text(&cert)).as_bytes(), None, None),
+            r#"NotLogged: no transparency log says that it was made while its certificate was valid
+              expected Rekor's entry about this signature
+              cure ask its publisher for a bundle that cosign makes with --new-bundle-format"#,
+        ),
+        (
+            "cosign's own bundle of a key",
+            key_bundle,
+            r#"WrongUse: it was made with a key, and names nobody
+              expected a certificate that Fulcio issued to an identity
+              cure for a key that you know: kind = "cosign", key = "cosign.pub""#,
+        ),
+        (
+            "a bundle for the log",
+            refused(sigstore::choose_entry(&entries, &good, &cert)),
+            r#"WrongUse: it is a bundle, which holds its log entry
+              cure leave `certificate` and `log` out"#,
+        ),
+        (
+            "no certificate",
+            of(&sig, None, Some(&entries)),
+            r#"Missing: its certificate is missing: there is a signature alone, and no bundle
+              cure name the address of the certificate as `certificate`, or give the `url` of a bundle"#,
+        ),
+        (
+            "no log entry",
+            of(&sig, Some(&cert), None),
+            r#"NotLogged: no transparency log says that it was made while its certificate was valid
+              expected Rekor's entry about this signature
+              cure name the log that its publisher uses: log = "https://rekor.sigstore.dev""#,
+        ),
         (
             "strangers' entries alone",
             of(&sig, Some(&cert), Some(&read("own/stranger.json"))),
-            "",
+            r#"NotLogged: the log has no entry of this signature by this certificate
+              found 1 entry: one by mallory@example.org
+              cure fetch `.sig` and `.cert` again: both have to be of one release"#,
         ),
-        ("nothing in the log", of(&sig, Some(&cert), Some(b"[]")), ""),
+        (
+            "nothing in the log",
+            of(&sig, Some(&cert), Some(b"[]")),
+            r#"NotLogged: the log has no entry of this signature by this certificate
+              found no entry at all
+              cure check `log`: its publisher may use another"#,
+        ),
         (
             "the signature of another file",
             of(other.as_bytes(), Some(&cert), Some(&entries)),
-            "",
+            r#"NotLogged: the log has no entry of this signature by this certificate
+              found 3 entries: one by RELEASE, one by mallory@example.org, one by release@example.net
+              cure fetch `.sig` and `.cert` again: both have to be of one release"#,
         ),
-        ("for another file", other_file, ""),
+        (
+            "for another file",
+            other_file,
+            r#"Changed: it is of other bytes
+              expected sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
+              found sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277"#,
+        ),
         (
             "an entry without proof",
             of(&sig, Some(&cert), Some(&unproved)),
-            "",
+            r#"NotLogged: its log entry has no inclusion proof
+              expected an inclusion proof with a signed checkpoint
+              found the log's promise alone
+              cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
             "an answer that is cut off",
             of(&sig, Some(&cert), Some(&entries[..500])),
-            "",
+            r#"Malformed: of the log's answer: it is cut off at line 4, column 423"#,
         ),
         (
             "an answer that is a web page",
             of(&sig, Some(&cert), Some(b"<html>")),
-            "",
+            r#"Malformed: of the log's answer: a web page came in its place"#,
         ),
         (
             "an answer that is a number",
             of(&sig, Some(&cert), Some(b"7")),
-            "",
+            r#"Malformed: the log's answer is not one about entries
+              expected a JSON object of entries by their IDs"#,
         ),
         (
             "no signature",
             of(b"hello", Some(&cert), Some(&entries)),
-            "",
+            r#"Malformed: it cannot be read as a signature
+              expected base64 of an ECDSA signature, or a Sigstore bundle in JSON
+              found a file that begins with `hello`"#,
         ),
         (
             "no certificate in it",
             of(&sig, Some(b"hello"), Some(&entries)),
-            "",
+            r#"Malformed: its certificate cannot be read
+              expected one certificate in PEM, or base64 of that
+              found a file that begins with `hello`"#,
         ),
-        ("two certificates", of(&sig, Some(&two), Some(&entries)), ""),
+        (
+            "two certificates",
+            of(&sig, Some(&two), Some(&entries)),
+            r#"Malformed: the file of its certificate holds more than that
+              expected one certificate in PEM, or base64 of that
+              found a file that begins with `-----BEGIN CERTIFICATE----- MIIDKTCCAs+g`"#,
+        ),
         (
             "a key in its place",
             of(
@@ -140,7 +212,9 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
                 Some(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
                 Some(&entries),
             ),
-            "",
+            r#"WrongUse: it was made with a key, and names nobody
+              expected a certificate that Fulcio issued to an identity
+              cure for a key that you know: kind = "cosign", key = "cosign.pub""#,
         ),
     ]);
 }
@@ -197,6 +271,8 @@ fn the_entry_in_hand_is_kept_and_no_other() {
             &sig,
             &cert,
         )),
-        "",
+        r#"NotLogged: the log has no entry of this signature by this certificate
+              found 1 entry: one by mallory@example.org
+              cure fetch `.sig` and `.cert` again: both have to be of one release"#,
     )]);
 }

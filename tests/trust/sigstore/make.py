@@ -30,12 +30,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 OUT = pathlib.Path(__file__).parent / "own"
 SIGNED_AT = dt.datetime(2026, 3, 1, 12, 0, 0, tzinfo=dt.timezone.utc)
 IDENTITY = "https://github.com/example/tools/.github/workflows/release.yml@refs/tags/v1.2.0"
+REPOSITORY = "https://github.com/example/tools"
 ISSUER = "https://token.actions.githubusercontent.com"
 SLSA = "https://slsa.dev/provenance/v1"
 SCT_LIST = x509.ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")
 # Fulcio writes both: raw text in the old extension, a DER UTF8String in the new one.
 FULCIO_ISSUER_OLD = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 FULCIO_ISSUER = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
+SOURCE_REPOSITORY = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.12")
+USER_NAME = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.7")
 SHA256 = ec.ECDSA(hashes.SHA256(), deterministic_signing=True)
 
 
@@ -43,8 +46,8 @@ def b64(data):
     return base64.b64encode(data).decode()
 
 
-def key(name):
-    return ec.derive_private_key(int.from_bytes(hashlib.sha256(name.encode()).digest(), "big"), ec.SECP256R1())
+def key(name, curve=ec.SECP256R1()):
+    return ec.derive_private_key(int.from_bytes(hashlib.sha256(name.encode()).digest(), "big"), curve)
 
 
 def spki(private):
@@ -71,6 +74,7 @@ class Fulcio:
 
     def __init__(self, common, ct="ct log"):
         self.key, self.ct, self.name = key(common), key(ct), name(common)
+        self.named = self.key.public_key()
         builder = (
             x509.CertificateBuilder()
             .subject_name(self.name).issuer_name(self.name)
@@ -83,9 +87,15 @@ class Fulcio:
         )
         self.certificate = builder.sign(self.key, hashes.SHA256(), ecdsa_deterministic=True)
 
-    def issue(self, leaf, identity=IDENTITY, issuer=ISSUER, use=ExtendedKeyUsageOID.CODE_SIGNING, sct=True, ct=None):
-        """A certificate for ten minutes from SIGNED_AT on."""
-        san = x509.RFC822Name(identity) if "://" not in identity else x509.UniformResourceIdentifier(identity)
+    def issue(self, leaf, identity=IDENTITY, issuer=ISSUER, use=ExtendedKeyUsageOID.CODE_SIGNING, sct=True, ct=None,
+              seen=None, source=REPOSITORY):
+        """A certificate for ten minutes from SIGNED_AT on. `seen`: the SCT is for that certificate."""
+        if "://" in identity:
+            san = x509.UniformResourceIdentifier(identity)
+        elif "!" in identity:
+            san = x509.OtherName(USER_NAME, b"\x0c" + bytes([len(identity)]) + identity.encode())
+        else:
+            san = x509.RFC822Name(identity)
         builder = (
             x509.CertificateBuilder()
             .subject_name(x509.Name([])).issuer_name(self.name)
@@ -94,7 +104,7 @@ class Fulcio:
             .add_extension(usage(digital_signature=True), critical=True)
             .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(leaf.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.named), critical=False)
             .add_extension(x509.SubjectAlternativeName([san]), critical=True)
             .add_extension(x509.UnrecognizedExtension(FULCIO_ISSUER_OLD, issuer.encode()), critical=False)
             .add_extension(
@@ -102,8 +112,13 @@ class Fulcio:
                 critical=False,
             )
         )
+        if source and "://" in identity:
+            builder = builder.add_extension(
+                x509.UnrecognizedExtension(SOURCE_REPOSITORY, b"\x0c" + bytes([len(source)]) + source.encode()),
+                critical=False,
+            )
         if sct:
-            seen = builder.sign(self.key, hashes.SHA256(), ecdsa_deterministic=True)
+            seen = seen or builder.sign(self.key, hashes.SHA256(), ecdsa_deterministic=True)
             builder = builder.add_extension(
                 x509.UnrecognizedExtension(SCT_LIST, self.sct(seen, ct or self.ct)), critical=False
             )
@@ -337,15 +352,38 @@ def make():
 
     wrong("no-sct", sct=False)
     wrong("foreign-sct", ct=key("another ct log"))
+    wrong("borrowed-sct", seen=fulcio.issue(leaf, identity="release@example.net", sct=False))
     wrong("tls-server", use=ExtendedKeyUsageOID.SERVER_AUTH)
     wrong("expired", after=3600)
     wrong("too-early", after=-3600)
+    # A reusable workflow, called by somebody else's repository; and a certificate that does not say by whose.
+    wrong("called", source="https://github.com/mallory/tools")
+    wrong("no-source", source=None)
+    wrong("user-name", identity="jo!example.net")
+    wrong("from-the-future", after=19 * 365 * 86400)
     wrong("foreign-log", rekor=Rekor("another log"))
     wrong("foreign-root", fulcio=Fulcio("another fulcio", "another ct log"), rekor=Rekor("another log"))
-    # Its name is that of the real authority; its key is not.
+    # Its name and its key's name are those of the real authority; its key is not.
     impostor = Fulcio("own fulcio")
     impostor.key = key("impostor")
     wrong("impostor", fulcio=impostor)
+
+    # A larger key goes with a longer digest.
+    large = key("large leaf", ec.SECP384R1())
+    certificate_384 = fulcio.issue(large)
+    signature_384 = large.sign(artifact, ec.ECDSA(hashes.SHA384(), deterministic_signing=True))
+    long = hashlib.sha384(artifact)
+    for case, logged in [("p384", None), ("p384-logged", long)]:
+        body = hashedrekord(artifact, signature_384, certificate_384)
+        if logged:
+            body["spec"]["data"]["hash"] = {"algorithm": "sha384", "value": logged.hexdigest()}
+        _, entry = rekor.entry(body, SIGNED_AT + dt.timedelta(seconds=5))
+        files[f"{case}.sigstore.json"] = bundle(certificate_384, entry, "hashedrekord", {
+            "messageSignature": {
+                "messageDigest": {"algorithm": "SHA2_384", "digest": b64(long.digest())},
+                "signature": b64(signature_384),
+            },
+        })
 
     # Attestations.
     short, both = digests(artifact), digests(artifact, "sha256", "sha512")
@@ -379,7 +417,9 @@ def second_opinion():
     artifact = (OUT / "tool.exe").read_bytes()
     rule = policy.Identity(identity=IDENTITY, issuer=ISSUER)
     mail = policy.Identity(identity="release@example.net", issuer="https://accounts.example.net")
-    taken = {"good": rule, "email": mail, "provenance": rule, "sha512-only": rule, "by-another": mail}
+    taken = {"called": rule, "no-source": rule, "good": rule, "email": mail, "provenance": rule, "sha512-only": rule, "by-another": mail}
+    # It knows no digest but SHA-256; Rekor and cosign do.
+    unknown = {"p384"}
     wrong = 0
     for path in sorted(OUT.glob("*.sigstore.json")):
         case = path.name.removesuffix(".sigstore.json")
@@ -400,6 +440,9 @@ def second_opinion():
         except Exception as error:  # noqa: BLE001 - every refusal is a verdict
             verdict = f"refused: {type(error).__name__}: {error}"
         agrees = verdict.startswith("taken") == (case in taken)
+        if case in unknown:
+            print(f"(?) {case:<16} {verdict}")
+            continue
         wrong += not agrees
         print(f"{'   ' if agrees else '!! '}{case:<16} {verdict}")
     return wrong

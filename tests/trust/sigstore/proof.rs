@@ -1,0 +1,145 @@
+//! The log's proof in a bundle, damaged in every part.
+
+use super::*;
+
+#[test]
+fn a_damaged_proof_of_the_log_is_refused() {
+    let entry = |v: &mut Value, path: &str, new: Value| {
+        *v.pointer_mut(&format!("/verificationMaterial/tlogEntries/0{path}"))
+            .unwrap() = new;
+    };
+    let checkpoint = "/inclusionProof/checkpoint/envelope";
+    let good: Value = serde_json::from_slice(&read("own/good.sigstore.json")).unwrap();
+    let note = good
+        .pointer(&format!("/verificationMaterial/tlogEntries/0{checkpoint}"))
+        .unwrap()
+        .as_str()
+        .unwrap()
+        .to_string();
+    let foreign: Value = serde_json::from_slice(&read("own/foreign-log.sigstore.json")).unwrap();
+    let foreign = foreign
+        .pointer(&format!("/verificationMaterial/tlogEntries/0{checkpoint}"))
+        .unwrap()
+        .clone();
+    let removed = |what: &'static str| {
+        own_edited(|v| {
+            v.pointer_mut("/verificationMaterial/tlogEntries/0")
+                .unwrap()
+                .as_object_mut()
+                .unwrap()
+                .remove(what);
+        })
+    };
+    assert_told(&[
+        (
+            "no entry",
+            told(&own_edited(|v| entries(v, Vec::new()))),
+            r#"NotLogged: the bundle holds no entry of a transparency log
+              cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
+        ),
+        (
+            "no inclusion proof",
+            told(&removed("inclusionProof")),
+            r#"NotLogged: its log entry has no inclusion proof
+              expected an inclusion proof with a signed checkpoint
+              found the log's promise alone
+              cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
+        ),
+        (
+            "no proof, bundle v0.1",
+            told(&own_edited(|v| {
+                v["mediaType"] = "application/vnd.dev.sigstore.bundle+json;version=0.1".into();
+                v.pointer_mut("/verificationMaterial/tlogEntries/0")
+                    .unwrap()
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("inclusionProof");
+            })),
+            r#"NotLogged: its log entry has no inclusion proof
+              expected an inclusion proof with a signed checkpoint
+              found the log's promise alone
+              cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
+        ),
+        (
+            "a second entry without proof",
+            told(&own_edited(|v| {
+                let first = v
+                    .pointer("/verificationMaterial/tlogEntries/0")
+                    .unwrap()
+                    .clone();
+                let mut second = first.clone();
+                second.as_object_mut().unwrap().remove("inclusionProof");
+                entries(v, vec![first, second]);
+            })),
+            r#"NotLogged: its log entry has no inclusion proof
+              expected an inclusion proof with a signed checkpoint
+              found the log's promise alone
+              cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
+        ),
+        (
+            "no checkpoint",
+            told(&own_edited(|v| entry(v, checkpoint, "".into()))),
+            r#"NotLogged: its inclusion proof has no signed checkpoint
+              cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
+        ),
+        (
+            "no promise",
+            told(&removed("inclusionPromise")),
+            r#"NoTimestamp: nobody whom the trust root names says when it was made
+              expected a log entry with time and promise (SET), or an RFC 3161 timestamp"#,
+        ),
+        (
+            "a later time",
+            told(&own_edited(|v| {
+                entry(v, "/integratedTime", "1772366500".into())
+            })),
+            r#"NotLogged: the log's promise does not fit the entry: its time, its place or its content is another
+              found SET verification failed: Verification error: ECDSA_P256_SHA256 signature invalid"#,
+        ),
+        (
+            "a wrong sibling",
+            told(&own_edited(|v| {
+                let hashes = v
+                    .pointer_mut("/verificationMaterial/tlogEntries/0/inclusionProof/hashes")
+                    .unwrap();
+                hashes.as_array_mut().unwrap().reverse();
+            })),
+            r#"NotLogged: the log's inclusion proof does not lead to the log's root
+              found inclusion proof verification failed: root hash mismatch: expected 06d512e25bffaabe7b5e8660041851d0c947c5cb25df1bd8e7caeb13b7d06954, computed 26d0d435472009af757990a415f88f5c551a4ee1a8c64de37b7466cce687f7c9"#,
+        ),
+        (
+            "another log's checkpoint",
+            told(&own_edited(|v| entry(v, checkpoint, foreign))),
+            r#"NotLogged: the checkpoint is not signed by the log, or is of another tree
+              found No matching Rekor key found for checkpoint signature"#,
+        ),
+        (
+            "a checkpoint of a larger tree",
+            told(&own_edited(|v| {
+                entry(v, checkpoint, note.replacen("\n4\n", "\n5\n", 1).into())
+            })),
+            r#"NotLogged: the checkpoint is not signed by the log, or is of another tree
+              found No valid Rekor signature found on checkpoint"#,
+        ),
+        (
+            "an index outside of the tree",
+            told(&own_edited(|v| {
+                entry(v, "/inclusionProof/logIndex", "4".into())
+            })),
+            r#"NotLogged: its inclusion proof contradicts its checkpoint
+              found log index 4 out of range for tree size 4"#,
+        ),
+        (
+            "another kind of entry",
+            told(&own_edited(|v| {
+                entry(v, "/kindVersion/kind", "dsse".into())
+            })),
+            r#"Unsupported: it is made in a way that winimg cannot judge
+              found Rekor entry dsse/0.0.1 is incompatible with a message signature"#,
+        ),
+    ]);
+}
+
+fn entries(bundle: &mut Value, entries: Vec<Value>) {
+    bundle["verificationMaterial"]["tlogEntries"] = Value::Array(entries);
+}
