@@ -13,6 +13,7 @@ use sigstore_verify::{CertificateError, Error, TimestampError, TransparencyLogEr
 
 use super::certificate::{Claims, Sct};
 use super::{Rule, shown};
+use crate::trust::reading::unreadable;
 use crate::trust::{Reason, Refusal, Subject};
 
 /// The trust root that winimg ships is as old as winimg; authorities and logs get successors.
@@ -61,7 +62,7 @@ pub(super) fn of(error: Error, rule: &Rule, subject: Subject<'_>, bundle: &Bundl
         Error::InvalidTrustRoot(_) | Error::TrustRoot(_) | Error::TrustedCertificate(_) => {
             Refusal::new(Reason::OtherRoot, "the trust root cannot judge it").found(shown(&error))
         }
-        Error::ArtifactRead(error) => super::bundle::unreadable(&error),
+        Error::ArtifactRead(error) => unreadable(error),
         Error::InvalidBundle(_) | Error::Types(_) | Error::Crypto(_) => {
             Refusal::new(Reason::Malformed, "it cannot be read as a Sigstore bundle")
                 .found(shown(&error))
