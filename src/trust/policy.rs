@@ -154,6 +154,11 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
         let found = leaf.subject_text();
         match (Name::parse(subject), Name::read(leaf.subject)) {
             (Ok(pin), Ok(name)) if name.holds(&pin) => met.push(format!("subject {subject}")),
+            (Err(why), _) => missed.push((
+                "the subject that the recipe names cannot be read",
+                format!("a subject that is a name; this one {why}"),
+                found,
+            )),
             _ => missed.push((
                 "its certificate is another subject's",
                 format!("subject {subject}"),

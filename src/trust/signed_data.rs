@@ -135,7 +135,7 @@ impl<'a> SignerInfo<'a> {
     pub(super) fn read(tlv: &Tlv<'a>) -> Result<Self, Refusal> {
         const WHAT: &str = "its signer";
         let mut walk = tlv.walk(WHAT)?;
-        tlv::version(&mut walk, &[1, 3])?;
+        let version = tlv::version(&mut walk, &[1, 3])?;
         let id = if let Some(key) = walk.optional(0x80)? {
             SignerId::KeyIdentifier(key.value)
         } else {
@@ -144,6 +144,12 @@ impl<'a> SignerInfo<'a> {
             let serial = pair.expect(INTEGER)?.value;
             SignerId::IssuerAndSerial { issuer, serial }
         };
+        if (version == 3) != matches!(id, SignerId::KeyIdentifier(_)) {
+            return Err(tlv::malformed(
+                WHAT,
+                "is named in another way than its version says",
+            ));
+        }
         let digest = tlv::plain_algorithm(&walk.expect(SEQUENCE)?, WHAT)?;
         let signed = match walk.optional(context(0))? {
             Some(set) => Some((set.raw, attributes(&set)?)),
@@ -295,11 +301,14 @@ impl<'a> SignerInfo<'a> {
     }
 }
 
+/// What the `[0]` holds: an OCTET STRING in CMS, a SEQUENCE in PKCS#7.
 fn one_inside<'a>(explicit: &Tlv<'a>) -> Result<Tlv<'a>, Refusal> {
-    let mut walk = explicit.walk("its content")?;
-    let inside = walk
-        .next()?
-        .ok_or_else(|| tlv::malformed("its content", "ends early"))?;
+    const WHAT: &str = "its content";
+    let mut walk = explicit.walk(WHAT)?;
+    let inside = match walk.optional(OCTET_STRING)? {
+        Some(octets) => octets,
+        None => walk.expect(SEQUENCE)?,
+    };
     walk.finish()?;
     Ok(inside)
 }
@@ -327,7 +336,8 @@ fn attributes<'a>(set: &Tlv<'a>) -> Result<Vec<Attribute<'a>>, Refusal> {
     const WHAT: &str = "its list of attributes";
     let mut walk = set.walk(WHAT)?;
     let mut found = Vec::new();
-    while let Some(tlv) = walk.next()? {
+    while walk.peek().is_some() {
+        let tlv = walk.expect(SEQUENCE)?;
         if found.len() == MAX_ATTRIBUTES {
             return Err(tlv::malformed(
                 WHAT,

@@ -17,7 +17,7 @@ default_ca = here
 [here]
 new_certs_dir = .
 database = index
-rand_serial = yes
+serial = serial
 unique_subject = no
 policy = any
 [any]
@@ -26,6 +26,7 @@ organizationName = optional
 commonName = supplied
 C
 : >index
+echo 1000 >serial
 
 # certificate NAME SUBJECT ISSUER FROM TO [EXTENSION...]; KEY and MD say how
 certificate() {

@@ -237,57 +237,64 @@ fn absent(
             its.is_some_and(|its| its.eq_ignore_ascii_case(name))
         })
         .collect();
-    let weakly_named = !named.is_empty() && named.iter().all(|member| member.algorithm.is_none());
-    if weakly_named || (covers == Covers::File && by_sha1(members, file)?) {
-        return Ok(Refusal::new(
-            Reason::Weak,
-            format!("the catalog names {name} by SHA-1 only, which others can forge"),
-        )
-        .expected("a member by SHA-256")
-        .found("SHA-1")
-        .cure("ask the publisher for a catalog with SHA-256 members"));
-    }
-    if let Some(member) = named.iter().find(|member| member.algorithm.is_some()) {
-        let own = match member.algorithm {
-            Some(algorithm) if member.covers == covers => digest(file, covers, algorithm)?,
-            _ => {
-                return Ok(Refusal::new(
-                    Reason::Changed,
-                    format!("the catalog names {name}, but as another kind of file"),
-                )
-                .cure("fetch the file and the catalog of one release"));
-            }
-        };
-        return Ok(Refusal::new(
+    let strong = named
+        .iter()
+        .find_map(|member| Some((member, member.algorithm?)));
+    let Some((member, algorithm)) = strong else {
+        if !named.is_empty() || (covers == Covers::File && by_sha1(members, file)?) {
+            return Ok(weak(name));
+        }
+        return Ok(unnamed(members, name));
+    };
+    let refusal = if member.covers == covers {
+        Refusal::new(
             Reason::Changed,
             format!("{name} is not the file that the catalog names: its bytes are others"),
         )
         .expected(hex::encode(&member.digest))
-        .found(hex::encode(own))
-        .cure("fetch the file and the catalog of one release"));
-    }
+        .found(hex::encode(digest(file, covers, algorithm)?))
+    } else {
+        Refusal::new(
+            Reason::Changed,
+            format!("the catalog names {name}, but as another kind of file"),
+        )
+    };
+    Ok(refusal.cure("fetch the file and the catalog of one release"))
+}
+
+fn weak(name: &str) -> Refusal {
+    Refusal::new(
+        Reason::Weak,
+        format!("the catalog names {name} by SHA-1 only, which others can forge"),
+    )
+    .expected("a member by SHA-256")
+    .found("SHA-1")
+    .cure("ask the publisher for a catalog with SHA-256 members")
+}
+
+fn unnamed(members: &[Member], name: &str) -> Refusal {
+    let refusal = Refusal::new(
+        Reason::OtherName,
+        format!("the catalog does not name {name}"),
+    )
+    .expected("its digest among the catalog's members")
+    .cure("give the catalog that was published with this file");
     let mut known: Vec<&str> = members
         .iter()
         .filter_map(|member| member.name.as_deref())
         .collect();
     known.sort_unstable();
     known.dedup();
-    let mut refusal = Refusal::new(
-        Reason::OtherName,
-        format!("the catalog does not name {name}"),
-    )
-    .expected("its digest among the catalog's members")
-    .cure("give the catalog that was published with this file");
-    if !known.is_empty() {
-        let more = known.len().saturating_sub(NAMES_TOLD);
-        known.truncate(NAMES_TOLD);
-        let mut told = known.join(", ");
-        if more > 0 {
-            told.push_str(&format!(" and {more} more"));
-        }
-        refusal = refusal.found(told);
+    if known.is_empty() {
+        return refusal;
     }
-    Ok(refusal)
+    let more = known.len().saturating_sub(NAMES_TOLD);
+    known.truncate(NAMES_TOLD);
+    let told = known.join(", ");
+    refusal.found(match more {
+        0 => told,
+        _ => format!("{told} and {more} more"),
+    })
 }
 
 /// Only to name what is wrong: nothing is proved by it.
