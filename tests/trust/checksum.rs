@@ -97,7 +97,8 @@ fn each_publishers_format_is_read() {
         // PowerShell's Get-FileHash as a table and as a list
         (
             format!(
-                "\r\nAlgorithm       Hash           Path\r\n---------       ----           ----\r\nSHA256          {upper}       C:\\rel\\my app.zip\r\n\r\n"
+                "\r\nAlgorithm       Hash           Path\r\n---------       ----           ----\r\n\
+                 SHA256          {upper}       C:\\rel\\my app.zip\r\n\r\n"
             ),
             "my app.zip",
             format!("SHA256          {upper}       C:\\rel\\my app.zip"),
@@ -314,4 +315,30 @@ fn a_signed_checksum_file_is_judged_before_it_is_read() {
     let refusal = find(&made.bytes("renamed"), "app.exe").unwrap_err();
     assert_eq!(refusal.fact, "says nothing about app.exe");
     assert_eq!(refusal.lines, ["it lists setup.exe"]);
+}
+
+#[test]
+fn a_refusal_says_what_to_do_instead() {
+    let clear = "name its key with checksum_signature and form = \"clearsigned\", or copy the line's digest into the recipe \
+                 as sha256";
+    let cut = format!("SHA256  {A}  C:\\rel...");
+    let cases: &[(&str, &[&str], &str)] = &[
+        ("-----BEGIN PGP SIGNED MESSAGE-----", &[], clear),
+        (
+            "-----BEGIN PGP SIGNATURE-----",
+            &[],
+            "name it with checksum_signature, and the checksum file with checksum_url",
+        ),
+        ("[]", &[], "copy the digest into the recipe as sha256"),
+        (
+            &cut,
+            &[&cut],
+            "write the digest alone: (Get-FileHash FILE).Hash > FILE.sha256",
+        ),
+    ];
+    for (text, lines, cure) in cases {
+        let refusal = find(text.as_bytes(), "a.zip").unwrap_err();
+        assert_eq!(refusal.lines, *lines, "{text}");
+        assert_eq!(refusal.cure.as_deref(), Some(*cure), "{text}");
+    }
 }
