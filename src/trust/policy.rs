@@ -35,18 +35,7 @@ impl Policy<'_> {
         covers: impl FnOnce(&SignedData<'_>) -> Result<(), Refusal>,
     ) -> Judged {
         let pins = self.pins;
-        let eku = pins.eku.as_deref();
-        if pins.subject.is_none()
-            && eku.is_none_or(purpose::is_common)
-            && pins.issuer.is_none()
-            && pins.leaf.is_none()
-        {
-            return Err(Refusal::new(
-                Reason::OtherIdentity,
-                "the recipe names a root alone, or with a use that many have, and that root vouches for many",
-            )
-            .cure("name a `subject`, `eku`, `issuer` or `leaf` beside `roots`"));
-        }
+        vouches_for_one(pins)?;
         signed.signer.hash()?;
         covers(signed)?;
         let leaf = signed.signer_certificate()?;
@@ -129,6 +118,22 @@ impl Policy<'_> {
             None => now(Clock::Present),
         }
     }
+}
+
+/// A root vouches for many: something has to tell its signers apart.
+fn vouches_for_one(pins: &Pins) -> Result<(), Refusal> {
+    if pins.subject.is_some() || pins.issuer.is_some() || pins.leaf.is_some() {
+        return Ok(());
+    }
+    let fact = match pins.eku.as_deref() {
+        None => "the recipe names a root alone, which vouches for many",
+        Some(eku) if purpose::is_common(eku) => {
+            "the recipe names a root and a use, and that root vouches for many of that use"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Refusal::new(Reason::OtherIdentity, fact)
+        .cure("name a `subject`, `eku`, `issuer` or `leaf` beside `roots`"))
 }
 
 /// What stands in a signature where nothing covers it: harmless to the file, and room for a payload.

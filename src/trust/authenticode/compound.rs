@@ -270,8 +270,8 @@ fn signed_alone(entry: &[u8; ENTRY]) -> Result<(), Refusal> {
     }
 }
 
-/// An entry that nothing leads to has to be a free one. How many bytes stand in it, but for its colour, and for links,
-/// which may be all ones.
+/// An entry that nothing leads to has to be a free one. How many bytes stand in it, but for its kind, its colour and
+/// the length of its name, and for links, which may be all ones.
 fn blank(entry: &[u8; ENTRY]) -> Result<u64, Refusal> {
     if entry[KIND] != 0 {
         return Err(uncovered(
@@ -282,7 +282,7 @@ fn blank(entry: &[u8; ENTRY]) -> Result<u64, Refusal> {
     let links = entry[68..80].chunks(4);
     let linked = links.filter(|link| **link != FREE.to_le_bytes());
     let linked: u64 = linked.map(not_zero).sum();
-    Ok(not_zero(&entry[..KIND]) + linked + not_zero(&entry[80..]))
+    Ok(not_zero(&entry[..64]) + linked + not_zero(&entry[80..]))
 }
 
 fn not_zero(bytes: &[u8]) -> u64 {

@@ -23,7 +23,7 @@ use super::certificate::Certificate;
 use super::hash::HashKind;
 use super::name::Name;
 use super::policy::{self, Policy};
-use super::purpose::Use;
+use super::purpose::{self, Use};
 use super::signed_data::SignedData;
 use super::tlv::{self, SEQUENCE};
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};
@@ -90,6 +90,11 @@ pub fn certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 /// Whether a `subject` of a recipe can be read. The error fits after "subject".
 pub fn check_subject(text: &str) -> Result<(), String> {
     Name::parse(text).map(|_| ())
+}
+
+/// Whether an EKU says nothing about whose a certificate is: then it is no pin beside a root.
+pub fn is_common_use(eku: &str) -> bool {
+    purpose::is_common(eku)
 }
 
 /// What kind of file it is, by its first bytes; scripts by their names.
