@@ -203,7 +203,7 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
     let mut file = Source::open(subject.path)?;
     let judged = judge_file(&policy, &mut file, subject.name, evidence)?;
     // The digest was taken by path, as this was: what is recorded has to be what was judged.
-    file.is_of(subject)?;
+    file.finish(subject)?;
     Ok(judged)
 }
 

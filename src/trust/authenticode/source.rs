@@ -65,7 +65,7 @@ impl Source {
     }
 
     /// The whole file, as it is now, has the digest that it was admitted by.
-    pub(super) fn is_of(mut self, subject: Subject<'_>) -> Result<(), Refusal> {
+    pub(super) fn finish(mut self, subject: Subject<'_>) -> Result<(), Refusal> {
         self.seek(SeekFrom::Start(0)).map_err(unreadable)?;
         Reading::of(self.file, subject).finish(subject)
     }
