@@ -134,7 +134,10 @@ def table(image):
 def signature_in(name):
     image = open(name, "rb").read()
     entry, offset, _ = table(image)
-    return elements(image[offset + 8 :])[0]
+    # What follows fills the table up, and is no element.
+    digits = image[offset + 9] & 0x7F
+    size = int.from_bytes(image[offset + 10 : offset + 10 + digits], "big")
+    return image[offset + 8 : offset + 10 + digits + size]
 
 
 def program(name, like, signed):
