@@ -100,7 +100,8 @@ fn line(name: &str, catalog: Option<&str>) -> String {
 /// Without what differs from run to run: digests, and offsets that depend on a signature's length.
 fn settled(text: &str) -> String {
     let digests = Regex::new("[0-9a-f]{40,}").unwrap();
-    let offsets = Regex::new(r"(^| )(?:0x[0-9a-f]+|[0-9]{3,}( bytes|,|;|$)|[0-9]+( from))").unwrap();
+    let offsets =
+        Regex::new(r"(^| )(?:0x[0-9a-f]+|[0-9]{3,}( bytes|,|;|$)|[0-9]+( from))").unwrap();
     let text = digests.replace_all(text, "<digest>");
     offsets.replace_all(&text, "$1<n>$2$3").into_owned()
 }
