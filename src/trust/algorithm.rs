@@ -53,37 +53,49 @@ fn ecdsa(hash: HashKind) -> Vec<Known> {
 }
 
 /// PSS says hash, mask and salt in its parameters, so those have to be one of the usual three, whole.
-fn pss(identifier: &Tlv<'_>) -> Vec<Known> {
-    let three = [
-        known::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
-        known::RSA_PSS_2048_8192_SHA384_LEGACY_KEY,
-        known::RSA_PSS_2048_8192_SHA512_LEGACY_KEY,
+fn pss(identifier: &Tlv<'_>) -> Option<(HashKind, Known)> {
+    let three: [(HashKind, Known); 3] = [
+        (HashKind::Sha256, known::RSA_PSS_2048_8192_SHA256_LEGACY_KEY),
+        (HashKind::Sha384, known::RSA_PSS_2048_8192_SHA384_LEGACY_KEY),
+        (HashKind::Sha512, known::RSA_PSS_2048_8192_SHA512_LEGACY_KEY),
     ];
-    let fits = |k: &Known| k.signature_alg_id().as_ref() == identifier.value;
-    three.into_iter().filter(fits).collect()
+    let mut three = three.into_iter();
+    three.find(|(_, k)| k.signature_alg_id().as_ref() == identifier.value)
 }
 
-/// `digest` stands in where the identifier names the key's kind only, as Authenticode's do.
+/// `digest` stands in where the identifier names the key's kind only, as Authenticode's do. Where it names a hash, that has
+/// to be the same one: readers differ in which of the two they go by. (RFC 5652 5.4)
 fn candidates(identifier: &Tlv<'_>, digest: HashKind) -> Result<Vec<Known>, Refusal> {
     let oid = identifier.walk("its algorithm")?.oid()?;
+    let same = |hash: HashKind| match hash == digest {
+        true => Ok(hash),
+        false => Err(Refusal::new(
+            Reason::Malformed,
+            "it is hashed with one algorithm and signed over another",
+        )
+        .expected(digest)
+        .found(hash)),
+    };
     let found = match oid.to_string().as_str() {
         "1.2.840.113549.1.1.1" => rsa(digest),
-        "1.2.840.113549.1.1.11" => rsa(HashKind::Sha256),
-        "1.2.840.113549.1.1.12" => rsa(HashKind::Sha384),
-        "1.2.840.113549.1.1.13" => rsa(HashKind::Sha512),
-        "1.2.840.113549.1.1.10" => pss(identifier),
+        "1.2.840.113549.1.1.11" => rsa(same(HashKind::Sha256)?),
+        "1.2.840.113549.1.1.12" => rsa(same(HashKind::Sha384)?),
+        "1.2.840.113549.1.1.13" => rsa(same(HashKind::Sha512)?),
+        "1.2.840.113549.1.1.10" => {
+            let (hash, known) =
+                pss(identifier).ok_or_else(|| refused("RSASSA-PSS with unusual parameters"))?;
+            same(hash)?;
+            vec![known]
+        }
         "1.2.840.10045.2.1" => ecdsa(digest),
-        "1.2.840.10045.4.3.2" => ecdsa(HashKind::Sha256),
-        "1.2.840.10045.4.3.3" => ecdsa(HashKind::Sha384),
-        "1.2.840.10045.4.3.4" => ecdsa(HashKind::Sha512),
+        "1.2.840.10045.4.3.2" => ecdsa(same(HashKind::Sha256)?),
+        "1.2.840.10045.4.3.3" => ecdsa(same(HashKind::Sha384)?),
+        "1.2.840.10045.4.3.4" => ecdsa(same(HashKind::Sha512)?),
         "1.3.101.112" => vec![known::ED25519],
         other => return Err(refused(other)),
     };
     if oid != PSS {
         tlv::plain_algorithm(identifier, "its algorithm")?;
-    }
-    if found.is_empty() {
-        return Err(refused("RSASSA-PSS with unusual parameters"));
     }
     Ok(found)
 }

@@ -1,14 +1,16 @@
 //! Detached CMS: a `.p7s` beside a file, in DER or PEM, as `openssl cms -sign -binary` writes it.
 //!
-//! Refuses a signature that carries content of its own, for then the file would not be what was signed. (RFC 5652)
+//! Refuses a signature that carries content of its own, for then the file would not be what was signed, and one that is of
+//! something else than a file. (RFC 5652)
 
-use std::fs::File;
 use std::time::SystemTime;
 
 use super::authenticode::Pins;
+use super::oid::Oid;
 use super::policy::{Policy, verdict};
 use super::purpose::Use;
-use super::signed_data::SignedData;
+use super::reading::{Reading, unreadable};
+use super::signed_data::{DATA, SignedData};
 use super::tlv;
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};
 
@@ -41,11 +43,19 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
         now: now.into(),
     };
     verdict(vec![policy.judge(&signed, |signed| {
-        let file = File::open(subject.path).map_err(unreadable)?;
-        let digest = signed.signer.hash()?.of_reader(file).map_err(unreadable)?;
-        signed
-            .signer
-            .check_attributes(signed.content_type(), &digest)
+        if signed.content_type() != DATA {
+            return Err(Refusal::new(
+                Reason::Unsupported,
+                "it is of something else than a file, which may have a meaning of its own",
+            )
+            .expected(DATA)
+            .found(signed.content_type()));
+        }
+        let mut file = Reading::open(subject)?;
+        let digest = signed.signer.hash()?.of_reader(&mut file);
+        let digest = digest.map_err(unreadable)?;
+        file.finish(subject)?;
+        signed.signer.check_attributes(Oid::of(&DATA), &digest)
     })])
 }
 
@@ -61,11 +71,4 @@ fn der(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
         (None, _) => Err(bad("has no PEM block CMS or PKCS7".into())),
         _ => Err(bad("has more than one PEM block".into())),
     }
-}
-
-fn unreadable(error: std::io::Error) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("the file cannot be read: {error}"),
-    )
 }

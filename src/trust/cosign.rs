@@ -262,7 +262,7 @@ fn bundle(text: &str) -> Result<Found, Refusal> {
     }
     let bundle = Bundle::from_json(text).map_err(|e| {
         let fact = "it is no Sigstore bundle, or it is cut off";
-        Refusal::new(Reason::Malformed, fact).found(reading::shown(&e.to_string()))
+        Refusal::new(Reason::Malformed, fact).found(reading::shown(e))
     })?;
     let hint = match &bundle.verification_material.content {
         VerificationMaterialContent::PublicKey(key) => key.hint.clone(),

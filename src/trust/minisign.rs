@@ -158,7 +158,7 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
             "it is of other bytes than this file has: the file was changed, cut off, or is another one",
         )
     })?;
-    let comment = reading::shown(parts.signature.trusted_comment());
+    let comment = reading::shown(parts.signature.trusted_comment().trim());
     Ok(Signer {
         scheme: Scheme::Minisign,
         signer: format!("key {}", key_id(rule.id)),

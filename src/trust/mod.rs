@@ -31,7 +31,6 @@ mod timestamp;
 mod tlv;
 
 use std::fmt;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -225,27 +224,5 @@ impl Rule {
             Self::Authenticode(rule) => authenticode::judge(rule, subject, evidence, now),
             Self::Cms(rule) => cms::judge(rule, subject, evidence, now),
         }
-    }
-
-    /// Judges what is held in memory, a checksum file for example: the same bytes that are read afterwards.
-    pub fn judge_bytes(
-        &self,
-        name: &str,
-        bytes: &[u8],
-        evidence: &Evidence,
-        now: SystemTime,
-    ) -> Judged {
-        let unwritten = |e: std::io::Error| {
-            let fact = format!("{name} cannot be laid down to be judged: {e}");
-            Refusal::new(Reason::Malformed, fact)
-        };
-        let mut file = tempfile::NamedTempFile::new().map_err(unwritten)?;
-        file.write_all(bytes).map_err(unwritten)?;
-        let subject = Subject {
-            path: file.path(),
-            name,
-            digest: &Digest::sha256_of(bytes),
-        };
-        self.judge(subject, evidence, now)
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use der::asn1::ObjectIdentifier;
 
 use super::Refusal;
+use super::reading::unseen;
 use super::tlv::{self, SEQUENCE, SET, Tlv, Walk};
 
 /// The keywords of RFC 4514 section 3 first, then those that publishers' certificates carry besides.
@@ -237,7 +238,7 @@ impl fmt::Display for Attribute {
                 '"' | '+' | ',' | ';' | '<' | '>' | '\\' => write!(f, "\\{c}")?,
                 '#' if i == 0 => write!(f, "\\#")?,
                 ' ' if i == 0 || i == last => write!(f, "\\ ")?,
-                c if c.is_control() => {
+                c if unseen(c) => {
                     for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                         write!(f, "\\{byte:02X}")?;
                     }
@@ -279,6 +280,27 @@ mod tests {
             r"O=Example\ ",
         ] {
             assert!(!name.holds(&Name::parse(other).unwrap()), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_looks_alike_is_another_and_is_shown_as_it_is() {
+        let pin = Name::parse("CN=Example Corp").unwrap();
+        for (other, shown) in [
+            ("CN=Example\u{a0}Corp", "CN=Example\u{a0}Corp"),
+            ("CN=Еxample Corp", "CN=Еxample Corp"),
+            (r"CN=Example Corp\00", r"CN=Example Corp\00"),
+            (r"CN=Example Corp\00.evil", r"CN=Example Corp\00.evil"),
+            ("CN=Example\u{200b} Corp", r"CN=Example\E2\80\8B Corp"),
+            ("CN=\u{202e}proC elpmaxE", r"CN=\E2\80\AEproC elpmaxE"),
+            (r"CN=Example Corp\, Inc", r"CN=Example Corp\, Inc"),
+            (r"O=A\,CN=Example Corp", r"O=A\,CN=Example Corp"),
+            (r"O=A\+CN=Example Corp", r"O=A\+CN=Example Corp"),
+            ("OU=Example Corp", "OU=Example Corp"),
+        ] {
+            let other = Name::parse(other).unwrap();
+            assert!(!other.holds(&pin), "{other}");
+            assert_eq!(other.to_string(), shown);
         }
     }
 

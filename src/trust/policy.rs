@@ -1,16 +1,17 @@
 //! What every signature by certificate has to meet: a hash that holds, its own bytes, a time, a chain, and the recipe's pins.
 //!
-//! Refuses to believe a certificate for its being well made: a rule without a root, or with a root alone, is met by nothing.
+//! Refuses to believe a certificate for its being well made: a rule without a root, or with a root alone, is met by nothing;
+//! a use that a root gives to all its signers (code signing) is no pin.
 
 use der::asn1::ObjectIdentifier;
 
-use super::authenticode::Pins;
+use super::authenticode::{NESTED, Pins};
 use super::certificate::Certificate;
 use super::chain::{self, At, Chain, Clock};
 use super::moment::Moment;
 use super::name::Name;
 use super::oid::Oid;
-use super::purpose::Use;
+use super::purpose::{self, Use};
 use super::signed_data::SignedData;
 use super::{Judged, Reason, Refusal, Scheme, Signer, timestamp};
 use crate::digest::Digest;
@@ -34,17 +35,7 @@ impl Policy<'_> {
         covers: impl FnOnce(&SignedData<'_>) -> Result<(), Refusal>,
     ) -> Judged {
         let pins = self.pins;
-        if pins.subject.is_none()
-            && pins.eku.is_none()
-            && pins.issuer.is_none()
-            && pins.leaf.is_none()
-        {
-            return Err(Refusal::new(
-                Reason::OtherIdentity,
-                "the recipe names a root alone, which vouches for many",
-            )
-            .cure("name a `subject`, `eku`, `issuer` or `leaf` beside `roots`"));
-        }
+        vouches_for_one(pins)?;
         signed.signer.hash()?;
         covers(signed)?;
         let leaf = signed.signer_certificate()?;
@@ -62,6 +53,7 @@ impl Policy<'_> {
             pins.issuer.as_ref(),
         )?;
         let pinned_by = pinned(pins, &leaf, chain)?;
+        remarks.extend(uncovered(signed));
         Ok(Signer {
             scheme: self.scheme,
             signer: leaf.subject_text(),
@@ -126,6 +118,37 @@ impl Policy<'_> {
             None => now(Clock::Present),
         }
     }
+}
+
+/// A root vouches for many: something has to tell its signers apart.
+fn vouches_for_one(pins: &Pins) -> Result<(), Refusal> {
+    if pins.subject.is_some() || pins.issuer.is_some() || pins.leaf.is_some() {
+        return Ok(());
+    }
+    let fact = match pins.eku.as_deref() {
+        None => "the recipe names a root alone, which vouches for many",
+        Some(eku) if purpose::is_common(eku) => {
+            "the recipe names a root and a use, and that root vouches for many of that use"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Refusal::new(Reason::OtherIdentity, fact)
+        .cure("name a `subject`, `eku`, `issuer` or `leaf` beside `roots`"))
+}
+
+/// What stands in a signature where nothing covers it: harmless to the file, and room for a payload.
+fn uncovered(signed: &SignedData<'_>) -> Option<String> {
+    let [token, cms_token] = timestamp::TOKENS;
+    let known = [token, cms_token, timestamp::COUNTERSIGNATURE, NESTED];
+    let others = signed.signer.other_unsigned(&known);
+    let bytes: usize = others.iter().map(|(_, bytes)| bytes).sum();
+    let types: Vec<String> = others.iter().map(|(oid, _)| oid.to_string()).collect();
+    (!types.is_empty()).then(|| {
+        format!(
+            "its unsigned attributes hold {bytes} bytes that no signature covers ({})",
+            types.join(", ")
+        )
+    })
 }
 
 /// A pin that was not met: the fact, what was expected, what was found.

@@ -16,12 +16,17 @@ const EMAIL_PROTECTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1
 const DOCUMENT_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.36");
 const ANY: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 
+/// A use that says nothing about whose a certificate is: those of RFC 5280, and "no timestamp lengthens this".
+pub(super) fn is_common(oid: &str) -> bool {
+    oid.starts_with("1.3.6.1.5.5.7.3.") || ["2.5.29.37.0", "1.3.6.1.4.1.311.10.3.13"].contains(&oid)
+}
+
 /// What the leaf has to be for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// The EKU has to be there.
     CodeSigning,
-    /// The EKU has to be there.
+    /// The EKU has to be there, critical, and no other beside it: who stamps does not sign as well. (RFC 3161 2.3)
     TimeStamping,
     /// A signed message: an EKU, if there is one, has to be of those that sign.
     Message,
@@ -57,6 +62,29 @@ impl Use {
             )
             .expected("the key usage digitalSignature")
             .found(format_args!("{}, without it", leaf.subject_text())));
+        }
+        let alone = told.is_some_and(|all| all.len() == 1) && leaf.purposes_are_critical;
+        if said && self == Self::TimeStamping && !alone {
+            let all = told.unwrap_or_default().iter().map(purpose_text);
+            let all: Vec<String> = all.collect();
+            return Err(Refusal::new(
+                Reason::WrongUse,
+                "its certificate is not one for timestamps alone",
+            )
+            .expected(format_args!(
+                "the EKU {}, critical and no other",
+                purpose_text(&Oid::of(&TIME_STAMPING))
+            ))
+            .found(format_args!(
+                "{}{}, on {}",
+                all.join(", "),
+                if leaf.purposes_are_critical {
+                    ""
+                } else {
+                    ", not critical"
+                },
+                leaf.subject_text()
+            )));
         }
         if said || silent {
             return Ok(());

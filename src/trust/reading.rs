@@ -3,6 +3,7 @@
 //! Refuses evidence that is empty, too long or a web page in place of a signature, and a file whose bytes are not those of
 //! its digest: what a key vouches for is what was admitted.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -48,14 +49,25 @@ pub fn signature_text(evidence: &Evidence) -> Result<&str, Refusal> {
         .map_err(|_| Refusal::new(Reason::Malformed, "its file is not text"))
 }
 
-/// Words of a signature that its maker chose: on one line, without control characters, not without end.
-pub fn shown(text: &str) -> String {
-    let plain: String = text
+/// Control characters, and those that hide or turn what stands beside them (Unicode TR 36).
+pub fn unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Foreign words as a message may hold them: on one line, without what is unseen, not without end.
+pub fn shown(text: impl fmt::Display) -> String {
+    const LONGEST: usize = 300;
+    let text = text.to_string();
+    let mut line: String = text
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(200)
+        .take(LONGEST)
+        .map(|c| if unseen(c) { ' ' } else { c })
         .collect();
-    plain.trim().to_string()
+    if text.chars().nth(LONGEST).is_some() {
+        line.push('…');
+    }
+    line
 }
 
 /// The judged file, read once from its start; its bytes have to be those of its digest.
@@ -66,10 +78,16 @@ pub struct Reading {
 
 impl Reading {
     pub fn open(subject: Subject<'_>) -> Result<Self, Refusal> {
-        Ok(Self {
-            file: File::open(subject.path).map_err(unreadable)?,
+        let file = File::open(subject.path).map_err(unreadable)?;
+        Ok(Self::of(file, subject))
+    }
+
+    /// Of a file that stands at its start.
+    pub fn of(file: File, subject: Subject<'_>) -> Self {
+        Self {
+            file,
             hasher: Hasher::new(subject.digest.algorithm),
-        })
+        }
     }
 
     /// Hands over the whole file, piece by piece.
@@ -141,7 +159,7 @@ pub fn sha256(subject: Subject<'_>) -> Result<Vec<u8>, Refusal> {
     Ok(hasher.finish().bytes().to_vec())
 }
 
-fn unreadable(error: io::Error) -> Refusal {
+pub fn unreadable(error: io::Error) -> Refusal {
     Refusal::new(
         Reason::Malformed,
         format!("the file cannot be read: {error}"),

@@ -17,6 +17,8 @@ const WHAT: &str = "the signature";
 const MAX_CERTIFICATES: usize = 64;
 const MAX_ATTRIBUTES: usize = 64;
 
+/// id-data: a file's bytes, and nothing that another format reads something into. (RFC 5652 4)
+pub(super) const DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
 const SIGNED_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.2");
 const CONTENT_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.3");
 const MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.4");
@@ -265,6 +267,15 @@ impl<'a> SignerInfo<'a> {
                 &format!("has the signed attribute {oid} twice"),
             )),
         }
+    }
+
+    /// Unsigned attributes of other types than these, and how many bytes each holds.
+    pub(super) fn other_unsigned(&self, known: &[ObjectIdentifier]) -> Vec<(Oid<'a>, usize)> {
+        let others = self
+            .unsigned
+            .iter()
+            .filter(|a| !known.iter().any(|k| a.oid == *k));
+        others.map(|a| (a.oid, a.values.value.len())).collect()
     }
 
     /// The values of all unsigned attributes of that type, at most `limit`.

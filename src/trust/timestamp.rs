@@ -11,7 +11,7 @@ use super::hash::HashKind;
 use super::moment::Moment;
 use super::oid::Oid;
 use super::purpose::Use;
-use super::signed_data::{SignedData, SignerInfo};
+use super::signed_data::{DATA, SignedData, SignerInfo};
 use super::tlv::{self, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, Tlv, UTC_TIME};
 use super::{Reason, Refusal};
 
@@ -19,13 +19,13 @@ const MAX_TIMESTAMPS: usize = 8;
 const WHAT: &str = "its timestamp";
 
 /// As Authenticode carries a token, and as CMS does.
-const TOKENS: [ObjectIdentifier; 2] = [
+pub(super) const TOKENS: [ObjectIdentifier; 2] = [
     ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.3.3.1"),
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.2.14"),
 ];
-const COUNTERSIGNATURE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.6");
+pub(super) const COUNTERSIGNATURE: ObjectIdentifier =
+    ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.6");
 const TST_INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
-const DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
 const SIGNING_TIME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.5");
 
 /// The moment that a timestamp of this signature proves; `None` when it has none. With several, the first that holds.

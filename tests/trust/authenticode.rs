@@ -8,7 +8,7 @@ use winimg::trust::authenticode::{self, Pins};
 use winimg::trust::{Reason, Rule};
 
 use crate::signed::{NOW, by, certificates, folder, pins, unstamped, without_digests};
-use crate::told::{judge, told};
+use crate::told::{judge, judge_as, told};
 
 fn table(cases: Vec<(&str, Rule)>) -> String {
     let lines = cases.into_iter().map(|(case, rule)| {
@@ -81,6 +81,7 @@ fn good_signatures_are_taken() {
         ("unstamped.exe", unstamped(pins())),
         ("stamped-by-other.exe", unstamped(pins())),
         ("durable.exe", by(durable)),
+        ("tagged.exe: a payload in an unsigned attribute", by(pins())),
         ("dual.exe: SHA-1, and SHA-256", by(pins())),
         ("dual-good-last.exe: another's, and this", by(pins())),
         ("dual-other.exe: SHA-1 by us, SHA-256 by another", by(other)),
@@ -129,12 +130,27 @@ fn signatures_of_others_are_refused() {
             }),
         ),
         ("good.exe, a root alone", by(nobody())),
+        (
+            "good.exe, an EKU that all signers of code have",
+            by(Pins {
+                eku: Some("1.3.6.1.5.5.7.3.3".into()),
+                ..nobody()
+            }),
+        ),
         ("good.exe, no root", with(|p| p.roots.clear())),
         ("tls.exe", by(pins())),
         ("silent.exe: no EKU", by(pins())),
         ("encipher.exe: may not sign", by(pins())),
         ("ca.exe: an authority signs itself", by(pins())),
         ("below-no-ca.exe: by one who is no authority", by(pins())),
+        (
+            "below-too-deep.exe: below an authority that may have none below it",
+            by(pins()),
+        ),
+        (
+            "below-no-certs.exe: below an authority that may not sign certificates",
+            by(pins()),
+        ),
         (
             "dual-other.exe: SHA-1 by us, SHA-256 by another",
             by(pins()),
@@ -172,6 +188,13 @@ fn times_and_weak_algorithms_are_refused() {
         ("good.exe, timestamps by the root of the signer", by(none)),
         ("legacy-other.exe: another's countersignature", by(pins())),
         ("legacy-sha1.exe", by(pins())),
+        ("stamped-too.exe: by one who signs code as well", by(pins())),
+        (
+            "stamped-loose.exe: by one who need not keep to that use",
+            by(pins()),
+        ),
+        ("stamped-weak.exe: SHA-1 of the signature", by(pins())),
+        ("stamped-other.exe: of another signature", by(pins())),
         ("sha1.exe", by(pins())),
         ("md5.exe", unstamped(pins())),
         ("small.exe: RSA of 1024 bits", by(pins())),
@@ -200,6 +223,18 @@ fn tampered_files_are_refused() {
         "transplanted.exe: another program's signature",
         "gap.exe: bytes between sections",
         "overlap.exe",
+        "no-headers.exe: headers of no length",
+        "long-headers.exe: headers that go into the first section",
+        "endless-headers.exe: headers that go beyond the file",
+        "few-directories.exe: no entry for a certificate table",
+        "other-width.exe: 64 bits that say they are 32",
+        "short-optional.exe: an optional header that ends before its checksum",
+        "no-optional.exe",
+        "many-sections.exe",
+        "beyond.exe: a table beyond the file",
+        "endless-table.exe",
+        "section-in-headers.exe",
+        "endless-section.exe",
         "dos.exe",
         "text.txt",
     ];
@@ -211,6 +246,21 @@ fn tampered_files_are_refused() {
     let told = table(cases);
     let told = moved.replace_all(&told, "<…> $1");
     insta::assert_snapshot!(told);
+}
+
+/// The file that a path leads to may be another one than was hashed.
+#[test]
+fn another_file_than_the_proved_one_is_refused() {
+    let proved = winimg::digest::Digest::sha256_of(b"what was proved");
+    let file = folder().join("good.exe");
+    let judged = judge_as(&by(pins()), &file, None, &proved, NOW);
+    let found = winimg::digest::Digest::sha256_of(&fs::read(&file).unwrap());
+    assert_eq!(
+        told(&judged),
+        format!(
+            "refused, Changed: the file changed while it was judged\n  expected: {proved}\n  found: {found}"
+        )
+    );
 }
 
 /// Every byte that is signed or decides about the signature, changed, and every length that the file could be cut to.

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use winimg::trust::checksum::{LIMIT, Refusal, find};
-use winimg::trust::{Evidence, Reason, Rule, minisign};
+use winimg::trust::{Reason, Rule, minisign};
 
 use super::workshop::{IS_ANOTHER, PAGE, Shop, shop, told};
 
@@ -286,19 +286,13 @@ fn a_refusal_lists_what_the_file_names() {
     );
 }
 
-/// As a caller does it: the bytes are judged, and then the same bytes are read.
+/// As a caller does it: judged first, then read.
 #[test]
 fn a_signed_checksum_file_is_judged_before_it_is_read() {
     static MADE: OnceLock<Shop> = OnceLock::new();
     let made = shop(&MADE, "checksum.sh");
     let rule = Rule::Minisign(minisign::Rule::new(&made.text("release.pub")).unwrap());
-    let judge = |file: &str, signature: &str| {
-        let evidence = Evidence {
-            signature: Some(made.bytes(signature)),
-            ..Evidence::default()
-        };
-        rule.judge_bytes(file, &made.bytes(file), &evidence, SystemTime::now())
-    };
+    let judge = |file: &str, signature: &str| made.judge(&rule, file, signature, SystemTime::now());
     judge("sums", "sums.minisig").unwrap();
     let found = find(&made.bytes("sums"), "app.exe").unwrap();
     let file = winimg::digest::Digest::sha256_of(&made.bytes("app.exe"));

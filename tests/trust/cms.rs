@@ -3,7 +3,7 @@
 use winimg::trust::authenticode::Pins;
 
 use crate::signed::{NOW, certificates, detached, folder, pins, without_digests};
-use crate::told::{judge, told};
+use crate::told::{judge, judge_as, told};
 
 /// `case` begins with the signature's name; the signed file is `sums` unless another is given.
 fn table(cases: &[(&str, &str)], pins: &Pins) -> String {
@@ -48,6 +48,11 @@ fn others_are_refused() {
         "sha1-sums.p7s",
         "nocerts.p7s",
         "two.p7s: two signers",
+        "typed.p7s: of something else than a file",
+        "mixed.p7s: hashed by SHA-256, signed over SHA-512",
+        "twice.p7s: two digests",
+        "undigested.p7s",
+        "ber.p7s: a length that is said at its end",
         "cut.p7s",
         "tail.p7s",
         "empty.p7s",
@@ -67,6 +72,22 @@ fn others_are_refused() {
     let none = judge(&rule, &folder().join("sums"), None, NOW);
     all += &format!("\nno file: {}", told(&none));
     insta::assert_snapshot!(all);
+}
+
+/// The file that a path leads to may be another one than was hashed.
+#[test]
+fn another_file_than_the_proved_one_is_refused() {
+    let proved = winimg::digest::Digest::sha256_of(b"what was proved");
+    let file = folder().join("sums");
+    let beside = folder().join("sums.p7s");
+    let judged = judge_as(&detached(pins()), &file, Some(&beside), &proved, NOW);
+    let found = winimg::digest::Digest::sha256_of(&std::fs::read(&file).unwrap());
+    assert_eq!(
+        told(&judged),
+        format!(
+            "refused, Changed: the file changed while it was judged\n  expected: {proved}\n  found: {found}"
+        )
+    );
 }
 
 #[test]

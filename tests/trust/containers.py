@@ -145,6 +145,62 @@ class Package:
         self.data += payload.ljust(self.size, b"\0")
         self.set(self.count() - 1, END)
 
+    def append_sectors(self, payload):
+        """A chain of sectors at the end of the file; returns its first."""
+        start = self.count()
+        for at in range(0, len(payload), self.size):
+            self.append_sector(payload[at:at + self.size])
+        for sector in range(start, self.count() - 1):
+            self.set(sector, sector + 1)
+        return start
+
+    def small_sectors(self, payload):
+        """More small sectors, which no stream has."""
+        root = self.entry("Root Entry")
+        start, length = struct.unpack_from("<II", self.data, root + 116)
+        chain = self.chain(start)
+        more = self.append_sectors(payload.ljust(self.size, b"\0"))
+        self.set(chain[-1], more)
+        struct.pack_into("<I", self.data, root + 120, len(chain) * self.size + self.size)
+
+    def blank_entry(self):
+        """The offset of an entry of the directory that is nobody's."""
+        for sector in self.chain(struct.unpack_from("<I", self.data, 48)[0]):
+            for at in range(self.at(sector), self.at(sector) + self.size, 128):
+                if self.data[at + 66] == 0:
+                    return at
+        more = self.append_sectors(bytes(self.size))
+        self.set(self.chain(struct.unpack_from("<I", self.data, 48)[0])[-1], more)
+        return self.at(more)
+
+    def orphan(self, payload):
+        """A stream that stands in no storage."""
+        at, name = self.blank_entry(), "Orphan".encode("utf-16le")
+        start = self.append_sectors(payload.ljust(4096, b"\0"))
+        self.data[at:at + 128] = (name.ljust(64, b"\0") + struct.pack("<HBBIII", len(name) + 2, 2, 1, FREE, FREE, FREE)
+                                  + bytes(36) + struct.pack("<III", start, 4096, 0))
+
+    def in_entry(self, payload):
+        """Bytes in an entry of the directory that is nobody's."""
+        at = self.blank_entry()
+        self.data[at:at + len(payload)] = payload
+
+    def in_table(self, payload):
+        """Bytes in the table of small sectors, behind what it says of them."""
+        table = self.chain(struct.unpack_from("<I", self.data, 60)[0])
+        more = self.append_sectors(payload.ljust(self.size, b"\xff"))
+        self.set(table[-1], more)
+
+    def shared(self):
+        """Two streams that begin in one sector."""
+        ours, other = self.entry("\x05DigitalSignature"), self.data.index(b"MSCF") // self.size - 1
+        for sector in self.chain(struct.unpack_from("<I", self.data, 48)[0]):
+            for at in range(self.at(sector), self.at(sector) + self.size, 128):
+                if struct.unpack_from("<I", self.data, at + 116)[0] == other and self.data[at + 66] == 2:
+                    self.data[at + 116:at + 120] = self.data[ours + 116:ours + 120]
+                    return
+        sys.exit("no stream holds the cabinet")
+
     def places(self, wanted):
         """Where a stream's parts are: offsets, each up to the end of its sector or small sector; and the length."""
         start, length = struct.unpack_from("<II", self.data, self.entry(wanted) + 116)
@@ -211,6 +267,11 @@ def packages():
         damaged(name, "free-zero", lambda p: p.set_free(b""))
         damaged(name, "free", lambda p: p.set_free(b"payload"))
         damaged(name, "unowned", lambda p: p.append_sector(b"payload"))
+        damaged(name, "small", lambda p: p.small_sectors(b"payload"))
+        damaged(name, "orphan", lambda p: p.orphan(b"payload"))
+        damaged(name, "entry", lambda p: p.in_entry(b"payload"))
+        damaged(name, "table", lambda p: p.in_table(b"payload!"))
+        damaged(name, "shared", lambda p: p.shared())
         damaged(name, "behind", lambda p: p.behind_signature(b"\0\0\0\1"))
         damaged(name, "header", lambda p: flipped(p.data, 36))
     # one byte of MsiDigitalSignatureEx itself

@@ -6,6 +6,12 @@
     legacy-sha1.exe     a countersignature made with SHA-1
     stamped.p7s         short-sums.p7s with an RFC 3161 token by tsa, as CMS carries it
     stamped-other.p7s   the same token under another signature
+    stamped-*.exe       short.exe with tokens that are not what they should be, named after what is wrong
+    tagged.exe          good.exe with a payload in its signature, where nothing covers it
+    mixed.p7s           sums.p7s hashed by SHA-256 and signed over SHA-512
+    twice.p7s           sums.p7s with two messageDigests, both signed
+    undigested.p7s      sums.p7s without a messageDigest
+    ber.p7s             sums.p7s with a length that is said at its end
 
 DER is taken apart and put together by hand here, for no tool at hand makes these. (RFC 5652; RFC 3161)
 """
@@ -109,12 +115,12 @@ def countersignature(signature, hash, algorithm):
     )
 
 
-def token(signature):
-    imprint = der(0x30, der(0x30, oid("2.16.840.1.101.3.4.2.1"), der(5)), der(4, hashlib.sha256(signature).digest()))
+def token(signature, by="tsa", hash="sha256", algorithm="2.16.840.1.101.3.4.2.1"):
+    imprint = der(0x30, der(0x30, oid(algorithm), der(5)), der(4, hashlib.new(hash, signature).digest()))
     info = der(0x30, der(2, b"\1"), oid("1.2.3.4"), imprint, der(2, b"\7"), der(0x18, b"20260102000000.25Z"))
     made = run(
         *("openssl", "cms", "-sign", "-binary", "-nodetach", "-econtent_type", "1.2.840.113549.1.9.16.1.4"),
-        *("-signer", "tsa.pem", "-inkey", "tsa.key", "-outform", "DER"),
+        *("-signer", f"{by}.pem", "-inkey", f"{by}.key", "-outform", "DER"),
         data=info,
     )
     return made
@@ -128,7 +134,10 @@ def table(image):
 def signature_in(name):
     image = open(name, "rb").read()
     entry, offset, _ = table(image)
-    return elements(image[offset + 8 :])[0]
+    # What follows fills the table up, and is no element.
+    digits = image[offset + 9] & 0x7F
+    size = int.from_bytes(image[offset + 10 : offset + 10 + digits], "big")
+    return image[offset + 8 : offset + 10 + digits + size]
 
 
 def program(name, like, signed):
@@ -154,6 +163,40 @@ program("legacy.exe", "short.exe", with_unsigned(short, counter, authority))
 program("legacy-other.exe", "unstamped.exe", with_unsigned(unstamped, counter, authority))
 counter = attribute(COUNTERSIGNATURE, countersignature(signature_value(signer_of(short)[0]), "sha1", SHA1))
 program("legacy-sha1.exe", "short.exe", with_unsigned(short, counter, authority))
+
+TOKEN = "1.3.6.1.4.1.311.3.3.1"
+value_of_short = signature_value(signer_of(short)[0])
+for name, made in [
+    ("too", token(value_of_short, by="tsa-too")),
+    ("loose", token(value_of_short, by="tsa-loose")),
+    ("weak", token(value_of_short, hash="sha1", algorithm=SHA1)),
+    ("other", token(b"the value of another signature")),
+]:
+    program(f"stamped-{name}.exe", "short.exe", with_unsigned(short, attribute(TOKEN, made)))
+
+good = signature_in("good.exe")
+signer, rebuilt = signer_of(good)
+*parts, unsigned = elements(value(signer))
+payload = attribute("1.3.6.1.4.1.311.99.1", der(4, b"a payload that nobody signed"))
+program("tagged.exe", "good.exe", rebuilt(der(0x30, *parts, der(0xA1, value(unsigned), payload)), []))
+
+sums = open("sums.p7s", "rb").read()
+signer, rebuilt = signer_of(sums)
+version, who, digest, attributes, algorithm, _ = elements(value(signer))
+
+
+def signed_anew(attributes, hash="sha256", algorithm=algorithm):
+    """sums.p7s with these attributes, signed by its signer."""
+    signed = run("openssl", "dgst", f"-{hash}", "-sign", "leaf.key", data=der(0x31, *attributes))
+    return rebuilt(der(0x30, version, who, digest, der(0xA0, *attributes), algorithm, der(4, signed)), [])
+
+
+attributes = elements(value(attributes))
+is_digest = lambda a: oid("1.2.840.113549.1.9.4") in a
+write("mixed.p7s", signed_anew(attributes, "sha512", der(0x30, oid("1.2.840.113549.1.1.13"), der(5))))
+write("twice.p7s", signed_anew([*attributes, attribute("1.2.840.113549.1.9.4", der(4, bytes(32)))]))
+write("undigested.p7s", signed_anew([a for a in attributes if not is_digest(a)]))
+write("ber.p7s", b"\x30\x80" + value(sums) + bytes(2))
 
 short, other = open("short-sums.p7s", "rb").read(), open("sums.p7s", "rb").read()
 stamp = attribute("1.2.840.113549.1.9.16.2.14", token(signature_value(signer_of(short)[0])))

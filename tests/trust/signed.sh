@@ -57,6 +57,17 @@ certificate other-tsa '/C=US/O=Other/CN=Other Time Stamping' other-root "${long[
     'extendedKeyUsage = critical, timeStamping'
 certificate old-tsa '/C=US/O=Example Time/CN=Example Time Stamping 2020' tsa-root 20200101000000Z 20210101000000Z "${leaf[@]}" \
     'extendedKeyUsage = critical, timeStamping'
+certificate tsa-too '/C=US/O=Example Time/CN=Example Signs And Stamps' tsa-root "${long[@]}" "${leaf[@]}" \
+    'extendedKeyUsage = critical, timeStamping, codeSigning'
+certificate tsa-loose '/C=US/O=Example Time/CN=Example Stamps By The Way' tsa-root "${long[@]}" "${leaf[@]}" \
+    'extendedKeyUsage = timeStamping'
+certificate short-path '/C=US/O=Example Corp/CN=Example Last CA' root "${long[@]}" 'basicConstraints = critical, CA:TRUE, pathlen:0' \
+    'keyUsage = critical, keyCertSign, cRLSign'
+certificate too-deep '/C=US/O=Example Corp/CN=Example CA Too Deep' short-path "${long[@]}" "${ca[@]}"
+certificate below-too-deep "$corp" too-deep "${long[@]}" "${code[@]}"
+certificate no-certs '/C=US/O=Example Corp/CN=Example CA For Lists' root "${long[@]}" 'basicConstraints = critical, CA:TRUE' \
+    'keyUsage = critical, cRLSign'
+certificate below-no-certs "$corp" no-certs "${long[@]}" "${code[@]}"
 KEY=rsa:3072 certificate leaf "$corp" ca "${long[@]}" "${code[@]}"
 certificate short "$corp" ca 20260101000000Z 20260108000000Z "${code[@]}"
 certificate future "$corp" ca 20400101000000Z 20450101000000Z "${code[@]}"
@@ -92,6 +103,8 @@ sign() {
     case $by in
     old) chain=(old-ca) ;;
     below-no-ca) chain=(no-ca ca) ;;
+    below-too-deep) chain=(too-deep short-path) ;;
+    below-no-certs) chain=(no-certs) ;;
     other | self | forged) ;;
     *) chain=(ca) ;;
     esac
@@ -123,6 +136,8 @@ sign forged forged
 sign small small
 sign old old
 sign below-no-ca below-no-ca
+sign below-too-deep below-too-deep
+sign below-no-certs below-no-certs
 sign ca ca
 HASH=sha1 sign sha1 leaf
 HASH=md5 STAMP='' sign md5 leaf
@@ -157,6 +172,7 @@ cms self-sums self
 cms noattr leaf -noattr
 cms attached leaf -nodetach
 cms sha1-sums leaf -md sha1
+cms typed leaf -econtent_type 1.2.840.113549.1.9.16.1.4
 cms nocerts leaf -nocerts
 openssl cms -sign -binary -in sums -signer leaf.pem -inkey leaf.key -signer p256.pem -inkey p256.key -outform DER -out two.p7s 2>>log
 head -c 700 sums.p7s >cut.p7s

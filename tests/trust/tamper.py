@@ -69,6 +69,27 @@ write("gap.exe", gap)
 overlap = bytearray(good)
 struct.pack_into("<I", overlap, sections + 40 + 20, at - 0x200)
 write("overlap.exe", overlap)
+
+
+def with_field(name, at, form, value):
+    """The program with another number in its headers; `at` counts from the optional header."""
+    image = bytearray(good)
+    struct.pack_into(form, image, sections - 240 + at, value)
+    write(name, image)
+
+
+with_field("no-headers.exe", 60, "<I", 0)
+with_field("long-headers.exe", 60, "<I", 0x600)
+with_field("endless-headers.exe", 60, "<I", 0xFFFFFFFF)
+with_field("few-directories.exe", 108, "<I", 4)
+with_field("other-width.exe", 0, "<H", 0x10B)
+with_field("short-optional.exe", -4, "<H", 0x40)
+with_field("no-optional.exe", -4, "<H", 0)
+with_field("many-sections.exe", -18, "<H", 0xFFFF)
+with_field("beyond.exe", entry - sections + 240, "<I", 0xFFFFFFF8)
+with_field("endless-table.exe", entry - sections + 244, "<I", 0xFFFFFFFF)
+with_field("section-in-headers.exe", 240 + 20, "<I", 0x80)
+with_field("endless-section.exe", 240 + 40 + 16, "<I", 0xFFFFFFFF)
 write("dos.exe", b"MZ".ljust(0x3C, b"\0") + struct.pack("<I", 0x40) + b"NE".ljust(64, b"\0"))
 write("text.txt", b"hello\n")
 

@@ -9,8 +9,18 @@ use winimg::trust::{Evidence, Judged, Rule, Subject};
 
 /// Judged as of that second, with what was published beside the file.
 pub fn judge(rule: &Rule, file: &Path, beside: Option<&Path>, now: u64) -> Judged {
-    let bytes = fs::read(file).unwrap();
-    let digest = Digest::sha256_of(&bytes);
+    let digest = Digest::sha256_of(&fs::read(file).unwrap());
+    judge_as(rule, file, beside, &digest, now)
+}
+
+/// A file whose digest is said to be this one.
+pub fn judge_as(
+    rule: &Rule,
+    file: &Path,
+    beside: Option<&Path>,
+    digest: &Digest,
+    now: u64,
+) -> Judged {
     let name = file.file_name().unwrap().to_str().unwrap();
     let evidence = Evidence {
         signature: beside.map(|path| fs::read(path).unwrap()),
@@ -19,7 +29,7 @@ pub fn judge(rule: &Rule, file: &Path, beside: Option<&Path>, now: u64) -> Judge
     let subject = Subject {
         path: file,
         name,
-        digest: &digest,
+        digest,
     };
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
     rule.judge(subject, &evidence, now)

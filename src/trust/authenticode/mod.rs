@@ -23,13 +23,13 @@ use super::certificate::Certificate;
 use super::hash::HashKind;
 use super::name::Name;
 use super::policy::{self, Policy};
-use super::purpose::Use;
+use super::purpose::{self, Use};
 use super::signed_data::SignedData;
 use super::tlv::{self, SEQUENCE};
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};
 
 /// szOID_NESTED_SIGNATURE
-const NESTED: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.4.1");
+pub(super) const NESTED: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.4.1");
 /// szOID_CTL
 const CERTIFICATE_TRUST_LIST: ObjectIdentifier =
     ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.1");
@@ -90,6 +90,11 @@ pub fn certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 /// Whether a `subject` of a recipe can be read. The error fits after "subject".
 pub fn check_subject(text: &str) -> Result<(), String> {
     Name::parse(text).map(|_| ())
+}
+
+/// Whether an EKU says nothing about whose a certificate is: then it is no pin beside a root.
+pub fn is_common_use(eku: &str) -> bool {
+    purpose::is_common(eku)
 }
 
 /// What kind of file it is, by its first bytes; scripts by their names.
@@ -196,20 +201,27 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
         now: now.into(),
     };
     let mut file = Source::open(subject.path)?;
+    let judged = judge_file(&policy, &mut file, subject.name, evidence)?;
+    // The digest was taken by path, as this was: what is recorded has to be what was judged.
+    file.finish(subject)?;
+    Ok(judged)
+}
+
+fn judge_file(policy: &Policy<'_>, file: &mut Source, name: &str, evidence: &Evidence) -> Judged {
     if let Some(catalog) = &evidence.signature {
-        return judge_all(&policy, catalog, |signed| {
+        return judge_all(policy, catalog, |signed| {
             is_catalog(signed)?;
-            catalog::judge_member(signed, &mut file, subject.name)
+            catalog::judge_member(signed, file, name)
         });
     }
-    let kind = Kind::of(&mut file, subject.name)?;
-    let Some(signature) = kind.signature(&mut file)? else {
+    let kind = Kind::of(file, name)?;
+    let Some(signature) = kind.signature(file)? else {
         return Err(Refusal::new(Reason::Missing, "the file carries none")
             .cure("take the publisher's signed file, or prove it by its catalog or a digest"));
     };
-    let mut signer = judge_all(&policy, &signature, |signed| kind.covers(signed, &mut file))?;
+    let mut signer = judge_all(policy, &signature, |signed| kind.covers(signed, file))?;
     if kind == Kind::Msi {
-        signer.remarks.extend(msi::remark(&mut file)?);
+        signer.remarks.extend(msi::remarks(file)?);
     }
     Ok(signer)
 }

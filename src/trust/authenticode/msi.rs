@@ -77,10 +77,18 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
 }
 
 /// What a good signature of this package does not say.
-pub(super) fn remark(file: &mut Source) -> Result<Option<String>, Refusal> {
-    Ok((!open(file)?.is_stream(METADATA)).then(|| {
-        "the names and bounds of the package's streams are not signed, only their bytes in a row (no MsiDigitalSignatureEx)".into()
-    }))
+pub(super) fn remarks(file: &mut Source) -> Result<Vec<String>, Refusal> {
+    let mut remarks = Vec::new();
+    if !open(file)?.is_stream(METADATA) {
+        remarks.push("the names and bounds of the package's streams are not signed, only their bytes in a row (no MsiDigitalSignatureEx)".into());
+    }
+    let left = compound::refuse_slack(file)?;
+    if left > 0 {
+        remarks.push(format!(
+            "{left} bytes stand in small sectors or entries of the package that no stream has, so no signature covers them"
+        ));
+    }
+    Ok(remarks)
 }
 
 fn open(file: &mut Source) -> Result<Package<'_>, Refusal> {

@@ -129,6 +129,14 @@ fn layout(file: &mut Source) -> Result<Layout, Refusal> {
             );
         }
     };
+    // What is left out of the digest has to stand in the optional header, not in what follows it.
+    if optional_size < directory {
+        return Err(
+            tlv::malformed("the file", "has an optional header that is cut off")
+                .expected(format_args!("{directory} bytes at least"))
+                .found(format_args!("{optional_size} bytes")),
+        );
+    }
     let headers = u64::from(file.u32(optional + 60)?);
     let entries = u64::from(file.u32(optional + count)?);
     let room = optional_size.saturating_sub(directory) / 8;

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use aws_lc_rs::digest::Context;
 
-use super::super::{Reason, Refusal};
+use super::super::reading::Reading;
+pub(super) use super::super::reading::unreadable;
+use super::super::{Reason, Refusal, Subject};
 
 /// An opened file and its length.
 #[derive(Debug)]
@@ -62,6 +64,12 @@ impl Source {
         self.exactly(offset).map(u32::from_le_bytes)
     }
 
+    /// The whole file, as it is now, has the digest that it was admitted by.
+    pub(super) fn finish(mut self, subject: Subject<'_>) -> Result<(), Refusal> {
+        self.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        Reading::of(self.file, subject).finish(subject)
+    }
+
     /// Feeds `from..to` to a hash. The caller has checked that the range lies inside.
     pub(super) fn hash(&mut self, hash: &mut Context, from: u64, to: u64) -> Result<(), Refusal> {
         self.seek(SeekFrom::Start(from)).map_err(unreadable)?;
@@ -91,11 +99,4 @@ impl Seek for Source {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }
-}
-
-pub(super) fn unreadable(error: io::Error) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("the file cannot be read: {error}"),
-    )
 }

@@ -66,6 +66,11 @@ impl Case<'_> {
                 "a certificate of its chain is no authority's",
             )
             .found(self.issued_by()),
+            Error::PathLenConstraintViolated | Error::NameConstraintViolation => Refusal::new(
+                Reason::WrongUse,
+                "an authority of its chain may not vouch for this one: its certificate bounds how many are below it, or whose",
+            )
+            .found(self.issued_by()),
             other => {
                 let fact = "its chain is not one that winimg can judge";
                 Refusal::new(Reason::Unsupported, format!("{fact}: {other:?}"))

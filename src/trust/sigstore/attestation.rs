@@ -5,6 +5,7 @@
 //!
 //! in-toto Attestation Framework: Statement v1; DSSE: protocol.md; SLSA v1.0 provenance.
 
+use std::collections::HashSet;
 use std::fs::File;
 
 use serde_json::Value;
@@ -12,6 +13,7 @@ use sigstore_types::{PayloadBytes, Statement};
 
 use super::{Rule, bundle, shown};
 use crate::digest::{Algorithm, Digest};
+use crate::trust::reading::unreadable;
 use crate::trust::{Judged, Reason, Refusal, Subject};
 
 const STATEMENTS: [&str; 2] = [
@@ -184,7 +186,7 @@ fn is_about(
 fn sha512(subject: Subject<'_>) -> Result<Digest, Refusal> {
     let digest = File::open(subject.path)
         .and_then(|file| Digest::of_reader(Algorithm::Sha512, file))
-        .map_err(|e| bundle::unreadable(&e))?;
+        .map_err(unreadable)?;
     Ok(digest.0)
 }
 
@@ -225,12 +227,10 @@ fn digest_of(subject: &sigstore_types::Subject) -> String {
 }
 
 fn list(all: Vec<String>) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for word in all {
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
+    // There may be as many as the file has room for.
+    let mut seen = HashSet::new();
+    let mut words = all;
+    words.retain(|word| seen.insert(word.clone()));
     let more = words.len().saturating_sub(LISTED);
     let mut text = words
         .iter()

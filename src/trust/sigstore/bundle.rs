@@ -3,9 +3,6 @@
 //! Refuses bundles of a key, without an inclusion proof and checkpoint for every entry, or with several signatures in one
 //! envelope.
 
-use std::fs::File;
-use std::io::{self, Read};
-
 use serde_json::Value;
 use sigstore_types::{
     Artifact, ArtifactDigest, Bundle, MediaType, Sha256Hash, SignatureContent,
@@ -15,8 +12,9 @@ use sigstore_verify::crypto::FulcioCiClaims;
 use sigstore_verify::{Error, VerificationPolicy, VerificationResult};
 
 use super::{Rule, refusal, shown};
-use crate::digest::{Algorithm, Hasher};
+use crate::digest::Algorithm;
 use crate::markup;
+use crate::trust::reading::Reading;
 use crate::trust::{Judged, Reason, Refusal, Signer, Subject};
 
 const GITHUB: &str = "https://github.com/";
@@ -233,22 +231,11 @@ fn verify(
             other => return other.map_err(refused),
         }
     }
-    let file = File::open(subject.path).map_err(|e| unreadable(&e))?;
-    let mut watched = Watched {
-        inner: file,
-        hasher: Hasher::new(subject.digest.algorithm),
-    };
+    let mut reading = Reading::open(subject)?;
     let result = verifier
-        .verify_reader(&mut watched, bundle, &policy)
+        .verify_reader(&mut reading, bundle, &policy)
         .map_err(refused)?;
-    let read = watched.hasher.finish();
-    if read != *subject.digest {
-        return Err(
-            Refusal::new(Reason::Changed, "the file changed while it was judged")
-                .expected(subject.digest)
-                .found(read),
-        );
-    }
+    reading.finish(subject)?;
     Ok(result)
 }
 
@@ -266,25 +253,4 @@ fn digest_alone(subject: Subject<'_>, bundle: &Bundle) -> Option<ArtifactDigest>
         }
     }
     Some(digest.into())
-}
-
-pub(super) fn unreadable(error: &io::Error) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("the file cannot be read: {error}"),
-    )
-}
-
-/// A reader that keeps account of what was read.
-struct Watched<R> {
-    inner: R,
-    hasher: Hasher,
-}
-
-impl<R: Read> Read for Watched<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buffer)?;
-        self.hasher.update(buffer.get(..n).unwrap_or_default());
-        Ok(n)
-    }
 }

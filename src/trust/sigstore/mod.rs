@@ -16,6 +16,7 @@ mod root;
 
 pub use loose::{choose_entry, entry_ids, rekor_query};
 
+use super::reading::shown;
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject};
 
 /// Bytes of a bundle, of a file of attestations, of the log's answers. A bundle has 10 KiB, npm's provenance 30.
@@ -124,25 +125,4 @@ fn bounded(bytes: &[u8], what: &str) -> Result<(), Refusal> {
         .found(format!("{n} bytes"))),
         _ => Ok(()),
     }
-}
-
-/// Control characters, and those that hide or turn what stands beside them (Unicode TR 36).
-fn unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
-/// Foreign text as a message may hold it: one line, no control characters, not endless.
-fn shown(text: impl std::fmt::Display) -> String {
-    const LONGEST: usize = 300;
-    let text = text.to_string();
-    let mut line: String = text
-        .chars()
-        .take(LONGEST)
-        .map(|c| if unseen(c) { ' ' } else { c })
-        .collect();
-    if text.chars().nth(LONGEST).is_some() {
-        line.push('…');
-    }
-    line
 }

@@ -186,7 +186,9 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
         "write `roots = \"keys/root.pem\"`, the name of a root that winimg has, or a list of these",
     );
     let own = roots(fields, "roots");
-    let subject = fields.needed_if_given("subject");
+    let subject = fields
+        .needed_if_given("subject")
+        .and_then(|subject| name(fields, subject));
     let eku = fields
         .needed_if_given("eku")
         .and_then(|eku| oid(fields, eku));
@@ -198,6 +200,16 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
     {
         let fact = format!("{} names a root, but nobody below it", fields.what);
         let help = "a public root signs for thousands: add `subject = \"CN=…\"`, `eku`, `issuer` or `leaf`";
+        fields.cx.missing(fact, &fields.place, help);
+        return None;
+    }
+    let only_a_use = eku.as_deref().is_some_and(authenticode::is_common_use);
+    if only_a_use && !["subject", "issuer", "leaf"].iter().any(|k| fields.has(k)) {
+        let fact = format!(
+            "{} names a root, and a use that all below it may have",
+            fields.what
+        );
+        let help = "add `subject = \"CN=…\"`, `issuer` or `leaf`, or give the EKU that the publisher alone has";
         fields.cx.missing(fact, &fields.place, help);
         return None;
     }
@@ -250,6 +262,18 @@ pub fn timestamp_roots(fields: &Fields<'_>, pins: &mut Pins, words: &mut String)
     }
     pins.timestamp_roots = roots.certificates;
     Some(())
+}
+
+/// A name as RFC 4514 writes it.
+fn name(fields: &Fields<'_>, text: Located<String>) -> Option<Located<String>> {
+    let Err(why) = authenticode::check_subject(&text.value) else {
+        return Some(text);
+    };
+    let help = "attributes as RFC 4514 writes them, such as \"CN=Example Corp,O=Example Corp\"";
+    fields
+        .cx
+        .error(format!("`subject` {why}"), &text.place, "", help);
+    None
 }
 
 /// Dotted numbers.
