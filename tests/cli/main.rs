@@ -7,8 +7,12 @@ mod events;
 mod interrupts;
 #[path = "../media/mod.rs"]
 mod media;
+#[path = "../secrets/mod.rs"]
+mod planted;
 mod proof;
 mod refused;
+mod reproducible;
+mod secrets;
 mod setup;
 mod shipped;
 mod site;
