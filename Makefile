@@ -53,9 +53,9 @@ $(DENY):
 
 .PHONY: deny
 deny: $(DENY) ## licences, sources and, where their database can be reached, advisories
-	$(DENY) --locked check licenses bans sources
+	$(DENY) --locked --workspace check licenses bans sources
 	@if timeout 60 $(DENY) --locked fetch db >/dev/null 2>&1; then \
-		$(DENY) --locked check advisories; \
+		$(DENY) --locked --workspace check advisories; \
 	else \
 		echo "advisories: their database cannot be reached from here; not checked"; \
 	fi

@@ -78,7 +78,7 @@ fn kept(site: &Site, password: Option<&str>) -> Vec<(String, Vec<u8>)> {
     let discs = files(&site.path("out")).into_iter().filter_map(|path| {
         let name = path.file_name()?.to_str()?.to_string();
         let disc = ["answer.iso", "payload.iso", "install.qcow2"].contains(&name.as_str());
-        disc.then(|| (name, path))
+        disc.then_some((name, path))
     });
     let mut kept = Vec::new();
     for (name, path) in discs {

@@ -185,6 +185,7 @@ impl Sampler {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
+            let qemu = Regex::new("(^|/)qemu-[^/]*$").expect("a pattern");
             let mut lines = BTreeSet::new();
             while !seen.load(Ordering::Relaxed) {
                 for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -193,7 +194,7 @@ impl Sampler {
                     };
                     // What a machine's environment holds, others may read as they read its command line.
                     let program = line.split(|b| *b == 0).next().unwrap_or_default();
-                    if Regex::new("(^|/)qemu-[^/]*$").is_ok_and(|r| r.is_match(program))
+                    if qemu.is_match(program)
                         && let Ok(environment) = std::fs::read(entry.path().join("environ"))
                     {
                         lines.insert(

@@ -73,7 +73,7 @@ fn image(input: &[u8], names: &'static [&str], seal: fn(&mut [u8])) -> bool {
     let bases = BASES.get_or_init(|| names.iter().map(|n| Base::load(n)).collect());
     let mut bytes = ground::changed(bases, input);
     seal(&mut bytes);
-    ground::on_file(&bytes, |path| read(path))
+    ground::on_file(&bytes, read)
 }
 
 fn read(path: &Path) -> bool {
