@@ -12,6 +12,7 @@ WINE := $(CURDIR)/target/wine
 DENY := $(TOOLS)/bin/cargo-deny
 DENY_VERSION := 0.20.2
 DEMO := out/demo
+FUZZ_SECONDS ?= 600
 
 .PHONY: help
 help: ## what can be made
@@ -36,7 +37,7 @@ demo: standin ## build an image from the stand-in installer into out/demo
 	@tests/demo/show.sh $(DEMO)
 
 .PHONY: test
-test: packages fmt clippy deny unit wine end-to-end ## everything that continuous integration runs
+test: packages fmt clippy deny unit fuzz-short wine end-to-end ## everything that continuous integration runs
 
 .PHONY: fmt
 fmt:
@@ -52,9 +53,9 @@ $(DENY):
 
 .PHONY: deny
 deny: $(DENY) ## licences, sources and, where their database can be reached, advisories
-	$(DENY) --locked check licenses bans sources
+	$(DENY) --locked --workspace check licenses bans sources
 	@if timeout 60 $(DENY) --locked fetch db >/dev/null 2>&1; then \
-		$(DENY) --locked check advisories; \
+		$(DENY) --locked --workspace check advisories; \
 	else \
 		echo "advisories: their database cannot be reached from here; not checked"; \
 	fi
@@ -62,6 +63,14 @@ deny: $(DENY) ## licences, sources and, where their database can be reached, adv
 .PHONY: unit
 unit:
 	$(CARGO) test --locked --workspace
+
+.PHONY: fuzz-short
+fuzz-short: packages ## each parser of foreign bytes for a few seconds under libFuzzer
+	fuzz/run.sh 6
+
+.PHONY: fuzz
+fuzz: packages ## the same for FUZZ_SECONDS each (default 600); TARGETS="zip tar" for some
+	fuzz/run.sh $(FUZZ_SECONDS) $(TARGETS)
 
 .PHONY: end-to-end
 end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, two at once, interrupts

@@ -9,7 +9,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::text::{Place, Source};
+use crate::text::{self, Place, Source};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -78,14 +78,15 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let mut group = Group::with_title(level.primary_title(self.message.as_str()));
-        if let Some(place) = &self.place {
+        let source = self.place.as_ref().map(|p| text::masked(&p.source.text));
+        if let (Some(place), Some(source)) = (&self.place, &source) {
             let mark = AnnotationKind::Primary.span(shown_span(place));
             let mark = match self.label.as_str() {
                 "" => mark,
                 label => mark.label(label),
             };
             group = group.element(
-                Snippet::source(place.source.text.as_str())
+                Snippet::source(source.as_str())
                     .path(place.source.name.as_str())
                     .annotation(mark),
             );

@@ -84,6 +84,14 @@ pub fn crlf(text: &str) -> String {
 }
 
 /// A secret that neither `{}` nor `{:?}` nor serde can show.
+///
+/// ```compile_fail,E0277
+/// println!("{}", winimg::text::Secret::new("Open-Sesame-42!"));
+/// ```
+///
+/// ```compile_fail,E0277
+/// serde_json::to_string(&winimg::text::Secret::new("Open-Sesame-42!"));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -157,9 +165,109 @@ pub fn redact_url(text: &str) -> String {
     }
 }
 
+/// A source as it may be shown beside a complaint: what signs or names somebody in an http(s) URL, and product keys, are
+/// overwritten byte for byte, so that every place still points where it did.
+pub fn masked(text: &str) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    mask_urls(text, &mut bytes);
+    mask_product_keys(text, &mut bytes);
+    // Whole characters were overwritten.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+fn mask_urls(text: &str, bytes: &mut [u8]) {
+    for (at, _) in text.match_indices("://") {
+        let scheme = text.as_bytes()[at.saturating_sub(5)..at].to_ascii_lowercase();
+        if !scheme.ends_with(b"http") && !scheme.ends_with(b"https") {
+            continue;
+        }
+        let start = at + 3;
+        let ends = |c: char| c.is_whitespace() || c.is_control() || "\"'`<>".contains(c);
+        let end = text[start..].find(ends).map_or(text.len(), |n| start + n);
+        let url = &text[start..end];
+        let host = url.find(['/', '?', '#']).unwrap_or(url.len());
+        if let Some(user) = url[..host].rfind('@') {
+            bytes[start..start + user].fill(b'*');
+        }
+        if let Some(query) = url.find('?') {
+            bytes[start + query + 1..end].fill(b'*');
+        }
+    }
+}
+
+/// Five groups of five, wherever they stand; and whatever `product_key` is set to, since a key with a slip in it is nearly one.
+fn mask_product_keys(text: &str, bytes: &mut [u8]) {
+    let mut at = 0;
+    for run in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+        let groups: Vec<bool> = run.split('-').map(|g| g.len() == 5).collect();
+        if groups.windows(5).any(|five| five.iter().all(|is| *is)) {
+            bytes[at..at + run.len()].fill(b'*');
+        }
+        let rest = &text[at + run.len()..];
+        at += run.len() + rest.chars().next().map_or(0, char::len_utf8);
+    }
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some((key, value)) = line.split_once('=')
+            && key
+                .trim()
+                .trim_matches(['"', '\''])
+                .ends_with("product_key")
+        {
+            let from = start + line.len() - value.len();
+            let secret = value.trim().trim_matches(['"', '\'']);
+            if !secret.eq_ignore_ascii_case("kms") && !secret.starts_with("{{") {
+                let kept = |b: &u8| b.is_ascii_whitespace() || [b'"', b'\''].contains(b);
+                let value = bytes[from..start + line.len()].iter_mut();
+                value.filter(|b| !kept(b)).for_each(|b| *b = b'*');
+            }
+        }
+        start += line.len();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::redact;
+    use super::{Secret, masked, redact};
+
+    #[test]
+    fn a_secret_is_not_printed() {
+        let secret = Secret::new("Open-Sesame-42!");
+        assert_eq!(format!("{secret:?}"), "[secret]");
+        assert_eq!(format!("{:#?}", Some(secret)), "Some(\n    [secret],\n)");
+    }
+
+    #[test]
+    fn a_source_is_shown_without_what_signs_and_without_keys() {
+        for (text, shown) in [
+            (
+                "url = \"https://h.example/a?sig=S\u{e4}\" # x",
+                "url = \"https://h.example/a?*******\" # x",
+            ),
+            (
+                "url = 'HTTP://u:p@h.example/a@b' oops",
+                "url = 'HTTP://***@h.example/a@b' oops",
+            ),
+            ("url = \"ftp://u@h/?a\"", "url = \"ftp://u@h/?a\""),
+            (
+                "x = [\"AAAAA-BBBBB-CCCCC-DDDDD-EEEEE\"]",
+                "x = [\"*****************************\"]",
+            ),
+            (
+                "product_key = \"AAAAA-BBBB\" # mine\nname = \"x\"",
+                "product_key = \"**********\" * ****\nname = \"x\"",
+            ),
+            ("media.product_key = 'kms'", "media.product_key = 'kms'"),
+            ("product_key = \"{{key}}\"", "product_key = \"{{key}}\""),
+            (
+                "id = \"11111111-2222-3333-4444-555555555555\"",
+                "id = \"11111111-2222-3333-4444-555555555555\"",
+            ),
+        ] {
+            assert_eq!(masked(text), shown);
+            assert_eq!(masked(text).len(), text.len());
+        }
+    }
 
     #[test]
     fn what_a_url_hides_is_not_shown() {

@@ -3,6 +3,8 @@
 //! Microsoft: Naming Files, Paths, and Namespaces. A name is taken as it is or refused; none is mended, since a
 //! mended name is one that nobody signed.
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::filename::{self, Fault, LONGEST};
 
 /// The path with `/` and without `.` segments, or what is wrong with it in words that fit after the name. An empty
@@ -11,6 +13,9 @@ pub(super) fn normalise(raw: &[u8]) -> Result<String, String> {
     let text = std::str::from_utf8(raw).map_err(|_| "is not UTF-8".to_string())?;
     if text.contains('\0') {
         return Err("holds a NUL".into());
+    }
+    if text.chars().any(is_invisible) {
+        return Err("holds an invisible character".into());
     }
     // Windows takes both, and some archivers write the wrong one.
     let text = text.replace('\\', "/");
@@ -61,12 +66,22 @@ pub(super) fn folded(path: &str) -> String {
         .collect()
 }
 
+/// Equal for names that Unicode takes for one (UAX #15, NFC): NTFS keeps both, and nobody can tell them apart.
+pub(super) fn composed(folded: &str) -> String {
+    folded.nfc().collect()
+}
+
+/// Characters that take no room or turn the direction of text round.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
 /// A raw name for messages: what a terminal could act on is escaped, and it is cut to a sensible length.
 pub(super) fn shown(raw: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(raw)
         .chars()
         .flat_map(|c| {
-            let hidden = c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            let hidden = c.is_control() || is_invisible(c);
             let escaped = hidden.then(|| c.escape_unicode());
             let plain = (!hidden).then_some(c);
             escaped.into_iter().flatten().chain(plain)

@@ -155,6 +155,8 @@ pub(super) struct Names {
     /// By folded path: how it was first spelt, whether it is a folder, whether an entry of its own named it.
     known: HashMap<String, (String, bool)>,
     files: std::collections::HashSet<String>,
+    /// By folded and composed path: how it was first spelt. Only what is not ASCII can be spelt in two ways.
+    spelt: HashMap<String, String>,
 }
 
 impl Names {
@@ -164,19 +166,30 @@ impl Names {
             self.add_one(&path[..at], true)?;
         }
         if !is_folder && !self.files.insert(name::folded(path)) {
-            let (first, _) = &self.known[&name::folded(path)];
-            if first == path {
-                return Err("is there twice".into());
-            }
-            return Err(format!("differs from {first} only in case"));
+            return match self.known.get(&name::folded(path)) {
+                Some((first, _)) if first != path => {
+                    Err(format!("differs from {first} only in case"))
+                }
+                _ => Err("is there twice".into()),
+            };
         }
         self.add_one(path, is_folder)
     }
 
     fn add_one(&mut self, path: &str, is_folder: bool) -> std::result::Result<(), String> {
+        let folded = name::folded(path);
+        if !path.is_ascii() {
+            let spelt = self.spelt.entry(name::composed(&folded));
+            let first = spelt.or_insert_with(|| path.to_string());
+            if name::folded(first) != folded {
+                return Err(format!(
+                    "differs from {first} only in how Unicode spells it"
+                ));
+            }
+        }
         let (first, was_folder) = self
             .known
-            .entry(name::folded(path))
+            .entry(folded)
             .or_insert_with(|| (path.to_string(), is_folder));
         if *was_folder != is_folder {
             return Err(format!("needs {first} to be both a file and a folder"));

@@ -33,6 +33,8 @@ fn headers_fit(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result
     let (reader, too_much) = open(archive, Some(limits))?;
     let mut tar = Archive::new(reader);
     let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
+    // Headers that name the entry to come: with two of them, one reader takes the first and another the last.
+    let mut names = 0;
     for (number, entry) in entries.raw(true).enumerate() {
         let entry = match entry {
             Ok(entry) => entry,
@@ -45,6 +47,14 @@ fn headers_fit(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result
             || kind.is_pax_global_extensions();
         if extension && entry.size() > EXTENSION_LIMIT {
             return Ok(survey.stop(format!("it has a header of {} bytes", entry.size())));
+        }
+        names = match () {
+            () if kind.is_gnu_longname() || kind.is_pax_local_extensions() => names + 1,
+            () if extension => names,
+            () => 0,
+        };
+        if names > 1 {
+            return Ok(survey.stop("it has several headers that name one entry"));
         }
         // Each entry has at most a few extension headers of its own.
         if number >= limits.entries.saturating_mul(4) {

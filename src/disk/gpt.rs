@@ -7,6 +7,11 @@ use serde::Serialize;
 use super::{Disk, DiskReader, SECTOR};
 use crate::error::{Error, Kind, Result};
 
+/// Bytes of a GPT header (UEFI 2.10, 5.3.2).
+const HEADER: usize = 92;
+/// Most entries that are believed; Windows writes 128.
+const MOST: u32 = 1024;
+
 /// How the disk is divided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Table {
@@ -102,7 +107,36 @@ pub fn table(disk: &dyn Disk) -> Result<Table> {
     })
 }
 
+/// Refuses what the `gpt` crate takes for impossible or believes: entries of another size than all known systems write,
+/// and as many as fill the memory. A header whose own sum is wrong is not looked at: the crate does not either.
+fn usable(disk: &dyn Disk) -> Result<()> {
+    let sector = disk.sector();
+    for at in [sector, (disk.len() / sector).saturating_sub(1) * sector] {
+        let mut header = [0; HEADER];
+        if disk.read_at(at, &mut header).is_err() || !header.starts_with(b"EFI PART") {
+            continue;
+        }
+        let word = |at: usize| {
+            let word = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            u32::from_le_bytes(word)
+        };
+        let mut unsummed = header;
+        unsummed[16..20].fill(0);
+        let (count, each) = (word(80), word(84));
+        if crc32fast::hash(&unsummed) == word(16) && (each != 128 || count > MOST) {
+            return Err(
+                Error::new(Kind::Failed, "the disk's partition table cannot be read")
+                    .at(format!("offset {at:#x} of the disk"))
+                    .expected(format!("at most {MOST} entries of 128 bytes"))
+                    .found(format!("{count} of {each}")),
+            );
+        }
+    }
+    Ok(())
+}
+
 fn gpt_table(disk: &dyn Disk) -> Result<Table> {
+    usable(disk)?;
     let sector = disk.sector();
     let table = gpt::GptConfig::new()
         .writable(false)

@@ -6,6 +6,7 @@
 //! Source: the attribute layout as documented by the Linux-NTFS project.
 
 mod form;
+mod reader;
 mod secure;
 
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -19,6 +20,7 @@ use ntfs::structured_values::{
 use ntfs::{Ntfs, NtfsAttribute, NtfsError, NtfsFile, NtfsReadSeek};
 
 pub use form::Form;
+use reader::Fs;
 
 use super::gpt::Partition;
 use super::{Disk, DiskReader};
@@ -62,14 +64,18 @@ impl<'d> Volume<'d> {
 
     /// `start` and `len` are bytes of the disk.
     pub fn at(disk: &'d dyn Disk, start: u64, len: u64) -> Result<Self> {
-        let mut reader = DiskReader::part(disk, start, len);
+        let reader = DiskReader::part(disk, start, len);
         let bad = |e: NtfsError| {
             Error::new(Kind::Failed, "no NTFS volume can be read there")
                 .at(format!("offset {start} of the disk"))
                 .because(e)
         };
-        let mut ntfs = Ntfs::new(&mut reader).map_err(bad)?;
-        ntfs.read_upcase_table(&mut reader).map_err(bad)?;
+        let mut fs = Fs::opening(&reader);
+        let opened = Ntfs::new(&mut fs).and_then(|mut ntfs| {
+            ntfs.read_upcase_table(&mut fs)?;
+            Ok(ntfs)
+        });
+        let ntfs = fs.end("$Boot", opened.map_err(bad))?;
         Ok(Self {
             ntfs,
             reader,
@@ -79,73 +85,77 @@ impl<'d> Volume<'d> {
 
     /// Whether Windows would check the volume at its next start: it was not shut down in order.
     pub fn is_dirty(&self) -> Result<bool> {
-        let info = self
-            .ntfs
-            .volume_info(&mut self.reader.clone())
-            .map_err(|e| broken("$Volume", e))?;
-        Ok(info.flags().contains(NtfsVolumeFlags::IS_DIRTY))
+        self.ask("$Volume", |fs| {
+            let info = self
+                .ntfs
+                .volume_info(fs)
+                .map_err(|e| broken("$Volume", e))?;
+            Ok(info.flags().contains(NtfsVolumeFlags::IS_DIRTY))
+        })
     }
 
     /// Whether there is a file or directory, whatever it is.
     pub fn exists(&self, path: &str) -> Result<bool> {
-        Ok(self.find(&mut self.reader.clone(), path)?.is_some())
+        self.ask(path, |fs| Ok(self.find(fs, path)?.is_some()))
     }
 
     /// What there is at a path. A link at its end is told, not followed. `None`: nothing.
     pub fn facts(&self, path: &str) -> Result<Option<Facts>> {
-        let mut fs = self.reader.clone();
-        let Some(file) = self.find(&mut fs, path)? else {
-            return Ok(None);
-        };
-        let info = file.info().map_err(|e| broken(path, e))?;
-        let flags = info.file_attributes();
-        let size = match file.data(&mut fs, "") {
-            Some(item) => {
-                let item = item.map_err(|e| broken(path, e))?;
-                let data = item.to_attribute().map_err(|e| broken(path, e))?;
-                data.value_length()
-            }
-            None => 0,
-        };
-        Ok(Some(Facts {
-            directory: file.is_directory(),
-            size,
-            read_only: flags.contains(NtfsFileAttributeFlags::READ_ONLY),
-            hidden: flags.contains(NtfsFileAttributeFlags::HIDDEN),
-            system: flags.contains(NtfsFileAttributeFlags::SYSTEM),
-            form: Form::of(&file, &mut fs, path)?,
-        }))
+        self.ask(path, |fs| {
+            let Some(file) = self.find(fs, path)? else {
+                return Ok(None);
+            };
+            let info = file.info().map_err(|e| broken(path, e))?;
+            let flags = info.file_attributes();
+            let size = match file.data(fs, "") {
+                Some(item) => {
+                    let item = item.map_err(|e| broken(path, e))?;
+                    let data = item.to_attribute().map_err(|e| broken(path, e))?;
+                    data.value_length()
+                }
+                None => 0,
+            };
+            Ok(Some(Facts {
+                directory: file.is_directory(),
+                size,
+                read_only: flags.contains(NtfsFileAttributeFlags::READ_ONLY),
+                hidden: flags.contains(NtfsFileAttributeFlags::HIDDEN),
+                system: flags.contains(NtfsFileAttributeFlags::SYSTEM),
+                form: Form::of(&file, fs, path)?,
+            }))
+        })
     }
 
     /// The names in a directory, in NTFS's order. `None`: there is no such directory.
     pub fn list(&self, path: &str) -> Result<Option<Vec<Entry>>> {
-        let mut fs = self.reader.clone();
-        let Some(file) = self.find(&mut fs, path)?.filter(NtfsFile::is_directory) else {
-            return Ok(None);
-        };
-        refuse_reparse(&file, &mut fs, path)?;
-        let index = file.directory_index(&mut fs).map_err(|e| broken(path, e))?;
-        let mut names = index.entries();
-        let mut entries = Vec::new();
-        while let Some(entry) = names.next(&mut fs) {
-            let entry = entry.map_err(|e| broken(path, e))?;
-            let Some(name) = entry.key() else { continue };
-            let name: NtfsFileName = name.map_err(|e| broken(path, e))?;
-            if name.namespace() == NtfsFileNamespace::Dos {
-                continue;
+        self.ask(path, |fs| {
+            let Some(file) = self.find(fs, path)?.filter(NtfsFile::is_directory) else {
+                return Ok(None);
+            };
+            refuse_reparse(&file, fs, path)?;
+            let index = file.directory_index(fs).map_err(|e| broken(path, e))?;
+            let mut names = index.entries();
+            let mut entries = Vec::new();
+            while let Some(entry) = names.next(fs) {
+                let entry = entry.map_err(|e| broken(path, e))?;
+                let Some(name) = entry.key() else { continue };
+                let name: NtfsFileName = name.map_err(|e| broken(path, e))?;
+                if name.namespace() == NtfsFileNamespace::Dos {
+                    continue;
+                }
+                entries.push(Entry {
+                    name: name.name().to_string_lossy(),
+                    directory: name.is_directory(),
+                    size: name.data_size(),
+                    reparse: name
+                        .file_attributes()
+                        .contains(NtfsFileAttributeFlags::REPARSE_POINT),
+                });
             }
-            entries.push(Entry {
-                name: name.name().to_string_lossy(),
-                directory: name.is_directory(),
-                size: name.data_size(),
-                reparse: name
-                    .file_attributes()
-                    .contains(NtfsFileAttributeFlags::REPARSE_POINT),
-            });
-        }
-        // The root lists itself.
-        entries.retain(|e| e.name != ".");
-        Ok(Some(entries))
+            // The root lists itself.
+            entries.retain(|e| e.name != ".");
+            Ok(Some(entries))
+        })
     }
 
     /// A whole file of at most `limit` bytes. `None`: there is no such file. A directory is an error.
@@ -165,23 +175,31 @@ impl<'d> Volume<'d> {
     ///
     /// `path` is `C:\Windows\…` or `/Windows/…`; the drive letter is not looked at, and case does not matter.
     pub fn copy(&self, path: &str, to: &mut dyn Write) -> Result<Option<u64>> {
-        let mut fs = self.reader.clone();
-        let Some(file) = self.find(&mut fs, path)? else {
-            return Ok(None);
-        };
-        if file.is_directory() {
-            return Err(refused(path, "is a directory"));
-        }
-        refuse_reparse(&file, &mut fs, path)?;
-        let Some(item) = file.data(&mut fs, "") else {
-            return Err(refused(path, "has no data"));
-        };
-        let item = item.map_err(|e| broken(path, e))?;
-        let data = item.to_attribute().map_err(|e| broken(path, e))?;
-        copy_attribute(&data, &mut fs, path, to).map(Some)
+        self.ask(path, |fs| {
+            let Some(file) = self.find(fs, path)? else {
+                return Ok(None);
+            };
+            if file.is_directory() {
+                return Err(refused(path, "is a directory"));
+            }
+            refuse_reparse(&file, fs, path)?;
+            let Some(item) = file.data(fs, "") else {
+                return Err(refused(path, "has no data"));
+            };
+            let item = item.map_err(|e| broken(path, e))?;
+            let data = item.to_attribute().map_err(|e| broken(path, e))?;
+            copy_attribute(&data, fs, path, to).map(Some)
+        })
     }
 
-    fn find<'n>(&'n self, fs: &mut DiskReader<'_>, path: &str) -> Result<Option<NtfsFile<'n>>> {
+    /// Answers one question about the volume.
+    fn ask<T>(&self, path: &str, answer: impl FnOnce(&mut Fs<'d>) -> Result<T>) -> Result<T> {
+        let mut fs = Fs::new(&self.reader);
+        let answer = answer(&mut fs);
+        fs.end(path, answer)
+    }
+
+    fn find<'n>(&'n self, fs: &mut Fs<'_>, path: &str) -> Result<Option<NtfsFile<'n>>> {
         let mut file = self.ntfs.root_directory(fs).map_err(|e| broken(path, e))?;
         for name in names(path) {
             if !file.is_directory() {
@@ -213,11 +231,15 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn broken(path: &str, e: NtfsError) -> Error {
+    broken_by(path, e)
+}
+
+fn broken_by(path: &str, why: impl ToString) -> Error {
     Error::new(
         Kind::Failed,
         format!("{path} on the NTFS volume can't be read"),
     )
-    .because(e)
+    .because(why.to_string())
 }
 
 fn refused(path: &str, why: &str) -> Error {
@@ -227,7 +249,7 @@ fn refused(path: &str, why: &str) -> Error {
     )
 }
 
-fn refuse_reparse(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>, path: &str) -> Result<()> {
+fn refuse_reparse(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<()> {
     match Form::of_reparse(file, fs, path)? {
         Form::Plain => Ok(()),
         form => Err(refused(path, &form.to_string())),
@@ -237,7 +259,7 @@ fn refuse_reparse(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>, path: &str) -> R
 /// Copies what an attribute holds and gives its length.
 fn copy_attribute(
     attribute: &NtfsAttribute<'_, '_>,
-    fs: &mut DiskReader<'_>,
+    fs: &mut Fs<'_>,
     path: &str,
     to: &mut dyn Write,
 ) -> Result<u64> {
@@ -254,7 +276,7 @@ fn copy_attribute(
 ///
 /// The `ntfs` crate does not look at this field, so it is read here: 8 bytes at 56 of a non-resident attribute's header.
 /// Only the low 6 are read: the other two may be those that the record's fix-up replaces, and are zero in any real file.
-fn initialized(data: &NtfsAttribute<'_, '_>, fs: &mut DiskReader<'_>) -> Result<u64, NtfsError> {
+fn initialized(data: &NtfsAttribute<'_, '_>, fs: &mut Fs<'_>) -> Result<u64, NtfsError> {
     let Some(position) = data.position().value().filter(|_| !data.is_resident()) else {
         return Ok(u64::MAX);
     };
@@ -267,11 +289,19 @@ fn initialized(data: &NtfsAttribute<'_, '_>, fs: &mut DiskReader<'_>) -> Result<
 fn copy_value(
     mut value: NtfsAttributeValue<'_, '_>,
     initialized: u64,
-    fs: &mut DiskReader<'_>,
+    fs: &mut Fs<'_>,
     path: &str,
     to: &mut dyn Write,
 ) -> Result<u64> {
     let len = value.len();
+    // What is plain lies in the volume, each byte of it.
+    if len > fs.len() {
+        return Err(broken_by(
+            path,
+            format!("it has {len} bytes on a volume of {}", fs.len()),
+        ));
+    }
+    fs.content();
     let mut buffer = vec![0; len.clamp(1, 1 << 20) as usize];
     let mut done = 0;
     while done < len {

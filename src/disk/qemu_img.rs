@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
-use crate::io::die_with_parent;
+use crate::io::{die_with_parent, without_secrets};
 
 /// Runs `qemu-img ARGUMENTS` to its end and gives its standard output. A non-zero status is an error with its last lines.
 pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
@@ -45,6 +45,7 @@ fn run_any(arguments: &[&OsStr], cancel: &Cancel) -> Result<(Option<i32>, Vec<u8
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     die_with_parent(&mut command);
+    without_secrets(&mut command);
     let mut child = command.spawn().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => Error::new(Kind::Host, "qemu-img is not installed")
             .cure("install it: apt-get install qemu-utils"),

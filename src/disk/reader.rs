@@ -29,6 +29,15 @@ impl<'d> DiskReader<'d> {
             position: 0,
         }
     }
+
+    /// Bytes of the part.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
 }
 
 impl Read for DiskReader<'_> {

@@ -1,4 +1,4 @@
-//! Children that do not outlive us.
+//! Children that do not outlive us, and that know none of our secrets.
 
 use std::process::Command;
 
@@ -19,6 +19,26 @@ pub fn die_with_parent(command: &mut Command) {
     };
     // SAFETY: prctl and getppid are plain system calls; nothing allocates or locks between fork and exec.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// What the environment tells winimg and no program that it starts: QEMU and its tools ask no network, and their
+/// environment is longer in sight than ours.
+const OURS: [&str; 8] = [
+    "WINIMG_ADMIN_PASSWORD",
+    "WINIMG_SIGN_PASSWORD",
+    "http_proxy",
+    "HTTP_PROXY",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+];
+
+/// Leaves out of a child's environment what may hold a secret.
+pub fn without_secrets(command: &mut Command) {
+    for name in OURS {
+        command.env_remove(name);
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

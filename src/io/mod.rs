@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 
-pub use child::die_with_parent;
+pub use child::{die_with_parent, without_secrets};
 pub use lock::Lock;
 
 /// A file that appears under its name whole, or not at all.

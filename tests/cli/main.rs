@@ -9,10 +9,14 @@ mod lock;
 mod lock_bundle;
 #[path = "../media/mod.rs"]
 mod media;
+#[path = "../secrets/mod.rs"]
+mod planted;
 mod proof;
 mod refused;
 #[path = "../fetch/registry.rs"]
 mod registry;
+mod reproducible;
+mod secrets;
 #[allow(dead_code)]
 #[path = "../fetch/server.rs"]
 mod server;

@@ -7,8 +7,11 @@
 mod damages;
 mod demo;
 mod interrupts;
+#[path = "../secrets/mod.rs"]
+mod planted;
 mod refusals;
 mod sabotage;
 mod sabotage_tools;
+mod secrets;
 mod verify;
 mod winimg;

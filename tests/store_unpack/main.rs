@@ -4,4 +4,5 @@ mod bench;
 mod bytes;
 mod good;
 mod hostile;
+mod refused;
 mod trees;

@@ -7,7 +7,7 @@ use std::fmt;
 use ntfs::structured_values::NtfsFileAttributeFlags;
 use ntfs::{NtfsAttribute, NtfsAttributeFlags, NtfsAttributeType, NtfsError, NtfsFile};
 
-use super::{DiskReader, broken};
+use super::{Fs, broken};
 use crate::error::Result;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Form {
 }
 
 impl Form {
-    pub(super) fn of(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>, path: &str) -> Result<Self> {
+    pub(super) fn of(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<Self> {
         match Self::of_reparse(file, fs, path)? {
             Self::Plain if !file.is_directory() => {}
             form => return Ok(form),
@@ -35,11 +35,7 @@ impl Form {
     }
 
     /// The reparse point that stands in for a file or directory, or else plain: the data is not looked at.
-    pub(super) fn of_reparse(
-        file: &NtfsFile<'_>,
-        fs: &mut DiskReader<'_>,
-        path: &str,
-    ) -> Result<Self> {
+    pub(super) fn of_reparse(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<Self> {
         let info = file.info().map_err(|e| broken(path, e))?;
         if !info
             .file_attributes()
@@ -81,7 +77,7 @@ impl fmt::Display for Form {
     }
 }
 
-fn reparse_tag(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>) -> Result<Option<u32>, NtfsError> {
+fn reparse_tag(file: &NtfsFile<'_>, fs: &mut Fs<'_>) -> Result<Option<u32>, NtfsError> {
     use ntfs::NtfsReadSeek;
     let mut attributes = file.attributes();
     while let Some(item) = attributes.next(fs) {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use ntfs::{KnownNtfsFileRecordNumber, NtfsAttributeType, NtfsFile};
 
-use super::{DiskReader, Limited, Volume, broken, copy_attribute};
+use super::{Fs, Limited, Volume, broken, copy_attribute};
 use crate::disk::security::SecurityDescriptor;
 use crate::error::{Error, Kind, Result};
 
@@ -30,36 +30,37 @@ pub(super) struct Descriptors {
 impl Volume<'_> {
     /// Who owns a file or directory and who may use it. `None`: there is no such file, or it has no descriptor.
     pub fn security(&self, path: &str) -> Result<Option<SecurityDescriptor>> {
-        let mut fs = self.reader.clone();
-        let Some(file) = self.find(&mut fs, path)? else {
-            return Ok(None);
-        };
-        let info = file.info().map_err(|e| broken(path, e))?;
-        let bytes = match info.security_id() {
-            Some(number) if number != 0 => {
-                let descriptors = self.descriptors(&mut fs)?;
-                let found = descriptors.of(number);
-                Some(found.ok_or_else(|| descriptors.lack(number, path))?)
+        self.ask(path, |fs| {
+            let Some(file) = self.find(fs, path)? else {
+                return Ok(None);
+            };
+            let info = file.info().map_err(|e| broken(path, e))?;
+            let bytes = match info.security_id() {
+                Some(number) if number != 0 => {
+                    let descriptors = self.descriptors(fs)?;
+                    let found = descriptors.of(number);
+                    Some(found.ok_or_else(|| descriptors.lack(number, path))?)
+                }
+                _ => None,
+            };
+            match bytes {
+                Some(bytes) => SecurityDescriptor::parse(bytes).map(Some),
+                None => match own(&file, fs, path)? {
+                    Some(bytes) => SecurityDescriptor::parse(&bytes).map(Some),
+                    None => Ok(None),
+                },
             }
-            _ => None,
-        };
-        match bytes {
-            Some(bytes) => SecurityDescriptor::parse(bytes).map(Some),
-            None => match own(&file, &mut fs, path)? {
-                Some(bytes) => SecurityDescriptor::parse(&bytes).map(Some),
-                None => Ok(None),
-            },
-        }
-        .map_err(|e| {
-            Error::new(
-                Kind::Failed,
-                format!("the security of {path} can't be read"),
-            )
-            .because(e)
+            .map_err(|e| {
+                Error::new(
+                    Kind::Failed,
+                    format!("the security of {path} can't be read"),
+                )
+                .because(e)
+            })
         })
     }
 
-    fn descriptors(&self, fs: &mut DiskReader<'_>) -> Result<&Descriptors> {
+    fn descriptors(&self, fs: &mut Fs<'_>) -> Result<&Descriptors> {
         if let Some(known) = self.descriptors.get() {
             return Ok(known);
         }
@@ -83,7 +84,7 @@ impl Volume<'_> {
 }
 
 /// The descriptor that lies in the file's own record.
-fn own(file: &NtfsFile<'_>, fs: &mut DiskReader<'_>, path: &str) -> Result<Option<Vec<u8>>> {
+fn own(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<Option<Vec<u8>>> {
     let mut attributes = file.attributes();
     while let Some(item) = attributes.next(fs) {
         let item = item.map_err(|e| broken(path, e))?;

@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{Error, Kind, Result};
-use crate::io::die_with_parent;
+use crate::io::{die_with_parent, without_secrets};
 
 /// A child process; dropping it kills it and waits until it is gone.
 pub struct Process {
@@ -52,6 +52,7 @@ impl Process {
             .stderr(log)
             .process_group(0);
         die_with_parent(&mut command);
+        without_secrets(&mut command);
         let shared = Arc::new(Shared::default());
         let for_keeper = Arc::clone(&shared);
         let (sender, receiver) = mpsc::channel();

@@ -1,0 +1,166 @@
+//! Seeds and bases that other programs make: install media, WIMs, NTFS volumes, disk formats, partition tables.
+
+use std::fs;
+use std::path::Path;
+
+use super::bytes::{tar_entry, tar_of};
+use super::media::{self, have, run, text};
+use super::{base, seed};
+
+pub fn make(scratch: &Path) {
+    if have(&["genisoimage", "wimlib-imagex", "mkfs.vfat"]) {
+        windows(&scratch.join("windows"));
+    }
+    if have(&["mkntfs"]) {
+        ntfs(&scratch.join("ntfs"));
+    }
+    if have(&["sgdisk"]) {
+        gpt(&scratch.join("gpt"));
+    }
+    if have(&["qemu-img"]) {
+        formats(&scratch.join("formats"));
+    }
+}
+
+/// An install medium with a WIM, as UDF and as ISO 9660.
+fn windows(folder: &Path) {
+    fs::create_dir(folder).expect("a folder");
+    let wim = folder.join("install.wim");
+    media::wim(&wim, "9", false);
+    let bytes = fs::read(&wim).expect("a WIM");
+    seed("wim", "four-images", &bytes);
+    let (root, iso) = (folder.join("root"), folder.join("windows.iso"));
+    media::put(&root, "README.TXT", b"This disc contains a UDF file system");
+    media::put(&root, "sources/EI.CFG", b"[Channel]\r\neval\r\n");
+    media::put(&root, "sources/install.wim", &bytes);
+    media::put(&root, "boot/etfsboot.com", &[0xfa; 4096]);
+    let boot = ["-no-pad", "-b", "boot/etfsboot.com", "-no-emul-boot"];
+    media::udf(&root, &iso, &boot);
+    base("udf-windows", &iso);
+
+    let root = folder.join("plain");
+    media::put(&root, "boot/boot.img", &[0xfa; 2048]);
+    media::put(&root, "README.TXT", b"read me");
+    let plain = folder.join("plain.iso");
+    for (name, more) in [("plain", &[][..]), ("joliet", &["-J", "-R"])] {
+        let mut arguments = vec![
+            "-quiet",
+            "-no-pad",
+            "-b",
+            "boot/boot.img",
+            "-no-emul-boot",
+            "-V",
+            "PLAIN",
+        ];
+        arguments.extend(more);
+        arguments.extend(["-o", text(&plain), text(&root)]);
+        run("genisoimage", &arguments);
+        seed(
+            "iso",
+            &format!("genisoimage-{name}"),
+            &fs::read(&plain).expect("a disc"),
+        );
+    }
+}
+
+/// The smallest volume that mkntfs makes. It is empty: its own files are what is read, and they are of every kind.
+fn ntfs(folder: &Path) {
+    fs::create_dir(folder).expect("a folder");
+    let volume = folder.join("volume");
+    let file = fs::File::create(&volume).expect("a file");
+    file.set_len(2 << 20).expect("its length");
+    run(
+        "mkntfs",
+        &["-qFf", "-L", "Seed", "-s", "512", text(&volume)],
+    );
+    base("ntfs", &volume);
+    seed("ntfs", "base", &[]);
+}
+
+fn gpt(folder: &Path) {
+    fs::create_dir(folder).expect("a folder");
+    let disk = folder.join("disk");
+    let file = fs::File::create(&disk).expect("a file");
+    // The table takes 34 sectors at the start and 33 at the end.
+    file.set_len(80 * 512).expect("its length");
+    run(
+        "sgdisk",
+        &[
+            "--set-alignment=1",
+            "--new=1:34:38",
+            "--typecode=1:ef00",
+            "--change-name=1:EFI",
+            "--new=2:39:45",
+            "--typecode=2:0700",
+            text(&disk),
+        ],
+    );
+    let bytes = fs::read(&disk).expect("a disk");
+    seed("gpt", "gpt", &bytes);
+    let mut mbr = vec![0; 4096];
+    mbr[446..462].copy_from_slice(&[0x80, 0, 2, 0, 7, 0, 3, 0, 1, 0, 0, 0, 4, 0, 0, 0]);
+    mbr[510..512].copy_from_slice(&[0x55, 0xaa]);
+    seed("gpt", "mbr", &mbr);
+}
+
+/// A small disk in every format, with a hole and with data.
+fn formats(folder: &Path) {
+    fs::create_dir(folder).expect("a folder");
+    let raw = folder.join("raw");
+    let mut bytes = vec![0; 4 << 20];
+    for (at, byte) in [(0, 1), (70_000, 2), (3 << 20, 3)] {
+        bytes[at..at + 5000].fill(byte);
+    }
+    fs::write(&raw, bytes).expect("a disk");
+    for (name, format, options) in [
+        ("vhd-fixed", "vpc", "subformat=fixed,force_size=on"),
+        ("vhd-dynamic", "vpc", "subformat=dynamic,force_size=on"),
+        ("vhdx", "vhdx", "subformat=dynamic,block_size=1M"),
+        ("vmdk-sparse", "vmdk", "subformat=monolithicSparse"),
+        ("vmdk-stream", "vmdk", "subformat=streamOptimized"),
+    ] {
+        let to = folder.join(name);
+        let arguments = [
+            "convert",
+            "-f",
+            "raw",
+            "-O",
+            format,
+            "-o",
+            options,
+            text(&raw),
+            text(&to),
+        ];
+        run("qemu-img", &arguments);
+        base(name, &to);
+    }
+    for (target, count) in [("vhd", 2), ("vhdx", 1), ("vmdk", 2)] {
+        for which in 0..count {
+            seed(target, &format!("base-{which}"), &[which]);
+        }
+    }
+    let small = folder.join("small");
+    fs::write(&small, [5; 128 << 10]).expect("a disk");
+    let vmdk = folder.join("small.vmdk");
+    let options = "subformat=streamOptimized";
+    run(
+        "qemu-img",
+        &[
+            "convert",
+            "-f",
+            "raw",
+            "-O",
+            "vmdk",
+            "-o",
+            options,
+            text(&small),
+            text(&vmdk),
+        ],
+    );
+    let vmdk = fs::read(vmdk).expect("a VMDK");
+    let ova = tar_of(&[
+        tar_entry(b"demo.ovf", b'0', b"<Envelope/>", ""),
+        tar_entry(b"demo.vmdk", b'0', &vmdk, ""),
+    ]);
+    seed("ova", "qemu", &ova);
+}

@@ -1,0 +1,145 @@
+//! Disks that come from elsewhere or were written by a guest: partition tables, NTFS, VHD, VHDX, VMDK, OVA.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use winimg::disk::ntfs::Volume;
+use winimg::disk::ova::Ova;
+use winimg::disk::{self, Disk};
+use winimg::event::Cancel;
+
+use crate::ground::{self, Base, MemoryDisk};
+use crate::seal;
+
+pub fn gpt(bytes: &[u8]) -> bool {
+    let as_it_is = disk::gpt::table(&MemoryDisk(bytes.to_vec())).is_ok();
+    let mut sealed = bytes.to_vec();
+    seal::gpt(&mut sealed);
+    match disk::gpt::table(&MemoryDisk(sealed)) {
+        Ok(table) => {
+            let _ = table.windows();
+            !table.partitions.is_empty()
+        }
+        Err(_) => as_it_is,
+    }
+}
+
+pub fn ntfs(input: &[u8]) -> bool {
+    static BASES: OnceLock<Vec<Base>> = OnceLock::new();
+    let bases = BASES.get_or_init(|| vec![Base::load("ntfs")]);
+    let disk = MemoryDisk(ground::changed(bases, input));
+    let Ok(volume) = Volume::at(&disk, 0, disk.len()) else {
+        return false;
+    };
+    let mut whole = volume.is_dirty().is_ok();
+    let mut todo = vec![String::new()];
+    for _ in 0..32 {
+        let Some(at) = todo.pop() else { break };
+        let Ok(Some(entries)) = volume.list(&at) else {
+            whole = false;
+            continue;
+        };
+        for entry in entries.into_iter().take(64) {
+            let path = format!(r"{at}\{}", entry.name);
+            whole &= volume.facts(&path).is_ok();
+            let _ = volume.exists(&path);
+            let _ = volume.security(&path);
+            match entry.directory {
+                true => todo.push(path),
+                false => {
+                    let _ = volume.read(&path, 1 << 20);
+                }
+            }
+        }
+    }
+    whole
+}
+
+pub fn vhd(input: &[u8]) -> bool {
+    image(input, &["vhd-fixed", "vhd-dynamic"], seal::vhd)
+}
+
+pub fn vhdx(input: &[u8]) -> bool {
+    image(input, &["vhdx"], seal::vhdx)
+}
+
+pub fn vmdk(input: &[u8]) -> bool {
+    image(input, &["vmdk-sparse", "vmdk-stream"], |_| {})
+}
+
+/// Reads a disk of any format as `inspect` and `export` do. qcow2 is not among them: qemu-img reads that.
+fn image(input: &[u8], names: &'static [&str], seal: fn(&mut [u8])) -> bool {
+    static BASES: OnceLock<Vec<Base>> = OnceLock::new();
+    let bases = BASES.get_or_init(|| names.iter().map(|n| Base::load(n)).collect());
+    let mut bytes = ground::changed(bases, input);
+    seal(&mut bytes);
+    ground::on_file(&bytes, read)
+}
+
+fn read(path: &Path) -> bool {
+    use disk::Format;
+    if !matches!(
+        Format::of(path),
+        Ok(Format::FixedVhd
+            | Format::DynamicVhd
+            | Format::Vhdx
+            | Format::StreamVmdk
+            | Format::SparseVmdk
+            | Format::Ova)
+    ) {
+        return false;
+    }
+    let Ok(disk) = disk::open(path, &Cancel::default()) else {
+        return false;
+    };
+    content(&*disk)
+}
+
+/// Every range that holds something, up to a few MiB.
+fn content(disk: &dyn Disk) -> bool {
+    let Ok(ranges) = disk.data() else {
+        return false;
+    };
+    let mut buffer = vec![0; 64 << 10];
+    let mut left = 4 << 20;
+    let mut end = 0;
+    for range in ranges {
+        assert!(
+            range.start >= end && range.end > range.start,
+            "{range:?} after {end}"
+        );
+        assert!(range.end <= disk.len(), "{range:?} of {}", disk.len());
+        end = range.end;
+        let mut at = range.start;
+        while at < range.end && left > 0 {
+            let n = (range.end - at).min(buffer.len() as u64);
+            if disk.read_at(at, &mut buffer[..n as usize]).is_err() {
+                return false;
+            }
+            at += n;
+            left -= n as i64;
+        }
+    }
+    let _ = disk::gpt::table(disk);
+    disk.read_at(disk.len(), &mut [0]).is_err()
+}
+
+pub fn ova(bytes: &[u8]) -> bool {
+    let mut sealed = bytes.to_vec();
+    seal::tar(&mut sealed);
+    ground::on_file(&sealed, |path| {
+        let Ok(ova) = Ova::open(path) else {
+            return false;
+        };
+        for member in &ova.members {
+            let _ = ova.text(member);
+        }
+        match ova.disk() {
+            Ok(disk) => content(&disk),
+            Err(e) => {
+                ground::say(|| e.to_string());
+                false
+            }
+        }
+    })
+}

@@ -1,0 +1,51 @@
+//! What `verify` reads out of a guest's disk: registry hives, security descriptors.
+
+use winimg::disk::security::SecurityDescriptor;
+use winimg::hive::{Hive, Key};
+
+use crate::seal;
+
+/// Keys that are looked at.
+const MOST: usize = 2000;
+
+pub fn hive(bytes: &[u8]) -> bool {
+    let mut sealed = bytes.to_vec();
+    seal::hive(&mut sealed);
+    let Ok(hive) = Hive::parse(sealed) else {
+        return false;
+    };
+    let _ = (hive.is_dirty(), hive.key(r"ControlSet001\Services\kubelet"));
+    let Ok(root) = hive.root() else {
+        return false;
+    };
+    let (mut left, mut whole) = (MOST, true);
+    walk(&root, &mut left, &mut whole, 0);
+    whole
+}
+
+fn walk(key: &Key<'_>, left: &mut usize, whole: &mut bool, depth: usize) {
+    let values = key.values();
+    *whole &= values.is_ok();
+    for (name, data) in values.unwrap_or_default() {
+        let _ = (key.value(&name), data.to_string());
+    }
+    let Ok(keys) = key.keys() else {
+        *whole = false;
+        return;
+    };
+    for child in keys {
+        if *left == 0 || depth > 600 {
+            return;
+        }
+        *left -= 1;
+        let _ = key.key(&child.name());
+        walk(&child, left, whole, depth + 1);
+    }
+}
+
+pub fn security(bytes: &[u8]) -> bool {
+    match SecurityDescriptor::parse(bytes) {
+        Ok(descriptor) => !descriptor.to_string().is_empty(),
+        Err(_) => false,
+    }
+}

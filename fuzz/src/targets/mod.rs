@@ -1,0 +1,8 @@
+//! The targets, by what the bytes are.
+
+pub mod archives;
+pub mod disks;
+pub mod guest;
+pub mod media;
+pub mod signatures;
+pub mod texts;

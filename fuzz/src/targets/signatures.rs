@@ -1,0 +1,203 @@
+//! What publishers sign, and the keys and certificates that a recipe names. The pins are those of the seeds, so that a
+//! seed passes the whole way and a change of it fails somewhere on it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use winimg::digest::Digest;
+use winimg::trust::authenticode::{self, Pins};
+use winimg::trust::sigstore as sigstore_scheme;
+use winimg::trust::{Evidence, Judged, Rule, Subject};
+use winimg::trust::{cms as cms_scheme, cosign as cosign_scheme, minisign as minisign_scheme};
+use winimg::trust::{openpgp as openpgp_scheme, signify as signify_scheme};
+
+use crate::ground;
+
+/// What the seeds sign.
+pub const SIGNED: &[u8] = b"MZ what the publisher signed\r\n";
+
+/// 2036-01-01, within the lives of the seeds' certificates, whenever they were made.
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(2_082_758_400)
+}
+
+/// A key or certificate that `WINIMG_FUZZ=seeds` made; empty where the tool for it is missing.
+fn key(name: &str) -> Vec<u8> {
+    fs::read(ground::made().join("keys").join(name)).unwrap_or_default()
+}
+
+fn pins() -> Pins {
+    Pins {
+        roots: authenticode::certificates(&key("root.pem")).unwrap_or_default(),
+        subject: Some("CN=Fuzzed Publisher".into()),
+        ..Pins::default()
+    }
+}
+
+/// Judges a file; a judgement that it is signed has to name the signer.
+fn judge(rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
+    let digest = Digest::sha256_of(file);
+    let judged: Judged = ground::on_file(file, |path: &Path| {
+        let subject = Subject {
+            path,
+            name: "kubelet.exe",
+            digest: &digest,
+        };
+        rule.judge(subject, evidence, now())
+    });
+    match judged {
+        Ok(signer) => {
+            assert!(!signer.signer.is_empty() && !signer.pinned_by.is_empty());
+            true
+        }
+        Err(refusal) => {
+            ground::say(|| format!("{refusal:?}"));
+            assert!(!refusal.fact.is_empty());
+            false
+        }
+    }
+}
+
+/// Evidence of [`SIGNED`]: a signature.
+fn signature(bytes: &[u8]) -> Evidence {
+    Evidence {
+        signature: Some(bytes.to_vec()),
+        ..Evidence::default()
+    }
+}
+
+/// PE, MSI, CAB and PowerShell files; which, their own bytes say.
+pub fn authenticode(bytes: &[u8]) -> bool {
+    static RULE: OnceLock<Rule> = OnceLock::new();
+    let rule = RULE.get_or_init(|| {
+        Rule::Authenticode(authenticode::Rule {
+            pins: pins(),
+            needs_timestamp: false,
+        })
+    });
+    judge(rule, bytes, &Evidence::default())
+}
+
+/// A catalog beside a file that it lists.
+pub fn catalog(bytes: &[u8]) -> bool {
+    static RULE: OnceLock<Rule> = OnceLock::new();
+    let rule = RULE.get_or_init(|| {
+        Rule::Authenticode(authenticode::Rule {
+            pins: pins(),
+            needs_timestamp: false,
+        })
+    });
+    judge(rule, SIGNED, &signature(bytes))
+}
+
+pub fn certificates(bytes: &[u8]) -> bool {
+    authenticode::certificates(bytes).is_ok_and(|all| !all.is_empty())
+}
+
+pub fn cms(bytes: &[u8]) -> bool {
+    static RULE: OnceLock<Rule> = OnceLock::new();
+    let rule = RULE.get_or_init(|| Rule::Cms(cms_scheme::Rule { pins: pins() }));
+    judge(rule, SIGNED, &signature(bytes))
+}
+
+pub fn cosign(bytes: &[u8]) -> bool {
+    static RULE: OnceLock<Option<cosign_scheme::Rule>> = OnceLock::new();
+    let key = || String::from_utf8_lossy(&key("cosign.pub")).into_owned();
+    let rule = RULE.get_or_init(|| cosign_scheme::Rule::new(&key()).ok());
+    let Some(rule) = rule else { return false };
+    judge(&Rule::Cosign(rule.clone()), SIGNED, &signature(bytes))
+}
+
+pub fn minisign(bytes: &[u8]) -> bool {
+    static RULE: OnceLock<Option<minisign_scheme::Rule>> = OnceLock::new();
+    let key = || String::from_utf8_lossy(&key("minisign.pub")).into_owned();
+    let rule = RULE.get_or_init(|| minisign_scheme::Rule::new(&key()).ok());
+    let Some(rule) = rule else { return false };
+    judge(&Rule::Minisign(rule.clone()), SIGNED, &signature(bytes))
+}
+
+pub fn signify(bytes: &[u8]) -> bool {
+    static RULE: OnceLock<Option<signify_scheme::Rule>> = OnceLock::new();
+    let key = || String::from_utf8_lossy(&key("signify.pub")).into_owned();
+    let rule = RULE.get_or_init(|| signify_scheme::Rule::new(&key()).ok());
+    let Some(rule) = rule else { return false };
+    judge(&Rule::Signify(rule.clone()), SIGNED, &signature(bytes))
+}
+
+fn openpgp_rule() -> Option<&'static openpgp_scheme::Rule> {
+    static RULE: OnceLock<Option<openpgp_scheme::Rule>> = OnceLock::new();
+    let rule = RULE.get_or_init(|| {
+        let fingerprint = String::from_utf8_lossy(&key("openpgp.fingerprint")).into_owned();
+        openpgp_scheme::Rule::new(&key("openpgp.asc"), &[fingerprint.trim().into()]).ok()
+    });
+    rule.as_ref()
+}
+
+pub fn openpgp(bytes: &[u8]) -> bool {
+    let Some(rule) = openpgp_rule() else {
+        return false;
+    };
+    judge(&Rule::Openpgp(rule.clone()), SIGNED, &signature(bytes))
+}
+
+pub fn signed_text(bytes: &[u8]) -> bool {
+    let Some(rule) = openpgp_rule() else {
+        return false;
+    };
+    match openpgp_scheme::signed_text(rule, bytes, now()) {
+        Ok((text, _)) => {
+            let _ = winimg::trust::checksum::find(text.as_bytes(), "kubelet.exe");
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// The first byte chooses: a bundle, an attestation, or signature, certificate and log entry apart (lines of lengths).
+pub fn sigstore(bytes: &[u8]) -> bool {
+    let Some((which, rest)) = bytes.split_first() else {
+        return false;
+    };
+    let attestation = (which % 3 == 1).then_some("https://slsa.dev/provenance/v1");
+    let root = key("trusted_root.json");
+    let root = (!root.is_empty()).then_some(&root[..]);
+    let rule = sigstore_scheme::Rule::new(
+        "fuzz@example.com",
+        "https://issuer.example.com",
+        attestation,
+        root,
+    );
+    let Ok(rule) = rule else { return false };
+    let evidence = match which % 3 {
+        2 => {
+            let mut parts = rest.splitn(3, |b| *b == 0).map(<[u8]>::to_vec);
+            Evidence {
+                signature: parts.next(),
+                certificate: parts.next(),
+                log_entry: parts.next(),
+            }
+        }
+        _ => signature(rest),
+    };
+    judge(&Rule::Sigstore(rule), SIGNED, &evidence)
+}
+
+/// Keys, as files that a recipe names; and trust roots.
+pub fn keys(bytes: &[u8]) -> bool {
+    let Some((which, rest)) = bytes.split_first() else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(rest);
+    match which % 5 {
+        0 => openpgp_scheme::Rule::new(rest, &[]).is_ok(),
+        1 => minisign_scheme::Rule::new(&text).is_ok(),
+        2 => signify_scheme::Rule::new(&text).is_ok(),
+        3 => cosign_scheme::Rule::new(&text).is_ok(),
+        _ => {
+            let (identity, issuer) = ("a@example.com", "https://example.com");
+            sigstore_scheme::Rule::new(identity, issuer, None, Some(rest)).is_ok()
+        }
+    }
+}

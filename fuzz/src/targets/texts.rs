@@ -1,0 +1,79 @@
+//! Texts: recipes, checksum files, answer files.
+
+use std::fs;
+
+use winimg::answer::{LintFacts, lint, lint_clone};
+use winimg::recipe::{Firmware, Options, read};
+use winimg::trust::checksum;
+use winimg::wim::{Release, WimImages};
+
+use crate::ground;
+
+pub fn checksum(bytes: &[u8]) -> bool {
+    let found = checksum::find(bytes, "kubelet.exe");
+    let _ = checksum::find(bytes, "bin/windows/amd64/kubelet.exe");
+    match found {
+        Ok(found) => {
+            let line = found.line.to_lowercase();
+            let hex = found.digest.to_string();
+            let hex = hex.rsplit(':').next().unwrap_or_default();
+            assert!(line.contains(hex), "{hex} does not stand in {line:?}");
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// A recipe beside two other files that it can include. Its complaints are shown, with colours and without.
+pub fn recipe(bytes: &[u8]) -> bool {
+    let folder = ground::folder().join("recipe");
+    if !folder.exists() {
+        fs::create_dir(&folder).expect("a temporary folder");
+        fs::write(
+            folder.join("other.toml"),
+            "schema = 1\n[vars]\nkubernetes_version = \"1.2.3\"\n",
+        )
+        .expect("a file");
+        fs::write(
+            folder.join("circle.toml"),
+            "schema = 1\ninclude = [\"recipe.toml\"]\n",
+        )
+        .expect("a file");
+    }
+    let path = folder.join("recipe.toml");
+    fs::write(&path, bytes).expect("a file");
+    let (recipe, diagnostics) = read(&path, &Options::default());
+    let shown = diagnostics.render(false);
+    let _ = diagnostics.render(true);
+    ground::say(|| shown.clone());
+    assert!(
+        recipe.is_some() || !shown.is_empty(),
+        "no recipe and no complaint"
+    );
+    recipe.is_some()
+}
+
+/// An answer file that a recipe brings, for Setup and for a clone.
+pub fn answer_file(bytes: &[u8]) -> bool {
+    let Ok(xml) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    let images = WimImages {
+        from: "install.wim".into(),
+        images: Vec::new(),
+    };
+    let facts = LintFacts {
+        name: "Autounattend.xml".into(),
+        firmware: Firmware::Uefi,
+        release: Release::Server2022,
+        eval: true,
+        images: &images,
+        answer_file_on_medium: None,
+    };
+    let complaints = lint(xml, &facts);
+    let _ = (
+        complaints.render(true),
+        lint_clone("clone.xml", xml).render(false),
+    );
+    !complaints.has_errors()
+}
