@@ -117,7 +117,7 @@ pub struct Input {
     /// SPDX, as the recipe says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// Where it came from, without credentials.
+    /// Where it came from, without credentials; a local file by its name.
     pub url: String,
     /// Bytes.
     pub size: u64,

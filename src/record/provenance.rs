@@ -18,9 +18,9 @@ pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 /// SLSA: Provenance, version 1; the later versions of SLSA keep the name.
 pub const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// The template of `docs/provenance.md`.
-pub const BUILD_TYPE: &str = "https://winimg.dev/docs/provenance#build-v1";
+pub const BUILD_TYPE: &str = "urn:winimg:build:v1";
 /// Where nobody says who builds: a machine whose user can change all that happens on it.
-pub const WORKSTATION: &str = "https://winimg.dev/docs/provenance#workstation";
+pub const WORKSTATION: &str = "urn:winimg:workstation";
 
 /// What the manifest does not tell about a build.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -472,6 +472,8 @@ fn bundles_of_strangers_are_refused_and_leave_nothing() {
         assert_eq!(after, before, "{what}");
         let _ = fs::remove_dir_all(site.path("cache"));
     }
-    insta::assert_snapshot!(said);
+    // Which input comes first is a matter of its digest.
+    let size = regex::Regex::new(r"(expected|found): \d+ bytes").expect("a pattern");
+    insta::assert_snapshot!(size.replace_all(&said, "$1: [size] bytes"));
     assert!(!Path::new("/tmp/escaped.toml").exists());
 }

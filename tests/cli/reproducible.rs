@@ -183,6 +183,7 @@ const DIFFER: &[&str] = &[
     "events.jsonl",
     "manifest.json",
     "packer-manifest.json",
+    "provenance.intoto.json",
 ];
 
 /// A record without when and where.
@@ -194,6 +195,12 @@ fn without_times(text: &str, site: &Site) -> String {
         (r"^\d+\n?$", "[process]"),
         (r"\.winimg-work-[0-9a-f]{8}", ".winimg-work-[id]"),
         (r#""packer_run_uuid": ?"[^"]*""#, "\"packer_run_uuid\":0"),
+        (r#""urn:uuid:[^"]*""#, "\"[build]\""),
+        // It names the manifest by its digest.
+        (
+            r#"(?s)("name": "manifest.json",\s*"digest": \{\s*"sha256": ")[0-9a-f]{64}"#,
+            "${1}[digest]",
+        ),
         (r#""last_run_uuid": ?"[^"]*""#, "\"last_run_uuid\":0"),
     ] {
         text = Regex::new(pattern)
