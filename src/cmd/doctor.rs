@@ -2,6 +2,7 @@
 
 use crate::cli;
 use crate::error::{Error, Kind, Result};
+use crate::io::without_secrets;
 use crate::recipe::Firmware;
 use crate::vm::{Hypervisor as _, qemu::Qemu};
 
@@ -17,10 +18,9 @@ pub fn run(args: &cli::Doctor) -> Result<()> {
             text += &format!("QEMU: {error}\n");
         }
     }
-    text += &match std::process::Command::new("qemu-img")
-        .arg("--version")
-        .output()
-    {
+    let mut tool = std::process::Command::new("qemu-img");
+    without_secrets(&mut tool);
+    text += &match tool.arg("--version").output() {
         Ok(output) => String::from_utf8_lossy(&output.stdout)
             .lines()
             .take(1)

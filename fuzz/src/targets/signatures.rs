@@ -38,11 +38,15 @@ fn pins() -> Pins {
 
 /// Judges a file; a judgement that it is signed has to name the signer.
 fn judge(rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
+    judge_as("kubelet.exe", rule, file, evidence)
+}
+
+fn judge_as(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
     let digest = Digest::sha256_of(file);
     let judged: Judged = ground::on_file(file, |path: &Path| {
         let subject = Subject {
             path,
-            name: "kubelet.exe",
+            name,
             digest: &digest,
         };
         rule.judge(subject, evidence, now())
@@ -68,7 +72,7 @@ fn signature(bytes: &[u8]) -> Evidence {
     }
 }
 
-/// PE, MSI, CAB and PowerShell files; which, their own bytes say.
+/// PE, MSI, CAB and PowerShell files; which, their own bytes say, or for a script its name.
 pub fn authenticode(bytes: &[u8]) -> bool {
     static RULE: OnceLock<Rule> = OnceLock::new();
     let rule = RULE.get_or_init(|| {
@@ -77,7 +81,12 @@ pub fn authenticode(bytes: &[u8]) -> bool {
             needs_timestamp: false,
         })
     });
-    judge(rule, bytes, &Evidence::default())
+    let magic: [&[u8]; 3] = [b"MZ", b"\xd0\xcf", b"MSCF"];
+    let name = match magic.iter().any(|m| bytes.starts_with(m)) {
+        true => "kubelet.exe",
+        false => "install.ps1",
+    };
+    judge_as(name, rule, bytes, &Evidence::default())
 }
 
 /// A catalog beside a file that it lists.
@@ -191,7 +200,10 @@ pub fn keys(bytes: &[u8]) -> bool {
     };
     let text = String::from_utf8_lossy(rest);
     match which % 5 {
-        0 => openpgp_scheme::Rule::new(rest, &[]).is_ok(),
+        0 => {
+            let fingerprint = String::from_utf8_lossy(&key("openpgp.fingerprint")).into_owned();
+            openpgp_scheme::Rule::new(rest, &[fingerprint.trim().into()]).is_ok()
+        }
         1 => minisign_scheme::Rule::new(&text).is_ok(),
         2 => signify_scheme::Rule::new(&text).is_ok(),
         3 => cosign_scheme::Rule::new(&text).is_ok(),

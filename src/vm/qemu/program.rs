@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::{Error, Kind, Result};
+use crate::io::without_secrets;
 
 pub const NAME: &str = "qemu-system-x86_64";
 
@@ -55,7 +56,9 @@ fn search(path: &OsStr) -> Option<PathBuf> {
 }
 
 fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(path)
+    let mut command = Command::new(path);
+    without_secrets(&mut command);
+    let output = command
         .args(arguments)
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
