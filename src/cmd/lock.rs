@@ -1,6 +1,6 @@
 //! `winimg lock`: asks for what changed in the recipe, keeps what did not, and writes `recipe.lock`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::cli;
 use crate::diag::Diagnostics;
@@ -69,7 +69,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
 }
 
 /// The lock that is there. One of another recipe, or one that is not as it was written, is not built upon.
-fn earlier(path: &PathBuf, recipe: &Recipe, context: &Context) -> Result<Option<LockFile>> {
+fn earlier(path: &Path, recipe: &Recipe, context: &Context) -> Result<Option<LockFile>> {
     if !path.exists() {
         return Ok(None);
     }
@@ -130,7 +130,7 @@ fn would_change(path: &std::path::Path, changes: &Changes) -> Error {
 }
 
 /// Writes the lock if it is another one, and says what changed.
-fn finish(args: &cli::Lock, path: &PathBuf, old: Option<&Lock>, new: &Lock) -> Result<()> {
+fn finish(args: &cli::Lock, path: &Path, old: Option<&Lock>, new: &Lock) -> Result<()> {
     let changes = lock::between(old, new);
     if let (Some(old), true) = (old, changes.is_empty()) {
         let serial = old.serial;

@@ -54,7 +54,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Ope
     let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
     let mut remarks = Vec::new();
     let mut laid = None;
-    let recipe = recipe.and_then(|mut recipe| {
+    let recipe = recipe.map(|mut recipe| {
         let beside = Lock::beside(&source.path);
         let path = lock.lock.as_ref().or(source.lock.as_ref());
         match path.or_else(|| Some(&beside).filter(|p| p.is_file())) {
@@ -70,7 +70,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Ope
             }
             None => {}
         }
-        Some(recipe)
+        recipe
     });
     for remark in &remarks {
         context.sink.warn(remark.clone());
