@@ -3,6 +3,7 @@
 mod boot;
 mod evidence;
 mod expected;
+pub mod free_space;
 pub mod inputs;
 mod media;
 pub mod payload;
@@ -162,9 +163,12 @@ fn chapters(
     seal::power_off(machine.as_mut(), guest, probe.slowness)?;
     drop(machine);
     seal::check(&disk, cancel)?;
+    let doubts = free_space::clear(&disk, cancel)?;
+    doubts.iter().for_each(|doubt| sink.warn(doubt.clone()));
     sealing.done();
 
     let mut warnings = warnings(request, &inputs, &media);
+    warnings.extend(doubts);
     if request.verify {
         let verifying = phase("verify");
         warnings.extend(checked(&disk, &expected, sink, cancel)?);

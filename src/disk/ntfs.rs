@@ -6,6 +6,7 @@
 //! Source: the attribute layout as documented by the Linux-NTFS project.
 
 mod form;
+mod free;
 mod reader;
 mod secure;
 

@@ -1,7 +1,8 @@
-//! `qemu-img`, run without a shell, watched for cancel, and gone with us.
+//! `qemu-img` and `qemu-io`, run without a shell, watched for cancel, and gone with us.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -13,7 +14,30 @@ use crate::io::{die_with_parent, without_secrets};
 
 /// Runs `qemu-img ARGUMENTS` to its end and gives its standard output. A non-zero status is an error with its last lines.
 pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
-    let (status, output, complaint) = run_any(arguments, cancel)?;
+    run_program("qemu-img", arguments, cancel)
+}
+
+/// Makes ranges of a qcow2 read as zeros and gives their space back; bytes, whole sectors. The image must not be in use.
+pub fn write_zeros(qcow2: &Path, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
+    // As many as a command line holds with ease.
+    for ranges in ranges.chunks(500) {
+        let writes = ranges
+            .iter()
+            .map(|r| OsString::from(format!("write -z -u {} {}", r.start, r.end - r.start)));
+        let writes: Vec<OsString> = writes.collect();
+        let mut arguments = ["-f", "qcow2"].map(OsStr::new).to_vec();
+        for write in &writes {
+            arguments.extend([OsStr::new("-c"), write]);
+        }
+        let file = file_name(qcow2);
+        arguments.push(&file);
+        run_program("qemu-io", &arguments, cancel)?;
+    }
+    Ok(())
+}
+
+fn run_program(program: &str, arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
+    let (status, output, complaint) = run_any(program, arguments, cancel)?;
     if status == Some(0) {
         return Ok(output);
     }
@@ -22,9 +46,9 @@ pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
     let shown = &lines[lines.len().saturating_sub(8)..];
     let mut error = Error::new(
         Kind::Failed,
-        format!("qemu-img {} failed", arguments[0].display()),
+        format!("{program} {} failed", arguments[0].display()),
     )
-    .at(command_line(arguments))
+    .at(command_line(program, arguments))
     .found(match status {
         Some(code) => format!("exit status {code}"),
         None => "ended by a signal".into(),
@@ -36,8 +60,12 @@ pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
     Err(error)
 }
 
-fn run_any(arguments: &[&OsStr], cancel: &Cancel) -> Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
-    let mut command = Command::new("qemu-img");
+fn run_any(
+    program: &str,
+    arguments: &[&OsStr],
+    cancel: &Cancel,
+) -> Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+    let mut command = Command::new(program);
     command
         .args(arguments)
         .env("LC_ALL", "C")
@@ -47,13 +75,13 @@ fn run_any(arguments: &[&OsStr], cancel: &Cancel) -> Result<(Option<i32>, Vec<u8
     die_with_parent(&mut command);
     without_secrets(&mut command);
     let mut child = command.spawn().map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => Error::new(Kind::Host, "qemu-img is not installed")
+        io::ErrorKind::NotFound => Error::new(Kind::Host, format!("{program} is not installed"))
             .cure("install it: apt-get install qemu-utils"),
-        _ => Error::io("run", "qemu-img", e),
+        _ => Error::io("run", program, e),
     })?;
     let output = drain(child.stdout.take());
     let complaint = drain(child.stderr.take());
-    let status = wait(&mut child, cancel)?;
+    let status = wait(program, &mut child, cancel)?;
     Ok((
         status,
         output.join().unwrap_or_default(),
@@ -73,12 +101,12 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>
     })
 }
 
-fn wait(child: &mut Child, cancel: &Cancel) -> Result<Option<i32>> {
+fn wait(program: &str, child: &mut Child, cancel: &Cancel) -> Result<Option<i32>> {
     let mut pause = Duration::from_millis(1);
     loop {
         let ended = child
             .try_wait()
-            .map_err(|e| Error::io("wait for", "qemu-img", e))?;
+            .map_err(|e| Error::io("wait for", program, e))?;
         if let Some(status) = ended {
             return Ok(status.code());
         }
@@ -91,8 +119,8 @@ fn wait(child: &mut Child, cancel: &Cancel) -> Result<Option<i32>> {
     }
 }
 
-fn command_line(arguments: &[&OsStr]) -> String {
-    let mut line = OsString::from("qemu-img");
+fn command_line(program: &str, arguments: &[&OsStr]) -> String {
+    let mut line = OsString::from(program);
     for argument in arguments {
         line.push(" ");
         line.push(argument);

@@ -313,7 +313,7 @@ fn tree(keys: &Keys) -> make::Key {
 }
 
 /// NTFS's own flag: bit 0 at 10 of the attribute $VOLUME_INFORMATION, in the record of $Volume.
-fn set_dirty(volume: &Path) {
+pub fn set_dirty(volume: &Path) {
     let mut bytes = fs::read(volume).expect("the volume");
     let sector = u64::from(u16::from_le_bytes([bytes[11], bytes[12]]));
     let cluster = sector * u64::from(bytes[13]);
@@ -334,7 +334,7 @@ fn set_dirty(volume: &Path) {
 }
 
 /// ntfs-3g's process writes the last of it after umount has returned.
-fn wait_for_the_end(file: &Path) {
+pub fn wait_for_the_end(file: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let list = "ps -eo args | grep -F ntfs-3g | grep -v grep || true";
     while run("sh", &["-c", list]).contains(text(file)) {

@@ -2,4 +2,5 @@
 
 mod disk;
 mod expected;
+mod free_space;
 mod spoiled;
