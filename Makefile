@@ -74,12 +74,12 @@ fuzz: packages ## the same for FUZZ_SECONDS each (default 600); TARGETS="zip tar
 
 .PHONY: end-to-end
 end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, two at once, interrupts
-	$(CARGO) test --locked --test end_to_end -- --ignored --test-threads 2 --nocapture
+	$(CARGO) test --locked --workspace --test end_to_end -- --ignored --test-threads 2 --nocapture
 
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting
 	tests/wine/prefix.sh $(WINE)
-	$(CARGO) test --locked --test wine -- --include-ignored --test-threads 4
+	$(CARGO) test --locked --workspace --test wine -- --include-ignored --test-threads 4
 
 .PHONY: bench-export
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios
