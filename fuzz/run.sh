@@ -14,7 +14,7 @@ made=$root/target/fuzz
 export WINIMG_FUZZ_MADE=$made
 
 # The wrapper's path is part of what cargo knows a build by: the usual ones are not built anew.
-RUSTC_WORKSPACE_WRAPPER=$root/fuzz/instrument.sh cargo build --locked --quiet -p winimg-fuzz --bins
+RUSTC_WORKSPACE_WRAPPER=$root/fuzz/instrument.sh cargo build --locked --quiet --workspace --bin fuzz
 mkdir -p "$made/bin" "$made/crashes" "$made/logs"
 cmp -s target/debug/fuzz "$made/bin/fuzz" || cp -f target/debug/fuzz "$made/bin/fuzz"
 
