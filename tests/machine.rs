@@ -8,7 +8,7 @@ use winimg::error::Kind;
 use winimg::event::{Cancel, Event, Sink};
 use winimg::guest::{Command, Exit, Put};
 use winimg::recipe::{DiskBus, Firmware};
-use winimg::vm::{Accel, Disc, MachinePlan, fake};
+use winimg::vm::{Accel, Disc, MachinePlan, Start, fake};
 
 fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
     MachinePlan {
@@ -20,15 +20,17 @@ fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
         cpus: 4,
         memory: 4 << 30,
         network: false,
-        install_disc: Disc {
-            file: "/store/overlay.qcow2".into(),
-            format: "qcow2",
-            prompts: false,
+        start: Start::Install {
+            install_disc: Disc {
+                file: "/store/overlay.qcow2".into(),
+                format: "qcow2",
+                prompts: false,
+            },
+            answer_disc: "/run/w/answer.iso".into(),
         },
-        answer_disc: "/run/w/answer.iso".into(),
         run_dir: run_dir.into(),
         accel: Accel::Auto,
-        install_timeout: Duration::from_secs(1),
+        timeout: Duration::from_secs(1),
         still_limit: Duration::from_secs(30),
     }
 }

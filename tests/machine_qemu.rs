@@ -15,7 +15,7 @@ use winimg::event::{Cancel, Event, Sink};
 use winimg::recipe::{DiskBus, Firmware};
 use winimg::vm::qemu::process::Process;
 use winimg::vm::qemu::{Qemu, canary, choice, firmware, program};
-use winimg::vm::{Accel, Disc, Hypervisor, Machine, MachinePlan};
+use winimg::vm::{Accel, Disc, Hypervisor, Machine, MachinePlan, Start};
 
 #[derive(Default)]
 struct Told(Mutex<Vec<Event>>);
@@ -98,15 +98,17 @@ impl Bench {
             cpus: 1,
             memory: 256 << 20,
             network: false,
-            install_disc: Disc {
-                file: self.path("install.iso"),
-                format: "raw",
-                prompts: false,
+            start: Start::Install {
+                install_disc: Disc {
+                    file: self.path("install.iso"),
+                    format: "raw",
+                    prompts: false,
+                },
+                answer_disc: self.path("answer.iso"),
             },
-            answer_disc: self.path("answer.iso"),
             run_dir: self.folder.path().into(),
             accel: Accel::Tcg,
-            install_timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
             still_limit: Duration::from_secs(6),
         }
     }
@@ -219,7 +221,7 @@ fn auto_always_finds_something_and_says_why_not_kvm() {
     let Some(bench) = Bench::new() else { return };
     let probe = bench
         .qemu
-        .probe(Accel::Auto, Firmware::Uefi)
+        .probe(Accel::Auto, Firmware::Uefi, &Cancel::default())
         .expect("at least emulation");
     println!("{probe:?}");
     assert!(probe.version.starts_with("QEMU "));
@@ -304,7 +306,7 @@ fn a_screen_that_waits_is_told_from_one_that_works() {
     // jmp self: the same screen, but the processor works, so only the last resort ends it.
     bench.boot_code(&[0xeb, 0xfe]);
     let plan = MachinePlan {
-        install_timeout: Duration::from_secs(12),
+        timeout: Duration::from_secs(12),
         ..bench.plan(Firmware::Bios)
     };
     assert_eq!(

@@ -26,7 +26,7 @@ use crate::recipe::Recipe;
 use crate::store::Store;
 use crate::text::Secret;
 use crate::verify::{self, Expected};
-use crate::vm::{Accel, Hypervisor, MachinePlan, Probe};
+use crate::vm::{Accel, Hypervisor, MachinePlan, Probe, Start};
 
 pub use inputs::Inputs;
 pub use media::{Media, windows_build};
@@ -111,7 +111,7 @@ fn chapters(
     cancel: &Cancel,
 ) -> Result<Built> {
     let recipe = request.recipe;
-    let probe = hypervisor.probe(request.accel, recipe.machine.firmware)?;
+    let probe = hypervisor.probe(request.accel, recipe.machine.firmware, cancel)?;
     for remark in &probe.remarks {
         sink.warn(remark.clone());
     }
@@ -249,11 +249,13 @@ fn machine_plan(
         cpus: wish.cpus,
         memory: wish.memory,
         network: wish.network,
-        install_disc: media.install_disc.clone(),
-        answer_disc: media.answer_disc.clone(),
+        start: Start::Install {
+            install_disc: media.install_disc.clone(),
+            answer_disc: media.answer_disc.clone(),
+        },
         run_dir: run_dir.to_path_buf(),
         accel: request.accel,
-        install_timeout: setup.timeout * probe.slowness,
+        timeout: setup.timeout * probe.slowness,
         still_limit: setup.still_limit,
     }
 }

@@ -2,17 +2,18 @@
 
 use crate::cli;
 use crate::error::{Error, Kind, Result};
+use crate::event::Cancel;
 use crate::io::without_secrets;
 use crate::recipe::Firmware;
 use crate::vm::{Hypervisor as _, qemu::Qemu};
 
-use super::print;
+use super::{Context, print};
 
-pub fn run(args: &cli::Doctor) -> Result<()> {
+pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
     let mut lacking = 0;
     let mut text = String::new();
     match Qemu::find() {
-        Ok(qemu) => machines(&qemu, args, &mut text, &mut lacking),
+        Ok(qemu) => machines(&qemu, args, &context.cancel, &mut text, &mut lacking),
         Err(error) => {
             lacking += 1;
             text += &format!("QEMU: {error}\n");
@@ -45,9 +46,15 @@ pub fn run(args: &cli::Doctor) -> Result<()> {
 }
 
 /// What starts here, with each firmware.
-fn machines(qemu: &Qemu, args: &cli::Doctor, text: &mut String, lacking: &mut u32) {
+fn machines(
+    qemu: &Qemu,
+    args: &cli::Doctor,
+    cancel: &Cancel,
+    text: &mut String,
+    lacking: &mut u32,
+) {
     for (name, firmware) in [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)] {
-        match qemu.probe(args.accel.into(), firmware) {
+        match qemu.probe(args.accel.into(), firmware, cancel) {
             Ok(probe) => {
                 *text += &format!("{name}: {} with {}\n", probe.version, probe.accel);
                 for remark in probe.remarks {

@@ -67,7 +67,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
+        Command::Doctor(args) => doctor::run(&args, context),
         Command::Schema {
             of: Schema::Manifest,
         } => print(&record::manifest::schema()),

@@ -13,6 +13,7 @@
 //! trees/                  unpacked archives
 //! serials/                the highest lock that each recipe was built with
 //! bundles/                the recipes of bundles
+//! layers/                 the disks of builds, by the key of what went in
 //! quarantine/             downloads that were not what the recipe named, and blobs that went bad
 //! locks/                  advisory locks; free by themselves when their holder dies
 //! ```
@@ -21,6 +22,7 @@ mod admit;
 mod blob;
 mod hash;
 mod judge;
+pub mod layer;
 mod partial;
 mod seen;
 mod serial;
@@ -45,6 +47,7 @@ use crate::io::{self, Lock};
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
 pub use judge::{Demand, Refused, Signatures, met, together};
+pub use layer::{Chain, Draft, Ingredient, Layer, LayerRecord, Link};
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
 pub use serial::{BuiltInput, BuiltWith};
@@ -52,7 +55,7 @@ pub use terms::Terms;
 pub use tree::Tree;
 pub use watch::Watch;
 
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "blobs",
     "stamps",
     "sha512",
@@ -60,6 +63,7 @@ const FOLDERS: [&str; 11] = [
     "partial",
     "seen",
     "trees",
+    "layers",
     "serials",
     "bundles",
     "quarantine",
@@ -78,10 +82,12 @@ impl Store {
         io::create_folders(folder)?;
         // Blobs' paths go to other programs, which may run elsewhere.
         let folder = fs::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
-        for name in FOLDERS {
+        for name in &FOLDERS {
             io::create_folders(&folder.join(name))?;
             // Records and trees that were being written.
-            sweep(&folder.join(name), ".");
+            // A build may work on a layer for days; its lock tells.
+            let prefix = if *name == "layers" { ".tmp-" } else { "." };
+            sweep(&folder.join(name), prefix);
         }
         sweep(&folder.join("partial"), "copy-");
         Ok(Self { folder })

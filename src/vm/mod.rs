@@ -35,23 +35,38 @@ pub struct MachinePlan {
     pub firmware: Firmware,
     pub secure_boot: bool,
     pub disk_bus: DiskBus,
-    /// A qcow2 that exists and is empty.
+    /// A qcow2 that exists; empty, unless it is only booted.
     pub disk: PathBuf,
     pub cpus: u32,
     /// Bytes.
     pub memory: u64,
     pub network: bool,
-    /// The install medium: an ISO, or the overlay over it that boots without a prompt.
-    pub install_disc: Disc,
-    /// The answer CD. Its drive later takes the payload disc.
-    pub answer_disc: PathBuf,
-    /// A private directory (0700) for sockets, firmware variables and logs. Exists.
+    pub start: Start,
+    /// A private directory (0700) for sockets, firmware variables ([`VARIABLES`]) and logs. Exists; variables that lie
+    /// in it are taken, otherwise empty ones are made there.
     pub run_dir: PathBuf,
     pub accel: Accel,
     /// Power-on to the agent's first answer.
-    pub install_timeout: Duration,
-    /// How long Setup may stand entirely still.
+    pub timeout: Duration,
+    /// How long Windows may stand entirely still.
     pub still_limit: Duration,
+}
+
+/// The firmware's variables in a machine's `run_dir`.
+pub const VARIABLES: &str = "uefi-vars.fd";
+
+/// What a machine is started for.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// Windows is installed on the empty disk.
+    Install {
+        /// The install medium: an ISO, or the overlay over it that boots without a prompt.
+        install_disc: Disc,
+        /// The answer CD. Its drive later takes the payload disc.
+        answer_disc: PathBuf,
+    },
+    /// The disk holds Windows and its agent. The drives are empty; the answer disc's takes the payload disc.
+    Boot,
 }
 
 /// What the host can do, as `doctor` and the manifest tell it.
@@ -70,7 +85,7 @@ pub struct Probe {
 /// Something that starts machines.
 pub trait Hypervisor {
     /// Looks at the host. Cheap enough to call once a build (a boot canary of a second or so).
-    fn probe(&self, wish: Accel, firmware: Firmware) -> Result<Probe>;
+    fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe>;
 
     /// Starts the machine; from here on it ends with the value it returns, or with this process.
     fn start(
@@ -83,7 +98,7 @@ pub trait Hypervisor {
 
 /// A running machine. Dropping it stops it at once.
 pub trait Machine: Send {
-    /// Waits until Windows is installed as far as its guest agent answering. A Setup that stopped at a screen, a loop
+    /// Waits until Windows is installed, or booted, as far as its guest agent answering. A Setup that stopped at a screen, a loop
     /// of restarts, a crash or a machine that powered off is an error that names it, never a timeout where it was seen.
     fn guest(&mut self) -> Result<Box<dyn Guest>>;
 

@@ -33,7 +33,7 @@ struct Fake {
 }
 
 impl Hypervisor for Fake {
-    fn probe(&self, _wish: Accel, _firmware: Firmware) -> Result<Probe> {
+    fn probe(&self, _wish: Accel, _firmware: Firmware, _cancel: &Cancel) -> Result<Probe> {
         let probe = &self.script.probe;
         Ok(Probe {
             version: probe.version.clone(),
@@ -240,10 +240,10 @@ impl Machine for FakeMachine {
                 crashed()
             }
             InstallOutcome::Hangs => {
-                self.shared.cancel.sleep(self.plan.install_timeout)?;
+                self.shared.cancel.sleep(self.plan.timeout)?;
                 self.fail(&format!(
                     "the guest agent did not answer within {} s",
-                    self.plan.install_timeout.as_secs()
+                    self.plan.timeout.as_secs()
                 ))
             }
         })

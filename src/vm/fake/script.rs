@@ -68,7 +68,7 @@ pub enum InstallOutcome {
     RestartLoop,
     PowersOff,
     Crashes,
-    /// Works on until the plan's `install_timeout` (or the cancel signal).
+    /// Works on until the plan's `timeout` (or the cancel signal).
     Hangs,
 }
 

@@ -9,7 +9,7 @@ use super::events::AGENT_PORT;
 use super::firmware::Pair;
 use super::rundir::RunDir;
 use crate::recipe::{DiskBus, Firmware};
-use crate::vm::{Disc, MachinePlan};
+use crate::vm::{MachinePlan, Start};
 
 /// The drives, as QMP names them.
 pub const DISK_DRIVE: &str = "disk0";
@@ -58,20 +58,10 @@ pub fn arguments(
     args.add("-vga", "std");
     firmware(&mut args, plan, uefi, dir);
     disk(&mut args, plan);
-    cd(
-        &mut args,
-        INSTALL_CD,
-        INSTALL_DRIVE,
-        "ide.1",
-        &plan.install_disc,
-        Some(2),
-    );
-    let answer = Disc {
-        file: plan.answer_disc.clone(),
-        format: "raw",
-        prompts: false,
-    };
-    cd(&mut args, ANSWER_CD, "cd1", "ide.2", &answer, None);
+    let (install, answer) = discs(&plan.start);
+    let boot = Some(2);
+    cd(&mut args, INSTALL_CD, INSTALL_DRIVE, "ide.1", install, boot);
+    cd(&mut args, ANSWER_CD, "cd1", "ide.2", answer, None);
     channels(&mut args, dir);
     network(&mut args, plan.network);
     // Started stopped, so that QMP sees every event from the first instruction on.
@@ -169,16 +159,36 @@ fn disk(args: &mut Arguments, plan: &MachinePlan) {
     );
 }
 
-/// All CDs on AHCI, which every Windows reads without a driver.
-fn cd(args: &mut Arguments, id: &str, drive: &str, bus: &str, disc: &Disc, bootindex: Option<u32>) {
-    args.add(
-        "-drive",
-        format!(
-            "if=none,id={drive},media=cdrom,readonly=on,format={},file={}",
-            disc.format,
-            path(&disc.file)
+/// What lies in the two drives, each with its format: the install disc, and the answer disc.
+type InDrive<'a> = Option<(&'a str, &'a Path)>;
+
+fn discs(start: &Start) -> (InDrive<'_>, InDrive<'_>) {
+    match start {
+        Start::Install {
+            install_disc,
+            answer_disc,
+        } => (
+            Some((install_disc.format, &install_disc.file)),
+            Some(("raw", answer_disc)),
         ),
-    );
+        Start::Boot => (None, None),
+    }
+}
+
+/// All CDs on AHCI, which every Windows reads without a driver.
+fn cd(
+    args: &mut Arguments,
+    id: &str,
+    drive: &str,
+    bus: &str,
+    disc: InDrive<'_>,
+    bootindex: Option<u32>,
+) {
+    let mut value = format!("if=none,id={drive},media=cdrom,readonly=on");
+    if let Some((format, file)) = disc {
+        value += &format!(",format={format},file={}", path(file));
+    }
+    args.add("-drive", value);
     let bootindex = bootindex
         .map(|n| format!(",bootindex={n}"))
         .unwrap_or_default();

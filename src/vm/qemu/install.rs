@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Sink};
 use crate::guest::agent::Agent;
 use crate::recipe::Firmware;
-use crate::vm::MachinePlan;
+use crate::vm::{MachinePlan, Start};
 
 const PHASE: &str = "install";
 const GLANCE: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ impl<'a> Install<'a> {
         let screens = running.dir.screens();
         std::fs::create_dir_all(&screens).map_err(|e| Error::io("create", &screens, e))?;
         let (log, prompts) = match plan.firmware {
-            Firmware::Uefi => (running.dir.serial(), plan.install_disc.prompts),
+            Firmware::Uefi => (running.dir.serial(), prompts(&plan.start)),
             // Microsoft's BIOS loader asks only when a disk boots, and then the disk comes first anyway.
             Firmware::Bios => (running.dir.bios_log(), false),
         };
@@ -85,8 +85,8 @@ impl<'a> Install<'a> {
                 self.tell("the guest agent answers".into());
                 return Ok(());
             }
-            if self.began.elapsed() >= self.plan.install_timeout {
-                return Err(setup::too_late(&self.seen(None), self.plan.install_timeout));
+            if self.began.elapsed() >= self.plan.timeout {
+                return Err(setup::too_late(&self.seen(None), self.plan.timeout));
             }
             self.running.cancel.sleep(GLANCE)?;
         }
@@ -279,4 +279,9 @@ impl<'a> Install<'a> {
             self.told = text;
         }
     }
+}
+
+/// Whether the install disc asks for a key.
+fn prompts(start: &Start) -> bool {
+    matches!(start, Start::Install { install_disc, .. } if install_disc.prompts)
 }

@@ -28,7 +28,7 @@ use self::choice::{Choice, Host};
 use self::firmware::{Pair, Places};
 use self::program::Program;
 use self::rundir::RunDir;
-use super::{Accel, Hypervisor, Machine, MachinePlan, Probe};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Probe, Start};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::recipe::Firmware;
@@ -84,7 +84,8 @@ impl Qemu {
 }
 
 impl Hypervisor for Qemu {
-    fn probe(&self, wish: Accel, firmware: Firmware) -> Result<Probe> {
+    fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
+        cancel.check()?;
         let uefi = self.firmware(firmware, false)?;
         let choice = self.choose(wish, firmware, uefi.as_ref())?;
         Ok(Probe {
@@ -123,12 +124,15 @@ impl Hypervisor for Qemu {
 
 /// QEMU runs where we do, but messages and QMP name files for good.
 fn absolute(mut plan: MachinePlan) -> Result<MachinePlan> {
-    for path in [
-        &mut plan.disk,
-        &mut plan.install_disc.file,
-        &mut plan.answer_disc,
-        &mut plan.run_dir,
-    ] {
+    let mut paths = vec![&mut plan.disk, &mut plan.run_dir];
+    if let Start::Install {
+        install_disc,
+        answer_disc,
+    } = &mut plan.start
+    {
+        paths.extend([&mut install_disc.file, answer_disc]);
+    }
+    for path in paths {
         *path = absolute_path(path)?;
     }
     Ok(plan)

@@ -62,7 +62,7 @@ impl RunDir {
 
     /// This machine's own UEFI variables.
     pub fn vars(&self) -> PathBuf {
-        self.0.join("uefi-vars.fd")
+        self.0.join(crate::vm::VARIABLES)
     }
 
     pub fn screens(&self) -> PathBuf {

@@ -1,0 +1,404 @@
+//! Layers: a machine's disk as it stood at a moment of a build, kept by the key of everything that went into it.
+//!
+//! ```text
+//! layers/<key>/disk.qcow2     an overlay over ../<parent>/disk.qcow2; the first layer stands alone
+//! layers/<key>/uefi-vars.fd   the firmware's variables, where the machine has such
+//! layers/<key>/layer.json     the record: what went in, and the files' digests
+//! layers/<key>/stamps.json    size, time and inode of the files when they were hashed; of this machine alone
+//! layers/.new-<id>/           a layer that a build works on, with the lock that its process holds
+//! ```
+//!
+//! A layer appears under its key by one rename, whole. Refuses a layer whose files are not the recorded ones, and one
+//! whose parent is refused.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::digest::{Algorithm, Digest};
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Sink};
+use crate::io::{self, Lock};
+
+use super::blob::Stamp;
+use super::{Store, read_record, write_record};
+
+/// Part of every key: raised when the same inputs would make another layer.
+pub const FORMAT: u32 = 1;
+
+/// The names of a layer's files.
+pub const DISK: &str = "disk.qcow2";
+pub const VARIABLES: &str = "uefi-vars.fd";
+const RECORD: &str = "layer.json";
+const STAMPS: &str = "stamps.json";
+const LOCK: &str = "lock";
+const DRAFT: &str = ".new-";
+
+/// One thing that went into a part of a build, in words that a person knows: `version`, `1.36.1`. Never a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ingredient {
+    pub what: String,
+    pub value: String,
+}
+
+impl Ingredient {
+    pub fn new(what: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            value: value.into(),
+        }
+    }
+}
+
+/// A part of a build that changes the disk: the installation, then step after step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// ``the installation``, ``step `kubelet` ``
+    pub name: String,
+    /// Of the disk after this part: everything up to here is in it.
+    pub key: Digest,
+    pub ingredients: Vec<Ingredient>,
+}
+
+/// All parts of a build, each with the key of the disk after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain(Vec<Link>);
+
+impl Chain {
+    /// The next part. Its name is for people and not in the key.
+    pub fn push(&mut self, name: impl Into<String>, ingredients: Vec<Ingredient>) {
+        let before = self.0.last().map(|link| &link.key);
+        let all = serde_json::json!([FORMAT, before, ingredients]);
+        let key = Digest::sha256_of(all.to_string().as_bytes());
+        self.0.push(Link {
+            name: name.into(),
+            key,
+            ingredients,
+        });
+    }
+
+    pub fn links(&self) -> &[Link] {
+        &self.0
+    }
+}
+
+/// A file of a layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerFile {
+    pub name: String,
+    pub sha256: Digest,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// What is written down of a layer, the same on every machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerRecord {
+    pub format: u32,
+    pub key: Digest,
+    pub parent: Option<Digest>,
+    /// The recipe's name.
+    pub recipe: String,
+    /// Seconds since 1970.
+    pub made: i64,
+    /// The disk first.
+    pub files: Vec<LayerFile>,
+    /// Everything up to this layer; the last link's key is the layer's.
+    pub links: Vec<Link>,
+    /// What the build's own records tell of the links.
+    pub notes: Value,
+}
+
+impl LayerRecord {
+    /// The part of the build after which it was sealed.
+    pub fn after(&self) -> &str {
+        self.links.last().map_or("nothing", |link| &link.name)
+    }
+
+    /// Bytes of all its files.
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|f| f.size).sum()
+    }
+}
+
+/// A sealed layer whose files, and whose parents' files, are the recorded ones. Read-only by agreement.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    folder: PathBuf,
+    record: LayerRecord,
+}
+
+impl Layer {
+    pub fn record(&self) -> &LayerRecord {
+        &self.record
+    }
+
+    pub fn disk(&self) -> PathBuf {
+        self.folder.join(DISK)
+    }
+
+    /// The firmware's variables, where it has any.
+    pub fn variables(&self) -> Option<PathBuf> {
+        let has = self.record.files.iter().any(|f| f.name == VARIABLES);
+        has.then(|| self.folder.join(VARIABLES))
+    }
+}
+
+/// A layer in the making: a folder of our own beside the sealed ones. Dropped: removed, unless it was sealed.
+#[derive(Debug)]
+pub struct Draft {
+    folder: PathBuf,
+    /// Freed by the kernel when the process ends, so that a leftover is known.
+    lock: Option<Lock>,
+}
+
+impl Draft {
+    pub fn disk(&self) -> PathBuf {
+        self.folder.join(DISK)
+    }
+
+    /// Sealed with the disk when it is there.
+    pub fn variables(&self) -> PathBuf {
+        self.folder.join(VARIABLES)
+    }
+
+    /// How its disk names the disk of a layer: sealed and unsealed folders are neighbours.
+    pub fn backing(parent: &Digest) -> PathBuf {
+        Path::new("..").join(parent.hex()).join(DISK)
+    }
+
+    /// Leaves the folder for the user; where it is.
+    pub fn keep(mut self) -> PathBuf {
+        self.lock = None;
+        std::mem::take(&mut self.folder)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.folder.as_os_str().is_empty() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// What is said of a layer when it is sealed.
+pub struct About<'a> {
+    pub parent: Option<&'a Digest>,
+    pub recipe: &'a str,
+    /// At least one.
+    pub links: &'a [Link],
+    pub notes: Value,
+    /// Seconds since 1970.
+    pub made: i64,
+}
+
+/// What is found under a key.
+pub enum Kept {
+    Layer(Layer),
+    /// Its files, or a parent's, are not the recorded ones: set aside; the words say where, and what was found.
+    Damaged(Error),
+    Nothing,
+}
+
+impl Store {
+    /// The layer with this key, its files looked at as far as they may have changed.
+    pub fn layer(&self, key: &Digest, cancel: &Cancel) -> Result<Kept> {
+        let folder = self.layer_folder(key);
+        let Some(record) = read_record::<LayerRecord>(&folder.join(RECORD)) else {
+            return Ok(Kept::Nothing);
+        };
+        if record.format != FORMAT || record.key != *key {
+            return Ok(Kept::Nothing);
+        }
+        if let Some(parent) = &record.parent {
+            match self.layer(parent, cancel)? {
+                Kept::Layer(_) => {}
+                other => return Ok(other),
+            }
+        }
+        match check_files(&folder, &record, cancel)? {
+            None => Ok(Kept::Layer(Layer { folder, record })),
+            Some(damage) => self
+                .set_layer_aside(&folder, key, damage)
+                .map(Kept::Damaged),
+        }
+    }
+
+    /// The records of all layers, whatever their files are; oldest first.
+    pub fn layers(&self) -> Vec<LayerRecord> {
+        let folders = fs::read_dir(self.folder.join("layers"));
+        let folders = folders.into_iter().flatten().flatten();
+        let records = folders.filter_map(|entry| read_record(&entry.path().join(RECORD)));
+        let mut records: Vec<LayerRecord> = records.collect();
+        records.sort_by(|a, b| (a.made, a.links.len()).cmp(&(b.made, b.links.len())));
+        records
+    }
+
+    /// An empty folder for a layer.
+    pub fn draft(&self) -> Result<Draft> {
+        let id = &uuid::Uuid::new_v4().simple().to_string()[..8];
+        // Locked before it has a name that a sweep looks for.
+        let hidden = self.folder.join("layers").join(format!(".tmp-{id}"));
+        fs::create_dir(&hidden).map_err(|e| Error::io("create", &hidden, e))?;
+        let lock = Lock::try_take(&hidden.join(LOCK))?;
+        let folder = self.folder.join("layers").join(format!("{DRAFT}{id}"));
+        fs::rename(&hidden, &folder).map_err(|e| Error::io("create", &folder, e))?;
+        Ok(Draft { folder, lock })
+    }
+
+    /// Makes a layer of the draft, whose files nobody has open any more. When another build sealed the same layer in the
+    /// meantime, that one counts and the draft goes.
+    pub fn seal(&self, mut draft: Draft, about: About<'_>, cancel: &Cancel) -> Result<Layer> {
+        let Some(last) = about.links.last() else {
+            return Err(Error::new(Kind::Failed, "a layer of nothing"));
+        };
+        let key = last.key.clone();
+        let mut files = Vec::new();
+        let mut stamps = Vec::new();
+        for name in [DISK, VARIABLES] {
+            let path = draft.folder.join(name);
+            if name == DISK || path.exists() {
+                let (file, stamp) = hashed(&path, name, cancel)?;
+                files.push(file);
+                stamps.push(stamp);
+            }
+        }
+        let record = LayerRecord {
+            format: FORMAT,
+            key: key.clone(),
+            parent: about.parent.cloned(),
+            recipe: about.recipe.into(),
+            made: about.made,
+            files,
+            links: about.links.to_vec(),
+            notes: about.notes,
+        };
+        write_record(&draft.folder.join(STAMPS), &stamps)?;
+        write_record(&draft.folder.join(RECORD), &record)?;
+        let lock = draft.folder.join(LOCK);
+        fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
+        io::sync_folder(&draft.folder)?;
+        let folder = self.layer_folder(&key);
+        match fs::rename(&draft.folder, &folder) {
+            Ok(()) => draft.folder = PathBuf::new(),
+            Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => {
+                if let Kept::Layer(theirs) = self.layer(&key, cancel)? {
+                    return Ok(theirs);
+                }
+                return self.seal_again(draft, &folder, record);
+            }
+            Err(e) => return Err(Error::io("create", &folder, e)),
+        }
+        io::sync_folder(&self.folder.join("layers"))?;
+        Ok(Layer { folder, record })
+    }
+
+    /// After a damaged layer of the same key was set aside.
+    fn seal_again(&self, mut draft: Draft, folder: &Path, record: LayerRecord) -> Result<Layer> {
+        fs::rename(&draft.folder, folder).map_err(|e| Error::io("create", folder, e))?;
+        draft.folder = PathBuf::new();
+        io::sync_folder(&self.folder.join("layers"))?;
+        Ok(Layer {
+            folder: folder.to_path_buf(),
+            record,
+        })
+    }
+
+    /// Removes what killed builds left of layers, and says so.
+    pub fn sweep_drafts(&self, sink: &dyn Sink) -> Result<()> {
+        let layers = self.folder.join("layers");
+        let entries = fs::read_dir(&layers).map_err(|e| Error::io("read", &layers, e))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if !entry.file_name().to_string_lossy().starts_with(DRAFT) {
+                continue;
+            }
+            let Ok(Some(_lock)) = Lock::try_take(&path.join(LOCK)) else {
+                continue;
+            };
+            sink.note(format!(
+                "removing what an interrupted build left: {}",
+                path.display()
+            ));
+            match fs::remove_dir_all(&path) {
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                other => other.map_err(|e| Error::io("remove", &path, e))?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn layer_folder(&self, key: &Digest) -> PathBuf {
+        self.folder.join("layers").join(key.hex())
+    }
+
+    fn set_layer_aside(&self, folder: &Path, key: &Digest, damage: Error) -> Result<Error> {
+        let aside = self
+            .folder
+            .join("quarantine")
+            .join(format!("layer-{}", key.hex()));
+        let _ = fs::remove_dir_all(&aside);
+        match fs::rename(folder, &aside) {
+            // Another process did it.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            other => other.map_err(|e| Error::io("set aside", folder, e))?,
+        }
+        Ok(damage.lines([format!("set aside: {}", aside.display())]))
+    }
+}
+
+/// What is wrong with a layer's files; hashes only those whose stamps changed.
+fn check_files(folder: &Path, record: &LayerRecord, cancel: &Cancel) -> Result<Option<Error>> {
+    let stamps: Vec<Stamp> = read_record(&folder.join(STAMPS)).unwrap_or_default();
+    let mut now = Vec::new();
+    for (number, file) in record.files.iter().enumerate() {
+        let path = folder.join(&file.name);
+        let damaged = |found: String| {
+            Error::new(Kind::Unproved, "a layer of the cache is damaged")
+                .at(path.display())
+                .expected(format!("{} bytes, {}", file.size, file.sha256))
+                .found(found)
+        };
+        let metadata = match fs::metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(e) => return Ok(Some(damaged(e.to_string()))),
+        };
+        let stamp = Stamp::of(&metadata);
+        if stamps.get(number) == Some(&stamp) {
+            now.push(stamp);
+            continue;
+        }
+        if metadata.len() != file.size {
+            return Ok(Some(damaged(format!("{} bytes", metadata.len()))));
+        }
+        let (found, stamp) = hashed(&path, &file.name, cancel)?;
+        if found.sha256 != file.sha256 {
+            return Ok(Some(damaged(found.sha256.to_string())));
+        }
+        now.push(stamp);
+    }
+    if now != stamps {
+        write_record(&folder.join(STAMPS), &now)?;
+    }
+    Ok(None)
+}
+
+/// Brings the file to the disk and hashes it.
+fn hashed(path: &Path, name: &str, cancel: &Cancel) -> Result<(LayerFile, Stamp)> {
+    cancel.check()?;
+    let io = |e| Error::io("read", path, e);
+    let file = File::open(path).map_err(io)?;
+    file.sync_all().map_err(io)?;
+    let metadata = file.metadata().map_err(io)?;
+    let (sha256, size) = Digest::of_reader(Algorithm::Sha256, file).map_err(io)?;
+    let file = LayerFile {
+        name: name.into(),
+        sha256,
+        size,
+    };
+    Ok((file, Stamp::of(&metadata)))
+}
