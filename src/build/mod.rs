@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::disk::Image;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::export::{self, Artifact};
@@ -163,7 +164,7 @@ fn chapters(
     seal::power_off(machine.as_mut(), guest, probe.slowness)?;
     drop(machine);
     seal::check(&disk, cancel)?;
-    let doubts = free_space::clear(&disk, cancel)?;
+    let doubts = free_space::clear(Image::alone(&disk), cancel)?;
     doubts.iter().for_each(|doubt| sink.warn(doubt.clone()));
     sealing.done();
 
@@ -267,7 +268,7 @@ fn export_job<'a>(
 ) -> export::Job<'a> {
     let recipe = request.recipe;
     export::Job {
-        source: disk,
+        source: Image::alone(disk),
         name: &recipe.name.value,
         outputs: &recipe.outputs,
         directory: &request.output,
