@@ -1,7 +1,7 @@
 //! The main job, from a plan to artifacts. Reads as a table of contents; the chapters are the modules.
 
 mod boot;
-mod evidence;
+pub mod evidence;
 mod expected;
 pub mod free_space;
 pub mod inputs;
@@ -86,7 +86,7 @@ pub fn run(
             Kind::Cancelled => Error::cancelled(),
             _ => error,
         };
-        let error = evidence::keep(error, &request.output, scratch.run(), sink.as_ref());
+        let error = kept(error, request, scratch, sink.as_ref(), cancel);
         if !request.keep_on_error {
             return error;
         }
@@ -102,6 +102,33 @@ pub fn run(
             error
         }
     })
+}
+
+/// With the evidence of what happened. The machine is stopped by now, so its disk can be read.
+fn kept(
+    error: Error,
+    request: &Request,
+    scratch: &Scratch,
+    sink: &dyn Sink,
+    cancel: &Cancel,
+) -> Error {
+    let disk = scratch.work().join("disk.qcow2");
+    let key = request.recipe.media.product_key.as_ref();
+    let key = key.map(|key| Secret::new(key.value.clone()));
+    let secrets: Vec<Secret> = std::iter::once(request.password.clone())
+        .chain(key.filter(|key| !key.expose().eq_ignore_ascii_case("kms")))
+        .collect();
+    let scene = evidence::Scene {
+        output: &request.output,
+        run_dir: scratch.run(),
+        disk: Some(disk.as_path()).filter(|disk| disk.exists()),
+        logs: &request.output.join("logs"),
+        step: None,
+        recipe: &request.recipe.name.value,
+        phase: "",
+        secrets: &secrets,
+    };
+    evidence::keep(error, &scene, sink, cancel)
 }
 
 fn chapters(
