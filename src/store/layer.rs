@@ -337,6 +337,11 @@ impl Store {
         Ok(())
     }
 
+    /// Where all layers are, and nothing else.
+    pub fn layers_folder(&self) -> PathBuf {
+        self.folder.join("layers")
+    }
+
     pub(super) fn layer_folder(&self, key: &Digest) -> PathBuf {
         self.folder.join("layers").join(key.hex())
     }

@@ -14,6 +14,7 @@
 //! serials/                the highest lock that each recipe was built with
 //! bundles/                the recipes of bundles
 //! layers/                 the disks of builds, by the key of what went in
+//! outputs/                what builds left in their output directories
 //! quarantine/             downloads that were not what the recipe named, and blobs that went bad
 //! leases/                 what living processes use
 //! locks/                  advisory locks; free by themselves when their holder dies
@@ -25,6 +26,7 @@ mod hash;
 mod judge;
 pub mod layer;
 mod lease;
+mod output;
 mod partial;
 mod seen;
 mod serial;
@@ -50,7 +52,7 @@ use crate::io::{self, Lock};
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
 pub use judge::{Demand, Refused, Signatures, met, together};
-pub use layer::{Chain, Draft, Ingredient, Layer, LayerRecord, Link};
+pub use layer::{About, Chain, Draft, Ingredient, Kept, Layer, LayerRecord, Link};
 pub use lease::Lease;
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
@@ -59,7 +61,7 @@ pub use terms::Terms;
 pub use tree::Tree;
 pub use watch::Watch;
 
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "blobs",
     "stamps",
     "sha512",
@@ -68,6 +70,7 @@ const FOLDERS: [&str; 12] = [
     "seen",
     "trees",
     "layers",
+    "outputs",
     "serials",
     "bundles",
     "quarantine",
