@@ -85,6 +85,10 @@ wine: packages ## runs the steps' command lines on Wine: services, packages, reg
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios
 	benches/export.sh
 
+.PHONY: bench-resume
+bench-resume: standin ## the demo from nothing, unchanged, and with another last component, as ratios
+	benches/resume.sh
+
 .PHONY: clean
 clean: ## remove out/, the stand-in and Wine's prefixes, not cargo's work
 	rm -rf out $(STANDIN) $(WINE)

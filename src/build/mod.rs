@@ -5,6 +5,7 @@ mod chain;
 mod checkpoint;
 pub mod evidence;
 mod expected;
+pub mod forecast;
 pub mod free_space;
 pub mod inputs;
 mod media;
@@ -186,12 +187,20 @@ fn chapters(
 
     let fetching = phase("fetch");
     store.sweep_drafts(sink.as_ref())?;
-    let mut inputs = inputs::fetch(recipe, plan, store, sink, cancel, &request.fetch)?;
+    let source = inputs::Source {
+        recipe,
+        plan,
+        store,
+        options: &request.fetch,
+        sink,
+        cancel,
+    };
+    let mut inputs = inputs::fetch(&source)?;
     fetching.done();
 
     let reading = phase("media");
     let media = media::read(recipe, &inputs, sink)?;
-    inputs::fetch_images(&mut inputs, request, &media.base_build(), sink, cancel)?;
+    inputs::fetch_images(&mut inputs, &source, &media.base_build())?;
     let expected = expected::resolve(plan, &inputs)?;
     let chain = chain::of(recipe, plan, &inputs, &media, HYPERVISOR)?;
     reading.done();

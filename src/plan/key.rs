@@ -195,15 +195,16 @@ pub fn change(old: &[Link], new: &[Link]) -> Vec<String> {
     let (Some(before), Some(now)) = (old.get(at), new.get(at)) else {
         return Vec::new();
     };
-    let is = |links: &[Link], one: &Link| links.iter().any(|l| l.ingredients == one.ingredients);
-    if before.name != now.name && !is(&new[at..], before) {
-        return vec![format!("{} came in place of {}", now.name, before.name)];
-    }
-    if before.name != now.name && !is(&old[at..], now) {
-        return vec![format!("{} is new", now.name)];
-    }
     if before.name != now.name {
-        return vec![format!("{} comes where {} was", now.name, before.name)];
+        let is_in =
+            |links: &[Link], one: &Link| links.iter().any(|l| l.ingredients == one.ingredients);
+        let words = match (is_in(&new[at..], before), is_in(&old[at..], now)) {
+            (true, true) => format!("{} comes where {} was", now.name, before.name),
+            (true, false) => format!("{} is new", now.name),
+            (false, true) => format!("{} is gone", before.name),
+            (false, false) => format!("{} came in place of {}", now.name, before.name),
+        };
+        return vec![words];
     }
     let mut told = Vec::new();
     for ingredient in &now.ingredients {
@@ -248,5 +249,115 @@ fn short(line: &str) -> String {
     match line.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Links with these names and ingredients.
+    fn chain(parts: &[(&str, &[(&str, &str)])]) -> Chain {
+        let mut chain = Chain::default();
+        for (name, ingredients) in parts {
+            let ingredients = ingredients.iter();
+            let ingredients = ingredients.map(|(what, value)| Ingredient::new(*what, *value));
+            chain.push(*name, ingredients.collect());
+        }
+        chain
+    }
+
+    type Parts<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
+
+    fn told(old: Parts<'_>, new: Parts<'_>) -> String {
+        change(chain(old).links(), chain(new).links()).join("\n")
+    }
+
+    const OLD: Parts<'static> = &[
+        ("the installation", &[("machine.cpus", "2")]),
+        ("step `a`", &[("script 1", "echo one\necho two")]),
+        (
+            "step `kubelet`",
+            &[
+                ("the version of `kubelet`", "1.36.0"),
+                ("the file of `kubelet`", "sha256:0123456789abcdef0123"),
+            ],
+        ),
+    ];
+
+    #[test]
+    fn a_change_is_told_in_words() {
+        let mut all = String::new();
+        let mut case = |what: &str, new: Parts<'_>| {
+            all += &format!("{what}:\n  {}\n", told(OLD, new).replace('\n', "\n  "));
+        };
+        case(
+            "another version",
+            &[
+                OLD[0],
+                OLD[1],
+                (
+                    "step `kubelet`",
+                    &[
+                        ("the version of `kubelet`", "1.36.1"),
+                        ("the file of `kubelet`", "sha256:fedcba9876543210fedc"),
+                    ],
+                ),
+            ],
+        );
+        case(
+            "another line",
+            &[
+                OLD[0],
+                ("step `a`", &[("script 1", "echo one\necho 2")]),
+                OLD[2],
+            ],
+        );
+        case(
+            "a line less",
+            &[OLD[0], ("step `a`", &[("script 1", "echo one")]), OLD[2]],
+        );
+        case(
+            "a new step",
+            &[OLD[0], ("step `b`", &[("script 1", "b")]), OLD[1], OLD[2]],
+        );
+        case("a step gone", &[OLD[0], OLD[2]]);
+        case(
+            "another step",
+            &[OLD[0], ("step `b`", &[("script 1", "b")]), OLD[2]],
+        );
+        case("another order", &[OLD[0], OLD[2], OLD[1]]);
+        case(
+            "another machine",
+            &[
+                ("the installation", &[("machine.cpus", "4")]),
+                OLD[1],
+                OLD[2],
+            ],
+        );
+        case("one step more", &[OLD[0], OLD[1], OLD[2], OLD[1]]);
+        assert_eq!(
+            all,
+            "another version:\n  step `kubelet`: the version of `kubelet` 1.36.0 became 1.36.1\n  \
+             step `kubelet`: the file of `kubelet` sha256:0123456789ab… became sha256:fedcba987654…\n\
+             another line:\n  step `a`: script 1 echo two became echo 2\n\
+             a line less:\n  step `a`: script 1 has fewer lines\n\
+             a new step:\n  step `b` is new\n\
+             a step gone:\n  step `a` is gone\n\
+             another step:\n  step `b` came in place of step `a`\n\
+             another order:\n  step `kubelet` comes where step `a` was\n\
+             another machine:\n  the installation: machine.cpus 2 became 4\n\
+             one step more:\n  \n"
+        );
+    }
+
+    #[test]
+    fn every_part_changes_the_keys_from_there_on_and_names_change_none() {
+        let old = chain(OLD);
+        let changed = chain(&[OLD[0], ("step `a`", &[("script 1", "echo")]), OLD[2]]);
+        assert_eq!(common(old.links(), changed.links()), 1);
+        assert_ne!(old.links()[2].key, changed.links()[2].key);
+        let renamed = chain(&[OLD[0], ("step `other`", OLD[1].1), OLD[2]]);
+        assert_eq!(common(old.links(), renamed.links()), 3);
     }
 }

@@ -16,6 +16,7 @@ mod refused;
 #[path = "../fetch/registry.rs"]
 mod registry;
 mod reproducible;
+mod resume;
 mod secrets;
 #[allow(dead_code)]
 #[path = "../fetch/server.rs"]
