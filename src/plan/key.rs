@@ -233,23 +233,40 @@ pub fn change(old: &[Link], new: &[Link]) -> Vec<String> {
         .collect()
 }
 
-/// `1.36.0 became 1.36.1`; of longer text the first line that differs.
+/// `1.36.0 became 1.36.1`; of longer text the first line that differs, from a little before the difference on.
 fn became(old: &str, new: &str) -> String {
     let differing = old.lines().zip(new.lines()).find(|(a, b)| a != b);
     match differing {
-        Some((old, new)) => format!("{} became {}", short(old), short(new)),
+        Some((old, new)) => {
+            let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b);
+            let same = same.count();
+            format!("{} became {}", short(old, same), short(new, same))
+        }
         None if old.lines().count() < new.lines().count() => "has more lines".into(),
         None => "has fewer lines".into(),
     }
 }
 
-/// At most 60 characters; of a digest its beginning.
-fn short(line: &str) -> String {
-    let limit = if line.starts_with("sha256:") { 19 } else { 60 };
-    match line.char_indices().nth(limit) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_string(),
+/// At most 60 characters; of a digest its beginning. `same`: how many characters are the other line's too.
+fn short(line: &str, same: usize) -> String {
+    let is_digest = line.starts_with("sha256:");
+    let limit = if is_digest { 19 } else { 60 };
+    if line.chars().count() <= limit {
+        return line.to_string();
     }
+    let skipped = if is_digest {
+        0
+    } else {
+        same.saturating_sub(20)
+    };
+    let shown: String = line.chars().skip(skipped).take(limit).collect();
+    let before = if skipped > 0 { "…" } else { "" };
+    let after = if skipped + limit < line.chars().count() {
+        "…"
+    } else {
+        ""
+    };
+    format!("{before}{shown}{after}")
 }
 
 #[cfg(test)]
@@ -348,6 +365,19 @@ mod tests {
              another order:\n  step `kubelet` comes where step `a` was\n\
              another machine:\n  the installation: machine.cpus 2 became 4\n\
              one step more:\n  \n"
+        );
+    }
+
+    #[test]
+    fn of_a_long_line_the_difference_is_shown() {
+        let line = |data: &str| {
+            format!(
+                r"C:\Windows\System32\reg.exe add HKLM\SOFTWARE\Example /v Tier /t REG_SZ /d {data} /f"
+            )
+        };
+        assert_eq!(
+            became(&line("gold"), &line("silver")),
+            "…/v Tier /t REG_SZ /d gold /f became …/v Tier /t REG_SZ /d silver /f"
         );
     }
 
