@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::build::Layers;
 use crate::vm::Accel;
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
@@ -198,6 +199,12 @@ pub struct Build {
     /// What to do with the machine's disk and working files after a failure
     #[arg(long, value_enum, default_value_t = OnError::Cleanup)]
     pub on_error: OnError,
+    /// Which layers are sealed, so that a later build goes on from the last one that is still right
+    #[arg(long, value_enum, default_value_t = LayersArg::Auto)]
+    pub layers: LayersArg,
+    /// Install Windows and run every step, although layers or a finished image are there
+    #[arg(long)]
+    pub fresh: bool,
     /// Read the built-in Administrator's password from a file (also WINIMG_ADMIN_PASSWORD); random unless given
     #[arg(long, value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
@@ -244,6 +251,26 @@ pub enum OnError {
     Cleanup,
     /// Keep everything, and say where it is
     Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LayersArg {
+    /// After the installation, after restarts and `checkpoint` steps, and after a minute of steps
+    Auto,
+    /// After every step too
+    Each,
+    /// None, and none is used
+    None,
+}
+
+impl From<LayersArg> for Layers {
+    fn from(arg: LayersArg) -> Self {
+        match arg {
+            LayersArg::Auto => Self::Auto,
+            LayersArg::Each => Self::Each,
+            LayersArg::None => Self::None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -47,6 +47,24 @@ pub enum Event {
         exit_code: Option<i64>,
         seconds: f64,
     },
+    /// The build goes on from a layer of an earlier one.
+    Resumed {
+        key: String,
+        /// ``the installation``, ``step `kubelet` ``
+        after: String,
+        /// Seconds since 1970.
+        made: i64,
+        /// How many parts of the build (the installation, then each step) it holds, of how many.
+        parts: usize,
+        of: usize,
+    },
+    /// The machine was powered off and its disk made a layer.
+    LayerSealed {
+        key: String,
+        after: String,
+        bytes: u64,
+        seconds: f64,
+    },
     /// The machine restarted.
     Restarted { count: u32 },
     /// A picture of the screen was kept.

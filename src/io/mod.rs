@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
 pub use child::{die_with_parent, without_secrets};
@@ -111,6 +112,13 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
             .map_err(|e| Error::io("write", folder, e))?;
     }
     Ok(())
+}
+
+/// A file's SHA-256, and its size in bytes.
+pub fn sha256(path: &Path) -> Result<(Digest, u64)> {
+    File::open(path)
+        .and_then(|file| Digest::of_reader(Algorithm::Sha256, file))
+        .map_err(|e| Error::io("read", path, e))
 }
 
 /// Copies a file's bytes; on filesystems that can, the copy shares the blocks (Linux: copy_file_range(2) clones

@@ -161,6 +161,21 @@ impl Sink for Terminal {
                 self.line(&format!("      took {}", duration(*seconds)));
             }
             Event::StepFinished { .. } => {}
+            Event::Resumed {
+                after, parts, of, ..
+            } => self.line(&format!(
+                "going on from the layer after {after}: {parts} of {of} parts are done"
+            )),
+            Event::LayerSealed {
+                after,
+                bytes,
+                seconds,
+                ..
+            } => self.line(&format!(
+                "      layer after {after}: {}, sealed in {}",
+                indicatif::HumanBytes(*bytes),
+                duration(*seconds)
+            )),
             Event::Restarted { count } => self.line(&format!("the machine restarted ({count})")),
             Event::Screen { .. } => {}
             Event::Finding { text, .. } => self.line(text),

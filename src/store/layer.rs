@@ -24,7 +24,7 @@ use crate::event::{Cancel, Sink};
 use crate::io::{self, Lock};
 
 use super::blob::Stamp;
-use super::{Store, read_record, write_record};
+use super::{Store, note_use, read_record, write_record};
 
 /// Part of every key: raised when the same inputs would make another layer.
 pub const FORMAT: u32 = 1;
@@ -207,6 +207,7 @@ pub enum Kept {
 impl Store {
     /// The layer with this key, its files looked at as far as they may have changed.
     pub fn layer(&self, key: &Digest, cancel: &Cancel) -> Result<Kept> {
+        self.lease.hold(std::slice::from_ref(key))?;
         let folder = self.layer_folder(key);
         let Some(record) = read_record::<LayerRecord>(&folder.join(RECORD)) else {
             return Ok(Kept::Nothing);
@@ -221,7 +222,10 @@ impl Store {
             }
         }
         match check_files(&folder, &record, cancel)? {
-            None => Ok(Kept::Layer(Layer { folder, record })),
+            None => {
+                note_use(&folder.join(RECORD));
+                Ok(Kept::Layer(Layer { folder, record }))
+            }
             Some(damage) => self
                 .set_layer_aside(&folder, key, damage)
                 .map(Kept::Damaged),
@@ -257,6 +261,7 @@ impl Store {
             return Err(Error::new(Kind::Failed, "a layer of nothing"));
         };
         let key = last.key.clone();
+        self.lease.hold(std::slice::from_ref(&key))?;
         let mut files = Vec::new();
         let mut stamps = Vec::new();
         for name in [DISK, VARIABLES] {
@@ -330,6 +335,11 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Where all layers are, and nothing else.
+    pub fn layers_folder(&self) -> PathBuf {
+        self.folder.join("layers")
     }
 
     pub(super) fn layer_folder(&self, key: &Digest) -> PathBuf {

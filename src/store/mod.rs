@@ -14,7 +14,9 @@
 //! serials/                the highest lock that each recipe was built with
 //! bundles/                the recipes of bundles
 //! layers/                 the disks of builds, by the key of what went in
+//! outputs/                what builds left in their output directories
 //! quarantine/             downloads that were not what the recipe named, and blobs that went bad
+//! leases/                 what living processes use
 //! locks/                  advisory locks; free by themselves when their holder dies
 //! ```
 
@@ -23,6 +25,8 @@ mod blob;
 mod hash;
 mod judge;
 pub mod layer;
+mod lease;
+mod output;
 mod partial;
 mod seen;
 mod serial;
@@ -34,7 +38,8 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,7 +52,8 @@ use crate::io::{self, Lock};
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
 pub use judge::{Demand, Refused, Signatures, met, together};
-pub use layer::{Chain, Draft, Ingredient, Layer, LayerRecord, Link};
+pub use layer::{About, Chain, Draft, Ingredient, Kept, Layer, LayerRecord, Link};
+pub use lease::Lease;
 pub use partial::{Partial, Resumable};
 pub use seen::Seen;
 pub use serial::{BuiltInput, BuiltWith};
@@ -55,7 +61,7 @@ pub use terms::Terms;
 pub use tree::Tree;
 pub use watch::Watch;
 
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "blobs",
     "stamps",
     "sha512",
@@ -64,6 +70,7 @@ const FOLDERS: [&str; 12] = [
     "seen",
     "trees",
     "layers",
+    "outputs",
     "serials",
     "bundles",
     "quarantine",
@@ -74,6 +81,8 @@ const FOLDERS: [&str; 12] = [
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// Holds what this store gave out, for as long as a clone of it lives.
+    lease: Arc<Lease>,
 }
 
 impl Store {
@@ -90,7 +99,8 @@ impl Store {
             sweep(&folder.join(name), prefix);
         }
         sweep(&folder.join("partial"), "copy-");
-        Ok(Self { folder })
+        let lease = Arc::new(Lease::begin(&folder)?);
+        Ok(Self { folder, lease })
     }
 
     /// Where the store is unless the command line says otherwise: `WINIMG_CACHE_DIR`, else `winimg` in the user's
@@ -105,6 +115,7 @@ impl Store {
 
     /// Where the recipe of the bundle with this index stands, held while it is laid down.
     pub fn bundle_place(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, Lock)> {
+        self.lease.hold(std::slice::from_ref(index))?;
         let key = index.hex()[..32].to_string();
         let lock = self.lock(&format!("bundle-{key}"), cancel, |_| {})?;
         Ok((self.folder.join("bundles").join(key), lock))
@@ -201,6 +212,12 @@ fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
         Error::new(Kind::Failed, "a record of the store cannot be written").because(e)
     })?;
     io::write_atomically(path, &text)
+}
+
+/// Remembers by a record's own time that what it describes was used now. Failing only makes it look older.
+fn note_use(record: &Path) {
+    let file = fs::OpenOptions::new().append(true).open(record);
+    let _ = file.and_then(|f| f.set_modified(SystemTime::now()));
 }
 
 /// A file name for a text that must not show in it.

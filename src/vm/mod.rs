@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Result;
 use crate::event::{Cancel, Sink};
 use crate::guest::Guest;
@@ -70,7 +72,7 @@ pub enum Start {
 }
 
 /// What the host can do, as `doctor` and the manifest tell it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Probe {
     /// `QEMU 7.2.22`
     pub version: String,

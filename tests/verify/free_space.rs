@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use winimg::build::free_space;
-use winimg::disk::gpt;
 use winimg::disk::ntfs::Volume;
+use winimg::disk::{Image, gpt};
 use winimg::event::Cancel;
 
 use crate::disk::{run, set_dirty, text, wait_for_the_end};
@@ -87,7 +87,7 @@ fn deleted_files_leave_no_byte_and_the_others_all() {
     );
     let cancel = Cancel::default();
     assert_eq!(
-        free_space::clear(&qcow2, &cancel).expect("cleared"),
+        free_space::clear(Image::alone(&qcow2), &cancel).expect("cleared"),
         [""; 0]
     );
 
@@ -105,7 +105,7 @@ fn a_volume_that_was_not_shut_down_in_order_is_left_as_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let qcow2 = sealed(folder.path(), true);
     let before = times(&qcow2, DELETED);
-    let doubts = free_space::clear(&qcow2, &Cancel::default()).expect("told");
+    let doubts = free_space::clear(Image::alone(&qcow2), &Cancel::default()).expect("told");
     assert_eq!(
         doubts,
         [
