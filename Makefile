@@ -76,6 +76,10 @@ fuzz: packages ## the same for FUZZ_SECONDS each (default 600); TARGETS="zip tar
 end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, two at once, interrupts
 	$(CARGO) test --locked --workspace --test end_to_end -- --ignored --test-threads 2 --nocapture
 
+.PHONY: faults-qemu
+faults-qemu: standin ## a table of faults on QEMU: kills, full disks, stuck Setups, and how the rerun ends
+	$(CARGO) test --locked --workspace --test faults_qemu -- --ignored --nocapture
+
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting
 	tests/wine/prefix.sh $(WINE)

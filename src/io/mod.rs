@@ -65,11 +65,6 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
-    /// Where the bytes are until [`commit`](AtomicFile::commit).
-    pub fn temporary_path(&self) -> &Path {
-        self.temporary.path()
-    }
-
     /// Makes it durable, then visible, replacing what was there.
     pub fn commit(self) -> Result<()> {
         let Self { temporary, path } = self;
