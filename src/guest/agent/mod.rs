@@ -7,6 +7,7 @@
 
 mod exec;
 mod files;
+mod transcript;
 mod wire;
 
 use std::os::unix::net::UnixStream;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use self::transcript::Transcript;
 use self::wire::{Trouble, Wire};
 use super::{Command, Exit, Guest, Put};
 use crate::argv;
@@ -65,6 +67,13 @@ impl Agent {
     pub fn new(stream: UnixStream, host: Host, patience: Duration) -> Result<Self> {
         let wire = Wire::new(stream, host)?;
         Ok(Self { wire, patience })
+    }
+
+    /// Writes the last exchanges into `file`, contents and passwords by their length alone.
+    #[must_use]
+    pub fn written_down(mut self, file: &Path) -> Self {
+        self.wire.write_down(Transcript::open(file));
+        self
     }
 
     /// Waits at most `time` for the agent's first answer. `false`: none yet; trouble of the machine is an error.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::transcript::{self, Transcript};
 use super::{Host, Port};
 use crate::error::{Error, Kind, Result};
 
@@ -51,6 +52,7 @@ pub struct Wire {
     in_step: bool,
     half_sent: bool,
     next_id: u64,
+    transcript: Option<Transcript>,
 }
 
 impl Wire {
@@ -71,7 +73,13 @@ impl Wire {
             half_sent: false,
             // Numbers of an earlier process that used the same agent must not come again.
             next_id: u64::from(u32::from_le_bytes(random)) << 16,
+            transcript: None,
         })
+    }
+
+    /// From here on every exchange is written down.
+    pub fn write_down(&mut self, transcript: Option<Transcript>) {
+        self.transcript = transcript;
     }
 
     /// Waits until the guest has opened its port and answers.
@@ -148,7 +156,16 @@ impl Wire {
         arguments: Value,
         deadline: Instant,
     ) -> Result<Value, Trouble> {
-        let mut line = json!({"execute": command, "arguments": arguments}).to_string();
+        let request = json!({"execute": command, "arguments": arguments});
+        let answer = self.send_and_read(&request, deadline);
+        if let Some(transcript) = &mut self.transcript {
+            transcript.exchange(&transcript::told(&request), &told(&answer));
+        }
+        answer
+    }
+
+    fn send_and_read(&mut self, request: &Value, deadline: Instant) -> Result<Value, Trouble> {
+        let mut line = request.to_string();
         line.push('\n');
         self.send(line.as_bytes(), deadline)?;
         let line = self.read_line(deadline)?;
@@ -168,7 +185,11 @@ impl Wire {
     fn sync(&mut self, deadline: Instant) -> Result<(), Trouble> {
         loop {
             let until = deadline.min(Instant::now() + SYNC_PATIENCE);
-            match self.sync_once(until) {
+            let answer = self.sync_once(until);
+            if let Some(transcript) = &mut self.transcript {
+                transcript.exchange("guest-sync", &outcome(&answer, |()| "in step".into()));
+            }
+            match answer {
                 Ok(()) => {
                     self.in_step = true;
                     return Ok(());
@@ -292,6 +313,23 @@ impl Wire {
             Kind::Machine,
             "the guest agent's socket was closed",
         )))
+    }
+}
+
+/// An answer as the transcript shows it.
+fn told(answer: &Result<Value, Trouble>) -> String {
+    outcome(answer, |value| {
+        format!("{{\"return\":{}}}", transcript::told(value))
+    })
+}
+
+fn outcome<T>(answer: &Result<T, Trouble>, good: impl FnOnce(&T) -> String) -> String {
+    match answer {
+        Ok(value) => good(value),
+        Err(Trouble::Gone) => "the guest is gone".into(),
+        Err(Trouble::Late) => "no answer in time".into(),
+        Err(Trouble::Refused(words)) => transcript::cut(&format!("refused: {words}")),
+        Err(Trouble::Broken(error)) => transcript::cut(error.fact()),
     }
 }
 

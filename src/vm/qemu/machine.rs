@@ -51,7 +51,8 @@ impl QemuMachine {
             port: Box::new(move || port.seen().port),
             discs: Box::new(move |iso| discs.discs(iso)),
         };
-        Agent::new(stream, host, self.patience)
+        let agent = Agent::new(stream, host, self.patience)?;
+        Ok(agent.written_down(&self.running.dir.agent_log()))
     }
 }
 

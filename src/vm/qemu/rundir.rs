@@ -45,6 +45,11 @@ impl RunDir {
         self.0.join("agent.sock")
     }
 
+    /// The last exchanges with the guest agent.
+    pub fn agent_log(&self) -> PathBuf {
+        self.0.join("agent.log")
+    }
+
     /// What the guest writes to COM1; under UEFI the firmware's console too.
     pub fn serial(&self) -> PathBuf {
         self.0.join("serial.log")
