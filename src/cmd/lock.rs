@@ -26,6 +26,11 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     let path = args.lock.clone();
     let path = path.unwrap_or_else(|| Lock::beside(&source.path));
     let store = super::store(context)?;
+    for left in store.sweep_beside(&path) {
+        let left = left.display();
+        let text = format!("removed what an interrupted run left: {left}");
+        context.sink.note(text);
+    }
     let old = earlier(&path, &recipe, context)?;
     if let Some(file) = &old {
         recipe::remember_lock(&store, &path, &file.lock)?;

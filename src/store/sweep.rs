@@ -7,9 +7,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::digest::Digest;
+use crate::event::Sink;
+use crate::io;
+
+use super::layer::LOCK;
 use super::lease::{Gate, Lease, leased};
 use super::{FOLDERS, Store};
-use crate::event::Sink;
 
 /// Where names go before their bytes do; nothing is ever taken from there.
 pub(super) const TRASH: &str = "trash";
@@ -24,22 +28,44 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Removes what killed processes left of a file beside which they wrote, as far as nobody else is there.
+    pub fn sweep_beside(&self, path: &Path) -> Vec<PathBuf> {
+        let Some(_alone) = alone(&self.folder, &self.lease) else {
+            return Vec::new();
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let prefix = format!(".{name}.");
+        let mut found = in_folder(io::folder_of(path));
+        found.retain(|path| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            file.starts_with(&prefix) && file.ends_with(".part")
+        });
+        remove(found)
+    }
+}
+
+/// Nobody else has a lease, nor begins one as long as this is held.
+fn alone(store: &Path, own: &Lease) -> Option<Gate> {
+    let gate = Gate::at_once(store)?;
+    let leased = leased(store, &gate, own.path()).ok()?;
+    (leased.living == 0).then_some(gate)
+}
+
 /// Removes what nobody works on, as far as that can be told without waiting; failing is no reason to stop.
 pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
-    let Some(gate) = Gate::at_once(store) else {
+    let Some(_alone) = alone(store, own) else {
         return Vec::new();
     };
-    match leased(store, &gate, own.path()) {
-        Ok(leased) if leased.living == 0 => {}
-        _ => return Vec::new(),
-    }
     let left = FOLDERS.iter().map(|name| in_the_making(store, name));
     left.flat_map(remove).collect()
 }
 
 fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
-    let folder = store.join(name);
-    let mut found = in_folder(&folder);
+    let mut found = in_folder(&store.join(name));
+    // A layer's lock goes last when it is sealed.
+    let locks = found.iter().map(|path| path.join(LOCK));
+    let locks: Vec<PathBuf> = locks.filter(|path| is_sealed(path)).collect();
     found.retain(|path| {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         match name {
@@ -56,7 +82,15 @@ fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
             _ => file.starts_with('.'),
         }
     });
+    if name == "layers" {
+        found.extend(locks);
+    }
     found
+}
+
+fn is_sealed(lock: &Path) -> bool {
+    let folder = io::folder_of(lock).file_name().unwrap_or_default();
+    Digest::from_hex(&folder.to_string_lossy()).is_ok() && lock.exists()
 }
 
 fn in_folder(folder: &Path) -> Vec<PathBuf> {

@@ -1,173 +1,15 @@
-//! Which things of the store go, why the others stay, and how the first go.
-//!
-//! Deciding is pure. Never goes what a lock file names, what a living process uses, and a layer that another one lies on.
-//! Going begins with a rename into `trash/`: a thing is whole or has no name, wherever a crash comes.
+//! What goes and what stays, and why: pure.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::event::Cancel;
-use crate::io;
+use crate::store::{Item, Thing};
 
-use super::admit::LocalRecord;
-use super::inventory::age;
-use super::known_locks::FORGET;
-use super::lease::{Gate, leased};
-use super::sweep::{TRASH, remove_whole};
-use super::{Item, Store, Thing, read_record};
-
-/// What shall go besides leftovers.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
-    /// What was not used for this long.
-    pub older_than: Option<Duration>,
-    /// Bytes; from the least lately used on, until what stays is not more.
-    pub max_size: Option<u64>,
-}
-
-/// Digests of files that must stay, each with the words for why.
-pub type Protected = BTreeMap<Digest, String>;
-
-/// What was decided, and done unless it was a dry run.
-#[derive(Debug, Default)]
-pub struct Pruned {
-    /// In the order of going, with why.
-    pub gone: Vec<(Item, String)>,
-    pub stayed: Vec<(Item, String)>,
-}
-
-/// Bytes of the items together.
-pub fn total(items: &[(Item, String)]) -> u64 {
-    items.iter().map(|(item, _)| item.size).sum()
-}
-
-impl Store {
-    /// Decides and carries out. `protected` is asked while nobody else can take a thing into use.
-    pub fn prune(
-        &self,
-        wish: Wish,
-        protected: &dyn Fn() -> Protected,
-        dry_run: bool,
-        cancel: &Cancel,
-    ) -> Result<Pruned> {
-        let now = SystemTime::now();
-        let gate = Gate::exclusive(&self.folder)?;
-        let leased = leased(&self.folder, &gate, self.lease.path())?.names;
-        let items = self.items();
-        let pruned = decide(items, wish, &protected(), &leased, now);
-        if dry_run {
-            return Ok(pruned);
-        }
-        self.mend_times(&pruned.stayed, now);
-        let mut names = Names::new(&self.folder);
-        for (item, _) in &pruned.gone {
-            cancel.check()?;
-            names.take(&item.path)?;
-        }
-        self.tidy_records(&leased, now);
-        self.forget_locks(now);
-        names.sync()?;
-        // What has no name is nobody's: others need not wait for its removal.
-        drop(gate);
-        for path in &names.taken {
-            cancel.check()?;
-            remove_whole(path).map_err(|e| Error::io("remove", path, e))?;
-        }
-        Ok(pruned)
-    }
-
-    /// A use in the future would keep a thing until then, and longer: it was now.
-    fn mend_times(&self, items: &[(Item, String)], now: SystemTime) {
-        for (item, _) in items.iter().filter(|(item, _)| item.used > now) {
-            let record = fs::File::open(self.folder.join(&item.record));
-            let _ = record.and_then(|f| f.set_modified(now));
-        }
-    }
-
-    /// Takes away small records about files that are gone.
-    fn tidy_records(&self, leased: &BTreeSet<Digest>, now: SystemTime) {
-        let lost = |sha256: &Digest| !self.blob_path(sha256).exists() && !leased.contains(sha256);
-        for path in files(&self.folder.join("stamps")) {
-            let hex = path.file_stem().unwrap_or_default().to_string_lossy();
-            if Digest::from_hex(&hex).is_ok_and(|d| lost(&d)) {
-                let _ = fs::remove_file(path);
-            }
-        }
-        for path in files(&self.folder.join("sha512")) {
-            if read_record::<Digest>(&path).is_none_or(|d| lost(&d)) {
-                let _ = fs::remove_file(path);
-            }
-        }
-        for path in files(&self.folder.join("local")) {
-            let gone = read_record::<LocalRecord>(&path).is_none_or(|r| !r.path.exists());
-            if gone && age(&path, now) > FORGET {
-                let _ = fs::remove_file(path);
-            }
-        }
-    }
-}
-
-/// The records of a folder, without those that are being written.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    paths.sort();
-    paths
-}
-
-/// Names that are taken away, and the folders in which they were.
-struct Names<'a> {
-    store: &'a Path,
-    folders: BTreeSet<PathBuf>,
-    taken: Vec<PathBuf>,
-}
-
-impl<'a> Names<'a> {
-    fn new(store: &'a Path) -> Self {
-        Self {
-            store,
-            folders: BTreeSet::new(),
-            taken: Vec::new(),
-        }
-    }
-
-    /// The thing, and before it the record of one that has its record beside it.
-    fn take(&mut self, path: &Path) -> Result<()> {
-        let beside = path.with_extension("json");
-        let has_record = path.starts_with("trees") || path.starts_with("partial");
-        if has_record && self.store.join(&beside).exists() {
-            self.rename(&beside)?;
-        }
-        self.rename(path)
-    }
-
-    fn rename(&mut self, path: &Path) -> Result<()> {
-        let from = self.store.join(path);
-        let id = uuid::Uuid::new_v4().simple().to_string();
-        let to = self.store.join(TRASH).join(id);
-        fs::rename(&from, &to).map_err(|e| Error::io("remove", &from, e))?;
-        self.folders.insert(io::folder_of(&from).to_path_buf());
-        self.taken.push(to);
-        Ok(())
-    }
-
-    /// After this no name comes back, and its bytes may go.
-    fn sync(&self) -> Result<()> {
-        if self.taken.is_empty() {
-            return Ok(());
-        }
-        io::sync_folder(&self.store.join(TRASH))?;
-        self.folders.iter().try_for_each(|f| io::sync_folder(f))
-    }
-}
+use super::{Protected, Pruned, Wish};
 
 /// What goes and what stays, of all that is there.
-fn decide(
+pub(super) fn decide(
     items: Vec<Item>,
     wish: Wish,
     protected: &Protected,
@@ -394,4 +236,216 @@ pub fn span(time: Duration) -> String {
     };
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {unit}{s}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{LayerRecord, Link};
+    use serde_json::Value;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + 20_000 * DAY
+    }
+
+    fn of(text: &str) -> Digest {
+        Digest::sha256_of(text.as_bytes())
+    }
+
+    fn item(name: &str, thing: Thing, size: u64, days: u32) -> Item {
+        Item {
+            thing,
+            path: name.into(),
+            size,
+            used: now() - days * DAY,
+            record: name.into(),
+            busy: false,
+        }
+    }
+
+    fn layer(name: &str, parent: Option<&str>, size: u64, days: u32) -> Item {
+        let link = |name: &str| Link {
+            name: name.into(),
+            key: of(name),
+            ingredients: Vec::new(),
+        };
+        let record = LayerRecord {
+            format: 1,
+            key: of(name),
+            parent: parent.map(of),
+            recipe: "node".into(),
+            made: 0,
+            files: Vec::new(),
+            links: parent.into_iter().chain([name]).map(link).collect(),
+            notes: Value::Null,
+        };
+        item(
+            name,
+            Thing::Layer(of(name), Some(Box::new(record))),
+            size,
+            days,
+        )
+    }
+
+    fn file(name: &str, size: u64, days: u32) -> Item {
+        item(name, Thing::Blob(of(name)), size, days)
+    }
+
+    /// One line a thing, those that go first.
+    fn text(items: Vec<Item>, wish: Wish, locked: &[&str], leased: &[&str]) -> String {
+        let locked = locked
+            .iter()
+            .map(|n| (of(n), "recipe.lock names it".into()));
+        let leased = leased.iter().map(|n| of(n)).collect();
+        let pruned = decide(items, wish, &locked.collect(), &leased, now());
+        let line = |mark: char| {
+            move |(item, why): &(Item, String)| {
+                let why = match why.find("layer ") {
+                    // Without the digest.
+                    Some(at) if why.contains(" lies on it") => &why[at + 19..],
+                    _ => why,
+                };
+                format!("{mark} {}: {why}\n", item.path.display())
+            }
+        };
+        let gone = pruned.gone.iter().map(line('-'));
+        let stayed = pruned.stayed.iter().map(line('+'));
+        gone.chain(stayed).collect()
+    }
+
+    fn age(days: u32) -> Wish {
+        Wish {
+            older_than: Some(days * DAY),
+            max_size: None,
+        }
+    }
+
+    fn size(bytes: u64) -> Wish {
+        Wish {
+            older_than: None,
+            max_size: Some(bytes),
+        }
+    }
+
+    fn all() -> Vec<Item> {
+        let mut held = item("held", Thing::Partial(None), 1, 90);
+        held.busy = true;
+        vec![
+            layer("windows", None, 40, 50),
+            layer("kubelet", Some("windows"), 10, 50),
+            layer("agents", Some("kubelet"), 5, 2),
+            layer("patches", Some("windows"), 20, 60),
+            layer("lost", Some("nothing"), 7, 0),
+            layer("on the lost", Some("lost"), 3, 0),
+            item("torn", Thing::Layer(of("torn"), None), 1, 0),
+            item("draft", Thing::Draft, 30, 0),
+            file("iso", 50, 90),
+            file("old", 4, 90),
+            file("new", 4, 1),
+            item("old tree", Thing::Tree(of("old")), 6, 1),
+            item("new tree", Thing::Tree(of("new")), 6, 90),
+            item("broken off", Thing::Partial(None), 2, 90),
+            held,
+            item("wrong", Thing::Quarantined, 2, 90),
+        ]
+    }
+
+    #[test]
+    fn without_a_wish_only_leftovers_go() {
+        assert_eq!(
+            text(all(), Wish::default(), &["iso"], &[]),
+            "\
+- on the lost: the layer that it lies on is gone
+- lost: the layer that it lies on is gone
+- torn: its record cannot be read
+- draft: its build was interrupted
++ windows: (after kubelet) lies on it
++ kubelet: (after agents) lies on it
++ agents: used 2 days ago
++ patches: used 60 days ago
++ iso: recipe.lock names it
++ old: used 90 days ago
++ new: used 24 hours ago
++ old tree: used 24 hours ago
++ new tree: used 90 days ago
++ broken off: used 90 days ago
++ held: a running winimg uses it
++ wrong: used 90 days ago
+"
+        );
+    }
+
+    #[test]
+    fn what_is_old_goes_but_not_what_others_need() {
+        assert_eq!(
+            text(all(), age(30), &["iso"], &["lost"]),
+            "\
+- on the lost: the layer that it lies on is gone
+- torn: its record cannot be read
+- draft: its build was interrupted
+- old: not used for 90 days
+- old tree: the archive that it was unpacked from goes
+- new tree: not used for 90 days
+- broken off: not used for 90 days
+- wrong: not used for 90 days
+- patches: not used for 60 days
++ windows: (after kubelet) lies on it
++ kubelet: (after agents) lies on it
++ agents: used 2 days ago
++ lost: a running winimg uses it
++ iso: recipe.lock names it
++ new: used 24 hours ago
++ held: a running winimg uses it
+"
+        );
+    }
+
+    #[test]
+    fn a_whole_chain_goes_leaf_first_and_no_further_than_the_size() {
+        let chain = || {
+            vec![
+                layer("windows", None, 40, 9),
+                layer("kubelet", Some("windows"), 10, 9),
+                layer("agents", Some("kubelet"), 5, 9),
+                file("file", 3, 1),
+            ]
+        };
+        let over = "the least lately used, and the rest is over the size";
+        assert_eq!(
+            text(chain(), size(45), &[], &[]),
+            format!(
+                "\
+- agents: {over}
+- kubelet: {over}
++ windows: used 9 days ago
++ file: used 24 hours ago
+"
+            )
+        );
+        assert_eq!(
+            text(chain(), size(0), &["file"], &["kubelet", "windows"]),
+            format!(
+                "\
+- agents: {over}
++ windows: a running winimg uses it
++ kubelet: a running winimg uses it
++ file: recipe.lock names it
+"
+            )
+        );
+        assert!(text(chain(), size(58), &[], &[]).starts_with("+ windows"));
+    }
+
+    #[test]
+    fn a_use_in_the_future_is_one_of_now() {
+        let mut ahead = file("ahead", 4, 0);
+        ahead.used = now() + 400 * DAY;
+        let items = || vec![ahead.clone(), file("old", 4, 31)];
+        assert_eq!(
+            text(items(), age(30), &[], &[]),
+            "- old: not used for 31 days\n+ ahead: used 0 seconds ago\n"
+        );
+    }
 }
