@@ -3,10 +3,12 @@
 //! Parses and nothing else; `cmd` carries out.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::build::Layers;
+use crate::recipe::quantity;
 use crate::vm::Accel;
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
@@ -45,6 +47,11 @@ pub enum Command {
     Fetch(Fetch),
     /// Put recipe, lock and every input into one file that builds without a network
     Bundle(Bundle),
+    /// Look at what the cache keeps, and take away what is no longer used
+    Cache {
+        #[command(subcommand)]
+        command: Cache,
+    },
     /// Write other formats from a finished image (any that winimg reads)
     Export(Export),
     /// Check a finished image without starting it
@@ -158,6 +165,38 @@ pub struct Bundle {
     pub lock: LockArgs,
     #[command(flatten)]
     pub network: NetworkArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Cache {
+    /// List layers, files and leftovers, with size and last use
+    Ls(CacheLs),
+    /// Remove leftovers and, where it is said, what was not used for long or is too much; never what a lock names or a
+    /// running build uses
+    Prune(CachePrune),
+}
+
+#[derive(Debug, Args)]
+pub struct CacheLs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CachePrune {
+    /// Remove what was not used for this long, such as 30d or 12h
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub older_than: Option<Duration>,
+    /// Remove the least lately used until what stays is not larger, such as 50GiB
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    pub max_size: Option<u64>,
+    /// Remove nothing; say what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -16,7 +16,6 @@ use crate::event::Sink;
 use crate::io;
 use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
-use crate::store::Store;
 use crate::text::Secret;
 use crate::vm::{self, Hypervisor};
 
@@ -31,7 +30,8 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
     let epoch = epoch()?;
-    let store = Store::open(&Store::default_folder()?)?;
+    let store = super::store(context)?;
+    opened.remember_lock(&store)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
     let (recipe, plan) = (&opened.recipe, &opened.plan);

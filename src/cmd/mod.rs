@@ -2,6 +2,7 @@
 
 mod build;
 mod bundle;
+mod cache;
 mod doctor;
 mod export;
 mod fetch;
@@ -27,6 +28,7 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::record;
 use crate::report::{JsonLines, Terminal};
+use crate::store::Store;
 
 /// What every command gets.
 pub(crate) struct Context {
@@ -63,6 +65,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Lock(args) => lock::run(&args, context),
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),
+        Command::Cache { command } => cache::run(&command, context),
         Command::Export(args) => export::run(&args, context),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
@@ -102,6 +105,13 @@ fn watch_signals(context: &Context) -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// The store where the environment says, with a word about what killed runs left there.
+pub(crate) fn store(context: &Context) -> Result<Store> {
+    let store = Store::open(&Store::default_folder()?)?;
+    store.tell_swept(context.sink.as_ref());
+    Ok(store)
 }
 
 /// Standard output; a reader that went away (`| head`) is not an error.

@@ -12,7 +12,7 @@ mod image_builder;
 mod lower;
 mod merge;
 pub mod powershell;
-mod quantity;
+pub mod quantity;
 mod raw;
 mod read;
 mod template;
