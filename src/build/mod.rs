@@ -1,15 +1,18 @@
 //! The main job, from a plan to artifacts. Reads as a table of contents; the chapters are the modules.
 
 mod boot;
+pub mod console;
 mod evidence;
 mod expected;
 pub mod free_space;
 pub mod inputs;
 mod media;
+pub mod pause;
 pub mod payload;
 pub mod run;
 mod scratch;
 mod seal;
+pub mod shell;
 mod step_log;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +34,7 @@ use crate::vm::{Accel, Hypervisor, MachinePlan, Probe, Start};
 pub use inputs::Inputs;
 pub use media::{Media, windows_build};
 pub use run::StepRecord;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, run_dirs};
 
 /// Everything that a build needs to know.
 pub struct Request<'a> {
@@ -42,8 +45,8 @@ pub struct Request<'a> {
     pub accel: Accel,
     /// Of the built-in Administrator while the image is built; never in the image.
     pub password: Secret,
-    /// Leave the machine's disk and working files after a failure.
-    pub keep_on_error: bool,
+    /// Where the build waits for a person, and what stays after a failure.
+    pub pauses: &'a pause::Pauses,
     /// Look whether the sealed disk is what the recipe says before anything is exported.
     pub verify: bool,
     /// Seconds since 1970 for everything in the output that holds a time.
@@ -86,7 +89,7 @@ pub fn run(
             _ => error,
         };
         let error = evidence::keep(error, &request.output, scratch.run(), sink.as_ref());
-        if !request.keep_on_error {
+        if !request.pauses.keeps() {
             return error;
         }
         let kept = scratch.keep();
@@ -141,7 +144,14 @@ fn chapters(
     let installing = phase("install");
     let plan = machine_plan(request, &probe, &media, &disk, scratch.run());
     let mut machine = hypervisor.start(plan, Arc::clone(sink), cancel.clone())?;
-    let mut guest = boot::install(machine.as_mut(), probe.slowness, sink, cancel)?;
+    request.pauses.console().show(machine.as_ref());
+    let mut guest = match boot::install(machine.as_mut(), probe.slowness, sink, cancel) {
+        Ok(guest) => guest,
+        Err(error) => {
+            request.pauses.after_failure(&error, None)?;
+            return Err(error);
+        }
+    };
     installing.done();
 
     let provisioning = phase("provision");
@@ -154,6 +164,7 @@ fn chapters(
         slowness: probe.slowness,
         sink: Arc::clone(sink),
         cancel: cancel.clone(),
+        pauses: request.pauses,
         answer_disc: media.answer_disc.clone(),
     };
     let steps = engine.run()?;
@@ -168,6 +179,7 @@ fn chapters(
     sealing.done();
 
     let mut warnings = warnings(request, &inputs, &media);
+    warnings.extend(request.pauses.by_hand());
     warnings.extend(doubts);
     if request.verify {
         let verifying = phase("verify");

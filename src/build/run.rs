@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::pause::{Choice, Pauses};
 use super::payload;
 use super::step_log::{LAST_LINES, StepLog};
 use crate::error::{Error, Kind, Result};
@@ -49,6 +50,7 @@ pub struct Engine<'a> {
     pub slowness: u32,
     pub sink: Arc<dyn Sink>,
     pub cancel: Cancel,
+    pub pauses: &'a Pauses,
     /// The answer disc: deleted as soon as it has left the drive, because it holds the build's password.
     pub answer_disc: PathBuf,
 }
@@ -71,10 +73,28 @@ impl Engine<'_> {
         let mut records = Vec::with_capacity(plan.steps.len());
         for (index, step) in plan.steps.iter().enumerate() {
             self.cancel.check()?;
-            let record = self.step(index + 1, step)?;
-            records.push(record);
+            records.push(self.step_with_pauses(index + 1, step)?);
         }
         Ok(records)
+    }
+
+    /// The step, with a person beside it where the user wished so.
+    fn step_with_pauses(&mut self, number: usize, step: &PlannedStep) -> Result<StepRecord> {
+        let pauses = self.pauses;
+        if step.skipped.is_none()
+            && pauses.before_step(number, &step.name, &mut *self.guest)? == Choice::Stop
+        {
+            return Err(Error::cancelled());
+        }
+        loop {
+            match self.step(number, step) {
+                Ok(record) => return Ok(record),
+                Err(error) => match pauses.after_failure(&error, Some(&mut *self.guest))? {
+                    Choice::Retry => {}
+                    _ => return Err(error),
+                },
+            }
+        }
     }
 
     fn insert_payload(&mut self) -> Result<()> {
@@ -372,7 +392,7 @@ pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
 }
 
 /// Codes of the HRESULT kind are easier to look up in hexadecimal.
-fn exit_code(code: i64) -> String {
+pub(super) fn exit_code(code: i64) -> String {
     match u32::try_from(code).or_else(|_| i32::try_from(code).map(|c| c as u32)) {
         Ok(bits) if bits >= 0x8000_0000 => format!("{code} (0x{bits:08x})"),
         _ => code.to_string(),

@@ -9,6 +9,8 @@ use std::time::SystemTime;
 use url::Url;
 
 use crate::answer;
+use crate::build::console::Console;
+use crate::build::pause::{self, OnError, Pauses, Wishes};
 use crate::build::{self, Request, Scratch};
 use crate::cli;
 use crate::error::{Error, Kind, Result};
@@ -30,6 +32,8 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
     let epoch = epoch()?;
+    let wishes = wishes(args, context);
+    wishes.check(&opened.plan)?;
     let store = Store::open(&Store::default_folder()?)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
@@ -43,17 +47,20 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let mut scratch = Scratch::create(&output, context.sink.as_ref())?;
     clear_earlier(&output)?;
     let events = events(&output)?;
+    let console = Console::open(scratch.run(), &recipe.name.value, &output)?;
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
         Arc::clone(&context.sink),
         Arc::clone(&events),
+        Arc::clone(&console) as Arc<dyn Sink>,
     ]));
+    let pauses = Pauses::new(wishes, console, Arc::clone(&sink), context.cancel.clone())?;
     let request = Request {
         recipe,
         plan,
         output,
         accel: args.accel.into(),
         password,
-        keep_on_error: args.on_error == cli::OnError::Keep,
+        pauses: &pauses,
         verify: !args.no_verify,
         epoch,
         store: &store,
@@ -84,6 +91,21 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     // The terminal is told by the caller; `events.jsonl` has to know it, too.
     let (built, records) = recorded.inspect_err(|error| events.emit(&error.event()))?;
     summary(&request.output, &built, &records)
+}
+
+/// Where the build waits for a person. Nobody is asked where events are told as JSON.
+fn wishes(args: &cli::Build, context: &Context) -> Wishes {
+    Wishes {
+        on_error: match args.on_error {
+            cli::OnError::Cleanup => OnError::Cleanup,
+            cli::OnError::Keep => OnError::Keep,
+            cli::OnError::Ask => OnError::Ask,
+        },
+        breaks: args.breaks.clone(),
+        debug: args.debug,
+        interactive: context.tells_people && pause::is_at_terminal(),
+        keep_for: args.keep_for,
+    }
 }
 
 /// Who builds, as the provenance names it.

@@ -162,6 +162,16 @@ impl Sink for Terminal {
             }
             Event::StepFinished { .. } => {}
             Event::Restarted { count } => self.line(&format!("the machine restarted ({count})")),
+            // Nobody may draw below a prompt.
+            Event::Paused { text, .. } => {
+                self.clear();
+                self.line(text);
+            }
+            Event::Resumed { choice, .. } => self.line(match *choice {
+                "go-on" => "going on",
+                "retry" => "trying the step again",
+                _ => "ending the build",
+            }),
             Event::Screen { .. } => {}
             Event::Finding { text, .. } => self.line(text),
             // `verify` prints it, a build tells it as its phase's progress.
