@@ -11,6 +11,7 @@ mod lock_bundle;
 mod media;
 #[path = "../secrets/mod.rs"]
 mod planted;
+mod paused;
 mod proof;
 mod refused;
 #[path = "../fetch/registry.rs"]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use winimg::build::pause::Pauses;
 use winimg::build::run::{Engine, StepRecord};
 use winimg::build::{inputs, payload};
 use winimg::error::Error;
@@ -110,6 +111,7 @@ impl Node {
         std::fs::write(&answer_disc, "").expect("a file");
         let logs = work.join("logs");
         std::fs::create_dir_all(&logs).expect("a folder");
+        let pauses = Pauses::none(Arc::clone(&sink), cancel.clone());
         Engine {
             guest: &mut self.client,
             plan,
@@ -118,6 +120,7 @@ impl Node {
             slowness: 1,
             sink,
             cancel,
+            pauses: &pauses,
             answer_disc,
         }
         .run()
