@@ -290,7 +290,10 @@ impl Pauses {
         self.sink.emit(&Event::Paused {
             reason: stop.reason,
             step: stop.step,
-            text: format!("{}\n{}", stop.text, self.hint(&stop)),
+            text: match stop.menu {
+                Some(Menu::Gone) => stop.text.clone(),
+                _ => format!("{}\n{}", stop.text, self.hint(&stop)),
+            },
         });
         let mut wait = Wait {
             pauses: self,

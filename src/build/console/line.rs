@@ -10,6 +10,7 @@ use super::wire::Reply;
 use crate::error::{Error, Kind, Result};
 use crate::guest::{Command, Exit, Guest, Put};
 use crate::plan;
+use crate::text::crlf;
 
 const SCRIPT: &str = r"C:\winimg\attach.cmd";
 const FOLDER: &str = r"C:\winimg\attach.cwd";
@@ -76,19 +77,9 @@ fn script(line: &str, folder: &str) -> Result<String> {
         check(what, text)?;
     }
     let folder = folder.replace('%', "%%");
-    Ok([
-        "@echo off",
-        &format!("if exist {FOLDER} del {FOLDER}"),
-        &format!("cd /d \"{folder}\" || (cd /d C:\\ & cd > {FOLDER} & exit /b 1)"),
-        "call :line",
-        "@set winimg_code=%errorlevel%",
-        &format!("@cd > {FOLDER}"),
-        "@exit /b %winimg_code%",
-        ":line",
-        line,
-        "",
-    ]
-    .join("\r\n"))
+    // The line goes in last: it may hold anything.
+    let script = include_str!("attach.cmd").replace("{folder}", &folder);
+    Ok(crlf(&script.replacen("{line}", line, 1)))
 }
 
 fn check(what: &str, text: &str) -> Result<()> {
