@@ -41,6 +41,10 @@ pub enum Command {
     Plan(Plan),
     /// Build the image: install Windows, run the steps, seal, export
     Build(Box<Build>),
+    /// Open a shell into the guest of a build that waits
+    Attach(Attach),
+    /// Show the screen of a running build's machine
+    Screen(Screen),
     /// Ask for every input once and write down what it is: recipe.lock
     Lock(Lock),
     /// Bring everything that a build needs into the cache, and nothing else
@@ -235,7 +239,7 @@ pub struct Build {
     /// The accelerator; auto tries the better ones with a boot canary
     #[arg(long, value_enum, default_value_t = AccelArg::Auto)]
     pub accel: AccelArg,
-    /// What to do with the machine's disk and working files after a failure
+    /// What to do with the machine, its disk and working files after a failure
     #[arg(long, value_enum, default_value_t = OnError::Cleanup)]
     pub on_error: OnError,
     /// Which layers are sealed, so that a later build goes on from the last one that is still right
@@ -247,6 +251,16 @@ pub struct Build {
     /// Read the built-in Administrator's password from a file (also WINIMG_ADMIN_PASSWORD); random unless given
     #[arg(long, value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
+    /// With --on-error keep, ask or --break: how long to wait for a person at most, such as 30m or 2h. Without a terminal,
+    /// `keep` leaves the machine running only with this
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub keep_for: Option<Duration>,
+    /// Stop before this step, by its name or its number, with the machine running; may be repeated
+    #[arg(long = "break", value_name = "STEP")]
+    pub breaks: Vec<String>,
+    /// Stop before every step
+    #[arg(long)]
+    pub debug: bool,
     /// Export the sealed disk without looking whether it is what the recipe says
     #[arg(long)]
     pub no_verify: bool,
@@ -288,8 +302,30 @@ pub struct Sign {
 pub enum OnError {
     /// Keep screens and logs, remove the disk
     Cleanup,
-    /// Keep everything, and say where it is
+    /// Keep everything, and say where it is; on a terminal, or with --keep-for, the machine runs until Ctrl-C
     Keep,
+    /// Ask on the terminal: try the step again, a shell into the guest, keep, or clean up
+    Ask,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    crate::recipe::duration(text)
+}
+
+/// Which running build.
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// The build's output directory; the only running build unless given
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Screen {
+    /// The build's output directory; the only running build unless given
+    pub dir: Option<PathBuf>,
+    /// Write a PNG instead of drawing on the terminal
+    #[arg(long, value_name = "FILE")]
+    pub png: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

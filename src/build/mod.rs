@@ -3,12 +3,14 @@
 mod boot;
 mod chain;
 mod checkpoint;
+pub mod console;
 pub mod evidence;
 mod expected;
 pub mod forecast;
 pub mod free_space;
 pub mod inputs;
 mod media;
+pub mod pause;
 pub mod payload;
 mod provision;
 mod resume;
@@ -16,6 +18,7 @@ pub mod run;
 mod scratch;
 mod seal;
 mod session;
+pub mod shell;
 mod step_log;
 
 use std::fs;
@@ -38,6 +41,7 @@ use crate::text::Secret;
 use crate::verify::{self, Expected};
 use crate::vm::{Accel, Hypervisor, Probe};
 
+use pause::Pauses;
 use provision::Course;
 use resume::Resumed;
 use session::{Notes, Session};
@@ -46,7 +50,7 @@ pub use checkpoint::Layers;
 pub use inputs::Inputs;
 pub use media::{Media, windows_build};
 pub use run::StepRecord;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, run_dirs};
 
 /// Part of every key: Windows finds other devices under each.
 const HYPERVISOR: &str = "qemu";
@@ -60,8 +64,8 @@ pub struct Request<'a> {
     pub accel: Accel,
     /// Of the built-in Administrator while the image is built; never in the image.
     pub password: Secret,
-    /// Leave the machine's disk and working files after a failure.
-    pub keep_on_error: bool,
+    /// Where the build waits for a person, and what stays after a failure.
+    pub pauses: &'a Pauses,
     pub layers: Layers,
     /// Of what decides the output beside the finished disk: the same again, and nothing is to be done.
     pub fingerprint: Digest,
@@ -124,7 +128,7 @@ pub fn run(
         };
         session.stop();
         let error = kept(error, request, scratch, &session, sink.as_ref(), cancel);
-        if !request.keep_on_error {
+        if !request.pauses.keeps() {
             return error;
         }
         let kept = scratch.keep().to_path_buf();
@@ -233,6 +237,9 @@ fn chapters(
         }
     };
     warnings.extend(session.notes.warnings.iter().cloned());
+    let by_hand = request.pauses.by_hand();
+    let keeps = request.layers != Layers::None && by_hand.is_empty();
+    warnings.extend(by_hand);
 
     if request.verify {
         let verifying = phase("verify");
@@ -243,10 +250,11 @@ fn chapters(
         sink.warn(told);
         warnings.push(told.into());
     }
-    let disk = match session.seal(chain.links())? {
-        Some(layer) => layer.disk(),
-        None => disk,
+    let layer = match keeps {
+        true => session.seal(chain.links())?,
+        false => None,
     };
+    let disk = layer.map_or(disk, |layer| layer.disk());
 
     let exporting = phase("export");
     let artifacts = export::export(
@@ -261,7 +269,7 @@ fn chapters(
     exporting.done();
     let notes = std::mem::take(&mut session.notes);
     Ok(Outcome::Built(Box::new(Built {
-        key: (request.layers != Layers::None).then_some(key),
+        key: keeps.then_some(key),
         inputs,
         media,
         probe: notes.probe.unwrap_or_default(),
@@ -290,8 +298,10 @@ fn resumed(
     if request.layers == Layers::None || request.fresh {
         return Ok(None);
     }
+    // A step that the build is to stop before has to be before it.
     let all = chain.links().len();
-    let found = resume::find(request.store, chain, all, sink, cancel)?;
+    let limit = request.pauses.first_stop(request.plan).unwrap_or(all);
+    let found = resume::find(request.store, chain, limit, sink, cancel)?;
     let name = &request.recipe.name.value;
     resume::tell(request.store, name, chain, found.as_ref(), sink.as_ref());
     Ok(found)

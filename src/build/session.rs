@@ -239,7 +239,9 @@ impl<'a> Session<'a> {
             still_limit: setup.still_limit,
         };
         let (sink, cancel) = (Arc::clone(&self.sink), self.cancel.clone());
-        self.machine = Some(self.hypervisor.start(plan, sink, cancel)?);
+        let machine = self.hypervisor.start(plan, sink, cancel)?;
+        self.request.pauses.console().show(machine.as_ref());
+        self.machine = Some(machine);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Carries out the command line: one module a command, one exit status for each kind of error.
 
+mod attach;
 mod build;
 mod bundle;
 mod cache;
@@ -13,6 +14,8 @@ mod lock;
 mod partitions;
 mod plan;
 mod recipe;
+mod running;
+mod screen;
 mod shipped;
 mod sign;
 mod verify;
@@ -34,6 +37,8 @@ use crate::store::Store;
 pub(crate) struct Context {
     pub sink: Arc<dyn Sink>,
     pub cancel: Cancel,
+    /// Events are told as lines for people.
+    pub tells_people: bool,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
@@ -45,10 +50,17 @@ pub fn run(cli: Cli) -> ExitCode {
     let context = Context {
         sink,
         cancel: Cancel::default(),
+        tells_people: cli.log_format == LogFormat::Text,
     };
-    let outcome = watch_signals(&context).and_then(|()| dispatch(cli.command, &context));
+    let outcome = match &cli.command {
+        // Its Ctrl-C is for the line that runs, its status that of the last line.
+        Command::Attach(args) => attach::run(args),
+        _ => watch_signals(&context)
+            .and_then(|()| dispatch(cli.command, &context))
+            .map(|()| ExitCode::SUCCESS),
+    };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             context.sink.emit(&error.event());
             ExitCode::from(error.kind().exit_status())
@@ -62,6 +74,8 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Validate(args) => plan::validate(&args, context),
         Command::Plan(args) => plan::show(&args, context),
         Command::Build(args) => build::run(&args, context),
+        Command::Attach(args) => attach::run(&args).map(|_| ()),
+        Command::Screen(args) => screen::run(&args),
         Command::Lock(args) => lock::run(&args, context),
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),

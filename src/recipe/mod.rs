@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use quantity::duration;
 pub use read::{Options, read};
 
 /// The JSON Schema of a recipe and of a pack, for editors.

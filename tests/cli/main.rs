@@ -9,6 +9,7 @@ mod lock;
 mod lock_bundle;
 #[path = "../media/mod.rs"]
 mod media;
+mod paused;
 #[path = "../secrets/mod.rs"]
 mod planted;
 mod proof;

@@ -150,6 +150,17 @@ impl Guest for Agent {
         }
     }
 
+    fn is_there(&mut self) -> Result<bool> {
+        if (self.wire.host.port)().off {
+            return Err(Error::new(Kind::Machine, "the guest powered off"));
+        }
+        match self.wire.watch() {
+            Ok(()) => Ok(true),
+            Err(Trouble::Gone) => Ok(false),
+            Err(other) => Err(explain("a look at it", other)),
+        }
+    }
+
     fn shut_down(&mut self) -> Result<()> {
         // A refusal comes at once; silence means that it was taken.
         let deadline = Instant::now() + self.patience.min(Duration::from_secs(3));

@@ -290,7 +290,7 @@ impl Wire {
     }
 
     /// The machine first, then the guest: a machine that crashed has also closed the port.
-    fn watch(&self) -> Result<(), Trouble> {
+    pub fn watch(&self) -> Result<(), Trouble> {
         let port = (self.host.port)();
         if port.off {
             return Err(Trouble::Gone);

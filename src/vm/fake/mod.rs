@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use self::guest::FakeGuest;
 use self::script::{InstallOutcome, OffOutcome, RebootOutcome, Script};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Probe, Start};
+use super::{Accel, Camera, Hypervisor, Machine, MachinePlan, Probe, Start};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::guest::Guest;
@@ -306,6 +306,19 @@ impl Machine for FakeMachine {
         self.shared.note("screenshot");
         std::fs::write(file, BLACK_PIXEL).map_err(|e| Error::io("write", file, e))
     }
+
+    /// The same pixel in either format.
+    fn camera(&self) -> Camera {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move |file| {
+            if matches!(shared.lock().power, Power::Off | Power::Dead) {
+                return Err(crashed());
+            }
+            let is_ppm = file.extension().is_some_and(|e| e == "ppm");
+            let picture: &[u8] = if is_ppm { BLACK_PPM } else { BLACK_PIXEL };
+            std::fs::write(file, picture).map_err(|e| Error::io("write", file, e))
+        })
+    }
 }
 
 impl Drop for FakeMachine {
@@ -313,6 +326,9 @@ impl Drop for FakeMachine {
         self.stop();
     }
 }
+
+/// A PPM of one black pixel (Netpbm: ppm format).
+const BLACK_PPM: &[u8] = b"P6\n1 1\n255\n\0\0\0";
 
 /// A PNG of one black pixel (W3C: PNG specification, grayscale of 1 bit).
 const BLACK_PIXEL: &[u8] = &[

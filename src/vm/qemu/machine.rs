@@ -10,10 +10,10 @@ use super::process::describe;
 use super::running::Running;
 use super::watch::State;
 use crate::error::{Error, Kind, Result};
-use crate::event::Sink;
+use crate::event::{Attended, Sink};
 use crate::guest::Guest;
 use crate::guest::agent::{Agent, Host};
-use crate::vm::{Machine, MachinePlan};
+use crate::vm::{Camera, Machine, MachinePlan};
 
 /// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.
 pub const AGENT_PATIENCE: Duration = Duration::from_secs(90);
@@ -101,6 +101,19 @@ impl Machine for QemuMachine {
     fn screenshot(&mut self, file: &Path) -> Result<()> {
         let file = super::absolute_path(file)?;
         self.running.dump_screen(&file, "png")
+    }
+
+    fn camera(&self) -> Camera {
+        let running = Arc::clone(&self.running);
+        Box::new(move |file| {
+            let file = super::absolute_path(file)?;
+            let is_ppm = file.extension().is_some_and(|e| e == "ppm");
+            running.dump_screen(&file, if is_ppm { "ppm" } else { "png" })
+        })
+    }
+
+    fn attended(&self) -> Attended {
+        self.running.attended.clone()
     }
 }
 

@@ -14,7 +14,7 @@ use super::qmp::{PATIENCE, Qmp};
 use super::rundir::RunDir;
 use super::watch::State;
 use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
+use crate::event::{Attended, Cancel};
 
 /// How long QEMU may take to open its monitor.
 const START: Duration = Duration::from_secs(30);
@@ -24,6 +24,8 @@ pub struct Running {
     pub process: Process,
     pub dir: RunDir,
     pub cancel: Cancel,
+    /// While it is on, nobody is to judge that the machine stands still.
+    pub attended: Attended,
 }
 
 /// Bytes moved so far.
@@ -56,6 +58,7 @@ impl Running {
             process,
             dir,
             cancel,
+            attended: Attended::default(),
         })
     }
 

@@ -57,7 +57,7 @@ impl Screen {
 }
 
 /// Width, height and exactly the pixels of a `P6` file.
-fn split_ppm(bytes: &[u8]) -> Option<(usize, usize, &[u8])> {
+pub fn split_ppm(bytes: &[u8]) -> Option<(usize, usize, &[u8])> {
     let mut rest = bytes;
     let mut word = || -> Option<&[u8]> {
         let start = rest.iter().position(|b| !b.is_ascii_whitespace())?;

@@ -69,11 +69,10 @@ impl Agent {
             .is_ok_and(|meta| meta.file_type().is_char_device());
         let mut splitter = wire::Splitter::default();
         let mut chunk = vec![0; 64 * 1024];
-        let process = || service::pid(&self.windows.machine, SERVICE);
-        let me = process();
+        let me = service::pid(&self.windows.machine, SERVICE);
         loop {
             // Stopped, killed, or started anew.
-            let is_gone = me.is_some() && process() != me;
+            let is_gone = me.is_some() && service::pid(&self.windows.machine, SERVICE) != me;
             if is_gone || self.windows.power_request().is_some() {
                 return;
             }
