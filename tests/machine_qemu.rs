@@ -347,6 +347,53 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
     );
 }
 
+/// Several machines of one build run in the same directory, one after the other.
+#[test]
+fn a_machine_that_only_boots_is_told_without_setup_and_its_traces_follow_the_earlier_ones() {
+    let Some(bench) = Bench::new() else { return };
+    let boot = |firmware| MachinePlan {
+        start: Start::Boot,
+        ..bench.plan(firmware)
+    };
+    let error = bench.fails(boot(Firmware::Uefi));
+    assert_eq!(error.fact(), "the firmware finds no Windows on the disk");
+    // sti; hlt; jmp -3
+    bench.boot_code(&[0xfb, 0xf4, 0xeb, 0xfd]);
+    let error = bench.fails(boot(Firmware::Bios));
+    assert_eq!(error.kind(), Kind::Machine);
+    assert_eq!(
+        bench.filtered(&error),
+        "Windows does not start: it stands at a screen and its guest agent does not answer\n  \
+         at: RUN/screens/stopped.png\n  \
+         expected: a Windows that starts by itself, with its guest agent\n  \
+         found: nothing moved since N s after power-on, for N s, before the first restart\n  \
+         | likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start\n  \
+         | likely: the guest agent's service QEMU-GA or its driver vioserial does not start\n  \
+         cure: look at the screenshot: its text names the cause"
+    );
+    let serial = std::fs::read_to_string(bench.path("serial.log")).expect("serial.log");
+    let headings = serial.lines().filter(|l| l.starts_with("=== ")).count();
+    assert_eq!(headings, 2);
+    assert!(serial.contains("BdsDxe"), "the first machine's firmware");
+    let times = std::fs::read_to_string(bench.path("screens/times.jsonl")).expect("times");
+    let lines: Vec<serde_json::Value> = times
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect();
+    let files: Vec<&str> = lines.iter().filter_map(|l| l["file"].as_str()).collect();
+    assert!(
+        files
+            .iter()
+            .all(|f| bench.path(&format!("screens/{f}")).exists())
+    );
+    assert_eq!(files.last(), Some(&"stopped.png"));
+    assert!(
+        files.len() >= 3,
+        "a picture of each machine at least: {files:?}"
+    );
+    assert_eq!(lines[files.len() - 1]["stage"], "the disk boots");
+}
+
 #[test]
 fn a_killed_qemu_is_told_with_its_signal_and_an_interrupt_ends_the_wait() {
     let Some(bench) = Bench::new() else { return };

@@ -130,7 +130,7 @@ fn firmware(args: &mut Arguments, plan: &MachinePlan, uefi: Option<&Pair>, dir: 
         _ => {
             args.add(
                 "-chardev",
-                format!("file,id=bios,path={}", path(&dir.bios_log())),
+                format!("file,id=bios,append=on,path={}", path(&dir.bios_log())),
             );
             args.add("-device", "isa-debugcon,iobase=0x402,chardev=bios");
         }
@@ -201,7 +201,7 @@ fn cd(
 fn channels(args: &mut Arguments, dir: &RunDir) {
     args.add(
         "-chardev",
-        format!("file,id=com1,path={}", path(&dir.serial())),
+        format!("file,id=com1,append=on,path={}", path(&dir.serial())),
     );
     args.add("-device", "isa-serial,chardev=com1");
     args.add("-device", "virtio-serial-pci,id=channels");

@@ -16,13 +16,13 @@ use crate::guest::agent::{Agent, Host};
 use crate::vm::{Machine, MachinePlan};
 
 /// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.
-pub const AGENT_PATIENCE: Duration = Duration::from_secs(90);
+const AGENT_PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct QemuMachine {
     running: Arc<Running>,
     plan: MachinePlan,
     sink: Arc<dyn Sink>,
-    patience: Duration,
+    slowness: u32,
 }
 
 impl QemuMachine {
@@ -30,13 +30,13 @@ impl QemuMachine {
         running: Arc<Running>,
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
-        patience: Duration,
+        slowness: u32,
     ) -> Self {
         Self {
             running,
             plan,
             sink,
-            patience,
+            slowness,
         }
     }
 
@@ -51,14 +51,16 @@ impl QemuMachine {
             port: Box::new(move || port.seen().port),
             discs: Box::new(move |iso| discs.discs(iso)),
         };
-        Agent::new(stream, host, self.patience)
+        Agent::new(stream, host, AGENT_PATIENCE * self.slowness)
     }
 }
 
 impl Machine for QemuMachine {
     fn guest(&mut self) -> Result<Box<dyn Guest>> {
         let mut agent = self.agent()?;
-        Install::new(&self.running, &self.plan, &*self.sink)?.wait(&mut agent)?;
+        let running = Arc::clone(&self.running);
+        let sink = Arc::clone(&self.sink);
+        Install::new(running, &self.plan, sink, self.slowness)?.wait(&mut agent)?;
         Ok(Box::new(agent))
     }
 

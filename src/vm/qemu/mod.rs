@@ -1,23 +1,27 @@
 //! QEMU on this host.
 //!
 //! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process` and
-//! `qmp` hold the child, `install` watches Windows Setup, `machine` is what the build sees. Downloads and configures nothing.
+//! `qmp` hold the child, `install` watches Windows come up, `machine` is what the build sees. Downloads and configures nothing.
 
 pub mod args;
+mod boot;
 pub mod canary;
 pub mod choice;
 pub mod events;
 pub mod firmware;
 mod install;
 pub mod keys;
+mod lookout;
 mod machine;
+mod pictures;
 pub mod process;
 pub mod program;
 pub mod qmp;
 pub mod rundir;
 mod running;
 pub mod screen;
-pub mod setup;
+mod seen;
+mod setup;
 pub mod stage;
 pub mod watch;
 
@@ -111,15 +115,31 @@ impl Hypervisor for Qemu {
             own_variables(pair, &dir.vars())?;
         }
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
-        let running = running::Running::start(&self.program.path, &arguments, dir, cancel)?;
-        let patience = machine::AGENT_PATIENCE * choice.slowness;
+        let heading = heading(&plan.start);
+        let running = running::Running::start(
+            &self.program.path,
+            &arguments,
+            dir,
+            cancel,
+            plan.firmware,
+            &heading,
+        )?;
         Ok(Box::new(machine::QemuMachine::new(
             Arc::new(running),
             plan,
             sink,
-            patience,
+            choice.slowness,
         )))
     }
+}
+
+/// Stands above what each machine writes to the logs that all machines of a build share.
+fn heading(start: &Start) -> String {
+    let what = match start {
+        Start::Install { .. } => "installs Windows",
+        Start::Boot => "boots from its disk",
+    };
+    format!("=== {}: a machine {what} ===", pictures::now())
 }
 
 /// QEMU runs where we do, but messages and QMP name files for good.

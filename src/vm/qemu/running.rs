@@ -2,6 +2,8 @@
 //!
 //! Translates QMP into the few questions and orders that the rest needs. Decides nothing.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use super::rundir::RunDir;
 use super::watch::State;
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::recipe::Firmware;
 
 /// How long QEMU may take to open its monitor.
 const START: Duration = Duration::from_secs(30);
@@ -24,6 +27,8 @@ pub struct Running {
     pub process: Process,
     pub dir: RunDir,
     pub cancel: Cancel,
+    /// Where this machine's part of the firmware's log begins.
+    pub log_start: u64,
 }
 
 /// Bytes moved so far.
@@ -40,11 +45,18 @@ impl Running {
         arguments: &[String],
         dir: RunDir,
         cancel: Cancel,
+        firmware: Firmware,
+        heading: &str,
     ) -> Result<Self> {
         for socket in [dir.qmp(), dir.agent()] {
             // What a dead process left; QEMU makes its own.
             let _ = std::fs::remove_file(socket);
         }
+        let mut log_start = begin_log(&dir.serial(), heading)?;
+        if firmware == Firmware::Bios {
+            log_start = begin_log(&dir.bios_log(), heading)?;
+        }
+        begin_log(&dir.stderr(), heading)?;
         let process = Process::spawn(program, arguments, &dir.stderr())?;
         let alive = || match process.ended() {
             Some(status) => Err(process.death("QEMU did not start: it", status)),
@@ -56,6 +68,7 @@ impl Running {
             process,
             dir,
             cancel,
+            log_start,
         })
     }
 
@@ -197,4 +210,16 @@ impl Running {
             self.process.wait(Duration::from_secs(10));
         }
     }
+}
+
+/// Adds a heading to a log that several machines write to, one after the other; the length with it.
+fn begin_log(path: &Path, heading: &str) -> Result<u64> {
+    let write = || -> std::io::Result<u64> {
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        // A line that a machine did not finish must not swallow the heading.
+        let gap = if file.metadata()?.len() > 0 { "\n" } else { "" };
+        file.write_all(format!("{gap}{heading}\n").as_bytes())?;
+        Ok(file.metadata()?.len())
+    };
+    write().map_err(|e| Error::io("write", path, e))
 }
