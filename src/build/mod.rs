@@ -246,6 +246,7 @@ fn machine_plan(
         secure_boot: wish.secure_boot,
         disk_bus: wish.disk_bus,
         disk: disk.to_path_buf(),
+        room: 0,
         cpus: wish.cpus,
         memory: wish.memory,
         network: wish.network,

@@ -74,6 +74,11 @@ impl Wire {
         })
     }
 
+    /// The time that deadlines are measured by.
+    pub fn now(&self) -> Instant {
+        (self.host.now)()
+    }
+
     /// Waits until the guest has opened its port and answers.
     pub fn open(&mut self, deadline: Instant) -> Result<(), Trouble> {
         loop {
@@ -93,7 +98,7 @@ impl Wire {
                     Err(other) => return Err(other),
                 }
             }
-            if Instant::now() >= deadline {
+            if self.now() >= deadline {
                 return Err(Trouble::Late);
             }
             std::thread::sleep(GLANCE);
@@ -104,7 +109,7 @@ impl Wire {
     pub fn wait_gone(&self, deadline: Instant) -> Result<(), Trouble> {
         loop {
             match self.watch() {
-                Ok(()) if Instant::now() >= deadline => return Err(Trouble::Late),
+                Ok(()) if self.now() >= deadline => return Err(Trouble::Late),
                 Ok(()) => std::thread::sleep(GLANCE),
                 Err(Trouble::Gone) => return Ok(()),
                 Err(other) => return Err(other),
@@ -131,10 +136,10 @@ impl Wire {
 
     /// Sleeps, unless the machine has something to say.
     pub fn pause(&self, time: Duration) -> Result<(), Trouble> {
-        let end = Instant::now() + time;
+        let end = self.now() + time;
         loop {
             self.watch()?;
-            let left = end.saturating_duration_since(Instant::now());
+            let left = end.saturating_duration_since(self.now());
             if left.is_zero() {
                 return Ok(());
             }
@@ -167,14 +172,14 @@ impl Wire {
 
     fn sync(&mut self, deadline: Instant) -> Result<(), Trouble> {
         loop {
-            let until = deadline.min(Instant::now() + SYNC_PATIENCE);
+            let until = deadline.min(self.now() + SYNC_PATIENCE);
             match self.sync_once(until) {
                 Ok(()) => {
                     self.in_step = true;
                     return Ok(());
                 }
                 // It may have been glued to half a request that somebody left behind.
-                Err(Trouble::Late) if Instant::now() < deadline => self.half_sent = true,
+                Err(Trouble::Late) if self.now() < deadline => self.half_sent = true,
                 Err(other) => return Err(other),
             }
         }
@@ -207,13 +212,14 @@ impl Wire {
                 return Ok(());
             }
             // A guest that floods the port leaves no silence in which the deadline would be noticed.
-            if Instant::now() >= deadline {
+            if self.now() >= deadline {
                 return Err(Trouble::Late);
             }
         }
     }
 
     fn send(&mut self, bytes: &[u8], deadline: Instant) -> Result<(), Trouble> {
+        (self.host.talked)(true);
         let mut sent = 0;
         while sent < bytes.len() {
             let outcome = match self.stream.write(&bytes[sent..]) {
@@ -222,7 +228,7 @@ impl Wire {
                     sent += n;
                     Ok(())
                 }
-                Err(e) if is_pause(&e) && Instant::now() >= deadline => Err(Trouble::Late),
+                Err(e) if is_pause(&e) && self.now() >= deadline => Err(Trouble::Late),
                 Err(e) if is_pause(&e) => self.watch(),
                 Err(_) => self.closed(),
             };
@@ -245,6 +251,7 @@ impl Wire {
                 let rest = self.buffer.split_off(self.searched + end + 1);
                 let mut line = std::mem::replace(&mut self.buffer, rest);
                 self.searched = 0;
+                (self.host.talked)(false);
                 line.retain(|&b| b != b'\n' && b != 0xff);
                 return Ok(line);
             }
@@ -261,7 +268,7 @@ impl Wire {
             match self.stream.read(&mut piece) {
                 Ok(0) => self.closed()?,
                 Ok(n) => self.buffer.extend_from_slice(&piece[..n]),
-                Err(e) if is_pause(&e) && Instant::now() >= deadline => return Err(Trouble::Late),
+                Err(e) if is_pause(&e) && self.now() >= deadline => return Err(Trouble::Late),
                 Err(e) if is_pause(&e) => {}
                 Err(_) => self.closed()?,
             }

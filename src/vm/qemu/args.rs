@@ -64,6 +64,8 @@ pub fn arguments(
     cd(&mut args, ANSWER_CD, "cd1", "ide.2", answer, None);
     channels(&mut args, dir);
     network(&mut args, plan.network);
+    // A guest that tells its crash stands there for a picture, instead of being gone with its screen.
+    args.add("-action", "panic=pause");
     // Started stopped, so that QMP sees every event from the first instruction on.
     args.0.push("-S".into());
     args.0
@@ -204,6 +206,8 @@ fn channels(args: &mut Arguments, dir: &RunDir) {
         format!("file,id=com1,append=on,path={}", path(&dir.serial())),
     );
     args.add("-device", "isa-serial,chardev=com1");
+    // Tells a crash of a Windows that has its driver (virtio-win: pvpanic); any other ignores it.
+    args.add("-device", "pvpanic");
     args.add("-device", "virtio-serial-pci,id=channels");
     args.add(
         "-chardev",

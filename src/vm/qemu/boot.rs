@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::seen::{Purpose, Seen, time};
+use super::seen::{Purpose, Seen, Standing, time};
 use crate::error::{Error, Kind};
 
 /// A Windows that stands at a screen.
@@ -13,12 +13,15 @@ pub fn stands_still(seen: &Seen) -> Error {
         Purpose::Steps => "Windows stopped at a screen and its guest agent is silent",
         _ => "Windows does not start: it stands at a screen and its guest agent does not answer",
     };
-    let error = Error::new(Kind::Machine, fact)
-        .expected("a Windows that starts by itself, with its guest agent")
-        .found(seen.stillness())
-        .lines(causes(seen).iter().map(|cause| format!("likely: {cause}")));
-    seen.shown(error)
-        .cure("look at the screenshot: its text names the cause")
+    seen.standing(
+        Kind::Machine,
+        Standing {
+            who: "Windows",
+            fact,
+            expected: "a Windows that goes on by itself, with its guest agent",
+            causes: causes(seen),
+        },
+    )
 }
 
 fn causes(seen: &Seen) -> &'static [&'static str] {
@@ -130,7 +133,7 @@ mod tests {
             stands_still(&seen(Purpose::Boot, 0)).to_string(),
             "Windows does not start: it stands at a screen and its guest agent does not answer\n  \
              at: /run/w/screens/stopped.png\n  \
-             expected: a Windows that starts by itself, with its guest agent\n  \
+             expected: a Windows that goes on by itself, with its guest agent\n  \
              found: nothing moved since 50 s after power-on, for 45 s, before the first restart\n  \
              | likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start\n  \
              | likely: the guest agent's service QEMU-GA or its driver vioserial does not start\n  \

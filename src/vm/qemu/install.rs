@@ -4,7 +4,7 @@
 //! What the signs mean is decided in `watch`, `keys`, `stage`, `setup` and `boot`; here they are only brought together.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use super::running::Running;
 use super::seen::Purpose;
 use super::stage::Line;
 use super::watch::{Judge, Limits, Sample, State, Verdict};
-use super::{boot, setup};
+use super::{boot, room, setup};
 use crate::error::{Error, Result};
 use crate::event::{Event, Sink};
 use crate::guest::agent::Agent;
@@ -28,7 +28,7 @@ pub struct Install<'a> {
     running: Arc<Running>,
     plan: &'a MachinePlan,
     lookout: Lookout,
-    began: Instant,
+    slowness: u32,
     keys: Keys,
     limits: Limits,
     judge: Judge,
@@ -42,35 +42,35 @@ impl<'a> Install<'a> {
         plan: &'a MachinePlan,
         sink: Arc<dyn Sink>,
         slowness: u32,
-    ) -> Result<Self> {
-        let lookout = Lookout::new(Arc::clone(&running), plan, sink)?;
+    ) -> Self {
+        let lookout = Lookout::new(Arc::clone(&running), plan, sink);
         let limits = Limits::of(lookout.purpose, plan.still_limit, slowness);
-        Ok(Self {
+        Self {
             running,
             plan,
             lookout,
-            began: Instant::now(),
+            slowness,
             keys: Keys::new(prompts(plan)),
             limits,
             judge: Judge::new(limits),
             next_sample: SAMPLE,
             nothing_boots: false,
-        })
+        }
     }
 
-    /// Ends with what goes on watching.
-    pub fn wait(mut self, agent: &mut Agent) -> Result<Lookout> {
-        self.running.ask("cont", json!({}))?;
-        self.began = Instant::now();
+    /// Ends with what goes on watching, and by which limits.
+    pub fn wait(mut self, agent: &mut Agent) -> Result<(Lookout, Limits)> {
+        self.running.power_on()?;
         loop {
             self.running.cancel.check()?;
             self.look().map_err(|e| self.or_death(e))?;
             // A port that is open may still belong to a guest that is going down: then the watch goes on.
             if self.running.seen().port.open && agent.try_open(SAMPLE)? {
                 self.lookout.tell("the guest agent answers".into());
-                return Ok(self.lookout);
+                let limits = Limits::of(Purpose::Steps, self.plan.still_limit, self.slowness);
+                return Ok((self.lookout, limits));
             }
-            if self.began.elapsed() >= self.plan.timeout {
+            if self.running.elapsed() >= self.plan.timeout {
                 return Err(self.too_late());
             }
             self.running.cancel.sleep(GLANCE)?;
@@ -78,7 +78,11 @@ impl<'a> Install<'a> {
     }
 
     fn look(&mut self) -> Result<()> {
-        let now = self.began.elapsed();
+        let state = self.running.state();
+        if state == State::Held {
+            return Ok(());
+        }
+        let now = self.running.elapsed();
         if self.lookout.count_restarts(now) {
             self.keys.guest_restarted();
             self.nothing_boots = false;
@@ -89,7 +93,7 @@ impl<'a> Install<'a> {
         self.lookout.tell(stage);
         self.read_log(now)?;
         self.press_keys(now)?;
-        if now >= self.next_sample || self.running.state() != State::Running {
+        if now >= self.next_sample || state != State::Running {
             self.next_sample = now + SAMPLE;
             let sample = self.lookout.sample(now, self.nothing_boots);
             let verdict = self.judge.look(sample);
@@ -137,9 +141,10 @@ impl<'a> Install<'a> {
             Verdict::StandsStill { since } => Some(*since),
             _ => None,
         };
-        let seen = self.lookout.seen(self.began.elapsed(), since);
+        let seen = self.lookout.seen(self.running.elapsed(), since);
         let installing = seen.purpose == Purpose::Install;
         Err(match verdict {
+            Verdict::DiskFailed => seen.shown(room::write_failed(&seen.disk_folder)),
             Verdict::FirmwareLate => boot::firmware_late(&seen, self.limits.firmware),
             Verdict::PoweredOff if installing => setup::powered_off(&seen),
             Verdict::PoweredOff => boot::powered_off(&seen),
@@ -153,7 +158,7 @@ impl<'a> Install<'a> {
     }
 
     fn too_late(&mut self) -> Error {
-        let seen = self.lookout.seen(self.began.elapsed(), None);
+        let seen = self.lookout.seen(self.running.elapsed(), None);
         match seen.purpose {
             Purpose::Install => setup::too_late(&seen, self.plan.timeout),
             _ => boot::too_late(&seen, self.plan.timeout),

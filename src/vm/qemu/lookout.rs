@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::pictures::Pictures;
 use super::running::{Moved, Running};
 use super::screen::Screen;
 use super::seen::{Purpose, Seen};
@@ -14,6 +13,7 @@ use super::stage::{Line, Tail};
 use super::watch::Sample;
 use crate::error::Result;
 use crate::event::{Event, Sink};
+use crate::io::folder_of;
 use crate::recipe::Firmware;
 use crate::vm::{MachinePlan, Start};
 
@@ -33,17 +33,16 @@ pub struct Lookout {
     firmware_since: (Duration, u64),
     pub failed_options: Vec<String>,
     pub moved: Moved,
-    pictures: Pictures,
+    disk_folder: PathBuf,
 }
 
 impl Lookout {
-    pub fn new(running: Arc<Running>, plan: &MachinePlan, sink: Arc<dyn Sink>) -> Result<Self> {
-        let pictures = Pictures::open(running.dir.screens())?;
+    pub fn new(running: Arc<Running>, plan: &MachinePlan, sink: Arc<dyn Sink>) -> Self {
         let log = match plan.firmware {
             Firmware::Uefi => running.dir.serial(),
             Firmware::Bios => running.dir.bios_log(),
         };
-        Ok(Self {
+        Self {
             log: Tail::after(log, running.log_start),
             purpose: match plan.start {
                 Start::Install { .. } => Purpose::Install,
@@ -57,8 +56,8 @@ impl Lookout {
             firmware_since: Default::default(),
             failed_options: Vec::new(),
             moved: Moved::default(),
-            pictures,
-        })
+            disk_folder: folder_of(&plan.disk).to_path_buf(),
+        }
     }
 
     /// Whether the guest restarted since the last call.
@@ -115,47 +114,43 @@ impl Lookout {
             restarts: self.restarts,
             state,
             nothing_boots,
+            write_failed: self.moved.disk_failures > 0,
             firmware_for: idle.then(|| now.saturating_sub(since)),
         }
     }
 
-    fn look_at_screen(&mut self, now: Duration) -> Option<Screen> {
+    fn look_at_screen(&self, now: Duration) -> Option<Screen> {
         let file = self.running.dir.sample();
         self.running.dump_screen(&file, "ppm").ok()?;
         let screen = Screen::from_ppm(&std::fs::read(&file).ok()?)?;
         let _ = std::fs::remove_file(&file);
-        if self.pictures.wants(&screen) {
-            let file = self.pictures.next();
+        let mut pictures = self.running.pictures();
+        if pictures.wants(&screen) {
+            let file = pictures.next();
             if self.running.dump_screen(&file, "png").is_ok() {
-                let stage = self.stage();
-                self.pictures.taken(&screen, now, &stage);
+                pictures.taken(&screen, now, &self.stage());
                 self.sink.emit(&Event::Screen {
                     file: file.display().to_string(),
                 });
             }
         }
+        drop(pictures);
         Some(screen)
     }
 
-    pub fn seen(&mut self, now: Duration, still_since: Option<Duration>) -> Seen {
+    /// All that is known, with a last picture.
+    pub fn seen(&self, now: Duration, still_since: Option<Duration>) -> Seen {
         Seen {
             purpose: self.purpose,
             elapsed: now,
             still_since,
             restarts: self.restarts,
-            started: self.booted.is_some(),
+            started: self.booted.is_some() || self.purpose == Purpose::Steps,
             disk_written: self.moved.disk_written,
+            disk_folder: self.disk_folder.clone(),
             failed_options: self.failed_options.clone(),
-            screenshot: self.last_picture(now),
+            ..self.running.last_look(&self.stage())
         }
-    }
-
-    fn last_picture(&mut self, now: Duration) -> Option<PathBuf> {
-        let file = self.pictures.stopped();
-        self.running.dump_screen(&file, "png").ok()?;
-        let stage = self.stage();
-        self.pictures.taken_stopped(now, &stage);
-        Some(file)
     }
 
     /// Where the machine is, in a few words.

@@ -3,16 +3,19 @@
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::install::Install;
 use super::process::describe;
 use super::running::Running;
 use super::watch::State;
+use super::{room, watchdog};
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
 use crate::guest::Guest;
 use crate::guest::agent::{Agent, Host};
+use crate::io::folder_of;
 use crate::vm::{Machine, MachinePlan};
 
 /// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.
@@ -23,6 +26,8 @@ pub struct QemuMachine {
     plan: MachinePlan,
     sink: Arc<dyn Sink>,
     slowness: u32,
+    /// What watches beside us; each ends with the process.
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl QemuMachine {
@@ -31,13 +36,16 @@ impl QemuMachine {
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
         slowness: u32,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        let folder = folder_of(&plan.disk).to_path_buf();
+        let room = room::keep(Arc::clone(&running), folder, Arc::clone(&sink))?;
+        Ok(Self {
             running,
             plan,
             sink,
             slowness,
-        }
+            threads: vec![room],
+        })
     }
 
     /// Connected before the guest runs, so that its port has a host's end from the first moment; nothing is sent.
@@ -45,11 +53,13 @@ impl QemuMachine {
         let path = self.running.dir.agent();
         let stream = UnixStream::connect(&path).map_err(|e| Error::io("connect to", &path, e))?;
         let share = || Arc::clone(&self.running);
-        let (check, port, discs) = (share(), share(), share());
+        let (check, port, discs, talked, clock) = (share(), share(), share(), share(), share());
         let host = Host {
             check: Box::new(move || check.check()),
             port: Box::new(move || port.seen().port),
             discs: Box::new(move |iso| discs.discs(iso)),
+            talked: Box::new(move |asked| talked.talked(asked)),
+            now: Box::new(move || clock.clock.now()),
         };
         Agent::new(stream, host, AGENT_PATIENCE * self.slowness)
     }
@@ -60,12 +70,14 @@ impl Machine for QemuMachine {
         let mut agent = self.agent()?;
         let running = Arc::clone(&self.running);
         let sink = Arc::clone(&self.sink);
-        Install::new(running, &self.plan, sink, self.slowness)?.wait(&mut agent)?;
+        let install = Install::new(running, &self.plan, sink, self.slowness);
+        let (lookout, limits) = install.wait(&mut agent)?;
+        self.threads.push(watchdog::keep(lookout, limits)?);
         Ok(Box::new(agent))
     }
 
     fn wait_off(&mut self, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        let deadline = self.running.clock.now() + timeout;
         loop {
             self.running.cancel.check()?;
             if let Some(status) = self.running.process.wait(Duration::from_millis(100)) {
@@ -83,10 +95,12 @@ impl Machine for QemuMachine {
                     _ => Err(self.running.crashed(&describe(status))),
                 };
             }
-            if let State::Paused(why) = self.running.state() {
-                return Err(self.running.paused(&why));
+            match self.running.state() {
+                State::Paused(why) => return Err(self.running.paused(&why)),
+                State::Running => self.running.check()?,
+                State::Held | State::Off | State::Gone(_) => {}
             }
-            if Instant::now() >= deadline {
+            if self.running.clock.now() >= deadline {
                 return Err(Error::new(
                     Kind::Machine,
                     format!("the guest did not power off within {} s", timeout.as_secs()),
@@ -109,5 +123,8 @@ impl Drop for QemuMachine {
     fn drop(&mut self) {
         // The agent may still hold its share of the machine: it must find it dead, not keep it alive.
         self.running.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
     }
 }

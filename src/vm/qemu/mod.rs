@@ -5,18 +5,24 @@
 
 pub mod args;
 mod boot;
+pub mod bugcheck;
 pub mod canary;
 pub mod choice;
+mod clock;
+pub mod dialog;
 pub mod events;
 pub mod firmware;
 mod install;
 pub mod keys;
 mod lookout;
 mod machine;
+pub mod ocr;
 mod pictures;
 pub mod process;
 pub mod program;
 pub mod qmp;
+mod reading;
+mod room;
 pub mod rundir;
 mod running;
 pub mod screen;
@@ -24,6 +30,7 @@ mod seen;
 mod setup;
 pub mod stage;
 pub mod watch;
+mod watchdog;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,9 +39,11 @@ use self::choice::{Choice, Host};
 use self::firmware::{Pair, Places};
 use self::program::Program;
 use self::rundir::RunDir;
+use self::running::Running;
 use super::{Accel, Hypervisor, Machine, MachinePlan, Probe, Start};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
+use crate::io::folder_of;
 use crate::recipe::Firmware;
 
 /// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
@@ -115,31 +124,11 @@ impl Hypervisor for Qemu {
             own_variables(pair, &dir.vars())?;
         }
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
-        let heading = heading(&plan.start);
-        let running = running::Running::start(
-            &self.program.path,
-            &arguments,
-            dir,
-            cancel,
-            plan.firmware,
-            &heading,
-        )?;
-        Ok(Box::new(machine::QemuMachine::new(
-            Arc::new(running),
-            plan,
-            sink,
-            choice.slowness,
-        )))
+        room::check(folder_of(&plan.disk), plan.room)?;
+        let running = Running::start(&self.program.path, &arguments, dir, cancel, &plan)?;
+        let machine = machine::QemuMachine::new(Arc::new(running), plan, sink, choice.slowness)?;
+        Ok(Box::new(machine))
     }
-}
-
-/// Stands above what each machine writes to the logs that all machines of a build share.
-fn heading(start: &Start) -> String {
-    let what = match start {
-        Start::Install { .. } => "installs Windows",
-        Start::Boot => "boots from its disk",
-    };
-    format!("=== {}: a machine {what} ===", pictures::now())
 }
 
 /// QEMU runs where we do, but messages and QMP name files for good.

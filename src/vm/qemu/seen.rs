@@ -5,7 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::error::Error;
+use super::dialog::{self, Known};
+use crate::error::{Error, Kind};
 
 /// What the machine was doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,16 @@ pub enum Purpose {
     Boot,
     /// An installed Windows whose agent has answered already.
     Steps,
+}
+
+impl Purpose {
+    /// What is on the screen, as far as the purpose tells.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Install => "Windows Setup",
+            Self::Boot | Self::Steps => "Windows",
+        }
+    }
 }
 
 /// What is known when the watch ends.
@@ -31,9 +42,15 @@ pub struct Seen {
     /// The firmware handed over to something since the last restart.
     pub started: bool,
     pub disk_written: u64,
+    /// Where the machine's disk lies.
+    pub disk_folder: PathBuf,
     /// What the firmware tried in vain, as it words it.
     pub failed_options: Vec<String>,
     pub screenshot: Option<PathBuf>,
+    /// What was read from that picture, where it can be read.
+    pub text: Vec<String>,
+    /// The picture has the colours of a stop error: a hint, no more.
+    pub blue: bool,
 }
 
 impl Seen {
@@ -60,13 +77,55 @@ impl Seen {
         }
     }
 
-    /// The error with its picture.
+    /// The error with its picture, and what the picture says.
     pub fn shown(&self, error: Error) -> Error {
-        match &self.screenshot {
+        let error = match &self.screenshot {
             Some(file) => error.at(file.display()),
             None => error,
+        };
+        let says = self.text.iter().map(|l| format!("the screen says: {l}"));
+        error.lines(says)
+    }
+
+    /// The error of a machine that stands at a screen: a box that is known says what it is, where its text could be read.
+    pub fn standing(&self, kind: Kind, at: Standing<'_>) -> Error {
+        let stands = |fact: String| {
+            let error = Error::new(kind, fact).expected(at.expected);
+            error.found(self.stillness())
+        };
+        match dialog::find(&self.text.join("\n")) {
+            Some(Known::Dialog(known)) => {
+                let error = stands(format!("{} stopped: {}", at.who, known.name));
+                let error = error.lines([format!("likely: {}", known.cause)]);
+                self.shown(error).cure(known.cure)
+            }
+            Some(Known::StopError(code)) => {
+                let error = stands(format!(
+                    "Windows crashed with the stop error {}",
+                    code.words()
+                ));
+                let error = error.lines([format!("likely: {}", code.cause)]);
+                self.shown(error)
+                    .cure("the drivers and the steps that ran last are the first to suspect")
+            }
+            None => {
+                let hint = "the screen has the colours of a stop error (blue screen)";
+                let error = stands(at.fact.to_string())
+                    .lines(self.blue.then_some(hint))
+                    .lines(at.causes.iter().map(|cause| format!("likely: {cause}")));
+                self.shown(error)
+                    .cure("look at the screenshot: its text names the cause")
+            }
         }
     }
+}
+
+/// What is said of a machine that stands at a screen that nobody could read.
+pub struct Standing<'a> {
+    pub who: &'a str,
+    pub fact: &'a str,
+    pub expected: &'a str,
+    pub causes: &'a [&'a str],
 }
 
 /// `42 s`, `3 min 5 s`, `1 h 2 min`

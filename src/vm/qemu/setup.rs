@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::seen::{Seen, time};
+use super::seen::{Seen, Standing, time};
 use crate::error::{Error, Kind};
 
 /// Bytes on the disk from which on an image was being applied: partitions and their file systems are far below.
@@ -13,15 +13,15 @@ const IMAGE_STARTED: u64 = 64 << 20;
 
 /// A Setup that stands at a screen.
 pub fn stands_still(seen: &Seen) -> Error {
-    let error = Error::new(
+    seen.standing(
         Kind::Setup,
-        "Windows Setup stopped at a screen and waits for a person",
+        Standing {
+            who: "Windows Setup",
+            fact: "Windows Setup stopped at a screen and waits for a person",
+            expected: "a Setup that goes on by itself",
+            causes: causes(seen),
+        },
     )
-    .expected("a Setup that goes on by itself")
-    .found(seen.stillness())
-    .lines(causes(seen).iter().map(|cause| format!("likely: {cause}")));
-    seen.shown(error)
-        .cure("look at the screenshot: its text names the cause")
 }
 
 /// The firmware found nothing to boot.
@@ -125,8 +125,8 @@ mod tests {
             restarts,
             started: true,
             disk_written,
-            failed_options: Vec::new(),
             screenshot: Some("/run/w/screens/stopped.png".into()),
+            ..Seen::default()
         }
     }
 
@@ -142,6 +142,39 @@ mod tests {
              | likely: a product key that does not fit the image, or an empty one\n  \
              | likely: DiskConfiguration failed half-way: a partition too small or a wrong order\n  \
              cure: look at the screenshot: its text names the cause"
+        );
+    }
+
+    #[test]
+    fn a_box_that_could_be_read_is_named_before_anything_is_guessed() {
+        let read = Seen {
+            text: vec![
+                "Install Windows".into(),
+                "Windows could n0t parse or process the unattend answer".into(),
+                "file for pass [windowsPE].".into(),
+            ],
+            ..seen(0, 0)
+        };
+        assert_eq!(
+            stands_still(&read).to_string(),
+            "Windows Setup stopped: the answer file cannot be read\n  \
+             at: /run/w/screens/stopped.png\n  \
+             expected: a Setup that goes on by itself\n  \
+             found: nothing moved since 3 min 36 s after power-on, for 30 s, before the first restart\n  \
+             | likely: its syntax, an unknown component or element, a letter that is no ASCII, or a setting in the wrong pass\n  \
+             | the screen says: Install Windows\n  \
+             | the screen says: Windows could n0t parse or process the unattend answer\n  \
+             | the screen says: file for pass [windowsPE].\n  \
+             cure: the box names the pass, and often the component and the line"
+        );
+        let blue = Seen {
+            blue: true,
+            ..seen(1, 1 << 30)
+        };
+        assert!(
+            stands_still(&blue)
+                .to_string()
+                .contains("| the screen has the colours of a stop error")
         );
     }
 

@@ -42,12 +42,16 @@ pub struct Sample {
     pub nothing_boots: bool,
     /// How long the firmware has been at work without starting anything.
     pub firmware_for: Option<Duration>,
+    /// A write of the guest's failed on the host.
+    pub write_failed: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
     #[default]
     Running,
+    /// It stands until there is room on the host's disk.
+    Held,
     /// Stopped by QEMU: its `query-status`, and what its events said.
     Paused(String),
     /// The guest powered off.
@@ -65,6 +69,7 @@ pub enum Verdict {
     RestartLoop { restarts: u32 },
     NoBootDevice,
     FirmwareLate,
+    DiskFailed,
     StandsStill { since: Duration },
 }
 
@@ -110,7 +115,11 @@ impl Judge {
             State::Paused(why) => return Verdict::Paused { why: why.clone() },
             State::Gone(how) => return Verdict::Crashed { how: how.clone() },
             State::Off => return Verdict::PoweredOff,
+            State::Held => return Verdict::Fine,
             State::Running => {}
+        }
+        if sample.write_failed {
+            return Verdict::DiskFailed;
         }
         if sample.restarts > self.limits.restarts {
             return Verdict::RestartLoop {
@@ -323,6 +332,20 @@ mod tests {
                     ..at(2)
                 },
                 Verdict::NoBootDevice,
+            ),
+            (
+                Sample {
+                    state: State::Held,
+                    ..at(2)
+                },
+                Verdict::Fine,
+            ),
+            (
+                Sample {
+                    write_failed: true,
+                    ..at(2)
+                },
+                Verdict::DiskFailed,
             ),
             (
                 Sample {
