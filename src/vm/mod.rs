@@ -39,6 +39,8 @@ pub struct MachinePlan {
     pub disk_bus: DiskBus,
     /// A qcow2 that exists; empty, unless it is only booted.
     pub disk: PathBuf,
+    /// Bytes that have to be free where the disk lies before it starts; a floor of its own holds in any case.
+    pub room: u64,
     pub cpus: u32,
     /// Bytes.
     pub memory: u64,

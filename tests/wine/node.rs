@@ -49,6 +49,8 @@ impl Node {
                 discs.insert(iso);
                 Ok(())
             }),
+            talked: Box::new(|_| {}),
+            now: Box::new(std::time::Instant::now),
         };
         let mut client = Client::new(stream, host, PATIENCE).expect("a client");
         assert!(

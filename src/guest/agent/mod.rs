@@ -53,6 +53,10 @@ pub struct Host {
     pub check: Box<dyn Fn() -> Result<()> + Send>,
     pub port: Box<dyn Fn() -> Port + Send>,
     pub discs: Box<ChangeDiscs>,
+    /// Told when the guest is asked (`true`), and when anything comes from it.
+    pub talked: Box<dyn Fn(bool) + Send>,
+    /// The time that deadlines are measured by; it may stand while the machine does.
+    pub now: Box<dyn Fn() -> Instant + Send>,
 }
 
 /// A guest behind a QEMU guest agent.
@@ -78,7 +82,7 @@ impl Agent {
 
     /// Waits at most `time` for the agent's first answer. `false`: none yet; trouble of the machine is an error.
     pub fn try_open(&mut self, time: Duration) -> Result<bool> {
-        match self.wire.open(Instant::now() + time) {
+        match self.wire.open(self.wire.now() + time) {
             Ok(()) => Ok(true),
             Err(Trouble::Late | Trouble::Gone) => Ok(false),
             Err(trouble) => Err(explain("opening the channel", trouble)),
@@ -124,7 +128,7 @@ impl Guest for Agent {
     }
 
     fn reboot(&mut self, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        let deadline = self.wire.now() + timeout;
         let asked = self
             .wire
             .ask("guest-shutdown", json!({"mode": "reboot"}), deadline);
@@ -142,7 +146,7 @@ impl Guest for Agent {
     }
 
     fn wait_back(&mut self, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        let deadline = self.wire.now() + timeout;
         match self.wire.wait_gone(deadline) {
             Ok(()) => self.come_back(timeout, deadline),
             Err(Trouble::Late) => Err(not_restarted(timeout)),
@@ -163,7 +167,7 @@ impl Guest for Agent {
 
     fn shut_down(&mut self) -> Result<()> {
         // A refusal comes at once; silence means that it was taken.
-        let deadline = Instant::now() + self.patience.min(Duration::from_secs(3));
+        let deadline = self.wire.now() + self.patience.min(Duration::from_secs(3));
         match self
             .wire
             .ask("guest-shutdown", json!({"mode": "powerdown"}), deadline)

@@ -82,6 +82,11 @@ impl Wire {
         self.transcript = transcript;
     }
 
+    /// The time that deadlines are measured by.
+    pub fn now(&self) -> Instant {
+        (self.host.now)()
+    }
+
     /// Waits until the guest has opened its port and answers.
     pub fn open(&mut self, deadline: Instant) -> Result<(), Trouble> {
         loop {
@@ -101,7 +106,7 @@ impl Wire {
                     Err(other) => return Err(other),
                 }
             }
-            if Instant::now() >= deadline {
+            if self.now() >= deadline {
                 return Err(Trouble::Late);
             }
             std::thread::sleep(GLANCE);
@@ -112,7 +117,7 @@ impl Wire {
     pub fn wait_gone(&self, deadline: Instant) -> Result<(), Trouble> {
         loop {
             match self.watch() {
-                Ok(()) if Instant::now() >= deadline => return Err(Trouble::Late),
+                Ok(()) if self.now() >= deadline => return Err(Trouble::Late),
                 Ok(()) => std::thread::sleep(GLANCE),
                 Err(Trouble::Gone) => return Ok(()),
                 Err(other) => return Err(other),
@@ -139,10 +144,10 @@ impl Wire {
 
     /// Sleeps, unless the machine has something to say.
     pub fn pause(&self, time: Duration) -> Result<(), Trouble> {
-        let end = Instant::now() + time;
+        let end = self.now() + time;
         loop {
             self.watch()?;
-            let left = end.saturating_duration_since(Instant::now());
+            let left = end.saturating_duration_since(self.now());
             if left.is_zero() {
                 return Ok(());
             }
@@ -184,7 +189,7 @@ impl Wire {
 
     fn sync(&mut self, deadline: Instant) -> Result<(), Trouble> {
         loop {
-            let until = deadline.min(Instant::now() + SYNC_PATIENCE);
+            let until = deadline.min(self.now() + SYNC_PATIENCE);
             let answer = self.sync_once(until);
             if let Some(transcript) = &mut self.transcript {
                 transcript.exchange("guest-sync", &outcome(&answer, |()| "in step".into()));
@@ -195,7 +200,7 @@ impl Wire {
                     return Ok(());
                 }
                 // It may have been glued to half a request that somebody left behind.
-                Err(Trouble::Late) if Instant::now() < deadline => self.half_sent = true,
+                Err(Trouble::Late) if self.now() < deadline => self.half_sent = true,
                 Err(other) => return Err(other),
             }
         }
@@ -228,13 +233,14 @@ impl Wire {
                 return Ok(());
             }
             // A guest that floods the port leaves no silence in which the deadline would be noticed.
-            if Instant::now() >= deadline {
+            if self.now() >= deadline {
                 return Err(Trouble::Late);
             }
         }
     }
 
     fn send(&mut self, bytes: &[u8], deadline: Instant) -> Result<(), Trouble> {
+        (self.host.talked)(true);
         let mut sent = 0;
         while sent < bytes.len() {
             let outcome = match self.stream.write(&bytes[sent..]) {
@@ -243,7 +249,7 @@ impl Wire {
                     sent += n;
                     Ok(())
                 }
-                Err(e) if is_pause(&e) && Instant::now() >= deadline => Err(Trouble::Late),
+                Err(e) if is_pause(&e) && self.now() >= deadline => Err(Trouble::Late),
                 Err(e) if is_pause(&e) => self.watch(),
                 Err(_) => self.closed(),
             };
@@ -266,6 +272,7 @@ impl Wire {
                 let rest = self.buffer.split_off(self.searched + end + 1);
                 let mut line = std::mem::replace(&mut self.buffer, rest);
                 self.searched = 0;
+                (self.host.talked)(false);
                 line.retain(|&b| b != b'\n' && b != 0xff);
                 return Ok(line);
             }
@@ -282,7 +289,7 @@ impl Wire {
             match self.stream.read(&mut piece) {
                 Ok(0) => self.closed()?,
                 Ok(n) => self.buffer.extend_from_slice(&piece[..n]),
-                Err(e) if is_pause(&e) && Instant::now() >= deadline => return Err(Trouble::Late),
+                Err(e) if is_pause(&e) && self.now() >= deadline => return Err(Trouble::Late),
                 Err(e) if is_pause(&e) => {}
                 Err(_) => self.closed()?,
             }

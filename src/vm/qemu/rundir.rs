@@ -78,6 +78,11 @@ impl RunDir {
     pub fn sample(&self) -> PathBuf {
         self.0.join("screen.ppm")
     }
+
+    /// The last picture, while its text is read.
+    pub fn last(&self) -> PathBuf {
+        self.0.join("last.ppm")
+    }
 }
 
 #[cfg(test)]
