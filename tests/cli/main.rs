@@ -3,6 +3,7 @@
 //! No network and no QEMU machine; media are made by the machine's own tools, `qemu-img` is the real one.
 
 mod built;
+mod cache;
 mod events;
 mod interrupts;
 mod lock;

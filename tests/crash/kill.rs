@@ -29,7 +29,7 @@ pub const CALLS: [&str; 14] = [
 fn traced(command: &Command, options: &[&str], log: &Path) -> Command {
     let mut traced = Command::new("strace");
     traced
-        .args(["-f", "--seccomp-bpf", "-qq", "-o"])
+        .args(["-f", "-qq", "-o"])
         .arg(log)
         .args(options)
         .arg(command.get_program())
