@@ -42,14 +42,15 @@ impl Course<'_> {
             None => odd.extend(self.install(session)?),
         }
         let provisioning = Phase::start("provision", self.sink);
+        let first = from.map_or(0, |resumed| resumed.links - 1);
         let payload = payload::write(
             self.request.plan,
+            first,
             self.inputs,
             self.work,
             self.request.epoch,
             self.cancel,
         )?;
-        let first = from.map_or(0, |resumed| resumed.links - 1);
         self.steps(session, first, &payload)?;
         provisioning.done();
 
