@@ -146,12 +146,13 @@ impl<'de> Deserialize<'de> for Bytes {
 
 /// The Windows on a closed disk; `None` when there is none. `scratch` is a folder to work in.
 pub fn load(disk: &Path, scratch: &Path) -> Result<Option<Windows>, String> {
+    // `count` counts from the file's start, whatever `skip` says.
     let copy = scratch.join("fake-state.raw");
     let of = format!("of={}", copy.display());
     let from = format!("if={}", disk.display());
     let (skip, count) = (
         format!("skip={}", PLACE >> 20),
-        format!("count={}", ROOM >> 20),
+        format!("count={}", (PLACE + ROOM) >> 20),
     );
     let arguments = [
         "dd", "-U", "-f", "qcow2", "-O", "raw", "bs=1M", &skip, &count, &from, &of,

@@ -124,7 +124,7 @@ fn canary(config: Config, script: Script) -> Result<(), String> {
 fn whole(config: Config, script: Script) -> Result<(), String> {
     let number = count()?;
     let machine = made(config, script, number)?;
-    machine.note(&format!("machine {number}"));
+    machine.note(&format!("machine {number} in {}", machine.dir.display()));
     for fault in machine.moment(Moment::Start, "") {
         machine.suffer(&fault);
     }
@@ -213,8 +213,12 @@ fn open_images(machine: &Machine) -> Result<(), String> {
         let wrong = |why: String| format!("-drive {}: {why}", drive.given);
         if drive.id == DISK {
             let found = disk::load(file, &machine.dir);
-            // What can't be read is told by the opening below, in QEMU's words.
-            machine.change(|s| s.windows = found.unwrap_or_default());
+            // What can't be read is told by the opening below, in QEMU's words; a state that is cut is an empty disk.
+            let found = found.unwrap_or_else(|why| {
+                machine.note(&format!("no Windows: {why}"));
+                None
+            });
+            machine.change(|s| s.windows = found);
         }
         let image =
             Image::open(file, &drive.format, drive.readonly || drive.snapshot).map_err(wrong)?;
