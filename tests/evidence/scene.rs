@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use regex::Regex;
 use tempfile::TempDir;
 use winimg::build::evidence::{self, Scene};
+use winimg::disk::Image;
 use winimg::error::{Error, Kind};
 use winimg::event::{Cancel, Event, Sink};
 use winimg::text::Secret;
@@ -68,7 +69,7 @@ impl Failed {
         let scene = Scene {
             output: &output,
             run_dir,
-            disk: Some(disk.as_path()).filter(|disk| disk.exists()),
+            disk: Some(Image::alone(&disk)).filter(|_| disk.exists()),
             logs: &logs,
             step: self.step,
             recipe: "node",
