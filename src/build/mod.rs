@@ -3,11 +3,14 @@
 mod boot;
 mod chain;
 mod checkpoint;
+pub mod console;
 pub mod evidence;
 mod expected;
+pub mod forecast;
 pub mod free_space;
 pub mod inputs;
 mod media;
+pub mod pause;
 pub mod payload;
 mod provision;
 mod resume;
@@ -15,6 +18,7 @@ pub mod run;
 mod scratch;
 mod seal;
 mod session;
+pub mod shell;
 mod step_log;
 
 use std::fs;
@@ -37,6 +41,7 @@ use crate::text::Secret;
 use crate::verify::{self, Expected};
 use crate::vm::{Accel, Hypervisor, Probe};
 
+use pause::Pauses;
 use provision::Course;
 use resume::Resumed;
 use session::{Notes, Session};
@@ -45,7 +50,7 @@ pub use checkpoint::Layers;
 pub use inputs::Inputs;
 pub use media::{Media, windows_build};
 pub use run::StepRecord;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, run_dirs};
 
 /// Part of every key: Windows finds other devices under each.
 const HYPERVISOR: &str = "qemu";
@@ -59,8 +64,8 @@ pub struct Request<'a> {
     pub accel: Accel,
     /// Of the built-in Administrator while the image is built; never in the image.
     pub password: Secret,
-    /// Leave the machine's disk and working files after a failure.
-    pub keep_on_error: bool,
+    /// Where the build waits for a person, and what stays after a failure.
+    pub pauses: &'a Pauses,
     pub layers: Layers,
     /// Of what decides the output beside the finished disk: the same again, and nothing is to be done.
     pub fingerprint: Digest,
@@ -123,7 +128,7 @@ pub fn run(
         };
         session.stop();
         let error = kept(error, request, scratch, &session, sink.as_ref(), cancel);
-        if !request.keep_on_error {
+        if !request.pauses.keeps() {
             return error;
         }
         let kept = scratch.keep().to_path_buf();
@@ -152,7 +157,7 @@ fn kept(
     sink: &dyn Sink,
     cancel: &Cancel,
 ) -> Error {
-    let disk = session.disk();
+    let (disk, layers) = (session.disk(), request.store.layers_folder());
     let key = request.recipe.media.product_key.as_ref();
     let key = key.map(|key| Secret::new(key.value.clone()));
     let secrets: Vec<Secret> = std::iter::once(request.password.clone())
@@ -161,7 +166,10 @@ fn kept(
     let scene = evidence::Scene {
         output: &request.output,
         run_dir: scratch.run(),
-        disk: disk.as_deref().filter(|disk| disk.exists()),
+        disk: disk
+            .as_deref()
+            .filter(|disk| disk.exists())
+            .map(|disk| Image::layered(disk, &layers)),
         logs: &request.output.join("logs"),
         step: session
             .step
@@ -186,16 +194,34 @@ fn chapters(
 
     let fetching = phase("fetch");
     store.sweep_drafts(sink.as_ref())?;
-    let mut inputs = inputs::fetch(recipe, plan, store, sink, cancel, &request.fetch)?;
+    let source = inputs::Source {
+        recipe,
+        plan,
+        store,
+        options: &request.fetch,
+        sink,
+        cancel,
+    };
+    let mut inputs = inputs::fetch(&source)?;
     fetching.done();
 
     let reading = phase("media");
     let media = media::read(recipe, &inputs, sink)?;
-    inputs::fetch_images(&mut inputs, request, &media.base_build(), sink, cancel)?;
+    inputs::fetch_images(&mut inputs, &source, &media.base_build())?;
     let expected = expected::resolve(plan, &inputs)?;
     let chain = chain::of(recipe, plan, &inputs, &media, HYPERVISOR)?;
     reading.done();
 
+    // Held first, then looked for: no prune takes away what is found.
+    let lease = store.lease()?;
+    lease.hold(&inputs.digests())?;
+    lease.hold(
+        &chain
+            .links()
+            .iter()
+            .map(|l| l.key.clone())
+            .collect::<Vec<_>>(),
+    )?;
     let resumed = resumed(request, &chain, sink, cancel)?;
     let key = output_key(request, &chain);
     let is_whole = |r: &Resumed| r.links == chain.links().len();
@@ -224,6 +250,9 @@ fn chapters(
         }
     };
     warnings.extend(session.notes.warnings.iter().cloned());
+    let by_hand = request.pauses.by_hand();
+    let keeps = request.layers != Layers::None && by_hand.is_empty();
+    warnings.extend(by_hand);
 
     if request.verify {
         let verifying = phase("verify");
@@ -234,10 +263,11 @@ fn chapters(
         sink.warn(told);
         warnings.push(told.into());
     }
-    let disk = match session.seal(chain.links())? {
-        Some(layer) => layer.disk(),
-        None => disk,
+    let layer = match keeps {
+        true => session.seal(chain.links())?,
+        false => None,
     };
+    let disk = layer.map_or(disk, |layer| layer.disk());
 
     let exporting = phase("export");
     let artifacts = export::export(
@@ -252,7 +282,7 @@ fn chapters(
     exporting.done();
     let notes = std::mem::take(&mut session.notes);
     Ok(Outcome::Built(Box::new(Built {
-        key: (request.layers != Layers::None).then_some(key),
+        key: keeps.then_some(key),
         inputs,
         media,
         probe: notes.probe.unwrap_or_default(),
@@ -281,8 +311,10 @@ fn resumed(
     if request.layers == Layers::None || request.fresh {
         return Ok(None);
     }
+    // A step that the build is to stop before has to be before it.
     let all = chain.links().len();
-    let found = resume::find(request.store, chain, all, sink, cancel)?;
+    let limit = request.pauses.first_stop(request.plan).unwrap_or(all);
+    let found = resume::find(request.store, chain, limit, sink, cancel)?;
     let name = &request.recipe.name.value;
     resume::tell(request.store, name, chain, found.as_ref(), sink.as_ref());
     Ok(found)

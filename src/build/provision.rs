@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::pause::Choice;
 use super::resume::Resumed;
-use super::run::Engine;
+use super::run::{Done, Engine};
 use super::session::Session;
 use super::{Inputs, Layers, Media, Phase, Request, checkpoint, media, notes, payload};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
+use crate::plan::PlannedStep;
 use crate::store::{Layer, Link};
 
 /// What provisioning works with.
@@ -34,20 +36,21 @@ impl Course<'_> {
             Some(resumed) => {
                 let booting = Phase::start("boot", self.sink);
                 session.notes = notes(self.request.plan, resumed);
-                session.boot(&resumed.layer)?;
+                self.watched(session.boot(&resumed.layer))?;
                 booting.done();
             }
             None => odd.extend(self.install(session)?),
         }
         let provisioning = Phase::start("provision", self.sink);
+        let first = from.map_or(0, |resumed| resumed.links - 1);
         let payload = payload::write(
             self.request.plan,
+            first,
             self.inputs,
             self.work,
             self.request.epoch,
             self.cancel,
         )?;
-        let first = from.map_or(0, |resumed| resumed.links - 1);
         self.steps(session, first, &payload)?;
         provisioning.done();
 
@@ -73,7 +76,7 @@ impl Course<'_> {
         if let Some(remark) = &discs.remark {
             self.sink.warn(remark.clone());
         }
-        session.install(&discs)?;
+        self.watched(session.install(&discs))?;
         if request.layers != Layers::None {
             let layer = self.seal(session, &self.links[..1])?;
             session.boot(&layer)?;
@@ -103,10 +106,13 @@ impl Course<'_> {
             let number = index + 1;
             session.step = Some((number, step.name.clone()));
             let started = Instant::now();
-            let done = engine.step(session.guest()?, number, step)?;
+            let done = self.step(&engine, session, number, step)?;
             worked += started.elapsed();
             session.notes.steps.push(done.record);
-            if checkpoint::is_due(layers, plan, number, done.restart_owed, worked) {
+            // What a person did to the guest is in no key.
+            let touched = !self.request.pauses.by_hand().is_empty();
+            let is_due = checkpoint::is_due(layers, plan, number, done.restart_owed, worked);
+            if is_due && !touched {
                 let layer = self.seal(session, &self.links[..=number])?;
                 session.boot(&layer)?;
                 engine.insert_payload(session.guest()?)?;
@@ -116,6 +122,39 @@ impl Course<'_> {
             }
         }
         Ok(())
+    }
+
+    /// One step, with a person beside it where the user wished so.
+    fn step(
+        &self,
+        engine: &Engine<'_>,
+        session: &mut Session<'_>,
+        number: usize,
+        step: &PlannedStep,
+    ) -> Result<Done> {
+        let pauses = self.request.pauses;
+        if step.skipped.is_none()
+            && pauses.before_step(number, &step.name, session.guest()?)? == Choice::Stop
+        {
+            return Err(Error::cancelled());
+        }
+        loop {
+            match engine.step(session.guest()?, number, step) {
+                Ok(done) => return Ok(done),
+                Err(error) => match pauses.after_failure(&error, Some(session.guest()?))? {
+                    Choice::Retry => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// A person may look at a machine that does not come up.
+    fn watched(&self, outcome: Result<()>) -> Result<()> {
+        if let Err(error) = &outcome {
+            self.request.pauses.after_failure(error, None)?;
+        }
+        outcome
     }
 
     /// Powers the machine off and makes a layer of its disk.

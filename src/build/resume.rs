@@ -52,7 +52,7 @@ pub fn tell(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, 
     let held = from.map_or(0, |resumed| resumed.links);
     if let Some(resumed) = from {
         let record = resumed.layer.record();
-        sink.emit(&Event::Resumed {
+        sink.emit(&Event::LayerUsed {
             key: record.key.to_string(),
             after: record.after().into(),
             made: record.made,

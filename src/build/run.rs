@@ -365,7 +365,7 @@ pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
 }
 
 /// Codes of the HRESULT kind are easier to look up in hexadecimal.
-fn exit_code(code: i64) -> String {
+pub(super) fn exit_code(code: i64) -> String {
     match u32::try_from(code).or_else(|_| i32::try_from(code).map(|c| c as u32)) {
         Ok(bits) if bits >= 0x8000_0000 => format!("{code} (0x{bits:08x})"),
         _ => code.to_string(),

@@ -22,6 +22,10 @@ use crate::io;
 use crate::store::{About, Draft, Layer, Link};
 use crate::vm::{self, Hypervisor, Machine, MachinePlan, Probe, Start};
 
+/// Bytes that have to be free where the disk grows: an installed Windows Server Core takes more, but a build that goes on
+/// from a layer much less.
+const ROOM: u64 = 2 << 30;
+
 /// What a layer's record tells the manifest of a later build.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Notes {
@@ -229,6 +233,7 @@ impl<'a> Session<'a> {
             secure_boot: wish.secure_boot,
             disk_bus: wish.disk_bus,
             disk: self.disk().unwrap_or_default(),
+            room: ROOM,
             cpus: wish.cpus,
             memory: wish.memory,
             network: wish.network,
@@ -239,7 +244,9 @@ impl<'a> Session<'a> {
             still_limit: setup.still_limit,
         };
         let (sink, cancel) = (Arc::clone(&self.sink), self.cancel.clone());
-        self.machine = Some(self.hypervisor.start(plan, sink, cancel)?);
+        let machine = self.hypervisor.start(plan, sink, cancel)?;
+        self.request.pauses.console().show(machine.as_ref());
+        self.machine = Some(machine);
         Ok(())
     }
 }

@@ -8,6 +8,8 @@ use std::time::SystemTime;
 use url::Url;
 
 use crate::answer;
+use crate::build::console::Console;
+use crate::build::pause::{self, OnError, Pauses, Wishes};
 use crate::build::{self, Outcome, Request, Scratch};
 use crate::cli;
 use crate::digest::Digest;
@@ -16,7 +18,6 @@ use crate::event::Sink;
 use crate::io;
 use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
-use crate::store::Store;
 use crate::text::Secret;
 use crate::vm::{self, Hypervisor};
 
@@ -31,7 +32,10 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
     let epoch = epoch()?;
-    let store = Store::open(&Store::default_folder()?)?;
+    let wishes = wishes(args, context);
+    wishes.check(&opened.plan)?;
+    let store = super::store(context)?;
+    opened.remember_lock(&store)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
     let (recipe, plan) = (&opened.recipe, &opened.plan);
@@ -43,17 +47,20 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     // From here on the directory is ours alone; until here nothing was made.
     let mut scratch = Scratch::create(&output, context.sink.as_ref())?;
     let events = events(&output)?;
+    let console = Console::open(scratch.run(), &recipe.name.value, &output)?;
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
         Arc::clone(&context.sink),
         Arc::clone(&events),
+        Arc::clone(&console) as Arc<dyn Sink>,
     ]));
+    let pauses = Pauses::new(wishes, console, Arc::clone(&sink), context.cancel.clone())?;
     let request = Request {
         recipe,
         plan,
         output,
         accel: args.accel.into(),
         password,
-        keep_on_error: args.on_error == cli::OnError::Keep,
+        pauses: &pauses,
         layers: args.layers.into(),
         fresh: args.fresh,
         fingerprint: fingerprint(args, &opened, &builder)?,
@@ -134,6 +141,21 @@ fn left(output: &Path, built: &build::Built, records: &[PathBuf]) -> Vec<PathBuf
     let artifacts = built.artifacts.iter().map(|a| PathBuf::from(&a.file));
     let records = records.iter().map(|r| r.strip_prefix(output).unwrap_or(r));
     artifacts.chain(records.map(Path::to_path_buf)).collect()
+}
+
+/// Where the build waits for a person. Nobody is asked where events are told as JSON.
+fn wishes(args: &cli::Build, context: &Context) -> Wishes {
+    Wishes {
+        on_error: match args.on_error {
+            cli::OnError::Cleanup => OnError::Cleanup,
+            cli::OnError::Keep => OnError::Keep,
+            cli::OnError::Ask => OnError::Ask,
+        },
+        breaks: args.breaks.clone(),
+        debug: args.debug,
+        interactive: context.tells_people && pause::is_at_terminal(),
+        keep_for: args.keep_for,
+    }
 }
 
 /// Who builds, as the provenance names it.

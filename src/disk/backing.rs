@@ -7,7 +7,7 @@
 //! no other.
 
 use std::collections::HashSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -197,7 +197,11 @@ fn below(
         }
     };
     let folder = overlay.parent().unwrap_or(Path::new(""));
-    let path = canonical(&folder.join(name))?;
+    let path = folder.join(name);
+    let path = path.canonicalize().map_err(|e| {
+        let refused = refused(overlay, name).expected("a file");
+        refused.found(format!("{}: {e}", path.display()))
+    })?;
     let within = canonical(within)?;
     if !path.starts_with(&within) {
         return Err(refused(overlay, name)
@@ -208,9 +212,11 @@ fn below(
         .metadata()
         .map_err(|e| Error::io("look at", &path, e))?;
     if !metadata.is_file() {
-        return Err(refused(overlay, name)
-            .expected("a plain file")
-            .found(format!("{:?}", metadata.file_type())));
+        let found = match metadata.is_dir() {
+            true => "a folder",
+            false => "a device, a pipe or a socket",
+        };
+        return Err(refused(overlay, name).expected("a plain file").found(found));
     }
     Ok((path, format))
 }
@@ -224,11 +230,7 @@ fn refused(overlay: &Path, name: &str) -> Error {
 }
 
 fn canonical(path: &Path) -> Result<PathBuf> {
-    let found = path
-        .canonicalize()
-        .map_err(|e| Error::io("find", path, e))?;
-    debug_assert!(!found.components().any(|c| c == Component::ParentDir));
-    Ok(found)
+    path.canonicalize().map_err(|e| Error::io("find", path, e))
 }
 
 fn flatten(path: &Path) -> String {

@@ -131,9 +131,13 @@ pub fn copy(from: &Path, to: &Path) -> Result<u64> {
     Ok(copied)
 }
 
-/// Creates a folder and its parents.
+/// Creates a folder and its parents; the new names are durable.
 pub fn create_folders(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))
+    let new: Vec<&Path> = folder.ancestors().take_while(|f| !f.exists()).collect();
+    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+    // From above, as they were made.
+    let named = new.into_iter().rev().filter(|f| !f.as_os_str().is_empty());
+    named.map(folder_of).try_for_each(sync_folder)
 }
 
 /// The folder that holds `path`; `.` for a bare name.

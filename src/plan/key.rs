@@ -195,15 +195,16 @@ pub fn change(old: &[Link], new: &[Link]) -> Vec<String> {
     let (Some(before), Some(now)) = (old.get(at), new.get(at)) else {
         return Vec::new();
     };
-    let is = |links: &[Link], one: &Link| links.iter().any(|l| l.ingredients == one.ingredients);
-    if before.name != now.name && !is(&new[at..], before) {
-        return vec![format!("{} came in place of {}", now.name, before.name)];
-    }
-    if before.name != now.name && !is(&old[at..], now) {
-        return vec![format!("{} is new", now.name)];
-    }
     if before.name != now.name {
-        return vec![format!("{} comes where {} was", now.name, before.name)];
+        let is_in =
+            |links: &[Link], one: &Link| links.iter().any(|l| l.ingredients == one.ingredients);
+        let words = match (is_in(&new[at..], before), is_in(&old[at..], now)) {
+            (true, true) => format!("{} comes where {} was", now.name, before.name),
+            (true, false) => format!("{} is new", now.name),
+            (false, true) => format!("{} is gone", before.name),
+            (false, false) => format!("{} came in place of {}", now.name, before.name),
+        };
+        return vec![words];
     }
     let mut told = Vec::new();
     for ingredient in &now.ingredients {
@@ -232,21 +233,161 @@ pub fn change(old: &[Link], new: &[Link]) -> Vec<String> {
         .collect()
 }
 
-/// `1.36.0 became 1.36.1`; of longer text the first line that differs.
+/// `1.36.0 became 1.36.1`; of longer text the first line that differs, from a little before the difference on.
 fn became(old: &str, new: &str) -> String {
     let differing = old.lines().zip(new.lines()).find(|(a, b)| a != b);
     match differing {
-        Some((old, new)) => format!("{} became {}", short(old), short(new)),
+        Some((old, new)) => {
+            let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b);
+            let same = same.count();
+            format!("{} became {}", short(old, same), short(new, same))
+        }
         None if old.lines().count() < new.lines().count() => "has more lines".into(),
         None => "has fewer lines".into(),
     }
 }
 
-/// At most 60 characters; of a digest its beginning.
-fn short(line: &str) -> String {
-    let limit = if line.starts_with("sha256:") { 19 } else { 60 };
-    match line.char_indices().nth(limit) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_string(),
+/// At most 60 characters; of a digest its beginning. `same`: how many characters are the other line's too.
+fn short(line: &str, same: usize) -> String {
+    let is_digest = line.starts_with("sha256:");
+    let limit = if is_digest { 19 } else { 60 };
+    if line.chars().count() <= limit {
+        return line.to_string();
+    }
+    let skipped = if is_digest {
+        0
+    } else {
+        same.saturating_sub(20)
+    };
+    let shown: String = line.chars().skip(skipped).take(limit).collect();
+    let before = if skipped > 0 { "…" } else { "" };
+    let after = if skipped + limit < line.chars().count() {
+        "…"
+    } else {
+        ""
+    };
+    format!("{before}{shown}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Links with these names and ingredients.
+    fn chain(parts: &[(&str, &[(&str, &str)])]) -> Chain {
+        let mut chain = Chain::default();
+        for (name, ingredients) in parts {
+            let ingredients = ingredients.iter();
+            let ingredients = ingredients.map(|(what, value)| Ingredient::new(*what, *value));
+            chain.push(*name, ingredients.collect());
+        }
+        chain
+    }
+
+    type Parts<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
+
+    fn told(old: Parts<'_>, new: Parts<'_>) -> String {
+        change(chain(old).links(), chain(new).links()).join("\n")
+    }
+
+    const OLD: Parts<'static> = &[
+        ("the installation", &[("machine.cpus", "2")]),
+        ("step `a`", &[("script 1", "echo one\necho two")]),
+        (
+            "step `kubelet`",
+            &[
+                ("the version of `kubelet`", "1.36.0"),
+                ("the file of `kubelet`", "sha256:0123456789abcdef0123"),
+            ],
+        ),
+    ];
+
+    #[test]
+    fn a_change_is_told_in_words() {
+        let mut all = String::new();
+        let mut case = |what: &str, new: Parts<'_>| {
+            all += &format!("{what}:\n  {}\n", told(OLD, new).replace('\n', "\n  "));
+        };
+        case(
+            "another version",
+            &[
+                OLD[0],
+                OLD[1],
+                (
+                    "step `kubelet`",
+                    &[
+                        ("the version of `kubelet`", "1.36.1"),
+                        ("the file of `kubelet`", "sha256:fedcba9876543210fedc"),
+                    ],
+                ),
+            ],
+        );
+        case(
+            "another line",
+            &[
+                OLD[0],
+                ("step `a`", &[("script 1", "echo one\necho 2")]),
+                OLD[2],
+            ],
+        );
+        case(
+            "a line less",
+            &[OLD[0], ("step `a`", &[("script 1", "echo one")]), OLD[2]],
+        );
+        case(
+            "a new step",
+            &[OLD[0], ("step `b`", &[("script 1", "b")]), OLD[1], OLD[2]],
+        );
+        case("a step gone", &[OLD[0], OLD[2]]);
+        case(
+            "another step",
+            &[OLD[0], ("step `b`", &[("script 1", "b")]), OLD[2]],
+        );
+        case("another order", &[OLD[0], OLD[2], OLD[1]]);
+        case(
+            "another machine",
+            &[
+                ("the installation", &[("machine.cpus", "4")]),
+                OLD[1],
+                OLD[2],
+            ],
+        );
+        case("one step more", &[OLD[0], OLD[1], OLD[2], OLD[1]]);
+        assert_eq!(
+            all,
+            "another version:\n  step `kubelet`: the version of `kubelet` 1.36.0 became 1.36.1\n  \
+             step `kubelet`: the file of `kubelet` sha256:0123456789ab… became sha256:fedcba987654…\n\
+             another line:\n  step `a`: script 1 echo two became echo 2\n\
+             a line less:\n  step `a`: script 1 has fewer lines\n\
+             a new step:\n  step `b` is new\n\
+             a step gone:\n  step `a` is gone\n\
+             another step:\n  step `b` came in place of step `a`\n\
+             another order:\n  step `kubelet` comes where step `a` was\n\
+             another machine:\n  the installation: machine.cpus 2 became 4\n\
+             one step more:\n  \n"
+        );
+    }
+
+    #[test]
+    fn of_a_long_line_the_difference_is_shown() {
+        let line = |data: &str| {
+            format!(
+                r"C:\Windows\System32\reg.exe add HKLM\SOFTWARE\Example /v Tier /t REG_SZ /d {data} /f"
+            )
+        };
+        assert_eq!(
+            became(&line("gold"), &line("silver")),
+            "…/v Tier /t REG_SZ /d gold /f became …/v Tier /t REG_SZ /d silver /f"
+        );
+    }
+
+    #[test]
+    fn every_part_changes_the_keys_from_there_on_and_names_change_none() {
+        let old = chain(OLD);
+        let changed = chain(&[OLD[0], ("step `a`", &[("script 1", "echo")]), OLD[2]]);
+        assert_eq!(common(old.links(), changed.links()), 1);
+        assert_ne!(old.links()[2].key, changed.links()[2].key);
+        let renamed = chain(&[OLD[0], ("step `other`", OLD[1].1), OLD[2]]);
+        assert_eq!(common(old.links(), renamed.links()), 3);
     }
 }

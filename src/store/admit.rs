@@ -28,8 +28,8 @@ pub enum Candidate {
 
 /// A large local file as it was when it was hashed.
 #[derive(Serialize, Deserialize)]
-struct LocalRecord {
-    path: PathBuf,
+pub(super) struct LocalRecord {
+    pub path: PathBuf,
     stamp: Stamp,
     sha256: Digest,
     sha512: Option<Digest>,
@@ -241,11 +241,14 @@ impl Store {
             r.path == path && r.stamp == Stamp::of(&metadata) && (r.sha512.is_some() || !wants_512)
         });
         let hashed = match known {
-            Some(record) => Hashed {
-                sha256: record.sha256,
-                sha512: record.sha512,
-                stamp: record.stamp,
-            },
+            Some(record) => {
+                note_use(&record_path);
+                Hashed {
+                    sha256: record.sha256,
+                    sha512: record.sha512,
+                    stamp: record.stamp,
+                }
+            }
             None => hash(path, terms.expected.digest(), watch)?,
         };
         if let Some(error) = mismatch(&hashed, terms, watch) {
@@ -286,6 +289,7 @@ impl Store {
             &watch.cancel,
             |_| {},
         )?;
+        self.lease.hold(std::slice::from_ref(&hashed.sha256))?;
         if let Some(sha512) = &hashed.sha512 {
             write_record(&self.sha512_path(sha512), &hashed.sha256)?;
         }

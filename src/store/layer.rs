@@ -32,10 +32,10 @@ pub const FORMAT: u32 = 1;
 /// The names of a layer's files.
 pub const DISK: &str = "disk.qcow2";
 pub const VARIABLES: &str = "uefi-vars.fd";
-const RECORD: &str = "layer.json";
+pub(super) const RECORD: &str = "layer.json";
 const STAMPS: &str = "stamps.json";
-const LOCK: &str = "lock";
-const DRAFT: &str = ".new-";
+pub(super) const LOCK: &str = "lock";
+pub(super) const DRAFT: &str = ".new-";
 
 /// One thing that went into a part of a build, in words that a person knows: `version`, `1.36.1`. Never a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,7 +256,7 @@ impl Store {
 
     /// Makes a layer of the draft, whose files nobody has open any more. When another build sealed the same layer in the
     /// meantime, that one counts and the draft goes.
-    pub fn seal(&self, mut draft: Draft, about: About<'_>, cancel: &Cancel) -> Result<Layer> {
+    pub fn seal(&self, draft: Draft, about: About<'_>, cancel: &Cancel) -> Result<Layer> {
         let Some(last) = about.links.last() else {
             return Err(Error::new(Kind::Failed, "a layer of nothing"));
         };
@@ -284,33 +284,34 @@ impl Store {
         };
         write_record(&draft.folder.join(STAMPS), &stamps)?;
         write_record(&draft.folder.join(RECORD), &record)?;
-        let lock = draft.folder.join(LOCK);
-        fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
         io::sync_folder(&draft.folder)?;
         let folder = self.layer_folder(&key);
         match fs::rename(&draft.folder, &folder) {
-            Ok(()) => draft.folder = PathBuf::new(),
+            Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => {
                 if let Kept::Layer(theirs) = self.layer(&key, cancel)? {
                     return Ok(theirs);
                 }
-                return self.seal_again(draft, &folder, record);
+                return self.seal_again(draft, folder, record);
             }
             Err(e) => return Err(Error::io("create", &folder, e)),
         }
-        io::sync_folder(&self.folder.join("layers"))?;
-        Ok(Layer { folder, record })
+        self.sealed(draft, folder, record)
     }
 
     /// After a damaged layer of the same key was set aside.
-    fn seal_again(&self, mut draft: Draft, folder: &Path, record: LayerRecord) -> Result<Layer> {
-        fs::rename(&draft.folder, folder).map_err(|e| Error::io("create", folder, e))?;
+    fn seal_again(&self, draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
+        fs::rename(&draft.folder, &folder).map_err(|e| Error::io("create", &folder, e))?;
+        self.sealed(draft, folder, record)
+    }
+
+    /// The draft has its name. Its lock goes last: without one it would be a leftover that another process removes.
+    fn sealed(&self, mut draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
         draft.folder = PathBuf::new();
         io::sync_folder(&self.folder.join("layers"))?;
-        Ok(Layer {
-            folder: folder.to_path_buf(),
-            record,
-        })
+        let lock = folder.join(LOCK);
+        fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
+        Ok(Layer { folder, record })
     }
 
     /// Removes what killed builds left of layers, and says so.

@@ -121,17 +121,27 @@ impl Gate {
         Self::take(store, File::try_lock)
     }
 
-    fn take(store: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Self> {
+    /// The same, unless somebody else is there.
+    pub(super) fn at_once(store: &Path) -> Option<Self> {
+        let file = Self::open(store).ok()?;
+        file.try_lock().ok().map(|()| Self { _file: file })
+    }
+
+    fn open(store: &Path) -> Result<File> {
         let path = store.join(GATE);
-        let cannot = |e| Error::io("lock", &path, e);
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).read(true).write(true);
-        let file = options.open(&path).map_err(cannot)?;
+        options.open(&path).map_err(|e| Error::io("lock", &path, e))
+    }
+
+    fn take(store: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Self> {
+        let path = store.join(GATE);
+        let file = Self::open(store)?;
         let begun = Instant::now();
         loop {
             match how(&file) {
                 Ok(()) => return Ok(Self { _file: file }),
-                Err(TryLockError::Error(e)) => return Err(cannot(e)),
+                Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
                 Err(TryLockError::WouldBlock) => {}
             }
             if begun.elapsed() >= PATIENCE {

@@ -31,7 +31,12 @@ fn each_way_of_failing_has_its_own_words() {
         );
         assert_eq!(
             site.files("out"),
-            [".winimg-lock", "events.jsonl", "failure/error.txt"],
+            [
+                ".winimg-lock",
+                "events.jsonl",
+                "failure/error.txt",
+                "failure/failure.html",
+            ],
             "{outcome}"
         );
         said += &format!("=== {outcome}\n{}", failed.failure());

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use winimg::disk::{Image, open, open_layered};
 use winimg::event::Cancel;
+use winimg::export::{Artifact, export};
+use winimg::recipe::Outputs;
 
-use crate::fixture::{MIB, disk, path, sh};
+use crate::fixture::{Heard, MIB, disk, everything, files, guest, job, path, sh};
 
 /// A folder as the store lays layers out: `NAME/disk.qcow2`.
 pub struct Layers(tempfile::TempDir);
@@ -153,7 +155,7 @@ fn what_may_hold_something_is_what_no_layer_above_hides() {
 fn a_raw_file_below_is_read_too() {
     let layers = Layers::new();
     let raw = layers.folder().join("base.raw");
-    fs::write(&raw, [5; 3 << 20]).unwrap();
+    fs::write(&raw, vec![5; 3 << 20]).unwrap();
     let top = layers.folder().join("top.qcow2");
     let options = ["create", "-q", "-f", "qcow2", "-F", "raw", "-b", path(&raw)];
     sh(
@@ -216,7 +218,7 @@ fn only_plain_files_below_the_folder_are_followed() {
     let top = three(&layers);
     let outside = tempfile::tempdir().unwrap();
     let secret = outside.path().join("secret");
-    fs::write(&secret, [7; 1 << 20]).unwrap();
+    fs::write(&secret, vec![7; 1 << 20]).unwrap();
     std::os::unix::fs::symlink(&secret, layers.folder().join("link")).unwrap();
     nix::unistd::mkfifo(&layers.folder().join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
     let mut told = String::new();
@@ -286,4 +288,104 @@ fn a_chain_has_an_end_and_is_not_too_deep() {
          expected: at most 64 files in a chain\n  found: more\n  \
          cure: flatten it: qemu-img convert -f qcow2 -O qcow2 LAYERS/64/disk.qcow2 flat.qcow2"
     );
+}
+
+/// Exports everything; the folder must outlive the artifacts.
+fn exported(source: Image<'_>, out: &Path) -> Vec<Artifact> {
+    let (guest, outputs) = (guest(), everything());
+    let mut job = job(source.file, out, &outputs, &guest);
+    job.source = source;
+    export(&job, &Heard::default(), &Cancel::default()).unwrap()
+}
+
+#[test]
+fn an_overlays_artifacts_are_those_of_its_flat_twin() {
+    let layers = Layers::new();
+    let top = three(&layers);
+    let folder = tempfile::tempdir().unwrap();
+    let twin = folder.path().join("twin.qcow2");
+    let options = ["convert", "-f", "qcow2", "-O", "qcow2"];
+    sh(
+        "qemu-img",
+        &[&options[..], &[path(&top), path(&twin)][..]].concat(),
+    );
+    let before = fs::read(layers.disk("bb")).unwrap();
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let of_overlay = exported(Image::layered(&top, layers.folder()), one.path());
+    let of_twin = exported(Image::alone(&twin), other.path());
+    assert_eq!(of_overlay, of_twin);
+    assert_eq!(of_overlay.len(), 5);
+    for name in files(one.path()) {
+        let both = [one.path(), other.path()].map(|d| fs::read(d.join(&name)).unwrap());
+        assert!(both[0] == both[1], "{name} differs");
+    }
+    assert!(
+        fs::read(layers.disk("bb")).unwrap() == before,
+        "a layer changed"
+    );
+
+    drop(layers);
+    let qcow2 = one.path().join("demo.qcow2");
+    let info = sh("qemu-img", &["info", "--output=json", path(&qcow2)]);
+    assert!(!info.contains("backing"), "{info}");
+    sh("qemu-img", &["check", "-q", path(&qcow2)]);
+    let compare = ["compare", "-q", "-f", "qcow2", "-F", "qcow2"];
+    sh(
+        "qemu-img",
+        &[&compare[..], &[path(&qcow2), path(&twin)][..]].concat(),
+    );
+}
+
+#[test]
+fn an_overlay_over_a_compressed_layer_is_flattened_first() {
+    let layers = Layers::new();
+    let top = three(&layers);
+    let expected = flat(&top);
+    let first = layers.disk("aa");
+    let packed = first.with_extension("packed");
+    let options = ["convert", "-c", "-O", "qcow2"];
+    sh(
+        "qemu-img",
+        &[&options[..], &[path(&first), path(&packed)][..]].concat(),
+    );
+    fs::rename(&packed, &first).unwrap();
+    assert_eq!(
+        refusal(Image::layered(&top, layers.folder()), &layers),
+        "LAYERS/.new-1/disk.qcow2 has compressed clusters, so it can't be read in place\n  \
+         cure: flatten it first: qemu-img convert -O qcow2 LAYERS/.new-1/disk.qcow2 flat.qcow2"
+    );
+    let out = tempfile::tempdir().unwrap();
+    exported(Image::layered(&top, layers.folder()), out.path());
+    assert!(fs::read(out.path().join("demo.raw")).unwrap() == expected);
+    assert!(!files(out.path()).iter().any(|f| f.contains("flattened")));
+}
+
+#[test]
+fn an_image_from_elsewhere_that_names_files_is_not_exported() {
+    let layers = Layers::new();
+    let top = three(&layers);
+    let data = layers.folder().join("split.qcow2");
+    let options = format!("data_file={}", path(&layers.folder().join("data")));
+    let create = ["create", "-q", "-f", "qcow2", "-o", &options];
+    sh(
+        "qemu-img",
+        &[&create[..], &[path(&data), "4M"][..]].concat(),
+    );
+    let (guest, outputs) = (
+        guest(),
+        Outputs {
+            raw: true,
+            ..Outputs::default()
+        },
+    );
+    let folder = fs::canonicalize(layers.folder()).unwrap();
+    let mut told = String::new();
+    for source in [&top, &data] {
+        let out = tempfile::tempdir().unwrap();
+        let job = job(source, out.path(), &outputs, &guest);
+        let error = export(&job, &Heard::default(), &Cancel::default()).unwrap_err();
+        told += &format!("{error}\n").replace(path(&folder), "LAYERS");
+        assert_eq!(files(out.path()), [""; 0]);
+    }
+    insta::assert_snapshot!(told);
 }

@@ -69,13 +69,11 @@ impl Agent {
             .is_ok_and(|meta| meta.file_type().is_char_device());
         let mut splitter = wire::Splitter::default();
         let mut chunk = vec![0; 64 * 1024];
-        let windows = Arc::clone(&self.windows);
-        let process = || service::pid(&windows.machine, SERVICE);
-        let me = process();
+        let me = service::pid(&self.windows.machine, SERVICE);
         loop {
             // Stopped, killed, or started anew.
-            let is_gone = me.is_some() && process() != me;
-            if is_gone || windows.power_request().is_some() {
+            let is_gone = me.is_some() && service::pid(&self.windows.machine, SERVICE) != me;
+            if is_gone || self.windows.power_request().is_some() {
                 return;
             }
             if !readable(&port) {
