@@ -80,6 +80,10 @@ end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, t
 faults: packages build ## builds that something happens to, over a scripted QEMU: a table of causes; FAULTS=word for some
 	$(CARGO) test --locked --workspace --test faults -- --ignored --nocapture --quiet
 
+.PHONY: faults-qemu
+faults-qemu: standin ## a table of faults on QEMU: kills, full disks, stuck Setups, and how the rerun ends
+	$(CARGO) test --locked --workspace --test faults_qemu -- --ignored --nocapture
+
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting
 	tests/wine/prefix.sh $(WINE)
@@ -88,6 +92,10 @@ wine: packages ## runs the steps' command lines on Wine: services, packages, reg
 .PHONY: bench-export
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios
 	benches/export.sh
+
+.PHONY: bench-resume
+bench-resume: standin ## the demo from nothing, unchanged, and with another last component, as ratios
+	benches/resume.sh
 
 .PHONY: clean
 clean: ## remove out/, the stand-in and Wine's prefixes, not cargo's work

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use winimg::disk::Image;
 use winimg::error::{Error, Kind, Result};
 use winimg::event::{Cancel, Event, Sink};
 use winimg::export::{DEFAULT_LEVEL, GuestFacts, Job, export};
@@ -41,7 +42,7 @@ fn run() -> Result<()> {
         build: "20348".into(),
     };
     let job = Job {
-        source: Path::new(source),
+        source: Image::alone(Path::new(source)),
         name: "bench",
         outputs: &outputs,
         directory: Path::new(directory),

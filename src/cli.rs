@@ -3,9 +3,12 @@
 //! Parses and nothing else; `cmd` carries out.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::build::Layers;
+use crate::recipe::quantity;
 use crate::vm::Accel;
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
@@ -38,12 +41,21 @@ pub enum Command {
     Plan(Plan),
     /// Build the image: install Windows, run the steps, seal, export
     Build(Box<Build>),
+    /// Open a shell into the guest of a build that waits
+    Attach(Attach),
+    /// Show the screen of a running build's machine
+    Screen(Screen),
     /// Ask for every input once and write down what it is: recipe.lock
     Lock(Lock),
     /// Bring everything that a build needs into the cache, and nothing else
     Fetch(Fetch),
     /// Put recipe, lock and every input into one file that builds without a network
     Bundle(Bundle),
+    /// Look at what the cache keeps, and take away what is no longer used
+    Cache {
+        #[command(subcommand)]
+        command: Cache,
+    },
     /// Write other formats from a finished image (any that winimg reads)
     Export(Export),
     /// Check a finished image without starting it
@@ -159,6 +171,38 @@ pub struct Bundle {
     pub network: NetworkArgs,
 }
 
+#[derive(Debug, Subcommand)]
+pub enum Cache {
+    /// List layers, files and leftovers, with size and last use
+    Ls(CacheLs),
+    /// Remove leftovers and, where it is said, what was not used for long or is too much; never what a lock names or a
+    /// running build uses
+    Prune(CachePrune),
+}
+
+#[derive(Debug, Args)]
+pub struct CacheLs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CachePrune {
+    /// Remove what was not used for this long, such as 30d or 12h
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub older_than: Option<Duration>,
+    /// Remove the least lately used until what stays is not larger, such as 50GiB
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
+    pub max_size: Option<u64>,
+    /// Remove nothing; say what would be removed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[derive(Debug, Args)]
 pub struct Validate {
     #[command(flatten)]
@@ -195,12 +239,28 @@ pub struct Build {
     /// The accelerator; auto tries the better ones with a boot canary
     #[arg(long, value_enum, default_value_t = AccelArg::Auto)]
     pub accel: AccelArg,
-    /// What to do with the machine's disk and working files after a failure
+    /// What to do with the machine, its disk and working files after a failure
     #[arg(long, value_enum, default_value_t = OnError::Cleanup)]
     pub on_error: OnError,
+    /// Which layers are sealed, so that a later build goes on from the last one that is still right
+    #[arg(long, value_enum, default_value_t = LayersArg::Auto)]
+    pub layers: LayersArg,
+    /// Install Windows and run every step, although layers or a finished image are there
+    #[arg(long)]
+    pub fresh: bool,
     /// Read the built-in Administrator's password from a file (also WINIMG_ADMIN_PASSWORD); random unless given
     #[arg(long, value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
+    /// With --on-error keep, ask or --break: how long to wait for a person at most, such as 30m or 2h. Without a terminal,
+    /// `keep` leaves the machine running only with this
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub keep_for: Option<Duration>,
+    /// Stop before this step, by its name or its number, with the machine running; may be repeated
+    #[arg(long = "break", value_name = "STEP")]
+    pub breaks: Vec<String>,
+    /// Stop before every step
+    #[arg(long)]
+    pub debug: bool,
     /// Export the sealed disk without looking whether it is what the recipe says
     #[arg(long)]
     pub no_verify: bool,
@@ -242,8 +302,50 @@ pub struct Sign {
 pub enum OnError {
     /// Keep screens and logs, remove the disk
     Cleanup,
-    /// Keep everything, and say where it is
+    /// Keep everything, and say where it is; on a terminal, or with --keep-for, the machine runs until Ctrl-C
     Keep,
+    /// Ask on the terminal: try the step again, a shell into the guest, keep, or clean up
+    Ask,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    crate::recipe::duration(text)
+}
+
+/// Which running build.
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// The build's output directory; the only running build unless given
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Screen {
+    /// The build's output directory; the only running build unless given
+    pub dir: Option<PathBuf>,
+    /// Write a PNG instead of drawing on the terminal
+    #[arg(long, value_name = "FILE")]
+    pub png: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LayersArg {
+    /// After the installation, after restarts and `checkpoint` steps, and after a minute of steps
+    Auto,
+    /// After every step too
+    Each,
+    /// None, and none is used
+    None,
+}
+
+impl From<LayersArg> for Layers {
+    fn from(arg: LayersArg) -> Self {
+        match arg {
+            LayersArg::Auto => Self::Auto,
+            LayersArg::Each => Self::Each,
+            LayersArg::None => Self::None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

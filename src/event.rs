@@ -2,8 +2,8 @@
 //!
 //! Records (manifest, SBOM) are never made from events. No event holds a secret.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -47,8 +47,41 @@ pub enum Event {
         exit_code: Option<i64>,
         seconds: f64,
     },
+    /// The build goes on from a layer of an earlier one.
+    LayerUsed {
+        key: String,
+        /// ``the installation``, ``step `kubelet` ``
+        after: String,
+        /// Seconds since 1970.
+        made: i64,
+        /// How many parts of the build (the installation, then each step) it holds, of how many.
+        parts: usize,
+        of: usize,
+    },
+    /// The machine was powered off and its disk made a layer.
+    LayerSealed {
+        key: String,
+        after: String,
+        bytes: u64,
+        seconds: f64,
+    },
     /// The machine restarted.
     Restarted { count: u32 },
+    /// The build waits for a person, with the machine running.
+    Paused {
+        /// `break`, `debug` or `failure`.
+        reason: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<usize>,
+        /// All of it, as people read it.
+        text: String,
+    },
+    /// The wait is over.
+    Resumed {
+        /// `go-on`, `retry` or `stop`.
+        choice: &'static str,
+        seconds: f64,
+    },
     /// A picture of the screen was kept.
     Screen { file: String },
     /// Complaints about the recipe, each at its line; errors and warnings.
@@ -156,6 +189,11 @@ impl Cancel {
         Ok(())
     }
 
+    /// Takes the signal back; whether it was given. For a wait whose regular end is an interrupt.
+    pub fn take(&self) -> bool {
+        self.0.swap(false, Ordering::SeqCst)
+    }
+
     /// The flag itself, for a signal handler.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
@@ -170,5 +208,43 @@ impl Cancel {
             std::thread::sleep(left.min(Duration::from_millis(50)));
         }
         self.check()
+    }
+}
+
+/// Whether a person has the machine. Its watch then judges nothing, and limits of time grow by [`Attended::total`]. Clones
+/// share one state.
+#[derive(Clone, Debug, Default)]
+pub struct Attended(Arc<Mutex<Attention>>);
+
+#[derive(Debug, Default)]
+struct Attention {
+    since: Option<Instant>,
+    before: Duration,
+}
+
+impl Attended {
+    fn lock(&self) -> MutexGuard<'_, Attention> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn begin(&self) {
+        self.lock().since.get_or_insert_with(Instant::now);
+    }
+
+    pub fn end(&self) {
+        let mut state = self.lock();
+        if let Some(since) = state.since.take() {
+            state.before += since.elapsed();
+        }
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.lock().since.is_some()
+    }
+
+    /// How long persons have had it so far.
+    pub fn total(&self) -> Duration {
+        let state = self.lock();
+        state.before + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }

@@ -53,6 +53,7 @@ fn manifest() -> Manifest {
             accelerator: "tcg".into(),
             remarks: vec!["/dev/kvm is there, but its machines crash".into()],
         },
+        layer: None,
         inputs: vec![
             input(
                 "media.iso",

@@ -10,7 +10,9 @@ packages+=(
     # what makes the demo's components (with python3)
     gcab osslsigncode
     # what the tests judge with
-    gdisk gnupg libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv qemu-guest-agent signify-openbsd xorriso
+    gdisk gnupg libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv qemu-guest-agent signify-openbsd strace xorriso
+    # what reads a stopped machine's screen, and what draws the screens that it is tried on
+    fonts-dejavu-core python3-pil tesseract-ocr
     # building
     make
 )

@@ -17,6 +17,7 @@ fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
         secure_boot: false,
         disk_bus,
         disk: "/work/scratch/disk, old.qcow2".into(),
+        room: 0,
         cpus: 4,
         memory: 4 << 30,
         network: false,

@@ -55,6 +55,8 @@ impl World {
                     .push(iso.map(Path::to_path_buf));
                 Ok(())
             }),
+            talked: Box::new(|_| {}),
+            now: Box::new(Instant::now),
         }
     }
 }

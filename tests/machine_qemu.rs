@@ -95,6 +95,7 @@ impl Bench {
             secure_boot: false,
             disk_bus: DiskBus::Ahci,
             disk: self.path("disk.qcow2"),
+            room: 0,
             cpus: 1,
             memory: 256 << 20,
             network: false,
@@ -345,6 +346,156 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
             .count(),
         9
     );
+}
+
+/// Several machines of one build run in the same directory, one after the other.
+#[test]
+fn a_machine_that_only_boots_is_told_without_setup_and_its_traces_follow_the_earlier_ones() {
+    let Some(bench) = Bench::new() else { return };
+    let boot = |firmware| MachinePlan {
+        start: Start::Boot,
+        ..bench.plan(firmware)
+    };
+    let error = bench.fails(boot(Firmware::Uefi));
+    assert_eq!(error.fact(), "the firmware finds no Windows on the disk");
+    // sti; hlt; jmp -3
+    bench.boot_code(&[0xfb, 0xf4, 0xeb, 0xfd]);
+    let error = bench.fails(boot(Firmware::Bios));
+    assert_eq!(error.kind(), Kind::Machine);
+    assert_eq!(
+        bench.filtered(&error),
+        "Windows does not start: it stands at a screen and its guest agent does not answer\n  \
+         at: RUN/screens/stopped.png\n  \
+         expected: a Windows that goes on by itself, with its guest agent\n  \
+         found: nothing moved since N s after power-on, for N s, before the first restart\n  \
+         | likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start\n  \
+         | likely: the guest agent's service QEMU-GA or its driver vioserial does not start\n  \
+         cure: look at the screenshot: its text names the cause"
+    );
+    let serial = std::fs::read_to_string(bench.path("serial.log")).expect("serial.log");
+    let headings = serial.lines().filter(|l| l.starts_with("=== ")).count();
+    assert_eq!(headings, 2);
+    assert!(serial.contains("BdsDxe"), "the first machine's firmware");
+    let times = std::fs::read_to_string(bench.path("screens/times.jsonl")).expect("times");
+    let lines: Vec<serde_json::Value> = times
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect();
+    let files: Vec<&str> = lines.iter().filter_map(|l| l["file"].as_str()).collect();
+    assert!(
+        files
+            .iter()
+            .all(|f| bench.path(&format!("screens/{f}")).exists())
+    );
+    assert_eq!(files.last(), Some(&"stopped.png"));
+    assert!(
+        files.len() >= 3,
+        "a picture of each machine at least: {files:?}"
+    );
+    assert_eq!(lines[files.len() - 1]["stage"], "the disk boots");
+}
+
+#[test]
+fn a_kernel_that_tells_its_crash_is_named_with_its_last_picture() {
+    let Some(bench) = Bench::new() else { return };
+    // mov dx, 505h; mov al, 1; out dx, al; hlt: what the pvpanic driver does when Windows stops.
+    bench.boot_code(&[0xba, 0x05, 0x05, 0xb0, 0x01, 0xee, 0xf4]);
+    let error = bench.fails(MachinePlan {
+        start: Start::Boot,
+        ..bench.plan(Firmware::Bios)
+    });
+    assert_eq!(error.kind(), Kind::Machine);
+    assert_eq!(
+        bench.filtered(&error).lines().take(3).collect::<Vec<_>>(),
+        [
+            "Windows crashed with a stop error",
+            "  at: RUN/screens/stopped.png",
+            "  found: N s after power-on, before the first restart",
+        ]
+    );
+    assert!(bench.path("screens/stopped.png").exists());
+}
+
+/// A file system of its own, so that it can be filled; needs the right to mount.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(at: PathBuf, megabytes: u32) -> Option<Self> {
+        std::fs::create_dir(&at).expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]);
+        let mounted = mount.arg(&at).stderr(Stdio::null()).status();
+        match mounted.is_ok_and(|status| status.success()) {
+            true => Some(Self(at)),
+            false => {
+                println!("skipped: no right to mount");
+                None
+            }
+        }
+    }
+
+    fn fill(&self, name: &str, megabytes: u64) {
+        let file = std::fs::File::create(self.0.join(name)).expect("created");
+        let size = i64::try_from(megabytes << 20).expect("small");
+        nix::fcntl::posix_fallocate(&file, 0, size).expect("room");
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
+    let Some(bench) = Bench::new() else { return };
+    let Some(mounted) = Mounted::new(bench.path("small"), 700) else {
+        return;
+    };
+    // jmp self
+    bench.boot_code(&[0xeb, 0xfe]);
+    let disk = mounted.0.join("disk.qcow2");
+    std::fs::copy(bench.path("disk.qcow2"), &disk).expect("copied");
+    let plan = MachinePlan {
+        disk,
+        timeout: Duration::from_secs(10),
+        ..bench.plan(Firmware::Bios)
+    };
+    let told = |what: fn(&Event) -> bool| {
+        let told = Arc::clone(&bench.told);
+        move || told.0.lock().expect("lock").iter().any(what)
+    };
+    let error = std::thread::scope(|scope| {
+        let failing = scope.spawn(|| bench.fails(plan.clone()));
+        wait_for("a screen", told(|e| matches!(e, Event::Progress { .. })));
+        mounted.fill("filler", 500);
+        wait_for(
+            "a warning",
+            told(
+                |e| matches!(e, Event::Warning { text } if text.contains("the guest stands still until there is room")),
+            ),
+        );
+        // Longer than the machine may take: what is waited for room does not count.
+        std::thread::sleep(plan.timeout + Duration::from_secs(1));
+        assert!(!failing.is_finished());
+        std::fs::remove_file(mounted.0.join("filler")).expect("removed");
+        wait_for(
+            "a note",
+            told(|e| matches!(e, Event::Note { text } if text.contains("the guest goes on"))),
+        );
+        failing.join().expect("joined")
+    });
+    assert_eq!(error.fact(), "the guest agent did not answer within 10 s");
+    mounted.fill("filler", 300);
+    let refused = bench.qemu.start(
+        plan,
+        Arc::clone(&bench.told) as Arc<dyn Sink>,
+        bench.cancel.clone(),
+    );
+    let error = refused.map(|_| ()).expect_err("no room");
+    assert_eq!(error.kind(), Kind::Host);
+    assert_eq!(error.fact(), "no room on this host for the machine's disk");
 }
 
 #[test]

@@ -13,6 +13,9 @@ use crate::wim::Release;
 use super::facts::Facts;
 use super::render;
 
+/// The answer file at the CD's root.
+pub const FILE_NAME: &str = "Autounattend.xml";
+
 /// The CD's volume label.
 const LABEL: &str = "WINIMG_ANSWER";
 /// Where virtio-win keeps the agent, and its name in the guest.
@@ -29,10 +32,8 @@ pub fn disc(
     virtio: Option<&Medium>,
     own: Option<&Path>,
 ) -> Result<Tree> {
-    let mut tree = Tree::new(LABEL).file(
-        "Autounattend.xml",
-        Source::Bytes(xml.expose().as_bytes().to_vec()),
-    );
+    let mut tree =
+        Tree::new(LABEL).file(FILE_NAME, Source::Bytes(xml.expose().as_bytes().to_vec()));
     for (name, text) in bootstrap(&facts.drivers)? {
         tree.add(format!("winimg/{name}"), Source::Bytes(text.into_bytes()));
     }

@@ -15,7 +15,7 @@ mod template;
 
 use crate::text::Source;
 
-pub use disc::{check as check_disc, disc};
+pub use disc::{FILE_NAME, check as check_disc, disc};
 pub use facts::Facts;
 pub use keys::{is_published_key, product_key};
 pub use lint::{LintFacts, lint, lint_clone};

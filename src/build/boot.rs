@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::run::image_state;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
-use crate::guest::Guest;
+use crate::guest::{Command, Guest};
 use crate::vm::Machine;
 
 /// Written last by the bootstrap's SetupComplete.cmd: `name=code` lines, then `result=ok` or `result=failed`.
@@ -41,6 +41,40 @@ pub fn install(
             Readiness::NotYet => cancel.sleep(Duration::from_secs(1))?,
         }
     }
+}
+
+/// Answer files that Setup leaves in the guest, maybe with the build's password (Microsoft: Windows Setup automation
+/// overview; newer Setups keep the one of the installation as it was).
+const ANSWER_FILES: [&str; 4] = [
+    r"C:\Windows\Panther\unattend.xml",
+    r"C:\Windows\Panther\unattend-original.xml",
+    r"C:\Windows\Panther\Unattend\unattend.xml",
+    r"C:\Windows\Panther\Unattend\Autounattend.xml",
+];
+
+/// Removes them from a finished installation, so that no layer holds them. `del` is not believed: a second look is taken.
+pub fn remove_answer_files(guest: &mut dyn Guest, slowness: u32) -> Result<()> {
+    for file in ANSWER_FILES {
+        if guest.get(file, 1 << 20)?.is_none() {
+            continue;
+        }
+        let command = Command {
+            program: r"C:\Windows\System32\cmd.exe".into(),
+            arguments: ["/d", "/c", "del", "/f", "/q", file]
+                .map(String::from)
+                .into(),
+            timeout: Duration::from_secs(60) * slowness,
+        };
+        guest.run(&command, &mut |_| {})?;
+        if guest.get(file, 1 << 20)?.is_some() {
+            return Err(Error::new(
+                Kind::Machine,
+                "an answer file of the installation cannot be removed from the guest",
+            )
+            .at(file));
+        }
+    }
+    Ok(())
 }
 
 enum Readiness {

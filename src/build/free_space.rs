@@ -2,13 +2,14 @@
 //!
 //! Windows marks the clusters of a deleted file as free and leaves their bytes: Setup's copies of the answer file, with the
 //! Administrator's password, are among them. Writes nothing but what the volume's own bitmap calls free, and nothing at all
-//! on a volume that was not shut down in order.
+//! on a volume that was not shut down in order. Of an overlay only the overlay is written: it hides what the layers below it
+//! hold, and they keep it.
 
 use std::ops::Range;
-use std::path::Path;
 
+use crate::disk::backing::Chain;
 use crate::disk::ntfs::Volume;
-use crate::disk::{self, Disk, gpt, qemu_img};
+use crate::disk::{Disk, Image, gpt, qemu_img};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 
@@ -16,20 +17,20 @@ const BUFFER: usize = 1 << 20;
 
 /// Zeroes the free clusters of every NTFS volume on a closed qcow2; what could not be zeroed, in words. A disk without such
 /// a volume is left as it is: what is missing on it is for others to tell.
-pub fn clear(qcow2: &Path, cancel: &Cancel) -> Result<Vec<String>> {
-    let opened = disk::open(qcow2, cancel)?;
+pub fn clear(qcow2: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+    let opened = qcow2.open(cancel)?;
     let mut doubts = Vec::new();
     let wanted = shared(&free(opened.as_ref(), &mut doubts), &opened.data()?);
     drop(opened);
-    qemu_img::write_zeros(qcow2, &wanted, cancel)?;
-    let opened = disk::open(qcow2, cancel)?;
+    qemu_img::write_zeros(&Chain::of(qcow2, cancel)?.named()?, &wanted, cancel)?;
+    let opened = qcow2.open(cancel)?;
     for range in shared(&wanted, &opened.data()?) {
         if let Some(offset) = first_byte(opened.as_ref(), range, cancel)? {
             return Err(Error::new(
                 Kind::Machine,
                 "free clusters of the sealed disk could not be zeroed",
             )
-            .at(format!("{}, offset {offset}", qcow2.display())));
+            .at(format!("{}, offset {offset}", qcow2.file.display())));
         }
     }
     Ok(doubts)

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Request;
 use crate::archive::{Filter, Limits};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
@@ -57,15 +56,26 @@ impl Inputs {
     }
 }
 
+/// What is fetched, into which store, and how.
+pub struct Source<'a> {
+    pub recipe: &'a Recipe,
+    pub plan: &'a Plan,
+    pub store: &'a Store,
+    pub options: &'a FetchOptions,
+    pub sink: &'a Arc<dyn Sink>,
+    pub cancel: &'a Cancel,
+}
+
 /// Fetches the media and every component that the plan's payload names, then unpacks what is to be unpacked.
-pub fn fetch(
-    recipe: &Recipe,
-    plan: &Plan,
-    store: &Store,
-    sink: &Arc<dyn Sink>,
-    cancel: &Cancel,
-    options: &FetchOptions,
-) -> Result<Inputs> {
+pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
+    let Source {
+        recipe,
+        plan,
+        store,
+        options,
+        sink,
+        cancel,
+    } = *from;
     let used: Vec<Component> = recipe
         .components
         .iter()
@@ -102,26 +112,27 @@ pub fn fetch(
         images: Vec::new(),
         trees: BTreeMap::new(),
     };
-    unpack(&mut inputs, plan, store, sink, cancel)?;
+    unpack(&mut inputs, from)?;
     Ok(inputs)
 }
 
 /// Fetches the container images that the plan imports; `build` is the medium's Windows, as `10.0.20348`.
-pub fn fetch_images(
-    inputs: &mut Inputs,
-    request: &Request<'_>,
-    build: &str,
-    sink: &Arc<dyn Sink>,
-    cancel: &Cancel,
-) -> Result<()> {
-    let (recipe, plan, store) = (request.recipe, request.plan, request.store);
+pub fn fetch_images(inputs: &mut Inputs, from: &Source<'_>, build: &str) -> Result<()> {
+    let Source {
+        recipe,
+        plan,
+        store,
+        options,
+        sink,
+        cancel,
+    } = *from;
     let imported = |image: &&ContainerImage| {
         let name = &image.name.value;
         let mut entries = plan.payload.iter();
         entries.any(|e| matches!(e, Entry::Image { image } if image == name))
     };
     let wanted: Vec<ContainerImage> = recipe.images.iter().filter(imported).cloned().collect();
-    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, &request.fetch)?;
+    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, options)?;
     Ok(())
 }
 
@@ -132,13 +143,14 @@ fn uses(plan: &Plan, name: &str) -> bool {
     })
 }
 
-fn unpack(
-    inputs: &mut Inputs,
-    plan: &Plan,
-    store: &Store,
-    sink: &Arc<dyn Sink>,
-    cancel: &Cancel,
-) -> Result<()> {
+fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
+    let Source {
+        plan,
+        store,
+        sink,
+        cancel,
+        ..
+    } = *from;
     for (number, entry) in plan.payload.iter().enumerate() {
         let Entry::Tree {
             component: name,

@@ -5,28 +5,42 @@ use std::sync::Arc;
 
 use super::Inputs;
 use crate::answer::{self, Facts, LintFacts};
+use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Event, Sink};
 use crate::export::GuestFacts;
-use crate::iso::{self, Disc, Stamp};
+use crate::io;
+use crate::iso::{self, Disc, Source, Stamp, Tree};
 use crate::recipe::{Firmware, Recipe};
-use crate::text::Secret;
+use crate::text::{Secret, Source as Template};
 use crate::udf::Medium;
 use crate::wim::{Image, MediaFacts, Release};
 
 /// The answer disc's name in the working directory. It holds the build's password.
 pub const ANSWER_DISC: &str = "answer.iso";
 
-/// What was found on the install medium, and the discs made from it.
+/// What was found on the install medium, and what is to be made of it.
 pub struct Media {
     pub release: Release,
     pub image: Image,
     pub eval: bool,
     pub language: String,
-    pub install_disc: Disc,
-    pub answer_disc: PathBuf,
     /// What was odd but did not stop the build.
     pub warnings: Vec<String>,
+    /// Of the answer file without the Administrator's password.
+    pub answer_file: Digest,
+    /// Of the answer disc's other files, but for those of the virtio medium.
+    pub bootstrap: Digest,
+    found: MediaFacts,
+    template: Template,
+}
+
+/// The discs that an installation starts with.
+pub struct Discs {
+    pub install: Disc,
+    pub answer: PathBuf,
+    /// What is odd about them.
+    pub remark: Option<String>,
 }
 
 impl Media {
@@ -59,26 +73,14 @@ fn base_build(image: &Image) -> String {
     parts.join(".")
 }
 
-/// Reads the medium, picks the image, renders and lints the answer file, writes the discs into `work`.
-pub fn prepare(
-    recipe: &Recipe,
-    inputs: &Inputs,
-    password: &Secret,
-    work: &Path,
-    epoch: i64,
-    sink: &Arc<dyn Sink>,
-) -> Result<Media> {
+/// Reads the medium, picks the image, renders and lints the answer file. Nothing is written.
+pub fn read(recipe: &Recipe, inputs: &Inputs, sink: &Arc<dyn Sink>) -> Result<Media> {
     inputs.iso.check()?;
-    let iso = inputs.iso.path();
-    let medium = Medium::open(iso).map_err(|e| e.from_place(&recipe.media.iso.url.place))?;
-    let found = MediaFacts::read(&medium).map_err(|e| e.from_place(&recipe.media.iso.url.place))?;
-    let facts = Facts::new(
-        &found,
-        &recipe.media,
-        &recipe.machine,
-        &recipe.setup,
-        password.clone(),
-    )?;
+    let place = &recipe.media.iso.url.place;
+    let medium = Medium::open(inputs.iso.path()).map_err(|e| e.from_place(place))?;
+    let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
+    // What the file says is the same with every password.
+    let facts = facts(recipe, &found, Secret::new("Password-1"))?;
     let image = found.images.pick(&recipe.media.image)?.clone();
     sink.emit(&Event::Progress {
         phase: "media",
@@ -91,19 +93,11 @@ pub fn prepare(
             "without [media.virtio] the guest gets no serial driver and no agent, so winimg will not reach it".into(),
         );
     }
-    let xml = answer_file(recipe, &found, &facts, &mut warnings)?;
-    let answer_disc = work.join(ANSWER_DISC);
-    write_answer_disc(recipe, inputs, &facts, &xml, &answer_disc, epoch)?;
-    let install_disc = match recipe.machine.firmware {
-        Firmware::Bios => Disc::raw(iso),
-        Firmware::Uefi => {
-            let made = iso::without_prompt(iso, &work.join("install.qcow2"))?;
-            if let Some(remark) = made.remark {
-                warnings.push(format!("the medium's key prompt stays: {remark}"));
-            }
-            made.disc
-        }
-    };
+    let own = recipe.setup.answer_file.as_ref();
+    let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
+    let xml = answer::render(&template, &facts)?;
+    lint(recipe, &template, &xml, &facts, &found, &mut warnings)?;
+    let tree = answer_tree(recipe, inputs, &facts, &xml)?;
     for warning in &warnings {
         sink.warn(warning.clone());
     }
@@ -112,10 +106,66 @@ pub fn prepare(
         image,
         eval: facts.eval,
         language: facts.language,
-        install_disc,
-        answer_disc,
         warnings,
+        answer_file: Digest::sha256_of(xml.expose().as_bytes()),
+        bootstrap: bootstrap(&tree)?,
+        found,
+        template,
     })
+}
+
+/// Writes the answer disc, with the password, and finds how the install medium is booted.
+pub fn discs(
+    recipe: &Recipe,
+    inputs: &Inputs,
+    media: &Media,
+    password: &Secret,
+    work: &Path,
+    epoch: i64,
+) -> Result<Discs> {
+    let facts = facts(recipe, &media.found, password.clone())?;
+    let xml = answer::render(&media.template, &facts)?;
+    let answer = work.join(ANSWER_DISC);
+    let tree = answer_tree(recipe, inputs, &facts, &xml)?;
+    iso::write(&tree.stamp(Stamp(epoch)), &answer)?;
+    answer::check_disc(&Medium::open(&answer)?)?;
+    let iso = inputs.iso.path();
+    let (install, remark) = match recipe.machine.firmware {
+        Firmware::Bios => (Disc::raw(iso), None),
+        Firmware::Uefi => {
+            let made = iso::without_prompt(iso, &work.join("install.qcow2"))?;
+            (made.disc, made.remark)
+        }
+    };
+    Ok(Discs {
+        install,
+        answer,
+        remark: remark.map(|remark| format!("the medium's key prompt stays: {remark}")),
+    })
+}
+
+fn facts(recipe: &Recipe, found: &MediaFacts, password: Secret) -> Result<Facts> {
+    Facts::new(
+        found,
+        &recipe.media,
+        &recipe.machine,
+        &recipe.setup,
+        password,
+    )
+}
+
+/// Of every file but the answer file; a file of the virtio medium by its path alone, because that medium has a digest.
+fn bootstrap(tree: &Tree) -> Result<Digest> {
+    let mut listed = String::new();
+    for path in tree.paths().filter(|path| *path != answer::FILE_NAME) {
+        let digest = match tree.get(path) {
+            Some(Source::Bytes(bytes)) => Some(Digest::sha256_of(bytes)),
+            Some(Source::Path(file)) => Some(io::sha256(file)?.0),
+            Some(Source::Medium(_)) | None => None,
+        };
+        listed += &format!("{path} {}\n", digest.map_or_else(String::new, |d| d.hex()));
+    }
+    Ok(Digest::sha256_of(listed.as_bytes()))
 }
 
 /// `Windows Server 2022 SERVERDATACENTERCORE, 10.0.20348.587, en-US, evaluation`
@@ -131,45 +181,37 @@ fn describe(image: &Image, facts: &Facts) -> String {
     )
 }
 
-fn answer_file(
+fn lint(
     recipe: &Recipe,
-    found: &MediaFacts,
+    template: &Template,
+    xml: &Secret,
     facts: &Facts,
+    found: &MediaFacts,
     warnings: &mut Vec<String>,
-) -> Result<Secret> {
-    let own = recipe.setup.answer_file.as_ref();
-    let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
-    let xml = answer::render(&template, facts)?;
+) -> Result<()> {
     let complaints = answer::lint(
         xml.expose(),
         &LintFacts::new(template.name.clone(), facts, found),
     );
     if complaints.0.is_empty() {
-        return Ok(xml);
+        return Ok(());
     }
     let shown = complaints.render(false);
     if !complaints.has_errors() || recipe.setup.lint_is_advice {
         warnings.push(format!("the answer file:\n{shown}"));
-        return Ok(xml);
+        return Ok(());
     }
     let error = Error::new(Kind::Recipe, "Windows Setup would stop at this answer file")
         .at(&template.name)
         .lines(shown.lines())
         .cure("mend the file; if Windows is known to take it, set setup.lint = \"warn\"");
-    Err(match own {
+    Err(match &recipe.setup.answer_file {
         Some(path) => error.from_place(&path.place),
         None => error,
     })
 }
 
-fn write_answer_disc(
-    recipe: &Recipe,
-    inputs: &Inputs,
-    facts: &Facts,
-    xml: &Secret,
-    file: &Path,
-    epoch: i64,
-) -> Result<()> {
+fn answer_tree(recipe: &Recipe, inputs: &Inputs, facts: &Facts, xml: &Secret) -> Result<Tree> {
     let origin = recipe.media.virtio.as_ref();
     let blame = |error: Error| match origin {
         Some(origin) => error.from_place(&origin.url.place),
@@ -183,7 +225,5 @@ fn write_answer_disc(
         None => None,
     };
     let own = recipe.setup.own_drivers.as_deref();
-    let tree = answer::disc(facts, xml, virtio.as_ref(), own).map_err(blame)?;
-    iso::write(&tree.stamp(Stamp(epoch)), file)?;
-    answer::check_disc(&Medium::open(file)?)
+    answer::disc(facts, xml, virtio.as_ref(), own).map_err(blame)
 }

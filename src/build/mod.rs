@@ -1,21 +1,34 @@
 //! The main job, from a plan to artifacts. Reads as a table of contents; the chapters are the modules.
 
 mod boot;
-mod evidence;
+mod chain;
+mod checkpoint;
+pub mod console;
+pub mod evidence;
 mod expected;
+pub mod forecast;
 pub mod free_space;
 pub mod inputs;
 mod media;
+pub mod pause;
 pub mod payload;
+mod provision;
+mod resume;
 pub mod run;
 mod scratch;
 mod seal;
+mod session;
+pub mod shell;
 mod step_log;
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::digest::Digest;
+use crate::disk::Image;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::export::{self, Artifact};
@@ -23,15 +36,24 @@ use crate::fetch::FetchOptions;
 use crate::lock::Lock;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
-use crate::store::Store;
+use crate::store::{Chain, LayerRecord, Store};
 use crate::text::Secret;
 use crate::verify::{self, Expected};
-use crate::vm::{Accel, Hypervisor, MachinePlan, Probe, Start};
+use crate::vm::{Accel, Hypervisor, Probe};
 
+use pause::Pauses;
+use provision::Course;
+use resume::Resumed;
+use session::{Notes, Session};
+
+pub use checkpoint::Layers;
 pub use inputs::Inputs;
 pub use media::{Media, windows_build};
 pub use run::StepRecord;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, run_dirs};
+
+/// Part of every key: Windows finds other devices under each.
+const HYPERVISOR: &str = "qemu";
 
 /// Everything that a build needs to know.
 pub struct Request<'a> {
@@ -42,8 +64,13 @@ pub struct Request<'a> {
     pub accel: Accel,
     /// Of the built-in Administrator while the image is built; never in the image.
     pub password: Secret,
-    /// Leave the machine's disk and working files after a failure.
-    pub keep_on_error: bool,
+    /// Where the build waits for a person, and what stays after a failure.
+    pub pauses: &'a Pauses,
+    pub layers: Layers,
+    /// Of what decides the output beside the finished disk: the same again, and nothing is to be done.
+    pub fingerprint: Digest,
+    /// Begin with the installation although a layer holds it. Layers are sealed all the same.
+    pub fresh: bool,
     /// Look whether the sealed disk is what the recipe says before anything is exported.
     pub verify: bool,
     /// Seconds since 1970 for everything in the output that holds a time.
@@ -57,12 +84,25 @@ pub struct Request<'a> {
     pub remarks: Vec<String>,
 }
 
+/// How a build ended.
+pub enum Outcome {
+    Built(Box<Built>),
+    /// The output directory holds already what this build would make.
+    Unchanged,
+}
+
 /// A finished build, for the records.
 pub struct Built {
+    /// Of everything that decides the output; `None` where that is not known.
+    pub key: Option<Digest>,
     pub inputs: Inputs,
     pub media: Media,
+    /// Of the host that carried out the steps; an earlier build's, when all of them are in a layer.
     pub probe: Probe,
+    /// Those too that a layer already held.
     pub steps: Vec<StepRecord>,
+    /// The layer that the build went on from.
+    pub resumed: Option<LayerRecord>,
     pub artifacts: Vec<Artifact>,
     /// What has to hold in the image, step by step.
     pub expected: Vec<Expected>,
@@ -77,134 +117,215 @@ pub fn run(
     hypervisor: &dyn Hypervisor,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
-) -> Result<Built> {
-    let outcome = chapters(request, hypervisor, scratch, sink, cancel);
+) -> Result<Outcome> {
+    let mut session = Session::new(request, hypervisor, scratch, sink, cancel);
+    let outcome = chapters(request, scratch, &mut session, sink, cancel);
     outcome.map_err(|error| {
         // Where an interrupt was noticed is nobody's affair.
         let error = match error.kind() {
             Kind::Cancelled => Error::cancelled(),
             _ => error,
         };
-        let error = evidence::keep(error, &request.output, scratch.run(), sink.as_ref());
-        if !request.keep_on_error {
+        session.stop();
+        let error = kept(error, request, scratch, &session, sink.as_ref(), cancel);
+        if !request.pauses.keeps() {
             return error;
         }
-        let kept = scratch.keep();
-        let error = error.lines([format!(
-            "the machine's disk and discs are kept in {}",
-            kept.display()
-        )]);
-        // Deleted when the steps begin; before that, a person who asks to keep everything has to know.
+        let kept = scratch.keep().to_path_buf();
+        let mut lines = vec![format!("the build's discs are kept in {}", kept.display())];
+        lines.extend(
+            session
+                .keep()
+                .map(|disk| format!("the machine's disk is kept in {}", disk.display())),
+        );
+        // Deleted when Windows is installed; before that, a person who asks to keep everything has to know.
         if kept.join(media::ANSWER_DISC).exists() {
-            error.lines(["answer.iso among them holds the Administrator's password of this build"])
-        } else {
-            error
+            lines.push(
+                "answer.iso among them holds the Administrator's password of this build".into(),
+            );
         }
+        error.lines(lines)
     })
+}
+
+/// With the evidence of what happened. The machine is stopped by now, so its disk can be read.
+fn kept(
+    error: Error,
+    request: &Request,
+    scratch: &Scratch,
+    session: &Session,
+    sink: &dyn Sink,
+    cancel: &Cancel,
+) -> Error {
+    let disk = session.disk();
+    let key = request.recipe.media.product_key.as_ref();
+    let key = key.map(|key| Secret::new(key.value.clone()));
+    let secrets: Vec<Secret> = std::iter::once(request.password.clone())
+        .chain(key.filter(|key| !key.expose().eq_ignore_ascii_case("kms")))
+        .collect();
+    let scene = evidence::Scene {
+        output: &request.output,
+        run_dir: scratch.run(),
+        disk: disk.as_deref().filter(|disk| disk.exists()),
+        logs: &request.output.join("logs"),
+        step: session
+            .step
+            .as_ref()
+            .map(|(number, name)| (*number, name.as_str())),
+        recipe: &request.recipe.name.value,
+        phase: "",
+        secrets: &secrets,
+    };
+    evidence::keep(error, &scene, sink, cancel)
 }
 
 fn chapters(
     request: &Request,
-    hypervisor: &dyn Hypervisor,
     scratch: &Scratch,
+    session: &mut Session,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
-) -> Result<Built> {
-    let recipe = request.recipe;
-    let probe = hypervisor.probe(request.accel, recipe.machine.firmware, cancel)?;
-    for remark in &probe.remarks {
-        sink.warn(remark.clone());
-    }
+) -> Result<Outcome> {
+    let (recipe, plan, store) = (request.recipe, request.plan, request.store);
     let phase = |name| Phase::start(name, sink);
 
     let fetching = phase("fetch");
-    let (plan, store) = (request.plan, request.store);
-    let mut inputs = inputs::fetch(recipe, plan, store, sink, cancel, &request.fetch)?;
+    store.sweep_drafts(sink.as_ref())?;
+    let source = inputs::Source {
+        recipe,
+        plan,
+        store,
+        options: &request.fetch,
+        sink,
+        cancel,
+    };
+    let mut inputs = inputs::fetch(&source)?;
     fetching.done();
 
     let reading = phase("media");
-    let media = media::prepare(
-        recipe,
-        &inputs,
-        &request.password,
-        scratch.work(),
-        request.epoch,
-        sink,
-    )?;
-    inputs::fetch_images(&mut inputs, request, &media.base_build(), sink, cancel)?;
-    let payload = payload::write(request.plan, &inputs, scratch.work(), request.epoch, cancel)?;
-    let expected = expected::resolve(request.plan, &inputs)?;
-    let disk = scratch.work().join("disk.qcow2");
-    seal::create(&disk, recipe.machine.disk_size, cancel)?;
+    let media = media::read(recipe, &inputs, sink)?;
+    inputs::fetch_images(&mut inputs, &source, &media.base_build())?;
+    let expected = expected::resolve(plan, &inputs)?;
+    let chain = chain::of(recipe, plan, &inputs, &media, HYPERVISOR)?;
     reading.done();
 
-    let installing = phase("install");
-    let plan = machine_plan(request, &probe, &media, &disk, scratch.run());
-    let mut machine = hypervisor.start(plan, Arc::clone(sink), cancel.clone())?;
-    let mut guest = boot::install(machine.as_mut(), probe.slowness, sink, cancel)?;
-    installing.done();
-
-    let provisioning = phase("provision");
-    let logs = request.output.join("logs");
-    let engine = run::Engine {
-        guest: guest.as_mut(),
-        plan: request.plan,
-        payload: &payload,
-        logs: &logs,
-        slowness: probe.slowness,
-        sink: Arc::clone(sink),
-        cancel: cancel.clone(),
-        answer_disc: media.answer_disc.clone(),
-    };
-    let steps = engine.run()?;
-    provisioning.done();
-
-    let sealing = phase("seal");
-    seal::power_off(machine.as_mut(), guest, probe.slowness)?;
-    drop(machine);
-    seal::check(&disk, cancel)?;
-    let doubts = free_space::clear(&disk, cancel)?;
-    doubts.iter().for_each(|doubt| sink.warn(doubt.clone()));
-    sealing.done();
-
+    let resumed = resumed(request, &chain, sink, cancel)?;
+    let key = output_key(request, &chain);
+    let is_whole = |r: &Resumed| r.links == chain.links().len();
+    if resumed.as_ref().is_some_and(is_whole) && store.output_is(&request.output, &key) {
+        return Ok(Outcome::Unchanged);
+    }
+    clear_earlier(&request.output)?;
     let mut warnings = warnings(request, &inputs, &media);
-    warnings.extend(doubts);
+    let disk = match resumed {
+        Some(ref whole) if is_whole(whole) => {
+            session.notes = notes(plan, whole);
+            whole.layer.disk()
+        }
+        ref part => {
+            let course = Course {
+                request,
+                links: chain.links(),
+                inputs: &inputs,
+                media: &media,
+                work: scratch.work(),
+                sink,
+                cancel,
+            };
+            warnings.extend(course.run(session, part.as_ref())?);
+            session.disk().unwrap_or_default()
+        }
+    };
+    warnings.extend(session.notes.warnings.iter().cloned());
+    let by_hand = request.pauses.by_hand();
+    let keeps = request.layers != Layers::None && by_hand.is_empty();
+    warnings.extend(by_hand);
+
     if request.verify {
         let verifying = phase("verify");
-        warnings.extend(checked(&disk, &expected, sink, cancel)?);
+        warnings.extend(checked(&disk, store, &expected, sink, cancel)?);
         verifying.done();
     } else {
         let told = "the sealed disk was not checked: --no-verify";
         sink.warn(told);
         warnings.push(told.into());
     }
+    let layer = match keeps {
+        true => session.seal(chain.links())?,
+        false => None,
+    };
+    let disk = layer.map_or(disk, |layer| layer.disk());
 
     let exporting = phase("export");
     let artifacts = export::export(
-        &export_job(request, &media.guest_facts(), &disk),
+        &export_job(
+            request,
+            &media.guest_facts(),
+            Image::layered(&disk, &store.layers_folder()),
+        ),
         sink.as_ref(),
         cancel,
     )?;
     exporting.done();
-    Ok(Built {
+    let notes = std::mem::take(&mut session.notes);
+    Ok(Outcome::Built(Box::new(Built {
+        key: keeps.then_some(key),
         inputs,
         media,
-        probe,
-        steps,
+        probe: notes.probe.unwrap_or_default(),
+        steps: notes.steps,
+        resumed: resumed.map(|resumed| resumed.layer.record().clone()),
         artifacts,
         expected,
         warnings,
-    })
+    })))
+}
+
+/// Of everything that decides what lies in the output directory.
+fn output_key(request: &Request, chain: &Chain) -> Digest {
+    let disk = chain.links().last().map(|link| link.key.to_string());
+    let all = format!("{disk:?} {}", request.fingerprint);
+    Digest::sha256_of(all.as_bytes())
+}
+
+/// The layer to go on from, told.
+fn resumed(
+    request: &Request,
+    chain: &Chain,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Option<Resumed>> {
+    if request.layers == Layers::None || request.fresh {
+        return Ok(None);
+    }
+    // A step that the build is to stop before has to be before it.
+    let all = chain.links().len();
+    let limit = request.pauses.first_stop(request.plan).unwrap_or(all);
+    let found = resume::find(request.store, chain, limit, sink, cancel)?;
+    let name = &request.recipe.name.value;
+    resume::tell(request.store, name, chain, found.as_ref(), sink.as_ref());
+    Ok(found)
+}
+
+/// What an earlier build noted of the parts that the layer holds. Names and lines are those of today's recipe.
+fn notes(plan: &Plan, resumed: &Resumed) -> Notes {
+    let mut notes = resumed.notes.clone();
+    for (record, step) in notes.steps.iter_mut().zip(&plan.steps) {
+        record.name.clone_from(&step.name);
+        record.place = step.place.to_string();
+    }
+    notes
 }
 
 /// Looks at the sealed disk; what is doubtful about it goes into the manifest.
 fn checked(
     disk: &Path,
+    store: &Store,
     expected: &[Expected],
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
 ) -> Result<Vec<String>> {
-    let opened = crate::disk::open(disk, cancel)?;
+    let opened = crate::disk::open_layered(disk, &store.layers_folder(), cancel)?;
     let report = verify::check(opened.as_ref(), Some(expected), cancel)?;
     verify::tell(&report, "the sealed disk", sink.as_ref());
     let summary = report.summary();
@@ -231,39 +352,10 @@ fn warnings(request: &Request, inputs: &Inputs, media: &Media) -> Vec<String> {
         .collect()
 }
 
-fn machine_plan(
-    request: &Request,
-    probe: &Probe,
-    media: &Media,
-    disk: &Path,
-    run_dir: &Path,
-) -> MachinePlan {
-    let wish = &request.recipe.machine;
-    let setup = &request.recipe.setup;
-    MachinePlan {
-        name: request.recipe.name.value.clone(),
-        firmware: wish.firmware,
-        secure_boot: wish.secure_boot,
-        disk_bus: wish.disk_bus,
-        disk: disk.to_path_buf(),
-        cpus: wish.cpus,
-        memory: wish.memory,
-        network: wish.network,
-        start: Start::Install {
-            install_disc: media.install_disc.clone(),
-            answer_disc: media.answer_disc.clone(),
-        },
-        run_dir: run_dir.to_path_buf(),
-        accel: request.accel,
-        timeout: setup.timeout * probe.slowness,
-        still_limit: setup.still_limit,
-    }
-}
-
 fn export_job<'a>(
     request: &'a Request,
     guest: &'a export::GuestFacts,
-    disk: &'a Path,
+    disk: Image<'a>,
 ) -> export::Job<'a> {
     let recipe = request.recipe;
     export::Job {
@@ -281,6 +373,24 @@ fn export_job<'a>(
         threads: 0,
         level: export::DEFAULT_LEVEL,
         properties: &[],
+    }
+}
+
+/// Makes `logs`, and takes away what an earlier build said there: its steps may have had other numbers, and its failure
+/// is not this one's. Artifacts and records stay until they are replaced.
+fn clear_earlier(output: &Path) -> Result<()> {
+    let logs = output.join("logs");
+    fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;
+    let entries = fs::read_dir(&logs).map_err(|e| Error::io("read", &logs, e))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|e| e == "log") {
+            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    let failure = output.join("failure");
+    match fs::remove_dir_all(&failure) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("remove", &failure, e)),
+        _ => Ok(()),
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! Decides nothing about what a step means: the plan has decided. Refuses to go on after a failed op.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 use super::payload;
 use super::step_log::{LAST_LINES, StepLog};
@@ -19,10 +21,10 @@ const DISC_TIMEOUT: Duration = Duration::from_secs(60);
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// What a step did, for the manifest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepRecord {
     pub name: String,
-    pub verb: &'static str,
+    pub verb: String,
     pub place: String,
     pub skipped: Option<String>,
     pub commands: Vec<CommandRecord>,
@@ -30,7 +32,7 @@ pub struct StepRecord {
     pub seconds: f64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CommandRecord {
     pub line: String,
     pub exit_code: Option<i64>,
@@ -39,7 +41,6 @@ pub struct CommandRecord {
 
 /// What the engine works with.
 pub struct Engine<'a> {
-    pub guest: &'a mut dyn Guest,
     pub plan: &'a Plan,
     /// The ISO that holds the plan's payload and scripts.
     pub payload: &'a Path,
@@ -49,36 +50,27 @@ pub struct Engine<'a> {
     pub slowness: u32,
     pub sink: Arc<dyn Sink>,
     pub cancel: Cancel,
-    /// The answer disc: deleted as soon as it has left the drive, because it holds the build's password.
-    pub answer_disc: PathBuf,
+    /// A restart at a step's end is the caller's: it may seal a layer instead.
+    pub leaves_restarts: bool,
+}
+
+/// A step that went well.
+pub struct Done {
+    pub record: StepRecord,
+    /// The guest has to restart before the next step, and has not yet.
+    pub restart_owed: bool,
 }
 
 impl Engine<'_> {
-    /// Carries out every step. On the first failure the error names the step's line, the command, the code and the log.
-    pub fn run(mut self) -> Result<Vec<StepRecord>> {
-        let plan = self.plan;
-        if plan.payload.is_empty()
-            && !plan
-                .steps
-                .iter()
-                .any(|s| s.ops.iter().any(|op| matches!(op, Op::Put(_))))
-        {
-            self.guest.put(Put::NoDiscs)?;
-        } else {
-            self.insert_payload()?;
+    /// Puts the payload disc into its drive, whatever lies there, and waits until the guest sees it. A plan without files
+    /// has all drives emptied.
+    pub fn insert_payload(&self, guest: &mut dyn Guest) -> Result<()> {
+        let is_put = |op: &Op| matches!(op, Op::Put(_));
+        let puts = self.plan.steps.iter().any(|s| s.ops.iter().any(is_put));
+        if self.plan.payload.is_empty() && !puts {
+            return guest.put(Put::NoDiscs);
         }
-        remove_answer_disc(&self.answer_disc)?;
-        let mut records = Vec::with_capacity(plan.steps.len());
-        for (index, step) in plan.steps.iter().enumerate() {
-            self.cancel.check()?;
-            let record = self.step(index + 1, step)?;
-            records.push(record);
-        }
-        Ok(records)
-    }
-
-    fn insert_payload(&mut self) -> Result<()> {
-        self.guest.put(Put::Disc(self.payload))?;
+        guest.put(Put::Disc(self.payload))?;
         let (program, arguments) = payload::ready().command();
         let command = Command {
             program,
@@ -88,10 +80,7 @@ impl Engine<'_> {
         let deadline = Instant::now() + DISC_TIMEOUT * self.slowness;
         loop {
             let mut said = Vec::new();
-            match self
-                .guest
-                .run(&command, &mut |bytes| said.extend_from_slice(bytes))?
-            {
+            match guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))? {
                 Exit::Code(0) => return Ok(()),
                 exit if Instant::now() > deadline => {
                     return Err(Error::new(
@@ -107,10 +96,11 @@ impl Engine<'_> {
         }
     }
 
-    fn step(&mut self, number: usize, step: &PlannedStep) -> Result<StepRecord> {
+    /// Carries out one step, counted from 1. The error names the step's line, the command, the code and the log.
+    pub fn step(&self, guest: &mut dyn Guest, number: usize, step: &PlannedStep) -> Result<Done> {
         let mut record = StepRecord {
             name: step.name.clone(),
-            verb: step.verb,
+            verb: step.verb.into(),
             place: step.place.to_string(),
             skipped: step.skipped.clone(),
             commands: Vec::new(),
@@ -122,7 +112,10 @@ impl Engine<'_> {
             let name = &step.name;
             self.sink
                 .note(format!("[{number}/{of}] {name}: skipped, when = {when}"));
-            return Ok(record);
+            return Ok(Done {
+                record,
+                restart_owed: false,
+            });
         }
         self.sink.emit(&Event::StepStarted {
             step: number,
@@ -132,23 +125,26 @@ impl Engine<'_> {
         });
         let started = Instant::now();
         let mut log = StepLog::create(self.logs, number, &step.name)?;
-        let outcome = self.ops(number, step, &mut record, &mut log);
+        let outcome = self.ops(guest, number, step, &mut record, &mut log);
         record.seconds = started.elapsed().as_secs_f64();
         log.close()?;
-        if let Err(error) = outcome {
-            let error = self.with_guest_log(error, step);
-            return Err(error.from_place(&step.place));
-        }
+        let restart_owed = outcome.map_err(|error| {
+            self.with_guest_log(guest, error, step)
+                .from_place(&step.place)
+        })?;
         self.sink.emit(&Event::StepFinished {
             step: number,
             exit_code: record.commands.last().and_then(|c| c.exit_code),
             seconds: record.seconds,
         });
-        Ok(record)
+        Ok(Done {
+            record,
+            restart_owed,
+        })
     }
 
     /// A log that the step's program wrote in the guest, kept beside the step's own.
-    fn with_guest_log(&mut self, error: Error, step: &PlannedStep) -> Error {
+    fn with_guest_log(&self, guest: &mut dyn Guest, error: Error, step: &PlannedStep) -> Error {
         let Some(path) = step
             .guest_log
             .as_deref()
@@ -156,7 +152,7 @@ impl Engine<'_> {
         else {
             return error;
         };
-        let Ok(Some(bytes)) = self.guest.get(path, 4 << 20) else {
+        let Ok(Some(bytes)) = guest.get(path, 4 << 20) else {
             return error;
         };
         let name = path.rsplit('\\').next().unwrap_or(path);
@@ -167,19 +163,22 @@ impl Engine<'_> {
         }
     }
 
+    /// Whether the guest still has to restart.
     fn ops(
-        &mut self,
+        &self,
+        guest: &mut dyn Guest,
         number: usize,
         step: &PlannedStep,
         record: &mut StepRecord,
         log: &mut StepLog,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mut reboot_needed = false;
         for op in &step.ops {
             self.cancel.check()?;
             // What follows in the step may need what the restart finishes.
-            if reboot_needed && *op != Op::Reboot {
-                self.restart(step, record)?;
+            if reboot_needed {
+                self.restart(guest, step)?;
+                record.reboots += 1;
                 reboot_needed = false;
             }
             let verdict = match op {
@@ -191,21 +190,19 @@ impl Engine<'_> {
                         exit: put.exit.clone(),
                         timeout: put.timeout,
                     };
-                    self.carry_out(number, &run, record, log)?
+                    self.carry_out(guest, number, &run, record, log)?
                 }
-                Op::Run(run) => self.carry_out(number, run, record, log)?,
+                Op::Run(run) => self.carry_out(guest, number, run, record, log)?,
                 Op::Reboot => {
-                    self.guest.reboot(step.reboot_timeout * self.slowness)?;
-                    record.reboots += 1;
-                    reboot_needed = false;
+                    reboot_needed = true;
                     continue;
                 }
                 Op::Eject => {
-                    self.guest.put(Put::NoDiscs)?;
+                    guest.put(Put::NoDiscs)?;
                     continue;
                 }
                 Op::Wait(Until::Generalized { timeout }) => {
-                    self.wait_generalized(*timeout * self.slowness)?;
+                    self.wait_generalized(guest, *timeout * self.slowness)?;
                     continue;
                 }
             };
@@ -214,29 +211,31 @@ impl Engine<'_> {
                 Verdict::RebootStarted => {
                     self.sink
                         .note("      the guest restarts by itself; waiting for it");
-                    self.guest.wait_back(step.reboot_timeout * self.slowness)?;
+                    guest.wait_back(step.reboot_timeout * self.slowness)?;
                     record.reboots += 1;
                 }
                 Verdict::Success | Verdict::Busy | Verdict::Failed => {}
             }
         }
         if reboot_needed {
-            self.restart(step, record)?;
+            record.reboots += 1;
+            if !self.leaves_restarts {
+                self.restart(guest, step)?;
+            }
         }
-        Ok(())
+        Ok(reboot_needed && self.leaves_restarts)
     }
 
-    fn restart(&mut self, step: &PlannedStep, record: &mut StepRecord) -> Result<()> {
-        self.sink
-            .note("      a reboot is needed; restarting the guest");
-        self.guest.reboot(step.reboot_timeout * self.slowness)?;
-        record.reboots += 1;
-        Ok(())
+    /// Restarts the guest and waits until it is back.
+    pub fn restart(&self, guest: &mut dyn Guest, step: &PlannedStep) -> Result<()> {
+        self.sink.note("      restarting the guest");
+        guest.reboot(step.reboot_timeout * self.slowness)
     }
 
     /// Runs one program, again while another installation is busy.
     fn carry_out(
-        &mut self,
+        &self,
+        guest: &mut dyn Guest,
         number: usize,
         run: &plan::Run,
         record: &mut StepRecord,
@@ -258,7 +257,7 @@ impl Engine<'_> {
             };
             let sink = Arc::clone(&self.sink);
             let mut written = Ok(());
-            let exit = self.guest.run(&command, &mut |bytes| {
+            let exit = guest.run(&command, &mut |bytes| {
                 if bytes.is_empty() {
                     return;
                 }
@@ -311,21 +310,19 @@ impl Engine<'_> {
 
     /// Sysprep's exit code and a power-off are both weak evidence: its tag and ImageState are asked
     /// (Microsoft: Sysprep process overview; Windows Setup states).
-    fn wait_generalized(&mut self, timeout: Duration) -> Result<()> {
+    fn wait_generalized(&self, guest: &mut dyn Guest, timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         loop {
-            let state = image_state(self.guest, self.slowness)?;
-            let tag = self
-                .guest
+            let state = image_state(guest, self.slowness)?;
+            let tag = guest
                 .get(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag", 4096)?
                 .is_some();
             if tag && state == "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE" {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                let log = self
-                    .guest
-                    .get(r"C:\Windows\System32\Sysprep\Panther\setuperr.log", 1 << 20)?;
+                let log =
+                    guest.get(r"C:\Windows\System32\Sysprep\Panther\setuperr.log", 1 << 20)?;
                 let log = String::from_utf8_lossy(&log.unwrap_or_default()).into_owned();
                 let lines: Vec<&str> = log.lines().collect();
                 return Err(
@@ -341,10 +338,6 @@ impl Engine<'_> {
             self.cancel.sleep(Duration::from_secs(2))?;
         }
     }
-}
-
-fn remove_answer_disc(disc: &Path) -> Result<()> {
-    std::fs::remove_file(disc).map_err(|e| Error::io("remove", disc, e))
 }
 
 /// `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State`, value `ImageState`; empty when it is not there.
@@ -372,7 +365,7 @@ pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
 }
 
 /// Codes of the HRESULT kind are easier to look up in hexadecimal.
-fn exit_code(code: i64) -> String {
+pub(super) fn exit_code(code: i64) -> String {
     match u32::try_from(code).or_else(|_| i32::try_from(code).map(|c| c as u32)) {
         Ok(bits) if bits >= 0x8000_0000 => format!("{code} (0x{bits:08x})"),
         _ => code.to_string(),

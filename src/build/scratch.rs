@@ -93,6 +93,20 @@ fn runtime_dir() -> Result<PathBuf> {
     Ok(dir)
 }
 
+/// The run directories of this user's builds, running or left over.
+pub fn run_dirs() -> Result<Vec<PathBuf>> {
+    let runtime = runtime_dir()?;
+    let entries = fs::read_dir(&runtime).map_err(|e| Error::io("read", &runtime, e))?;
+    let is_ours = |e: &fs::DirEntry| e.file_name().to_string_lossy().starts_with(WORK);
+    let mut dirs: Vec<PathBuf> = entries
+        .flatten()
+        .filter(is_ours)
+        .map(|e| e.path())
+        .collect();
+    dirs.sort();
+    Ok(dirs)
+}
+
 fn make_private(dir: &Path) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);

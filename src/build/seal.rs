@@ -34,6 +34,17 @@ pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
     Ok(())
 }
 
+/// A disk that holds what the layer holds at `backing`, as the disk's folder sees it.
+pub fn create_over(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
+    let file = qemu_img::file_name(disk);
+    let arguments = ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"].map(OsStr::new);
+    qemu_img::run(
+        &[&arguments[..], &[backing.as_os_str(), &file]].concat(),
+        cancel,
+    )?;
+    Ok(())
+}
+
 /// `qemu-img check` on the closed disk.
 pub fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
     let file = qemu_img::file_name(disk);

@@ -1,7 +1,6 @@
 //! `winimg build`: reads, builds, records.
 
 use std::fs::{self, File};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,13 +8,16 @@ use std::time::SystemTime;
 use url::Url;
 
 use crate::answer;
-use crate::build::{self, Request, Scratch};
+use crate::build::console::Console;
+use crate::build::pause::{self, OnError, Pauses, Wishes};
+use crate::build::{self, Outcome, Request, Scratch};
 use crate::cli;
+use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
-use crate::record;
+use crate::io;
+use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
-use crate::store::Store;
 use crate::text::Secret;
 use crate::vm::{self, Hypervisor};
 
@@ -30,7 +32,10 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
     let epoch = epoch()?;
-    let store = Store::open(&Store::default_folder()?)?;
+    let wishes = wishes(args, context);
+    wishes.check(&opened.plan)?;
+    let store = super::store(context)?;
+    opened.remember_lock(&store)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
     let (recipe, plan) = (&opened.recipe, &opened.plan);
@@ -41,19 +46,24 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
     // From here on the directory is ours alone; until here nothing was made.
     let mut scratch = Scratch::create(&output, context.sink.as_ref())?;
-    clear_earlier(&output)?;
     let events = events(&output)?;
+    let console = Console::open(scratch.run(), &recipe.name.value, &output)?;
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
         Arc::clone(&context.sink),
         Arc::clone(&events),
+        Arc::clone(&console) as Arc<dyn Sink>,
     ]));
+    let pauses = Pauses::new(wishes, console, Arc::clone(&sink), context.cancel.clone())?;
     let request = Request {
         recipe,
         plan,
         output,
         accel: args.accel.into(),
         password,
-        keep_on_error: args.on_error == cli::OnError::Keep,
+        pauses: &pauses,
+        layers: args.layers.into(),
+        fresh: args.fresh,
+        fingerprint: fingerprint(args, &opened, &builder)?,
         verify: !args.no_verify,
         epoch,
         store: &store,
@@ -68,7 +78,11 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         &sink,
         &context.cancel,
     );
-    let recorded = built.and_then(|built| {
+    let recorded = built.and_then(|outcome| {
+        let built = match outcome {
+            Outcome::Unchanged => return Ok(None),
+            Outcome::Built(built) => built,
+        };
         let recording = record::built::Recording {
             recipe_path: &args.recipe.recipe,
             started,
@@ -79,11 +93,69 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         if let Some(lock) = request.lock {
             store.record_built_with(&lock.record())?;
         }
-        Ok((built, records))
+        if let Some(key) = &built.key {
+            store.record_output(
+                &request.output,
+                key,
+                &left(&request.output, &built, &records),
+            )?;
+        }
+        Ok(Some((built, records)))
     });
     // The terminal is told by the caller; `events.jsonl` has to know it, too.
-    let (built, records) = recorded.inspect_err(|error| events.emit(&error.event()))?;
-    summary(&request.output, &built, &records)
+    match recorded.inspect_err(|error| events.emit(&error.event()))? {
+        Some((built, records)) => summary(&request.output, &built, &records),
+        None => print(&format!(
+            "nothing changed: {} holds what this recipe makes\n",
+            request.output.display()
+        )),
+    }
+}
+
+/// Of what decides the output beside the finished disk.
+fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Result<Digest> {
+    let mut keys = Vec::new();
+    for key in &args.sign.keys {
+        keys.push(io::sha256(key)?.0);
+    }
+    let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
+    keys.push(Digest::sha256_of(from_environment.as_bytes()));
+    let lock = opened.lock.as_ref().map(|file| file.lock.digest());
+    let all = serde_json::json!([
+        manifest::Tool::this(),
+        opened.recipe.digest,
+        args.recipe.recipe,
+        lock.transpose()?,
+        builder,
+        keys,
+        args.sign.command,
+        args.no_verify,
+        std::env::var("SOURCE_DATE_EPOCH").ok(),
+        opened.remarks,
+    ]);
+    Ok(Digest::sha256_of(all.to_string().as_bytes()))
+}
+
+/// What the build left in its directory, by names in there.
+fn left(output: &Path, built: &build::Built, records: &[PathBuf]) -> Vec<PathBuf> {
+    let artifacts = built.artifacts.iter().map(|a| PathBuf::from(&a.file));
+    let records = records.iter().map(|r| r.strip_prefix(output).unwrap_or(r));
+    artifacts.chain(records.map(Path::to_path_buf)).collect()
+}
+
+/// Where the build waits for a person. Nobody is asked where events are told as JSON.
+fn wishes(args: &cli::Build, context: &Context) -> Wishes {
+    Wishes {
+        on_error: match args.on_error {
+            cli::OnError::Cleanup => OnError::Cleanup,
+            cli::OnError::Keep => OnError::Keep,
+            cli::OnError::Ask => OnError::Ask,
+        },
+        breaks: args.breaks.clone(),
+        debug: args.debug,
+        interactive: context.tells_people && pause::is_at_terminal(),
+        keep_for: args.keep_for,
+    }
 }
 
 /// Who builds, as the provenance names it.
@@ -107,24 +179,6 @@ fn events(output: &Path) -> Result<Arc<dyn Sink>> {
     let path = output.join("events.jsonl");
     let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
     Ok(Arc::new(JsonLines::new(file)))
-}
-
-/// Makes `logs`, and takes away what an earlier build said there: its steps may have had other numbers, and its failure
-/// is not this one's. Artifacts and records stay until they are replaced.
-fn clear_earlier(output: &Path) -> Result<()> {
-    let logs = output.join("logs");
-    fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;
-    let entries = fs::read_dir(&logs).map_err(|e| Error::io("read", &logs, e))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if path.extension().is_some_and(|e| e == "log") {
-            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
-        }
-    }
-    let failure = output.join("failure");
-    match fs::remove_dir_all(&failure) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("remove", &failure, e)),
-        _ => Ok(()),
-    }
 }
 
 fn hypervisor(name: &str) -> Result<Box<dyn Hypervisor>> {

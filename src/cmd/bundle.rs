@@ -24,7 +24,8 @@ pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
                 .cure(format!("`winimg lock {}` writes its lock", path.display())),
         );
     };
-    let store = Store::open(&Store::default_folder()?)?;
+    let store = super::store(context)?;
+    opened.remember_lock(&store)?;
     let options = opened.fetch_options(&args.network);
     let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
     let name = args.to.display().to_string();

@@ -5,7 +5,10 @@ use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io::without_secrets;
 use crate::recipe::Firmware;
-use crate::vm::{Hypervisor as _, qemu::Qemu};
+use crate::vm::{
+    Hypervisor as _,
+    qemu::{Qemu, ocr},
+};
 
 use super::{Context, print};
 
@@ -31,6 +34,10 @@ pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
             lacking += 1;
             "qemu-img: not found; install qemu-utils\n".to_string()
         }
+    };
+    text += &match ocr::version() {
+        Some(version) => format!("{version}: reads the screen of a machine that stops\n"),
+        None => "tesseract: not found; with tesseract-ocr, errors also tell what a stopped machine's screen says\n".to_string(),
     };
     print(&text)?;
     if lacking > 0 {

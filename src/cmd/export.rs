@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::build::Phase;
 use crate::cli::{self, Format};
-use crate::disk::gpt;
+use crate::disk::{Image, gpt};
 use crate::error::{Error, Kind, Result};
 use crate::export::{self, GuestFacts, Job};
 use crate::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
@@ -28,7 +28,8 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
     let outputs = outputs(&args.to, firmware);
     let guest = guest(&manifest)?;
     let job = Job {
-        source: &image,
+        // It may come from elsewhere: a file that it names is not read.
+        source: Image::alone(&image),
         name: &manifest.recipe.name,
         outputs: &outputs,
         directory: &directory,

@@ -2,7 +2,6 @@
 
 use crate::cli;
 use crate::error::Result;
-use crate::store::Store;
 use crate::trust::Signer;
 
 use super::inputs::{self, Fetched};
@@ -10,7 +9,8 @@ use super::{Context, print, recipe};
 
 pub fn run(args: &cli::Fetch, context: &Context) -> Result<()> {
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
-    let store = Store::open(&Store::default_folder()?)?;
+    let store = super::store(context)?;
+    opened.remember_lock(&store)?;
     let options = opened.fetch_options(&args.network);
     let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
     print(&table(&fetched))

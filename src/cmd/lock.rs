@@ -25,8 +25,16 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     let upgrades: Vec<String> = upgrades.collect::<Result<_>>()?;
     let path = args.lock.clone();
     let path = path.unwrap_or_else(|| Lock::beside(&source.path));
-    let store = Store::open(&Store::default_folder()?)?;
+    let store = super::store(context)?;
+    for left in store.sweep_beside(&path) {
+        let left = left.display();
+        let text = format!("removed what an interrupted run left: {left}");
+        context.sink.note(text);
+    }
     let old = earlier(&path, &recipe, context)?;
+    if let Some(file) = &old {
+        recipe::remember_lock(&store, &path, &file.lock)?;
+    }
     refuse_older(args, old.as_ref(), &store)?;
 
     let old = old.map(|file| file.lock);
@@ -65,7 +73,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
         };
         new.inputs.extend(entry);
     }
-    finish(args, &path, old.as_ref(), &new)
+    finish(args, &path, old.as_ref(), &new, &store)
 }
 
 /// The lock that is there. One of another recipe, or one that is not as it was written, is not built upon.
@@ -130,7 +138,13 @@ fn would_change(path: &std::path::Path, changes: &Changes) -> Error {
 }
 
 /// Writes the lock if it is another one, and says what changed.
-fn finish(args: &cli::Lock, path: &Path, old: Option<&Lock>, new: &Lock) -> Result<()> {
+fn finish(
+    args: &cli::Lock,
+    path: &Path,
+    old: Option<&Lock>,
+    new: &Lock,
+    store: &Store,
+) -> Result<()> {
     let changes = lock::between(old, new);
     if let (Some(old), true) = (old, changes.is_empty()) {
         let serial = old.serial;
@@ -147,6 +161,8 @@ fn finish(args: &cli::Lock, path: &Path, old: Option<&Lock>, new: &Lock) -> Resu
     if let Some(error) = lower.and_then(|old| lock::lowered(old, new, &recipe)) {
         return Err(error);
     }
+    // Before anything else may look for what it names.
+    recipe::remember_lock(store, path, new)?;
     io::write_atomically(path, new.text()?.as_bytes())?;
     let table = changes.table();
     let serial = new.serial;

@@ -1,7 +1,9 @@
 //! Carries out the command line: one module a command, one exit status for each kind of error.
 
+mod attach;
 mod build;
 mod bundle;
+mod cache;
 mod doctor;
 mod export;
 mod fetch;
@@ -12,6 +14,8 @@ mod lock;
 mod partitions;
 mod plan;
 mod recipe;
+mod running;
+mod screen;
 mod shipped;
 mod sign;
 mod verify;
@@ -27,11 +31,14 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::record;
 use crate::report::{JsonLines, Terminal};
+use crate::store::Store;
 
 /// What every command gets.
 pub(crate) struct Context {
     pub sink: Arc<dyn Sink>,
     pub cancel: Cancel,
+    /// Events are told as lines for people.
+    pub tells_people: bool,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
@@ -43,10 +50,17 @@ pub fn run(cli: Cli) -> ExitCode {
     let context = Context {
         sink,
         cancel: Cancel::default(),
+        tells_people: cli.log_format == LogFormat::Text,
     };
-    let outcome = watch_signals(&context).and_then(|()| dispatch(cli.command, &context));
+    let outcome = match &cli.command {
+        // Its Ctrl-C is for the line that runs, its status that of the last line.
+        Command::Attach(args) => attach::run(args),
+        _ => watch_signals(&context)
+            .and_then(|()| dispatch(cli.command, &context))
+            .map(|()| ExitCode::SUCCESS),
+    };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             context.sink.emit(&error.event());
             ExitCode::from(error.kind().exit_status())
@@ -60,9 +74,12 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Validate(args) => plan::validate(&args, context),
         Command::Plan(args) => plan::show(&args, context),
         Command::Build(args) => build::run(&args, context),
+        Command::Attach(args) => attach::run(&args).map(|_| ()),
+        Command::Screen(args) => screen::run(&args),
         Command::Lock(args) => lock::run(&args, context),
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),
+        Command::Cache { command } => cache::run(&command, context),
         Command::Export(args) => export::run(&args, context),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
@@ -102,6 +119,13 @@ fn watch_signals(context: &Context) -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// The store where the environment says, with a word about what killed runs left there.
+pub(crate) fn store(context: &Context) -> Result<Store> {
+    let store = Store::open(&Store::default_folder()?)?;
+    store.tell_swept(context.sink.as_ref());
+    Ok(store)
 }
 
 /// Standard output; a reader that went away (`| head`) is not an error.

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::disk::{self, Disk, Format, RawDisk, gpt, qcow2::Qcow2, qemu_img};
+use crate::disk::{self, Disk, Format, Image, RawDisk, gpt, qcow2::Qcow2, qemu_img};
 use crate::error::{Error, Result};
 use crate::event::Cancel;
 
@@ -15,9 +15,9 @@ const HEAD: &str = "count=2";
 /// The virtual disk's length in bytes, and its partitions.
 pub fn read(file: &Path, cancel: &Cancel) -> Result<(u64, gpt::Table)> {
     let disk: Box<dyn Disk> = match Format::of(file)? {
-        Format::Qcow2 => match Qcow2::look(file, cancel)? {
-            Ok(disk) => Box::new(disk),
-            Err(_) => Box::new(head(file, cancel)?),
+        Format::Qcow2 => match Qcow2::look(Image::alone(file), cancel)? {
+            Some(disk) => Box::new(disk),
+            None => Box::new(head(file, cancel)?),
         },
         _ => disk::open(file, cancel)?,
     };

@@ -1,8 +1,10 @@
 //! `winimg validate` and `winimg plan`: nothing is fetched, nothing is started.
 
+use crate::build::forecast::{Forecast, forecast};
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::plan;
+use crate::store::Store;
 
 use super::inputs::{self, State};
 use super::{Context, print, recipe};
@@ -27,13 +29,23 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
+    let folder = Store::default_folder().ok().filter(|f| f.is_dir());
+    let layers = match folder {
+        Some(folder) => forecast(recipe, plan, &Store::open(&folder)?, &context.cancel)?,
+        None => Forecast::None,
+    };
     if args.json {
         let mut value = plan::json(recipe, plan);
         value["inputs"] = states.iter().map(State::json).collect();
+        value["layers"] = layers.json();
         let json = serde_json::to_string_pretty(&value)
             .map_err(|e| Error::new(Kind::Failed, "cannot write the plan as JSON").because(e))?;
         return print(&format!("{json}\n"));
     }
     let text = plan::text(recipe, plan);
-    print(&format!("{text}\nInputs\n{}", inputs::told(&states)))
+    print(&format!(
+        "{text}\nInputs\n{}\nLayers\n{}",
+        inputs::told(&states),
+        layers.text()
+    ))
 }

@@ -24,6 +24,7 @@ pub struct Opened {
     pub plan: Plan,
     /// The lock that was laid into the recipe.
     pub lock: Option<LockFile>,
+    lock_path: Option<PathBuf>,
     /// What was odd: for the manifest.
     pub remarks: Vec<String>,
     /// It came with all its inputs, so no network is asked.
@@ -53,7 +54,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Ope
     }
     let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
     let mut remarks = Vec::new();
-    let mut laid = None;
+    let (mut laid, mut lock_path) = (None, None);
     let recipe = recipe.map(|mut recipe| {
         let beside = Lock::beside(&source.path);
         let path = lock.lock.as_ref().or(source.lock.as_ref());
@@ -67,6 +68,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Ope
                     false => Comparison::Whole,
                 };
                 laid = lay(path, &mut recipe, comparison, &mut diagnostics);
+                lock_path = Some(path.clone());
             }
             None => {}
         }
@@ -84,6 +86,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Ope
         recipe,
         plan,
         lock: laid,
+        lock_path,
         remarks,
         bundled,
         source,
@@ -150,7 +153,21 @@ pub fn told<T>(done: Option<T>, diagnostics: Diagnostics, context: &Context) -> 
     }
 }
 
+/// From now on nothing that this lock names is pruned.
+pub fn remember_lock(store: &Store, path: &Path, lock: &Lock) -> Result<()> {
+    let digests = lock.digests().map(|(_, digest)| digest.clone());
+    store.remember_lock(path, digests.collect())
+}
+
 impl Opened {
+    /// Remembers the lock that was laid in.
+    pub fn remember_lock(&self, store: &Store) -> Result<()> {
+        match (&self.lock_path, &self.lock) {
+            (Some(path), Some(file)) => remember_lock(store, path, &file.lock),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses a lock that is older than one that was built with, or says so.
     pub fn check_serial(
         &self,
@@ -188,7 +205,7 @@ impl Opened {
 pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
     let vars: Vec<_> = args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?;
     if bundle::is_bundle(&args.recipe)? {
-        let store = Store::open(&Store::default_folder()?)?;
+        let store = super::store(context)?;
         let name = args.recipe.display().to_string();
         let watch = Watch::new(name, Arc::clone(&context.sink), context.cancel.clone());
         let mut admitted = bundle::admit(&args.recipe, &store, &watch)?;

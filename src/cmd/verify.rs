@@ -8,7 +8,8 @@ use tempfile::TempDir;
 use crate::cli;
 use crate::digest::{Algorithm, Digest};
 use crate::disk::qcow2::Qcow2;
-use crate::disk::{self, Disk, Format, qemu_img};
+use crate::disk::qemu_img;
+use crate::disk::{self, Disk, Format, Image};
 use crate::error::{Error, Kind, Result};
 use crate::io;
 use crate::record::key::PublicKey;
@@ -179,7 +180,7 @@ fn open(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<TempDir
     if Format::of(path)? != Format::Qcow2 {
         return Ok((disk::open(path, &context.cancel)?, None));
     }
-    if let Ok(disk) = Qcow2::look(path, &context.cancel)? {
+    if let Some(disk) = Qcow2::look(Image::alone(path), &context.cancel)? {
         return Ok((Box::new(disk), None));
     }
     let work = tempfile::Builder::new()
@@ -190,10 +191,13 @@ fn open(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<TempDir
     context
         .sink
         .note(format!("{}: unpacking it", path.display()));
-    let (from, to) = (qemu_img::file_name(path), qemu_img::file_name(&flat));
-    let arguments = ["convert", "-f", "qcow2", "-O", "qcow2"].map(std::ffi::OsStr::new);
-    qemu_img::run(&[&arguments[..], &[&from, &to]].concat(), &context.cancel)?;
-    Ok((Box::new(Qcow2::open(&flat, &context.cancel)?), Some(work)))
+    qemu_img::flatten(
+        &qemu_img::Named::file(path, "qcow2"),
+        &flat,
+        &context.cancel,
+    )?;
+    let disk = Qcow2::open(Image::alone(&flat), &context.cancel)?;
+    Ok((Box::new(disk), Some(work)))
 }
 
 /// Findings are events; the counts are what the command prints.

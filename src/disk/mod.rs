@@ -3,6 +3,7 @@
 //! Nothing here writes to an image. A form that can't be read faithfully (encrypted, differencing, not closed) is
 //! refused by name, never guessed at.
 
+pub mod backing;
 pub mod blocks;
 pub mod dynamic_vhd;
 pub mod gpt;
@@ -120,16 +121,50 @@ fn refused(path: &Path, what: &str) -> Error {
     ))
 }
 
-/// Opens an image of any format here. A qcow2 must be flat: see [`qcow2::Qcow2::open`].
+/// An image file, and whether files that it names may be read with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    pub file: &'a Path,
+    /// Backing files are read when they lie below this folder, which is the caller's own. `None`: an overlay is refused.
+    pub layers: Option<&'a Path>,
+}
+
+impl<'a> Image<'a> {
+    /// An image that is one file: the only thing to take from elsewhere.
+    pub fn alone(file: &'a Path) -> Self {
+        Self { file, layers: None }
+    }
+
+    /// A qcow2 that may be an overlay over files below `layers`.
+    pub fn layered(file: &'a Path, layers: &'a Path) -> Self {
+        Self {
+            file,
+            layers: Some(layers),
+        }
+    }
+
+    /// A qcow2 must not be compressed: see [`qcow2::Qcow2::open`].
+    pub fn open(self, cancel: &Cancel) -> Result<Box<dyn Disk>> {
+        let path = self.file;
+        Ok(match Format::of(path)? {
+            Format::Raw => Box::new(RawDisk::open(path)?),
+            Format::Qcow2 => Box::new(qcow2::Qcow2::open(self, cancel)?),
+            Format::FixedVhd => Box::new(vhd::open(path)?.0),
+            Format::DynamicVhd => Box::new(dynamic_vhd::open(path)?),
+            Format::Vhdx => Box::new(vhdx::open(path)?),
+            Format::SparseVmdk => Box::new(sparse_vmdk::open(path)?),
+            Format::StreamVmdk => Box::new(vmdk::StreamVmdk::open(RawDisk::open(path)?)?),
+            Format::Ova => Box::new(ova::Ova::open(path)?.disk()?),
+        })
+    }
+}
+
+/// Opens an image of any format here, which must be one file: an overlay is refused.
 pub fn open(path: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
-    Ok(match Format::of(path)? {
-        Format::Raw => Box::new(RawDisk::open(path)?),
-        Format::Qcow2 => Box::new(qcow2::Qcow2::open(path, cancel)?),
-        Format::FixedVhd => Box::new(vhd::open(path)?.0),
-        Format::DynamicVhd => Box::new(dynamic_vhd::open(path)?),
-        Format::Vhdx => Box::new(vhdx::open(path)?),
-        Format::SparseVmdk => Box::new(sparse_vmdk::open(path)?),
-        Format::StreamVmdk => Box::new(vmdk::StreamVmdk::open(RawDisk::open(path)?)?),
-        Format::Ova => Box::new(ova::Ova::open(path)?.disk()?),
-    })
+    Image::alone(path).open(cancel)
+}
+
+/// Opens an image that may be an overlay; its backing files must lie below `within`.
+pub fn open_layered(path: &Path, within: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
+    Image::layered(path, within).open(cancel)
 }

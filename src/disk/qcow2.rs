@@ -1,26 +1,26 @@
-//! A standalone qcow2, read at the places that `qemu-img map` tells.
+//! A qcow2, alone or over the layers below it, read at the places that `qemu-img map` tells.
 //!
-//! QEMU keeps the knowledge of the format; we read the clusters ourselves, which costs one short process instead of a
-//! server and a copy (QEMU: qemu-img(1), `map --output=json`). A compressed, encrypted or layered image has bytes that
-//! are not in the file as they are on the disk: those are refused, or flattened first.
+//! QEMU keeps the knowledge of the format; we read the clusters ourselves, which costs a few short processes instead of a
+//! server and a copy (QEMU: qemu-img(1), `map --output=json`). What a chain may consist of is decided in [`super::backing`];
+//! compressed clusters, whose bytes are not in the file as they are on the disk, are refused, or flattened first.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{Disk, qemu_img};
+use super::backing::Chain;
+use super::{Disk, Image, qemu_img};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 
-/// An open qcow2. Must not be written by anyone while this lives.
+/// An open qcow2. No file of it may be written by anyone while this lives.
 #[derive(Debug)]
 pub struct Qcow2 {
-    file: File,
-    path: PathBuf,
+    /// The overlay first.
+    files: Vec<(File, PathBuf)>,
     len: u64,
     /// Data only, ascending.
     extents: Vec<Extent>,
@@ -30,41 +30,16 @@ pub struct Qcow2 {
 struct Extent {
     start: u64,
     len: u64,
-    /// Where it lies in the file.
+    /// In which of the files it lies, and where.
+    depth: usize,
     host: u64,
-}
-
-#[derive(Deserialize)]
-struct Info {
-    format: String,
-    #[serde(rename = "virtual-size")]
-    virtual_size: u64,
-    #[serde(rename = "backing-filename")]
-    backing: Option<String>,
-    #[serde(default)]
-    encrypted: bool,
-    #[serde(rename = "format-specific")]
-    specific: Option<Specific>,
-}
-
-#[derive(Deserialize)]
-struct Specific {
-    data: SpecificData,
-}
-
-#[derive(Deserialize)]
-struct SpecificData {
-    #[serde(rename = "data-file")]
-    data_file: Option<String>,
-    #[serde(default)]
-    corrupt: bool,
 }
 
 #[derive(Deserialize)]
 struct Mapped {
     start: u64,
     length: u64,
-    depth: u64,
+    depth: usize,
     zero: bool,
     data: bool,
     offset: Option<u64>,
@@ -75,99 +50,73 @@ struct Mapped {
 
 impl Qcow2 {
     /// Refuses what can't be read in place, with the cure. `qemu-img` also refuses an image that a machine has open.
-    pub fn open(path: &Path, cancel: &Cancel) -> Result<Self> {
-        match Self::look(path, cancel)? {
-            Ok(disk) => Ok(disk),
-            Err(why) => Err(Error::new(
+    pub fn open(image: Image<'_>, cancel: &Cancel) -> Result<Self> {
+        Self::look(image, cancel)?.ok_or_else(|| {
+            let path = image.file.display();
+            Error::new(
                 Kind::Failed,
-                format!("{} {why}, so it can't be read in place", path.display()),
+                format!("{path} has compressed clusters, so it can't be read in place"),
             )
             .cure(format!(
-                "flatten it first: qemu-img convert -O qcow2 {} flat.qcow2",
-                path.display()
-            ))),
-        }
+                "flatten it first: qemu-img convert -O qcow2 {path} flat.qcow2"
+            ))
+        })
     }
 
-    /// As `open`; the inner error says in a few words why the image can't be read in place.
-    pub fn look(path: &Path, cancel: &Cancel) -> Result<Result<Self, String>> {
-        let info: Info = ask("info", path, cancel)?;
-        if info.format != "qcow2" {
-            return Err(
-                Error::new(Kind::Failed, format!("{} is not a qcow2", path.display()))
-                    .found(info.format),
-            );
-        }
-        let specific = info.specific.map(|s| s.data);
-        if specific.as_ref().is_some_and(|s| s.corrupt) {
-            return Err(Error::new(
-                Kind::Failed,
-                format!("{} is marked corrupt", path.display()),
-            )
-            .cure("look at it with qemu-img check; build the image again"));
-        }
-        if info.encrypted {
-            return Ok(Err("is encrypted".into()));
-        }
-        if let Some(backing) = info.backing {
-            return Ok(Err(format!("is an overlay over {backing}")));
-        }
-        if let Some(data) = specific.and_then(|s| s.data_file) {
-            return Ok(Err(format!("keeps its data in {data}")));
-        }
-        let map: Vec<Mapped> = ask("map", path, cancel)?;
-        let extents = match extents(&map) {
-            Ok(extents) => extents,
-            Err(why) => return Ok(Err(why)),
+    /// As `open`, but `None` when there are compressed clusters: a copy without them can be read.
+    pub fn look(image: Image<'_>, cancel: &Cancel) -> Result<Option<Self>> {
+        let chain = Chain::of(image, cancel)?;
+        let map: Vec<Mapped> = qemu_img::ask("map", &chain.named()?, cancel)?;
+        let paths = chain.files();
+        let Some(extents) = extents(&map) else {
+            return Ok(None);
         };
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        Ok(Ok(Self {
-            file,
-            path: path.to_owned(),
-            len: info.virtual_size,
+        if extents.iter().any(|e| e.depth >= paths.len()) {
+            return Err(Error::new(
+                Kind::Host,
+                "qemu-img map tells of a file below the last of a chain",
+            )
+            .at(image.file.display())
+            .cure("use QEMU 7.2 or later"));
+        }
+        let open = |path| match File::open(path) {
+            Ok(file) => Ok((file, PathBuf::from(path))),
+            Err(e) => Err(Error::io("open", path, e)),
+        };
+        Ok(Some(Self {
+            files: paths.map(open).collect::<Result<_>>()?,
+            len: chain.virtual_size(),
             extents,
         }))
     }
 }
 
-/// Runs `qemu-img info|map` on `path` and reads the JSON.
-fn ask<T: for<'de> Deserialize<'de>>(what: &str, path: &Path, cancel: &Cancel) -> Result<T> {
-    let name = qemu_img::file_name(path);
-    let arguments = [what, "-f", "qcow2", "--output=json"].map(OsStr::new);
-    let output = qemu_img::run(&[&arguments[..], &[&name]].concat(), cancel)?;
-    serde_json::from_slice(&output).map_err(|e| {
-        Error::new(
-            Kind::Host,
-            format!("qemu-img {what} answered in a form unknown to winimg"),
-        )
-        .at(path.display())
-        .because(e)
-        .cure("use QEMU 7.2 or later")
-    })
-}
-
-/// The extents with data. The error says in a few words why there is none to read in place.
-fn extents(map: &[Mapped]) -> Result<Vec<Extent>, String> {
+/// The extents with data; `None` when one is compressed.
+fn extents(map: &[Mapped]) -> Option<Vec<Extent>> {
     let mut extents: Vec<Extent> = Vec::new();
     for m in map.iter().filter(|m| m.data && !m.zero) {
-        if m.depth > 0 {
-            return Err("has its data in a backing file".into());
-        }
         let (false, Some(host)) = (m.compressed, m.offset) else {
-            return Err("has compressed clusters".into());
+            return None;
         };
         match extents.last_mut() {
-            Some(last) if last.start + last.len == m.start && last.host + last.len == host => {
-                last.len += m.length;
-            }
+            Some(last) if last.goes_on(m, host) => last.len += m.length,
             _ => extents.push(Extent {
                 start: m.start,
                 len: m.length,
+                depth: m.depth,
                 host,
             }),
         }
     }
-    Ok(extents)
+    Some(extents)
+}
+
+impl Extent {
+    /// Whether `m`, at `host` in its file, is the continuation.
+    fn goes_on(&self, m: &Mapped, host: u64) -> bool {
+        let follows = self.start + self.len == m.start && self.host + self.len == host;
+        follows && self.depth == m.depth
+    }
 }
 
 impl Disk for Qcow2 {
@@ -180,7 +129,7 @@ impl Disk for Qcow2 {
         if end > self.len {
             return Err(Error::new(
                 Kind::Failed,
-                format!("{} ends too early", self.path.display()),
+                format!("{} ends too early", self.files[0].1.display()),
             )
             .at(format!("offset {offset}"))
             .expected(format!("{} bytes", buffer.len()))
@@ -196,9 +145,9 @@ impl Disk for Qcow2 {
             let to = (extent.start + extent.len).min(end);
             buffer[(at - offset) as usize..(from - offset) as usize].fill(0);
             let part = &mut buffer[(from - offset) as usize..(to - offset) as usize];
-            self.file
-                .read_exact_at(part, extent.host + (from - extent.start))
-                .map_err(|e| Error::io("read", &self.path, e))?;
+            let (file, path) = &self.files[extent.depth];
+            file.read_exact_at(part, extent.host + (from - extent.start))
+                .map_err(|e| Error::io("read", path, e))?;
             at = to;
         }
         buffer[(at - offset) as usize..].fill(0);
@@ -226,38 +175,37 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_the_file_are_one_extent() {
+    fn neighbours_in_a_file_are_one_extent() {
         let map = mapped(
             r#"[
             {"start":0,"length":65536,"depth":0,"present":true,"zero":false,"data":true,"offset":327680},
             {"start":65536,"length":65536,"depth":0,"present":true,"zero":false,"data":true,"offset":393216},
-            {"start":131072,"length":65536,"depth":0,"present":false,"zero":true,"data":false},
-            {"start":196608,"length":65536,"depth":0,"present":true,"zero":false,"data":true,"offset":524288}]"#,
+            {"start":131072,"length":65536,"depth":1,"present":true,"zero":false,"data":true,"offset":458752},
+            {"start":196608,"length":65536,"depth":0,"present":false,"zero":true,"data":false},
+            {"start":262144,"length":65536,"depth":1,"present":true,"zero":false,"data":true,"offset":589824}]"#,
         );
-        let extent = |start, len, host| Extent { start, len, host };
+        let extent = |start, len, depth, host| Extent {
+            start,
+            len,
+            depth,
+            host,
+        };
         assert_eq!(
             extents(&map).unwrap(),
-            [extent(0, 131072, 327680), extent(196608, 65536, 524288)]
+            [
+                extent(0, 131072, 0, 327680),
+                extent(131072, 65536, 1, 458752),
+                extent(262144, 65536, 1, 589824)
+            ]
         );
     }
 
     #[test]
-    fn data_that_is_not_in_the_file_as_it_is_on_the_disk_is_refused() {
+    fn compressed_clusters_are_known_whatever_the_version_of_qemu() {
         let old =
             r#"[{"start":0,"length":65536,"depth":0,"present":true,"zero":false,"data":true}]"#;
         let new = r#"[{"start":0,"length":65536,"depth":0,"present":true,"zero":false,"data":true,"compressed":true,"offset":9}]"#;
-        let deep = r#"[{"start":0,"length":65536,"depth":1,"present":true,"zero":false,"data":true,"offset":65536}]"#;
-        assert_eq!(
-            extents(&mapped(old)).unwrap_err(),
-            "has compressed clusters"
-        );
-        assert_eq!(
-            extents(&mapped(new)).unwrap_err(),
-            "has compressed clusters"
-        );
-        assert_eq!(
-            extents(&mapped(deep)).unwrap_err(),
-            "has its data in a backing file"
-        );
+        assert_eq!(extents(&mapped(old)), None);
+        assert_eq!(extents(&mapped(new)), None);
     }
 }

@@ -8,6 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io::{die_with_parent, without_secrets};
@@ -17,20 +20,77 @@ pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
     run_program("qemu-img", arguments, cancel)
 }
 
+/// An image as QEMU's programs are told of it.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// What goes before: `-f qcow2`, or nothing where the name says the format.
+    pub format: Option<&'static str>,
+    pub name: OsString,
+}
+
+impl Named {
+    pub fn file(path: &Path, format: &'static str) -> Self {
+        Self {
+            format: Some(format),
+            name: file_name(path),
+        }
+    }
+
+    /// A description of the image and the files below it (QEMU: QMP reference, `BlockdevOptions`).
+    pub fn node(node: &Value) -> Self {
+        Self {
+            format: None,
+            name: format!("json:{node}").into(),
+        }
+    }
+
+    /// `flag` and the format, where it has to be said.
+    pub fn format(&self, flag: &'static str) -> Vec<&OsStr> {
+        let format = self.format.map(|f| [flag, f].map(OsStr::new));
+        format.into_iter().flatten().collect()
+    }
+}
+
+/// Runs `qemu-img info|map` and reads the JSON.
+pub fn ask<T: DeserializeOwned>(what: &str, image: &Named, cancel: &Cancel) -> Result<T> {
+    let mut arguments = [what, "--output=json"].map(OsStr::new).to_vec();
+    arguments.extend(image.format("-f"));
+    arguments.push(&image.name);
+    let output = run(&arguments, cancel)?;
+    serde_json::from_slice(&output).map_err(|e| {
+        Error::new(
+            Kind::Host,
+            format!("qemu-img {what} answered in a form unknown to winimg"),
+        )
+        .at(image.name.display())
+        .because(e)
+        .cure("use QEMU 7.2 or later")
+    })
+}
+
+/// Copies an image into a qcow2 of one file, nothing compressed.
+pub fn flatten(image: &Named, to: &Path, cancel: &Cancel) -> Result<()> {
+    let mut arguments = ["convert", "-O", "qcow2"].map(OsStr::new).to_vec();
+    arguments.extend(image.format("-f"));
+    let to = file_name(to);
+    arguments.extend([&*image.name, &to]);
+    run(&arguments, cancel).map(drop)
+}
+
 /// Makes ranges of a qcow2 read as zeros and gives their space back; bytes, whole sectors. The image must not be in use.
-pub fn write_zeros(qcow2: &Path, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
+/// Files below an overlay are not written: zero clusters of the overlay hide what they hold.
+pub fn write_zeros(qcow2: &Named, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
     // As many as a command line holds with ease.
     for ranges in ranges.chunks(500) {
         let writes = ranges
             .iter()
             .map(|r| OsString::from(format!("write -z -u {} {}", r.start, r.end - r.start)));
         let writes: Vec<OsString> = writes.collect();
-        let mut arguments = ["-f", "qcow2"].map(OsStr::new).to_vec();
+        let mut arguments = qcow2.format("-f");
         for write in &writes {
             arguments.extend([OsStr::new("-c"), write]);
         }
-        let file = file_name(qcow2);
-        arguments.push(&file);
+        arguments.push(&qcow2.name);
         run_program("qemu-io", &arguments, cancel)?;
     }
     Ok(())

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::CHUNK;
 use crate::digest::Digest;
+use crate::disk::Image;
 use crate::error::{Error, Kind, Result};
 use crate::recipe::{DiskBus, Firmware, Outputs};
 use crate::wim::Release;
@@ -16,8 +17,8 @@ pub const DEFAULT_LEVEL: u32 = 1;
 /// One export, decided whole before it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The sealed disk. No machine may have it open.
-    pub source: &'a Path,
+    /// The sealed disk. No machine may have it open. An overlay only where it says which folder's files it may name.
+    pub source: Image<'a>,
     /// File names begin with it: letters, digits, dot, dash, underscore.
     pub name: &'a str,
     pub outputs: &'a Outputs,
@@ -110,7 +111,10 @@ impl Job<'_> {
         if len == 0 || !len.is_multiple_of(CHUNK) {
             return Err(Error::new(
                 Kind::Export,
-                format!("{} has not a whole number of MiB", self.source.display()),
+                format!(
+                    "{} has not a whole number of MiB",
+                    self.source.file.display()
+                ),
             )
             .found(format!("{len} bytes"))
             .cure("choose a disk_size in whole MiB or GiB; the size can't be changed at export"));

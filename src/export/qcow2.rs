@@ -39,14 +39,14 @@ impl Exporter for Qcow2<'_> {
     }
 
     fn finish(&self, _: &Totals, cancel: &Cancel) -> Result<()> {
-        let (source, driver) = self.source.for_qemu()?;
-        let (from, to) = (file_name(source), file_name(&self.temporary));
-        let mut arguments = [
-            "convert", "-f", driver, "-O", "qcow2", "-c", "-m", "16", "-o",
-        ]
-        .map(OsStr::new)
-        .to_vec();
-        arguments.extend([OsStr::new("compression_type=zstd"), &from, &to]);
+        let source = self.source.for_qemu()?;
+        let to = file_name(&self.temporary);
+        let mut arguments = ["convert", "-O", "qcow2", "-c", "-m", "16", "-o"]
+            .map(OsStr::new)
+            .to_vec();
+        arguments.push(OsStr::new("compression_type=zstd"));
+        arguments.extend(source.format("-f"));
+        arguments.extend([&*source.name, &to]);
         qemu_img::run(&arguments, cancel)?;
         File::open(&self.temporary)
             .and_then(|f| f.sync_all())
@@ -54,12 +54,11 @@ impl Exporter for Qcow2<'_> {
     }
 
     fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
-        let (source, driver) = self.source.for_qemu()?;
-        let (from, to) = (file_name(source), file_name(&self.temporary));
-        let mut compare = ["compare", "-f", driver, "-F", "qcow2"]
-            .map(OsStr::new)
-            .to_vec();
-        compare.extend([&*from, &*to]);
+        let source = self.source.for_qemu()?;
+        let to = file_name(&self.temporary);
+        let mut compare = ["compare", "-F", "qcow2"].map(OsStr::new).to_vec();
+        compare.extend(source.format("-f"));
+        compare.extend([&*source.name, &to]);
         qemu_img::run(&compare, cancel)?;
         let bytes = std::fs::metadata(&self.temporary)
             .map_err(|e| Error::io("look at", &self.temporary, e))?

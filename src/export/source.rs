@@ -1,30 +1,30 @@
 //! The disk that is exported, opened so that its clusters can be read in place.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-
 use super::staging::Staging;
 use super::{CHUNK, Job};
 use crate::digest::{Algorithm, Digest, Hasher};
-use crate::disk::{self, Disk, Format, qcow2, qemu_img};
+use crate::disk::backing::Chain;
+use crate::disk::qcow2::Qcow2;
+use crate::disk::qemu_img::{self, Named};
+use crate::disk::{self, Disk, Format, Image};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 
 pub struct Source {
     pub disk: Box<dyn Disk>,
-    /// The file that QEMU can read, and QEMU's name of its format; `None` where QEMU does not know it (an OVA).
-    pub qemu: Option<(PathBuf, &'static str)>,
+    /// As QEMU is told of it; `None` where QEMU does not know its format (an OVA).
+    pub qemu: Option<Named>,
 }
 
 impl Source {
-    /// A qcow2 that is compressed or an overlay is flattened into a scratch file first.
+    /// A compressed qcow2 is flattened into a scratch file first. An overlay is read where the job lets it name files.
     pub fn open(
         job: &Job<'_>,
         staging: &Staging,
         sink: &dyn Sink,
         cancel: &Cancel,
     ) -> Result<Self> {
-        let path = job.source;
+        let path = job.source.file;
         let driver = match Format::of(path)? {
             Format::Raw => Some("raw"),
             Format::FixedVhd | Format::DynamicVhd => Some("vpc"),
@@ -33,7 +33,7 @@ impl Source {
             Format::StreamVmdk | Format::Ova => None,
             Format::Qcow2 => return Self::qcow2(job, staging, sink, cancel),
         };
-        let disk = disk::open(path, cancel)?;
+        let disk = job.source.open(cancel)?;
         if disk.sector() != disk::SECTOR {
             return Err(Error::new(
                 Kind::Export,
@@ -46,35 +46,39 @@ impl Source {
         }
         Ok(Self {
             disk,
-            qemu: driver.map(|d| (path.to_owned(), d)),
+            qemu: driver.map(|d| Named::file(path, d)),
         })
     }
 
     fn qcow2(job: &Job<'_>, staging: &Staging, sink: &dyn Sink, cancel: &Cancel) -> Result<Self> {
-        let path = job.source;
-        let (disk, file) = match qcow2::Qcow2::look(path, cancel)? {
-            Ok(disk) => (disk, path.to_owned()),
-            Err(why) => {
-                sink.note(format!(
-                    "{} {why}; it is flattened before the export",
-                    path.display()
-                ));
-                let flat = staging.scratch(&format!("{}.flattened.qcow2", job.name))?;
-                flatten(path, &flat, cancel)?;
-                (qcow2::Qcow2::open(&flat, cancel)?, flat)
-            }
-        };
+        let named = Chain::of(job.source, cancel)?.named()?;
+        if let Some(disk) = Qcow2::look(job.source, cancel)? {
+            return Ok(Self {
+                disk: Box::new(disk),
+                qemu: Some(named),
+            });
+        }
+        sink.note(format!(
+            "{} has compressed clusters; it is flattened before the export",
+            job.source.file.display()
+        ));
+        let flat = staging.scratch(&format!("{}.flattened.qcow2", job.name))?;
+        qemu_img::flatten(&named, &flat, cancel)?;
         Ok(Self {
-            disk: Box::new(disk),
-            qemu: Some((file, "qcow2")),
+            disk: Box::new(Qcow2::open(Image::alone(&flat), cancel)?),
+            qemu: Some(Named::file(&flat, "qcow2")),
         })
     }
-}
 
-fn flatten(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
-    let arguments = ["convert", "-f", "qcow2", "-O", "qcow2"].map(OsStr::new);
-    let (from, to) = (qemu_img::file_name(from), qemu_img::file_name(to));
-    qemu_img::run(&[&arguments[..], &[&from, &to]].concat(), cancel).map(drop)
+    pub fn for_qemu(&self) -> Result<&Named> {
+        self.qemu.as_ref().ok_or_else(|| {
+            Error::new(
+                Kind::Export,
+                "a qcow2 can't be made from an OVA or a stream-optimised VMDK",
+            )
+            .cure("export a raw disk from it, and a qcow2 from that")
+        })
+    }
 }
 
 /// What the VMDK's content ids are made of. They stand before the content in the file, so the whole disk's digest comes
@@ -89,17 +93,4 @@ pub fn identity(disk: &dyn Disk, job: &Job<'_>) -> Result<Digest> {
         hasher.update(&buffer);
     }
     Ok(hasher.finish())
-}
-
-impl Source {
-    pub fn for_qemu(&self) -> Result<(&Path, &'static str)> {
-        match &self.qemu {
-            Some((file, driver)) => Ok((file, driver)),
-            None => Err(Error::new(
-                Kind::Export,
-                "a qcow2 can't be made from an OVA or a stream-optimised VMDK",
-            )
-            .cure("export a raw disk from it, and a qcow2 from that")),
-        }
-    }
 }

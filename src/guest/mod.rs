@@ -58,6 +58,10 @@ pub trait Guest: Send {
     /// After a reboot that the guest itself started: waits until it answers again.
     fn wait_back(&mut self, timeout: Duration) -> Result<()>;
 
+    /// Whether the guest that answered last still runs: `false` once it restarted, until `wait_back`. Asks the machine,
+    /// not the guest; a machine that is dead or off, or an interrupt, is an error.
+    fn is_there(&mut self) -> Result<bool>;
+
     /// Asks the guest to power off; `Machine::wait_off` tells when it has.
     fn shut_down(&mut self) -> Result<()>;
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
 pub use child::{die_with_parent, without_secrets};
@@ -64,11 +65,6 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
-    /// Where the bytes are until [`commit`](AtomicFile::commit).
-    pub fn temporary_path(&self) -> &Path {
-        self.temporary.path()
-    }
-
     /// Makes it durable, then visible, replacing what was there.
     pub fn commit(self) -> Result<()> {
         let Self { temporary, path } = self;
@@ -118,6 +114,13 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A file's SHA-256, and its size in bytes.
+pub fn sha256(path: &Path) -> Result<(Digest, u64)> {
+    File::open(path)
+        .and_then(|file| Digest::of_reader(Algorithm::Sha256, file))
+        .map_err(|e| Error::io("read", path, e))
+}
+
 /// Copies a file's bytes; on filesystems that can, the copy shares the blocks (Linux: copy_file_range(2) clones
 /// where the filesystem has reflinks). `to` is replaced. Returns the number of bytes.
 pub fn copy(from: &Path, to: &Path) -> Result<u64> {
@@ -128,9 +131,13 @@ pub fn copy(from: &Path, to: &Path) -> Result<u64> {
     Ok(copied)
 }
 
-/// Creates a folder and its parents.
+/// Creates a folder and its parents; the new names are durable.
 pub fn create_folders(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))
+    let new: Vec<&Path> = folder.ancestors().take_while(|f| !f.exists()).collect();
+    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+    // From above, as they were made.
+    let named = new.into_iter().rev().filter(|f| !f.as_os_str().is_empty());
+    named.map(folder_of).try_for_each(sync_folder)
 }
 
 /// The folder that holds `path`; `.` for a bare name.

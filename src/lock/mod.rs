@@ -108,6 +108,15 @@ impl Lock {
         self.inputs.iter().find(|e| e.name == name)
     }
 
+    /// Every file that it names: the inputs, and what proves them.
+    pub fn digests(&self) -> impl Iterator<Item = (&Entry, &Digest)> {
+        self.inputs.iter().flat_map(|entry| {
+            let evidence = entry.evidence.iter().map(|e| &e.digest);
+            let all = std::iter::once(&entry.digest).chain(evidence);
+            all.map(move |digest| (entry, digest))
+        })
+    }
+
     /// What the store keeps of a build with this lock.
     pub fn record(&self) -> BuiltWith {
         let inputs = self.inputs.iter().map(|e| BuiltInput {

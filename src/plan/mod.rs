@@ -7,6 +7,7 @@
 mod batch;
 mod expect;
 mod json;
+pub mod key;
 mod make;
 mod path;
 mod principal;

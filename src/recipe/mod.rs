@@ -12,7 +12,7 @@ mod image_builder;
 mod lower;
 mod merge;
 pub mod powershell;
-mod quantity;
+pub mod quantity;
 mod raw;
 mod read;
 mod template;
@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use quantity::duration;
 pub use read::{Options, read};
 
 /// The JSON Schema of a recipe and of a pack, for editors.

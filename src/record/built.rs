@@ -1,7 +1,7 @@
 //! From what a build returned to its records, written and signed.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -198,6 +198,13 @@ fn manifest(
             accelerator: built.probe.accel.clone(),
             remarks: built.probe.remarks.clone(),
         },
+        layer: built.resumed.as_ref().map(|layer| manifest::Layer {
+            key: layer.key.to_string(),
+            after: layer.after().into(),
+            made: manifest::rfc3339(
+                SystemTime::UNIX_EPOCH + Duration::from_secs(layer.made.unsigned_abs()),
+            ),
+        }),
         inputs: inputs(request, built),
         windows: manifest::Windows {
             release: built.media.release.year().into(),
@@ -331,7 +338,7 @@ fn step(record: &StepRecord, expects: Vec<Check>, inputs: Vec<String>) -> manife
         expects,
         inputs,
         name: record.name.clone(),
-        verb: record.verb.into(),
+        verb: record.verb.clone(),
         place: record.place.clone(),
         exit_codes: record.commands.iter().map(|c| c.exit_code).collect(),
         seconds: record.seconds,

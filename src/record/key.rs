@@ -14,11 +14,10 @@ use rustls_pki_types::pem::PemObject as _;
 
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
+use crate::trust::{minisign, short};
 
 /// No key is longer.
 const LONGEST: u64 = 64 << 10;
-/// A minisign public key's line.
-const MINISIGN_LINE: usize = 56;
 
 /// ECDSA on P-256 over SHA-256.
 #[derive(Clone, Debug)]
@@ -77,11 +76,9 @@ impl PublicKey {
         if text.contains("-----BEGIN") {
             return Ecdsa::from_pem(text.as_bytes()).map(Self::Ecdsa);
         }
-        let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
-        let line = lines.find(|l| !l.starts_with("untrusted comment:"));
-        line.and_then(|l| minisign_verify::PublicKey::from_base64(l).ok())
-            .map(Self::Minisign)
-            .ok_or("is neither a PEM public key nor a minisign public key".into())
+        minisign::Rule::new(text)
+            .map(|rule| Self::Minisign(rule.into_key()))
+            .map_err(|_| "is neither a PEM public key nor a minisign public key".into())
     }
 }
 
@@ -95,8 +92,7 @@ impl fmt::Debug for PublicKey {
 }
 
 fn is_key(text: &str) -> bool {
-    let minisign = text.len() == MINISIGN_LINE && text.starts_with("RW");
-    text.contains("-----BEGIN") || text.contains('\n') || minisign
+    text.contains("-----BEGIN") || text.contains('\n') || short::is_key(text)
 }
 
 /// A small text file.

@@ -32,6 +32,9 @@ pub struct Manifest {
     /// RFC 3339, UTC.
     pub finished: String,
     pub host: Host,
+    /// The layer that the build went on from: an earlier build installed Windows and ran the first steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<Layer>,
     /// Everything that was fetched or taken from a file, in the order of the recipe.
     pub inputs: Vec<Input>,
     pub windows: Windows,
@@ -105,6 +108,18 @@ pub struct Host {
     /// Why a better accelerator was not taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+}
+
+/// A machine's disk, kept by everything that went into it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Layer {
+    /// Over the ingredients of the installation and of each step up to this one.
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub key: String,
+    /// The part of the build after which it was sealed.
+    pub after: String,
+    /// RFC 3339, UTC.
+    pub made: String,
 }
 
 /// A file that went into the build.

@@ -161,7 +161,32 @@ impl Sink for Terminal {
                 self.line(&format!("      took {}", duration(*seconds)));
             }
             Event::StepFinished { .. } => {}
+            Event::LayerUsed {
+                after, parts, of, ..
+            } => self.line(&format!(
+                "going on from the layer after {after}: {parts} of {of} parts are done"
+            )),
+            Event::LayerSealed {
+                after,
+                bytes,
+                seconds,
+                ..
+            } => self.line(&format!(
+                "      layer after {after}: {}, sealed in {}",
+                indicatif::HumanBytes(*bytes),
+                duration(*seconds)
+            )),
             Event::Restarted { count } => self.line(&format!("the machine restarted ({count})")),
+            // Nobody may draw below a prompt.
+            Event::Paused { text, .. } => {
+                self.clear();
+                self.line(text);
+            }
+            Event::Resumed { choice, .. } => self.line(match *choice {
+                "go-on" => "going on",
+                "retry" => "trying the step again",
+                _ => "ending the build",
+            }),
             Event::Screen { .. } => {}
             Event::Finding { text, .. } => self.line(text),
             // `verify` prints it, a build tells it as its phase's progress.

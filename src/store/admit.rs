@@ -12,7 +12,7 @@ use crate::trust::Signer;
 
 use super::blob::Stamp;
 use super::hash::{Hashed, changed, hash, mismatch, unreadable};
-use super::{Blob, Store, Terms, Watch, key_of, read_record, write_record};
+use super::{Blob, Store, Terms, Watch, key_of, note_use, read_record, write_record};
 
 /// Local files from this size on (bytes) are used where they stand; smaller ones are copied into the store.
 pub const IN_PLACE_FROM: u64 = 256 << 20;
@@ -28,8 +28,8 @@ pub enum Candidate {
 
 /// A large local file as it was when it was hashed.
 #[derive(Serialize, Deserialize)]
-struct LocalRecord {
-    path: PathBuf,
+pub(super) struct LocalRecord {
+    pub path: PathBuf,
     stamp: Stamp,
     sha256: Digest,
     sha512: Option<Digest>,
@@ -116,6 +116,9 @@ impl Store {
     /// A download that another recipe sent to quarantine and whose digest this one names.
     pub fn release(&self, terms: impl Into<Terms>, watch: &Watch) -> Result<Option<Blob>> {
         let terms = &terms.into();
+        if let Some(digest) = terms.digest() {
+            self.lease.hold(std::slice::from_ref(digest))?;
+        }
         let Some(path) = self.set_aside(terms).map(|d| self.quarantine_path(&d)) else {
             return Ok(None);
         };
@@ -146,6 +149,7 @@ impl Store {
         terms: &Terms,
         watch: &Watch,
     ) -> Result<Option<(PathBuf, Hashed)>> {
+        self.lease.hold(std::slice::from_ref(sha256))?;
         let path = self.blob_path(sha256);
         let Ok(metadata) = fs::metadata(&path) else {
             return Ok(None);
@@ -165,6 +169,7 @@ impl Store {
             }
             write_record(&self.stamp_path(sha256), &stamp)?;
         }
+        note_use(&self.stamp_path(sha256));
         let hashed = Hashed {
             sha256: sha256.clone(),
             sha512: self.sha512_of(&path, sha256, terms, watch)?,
@@ -236,11 +241,14 @@ impl Store {
             r.path == path && r.stamp == Stamp::of(&metadata) && (r.sha512.is_some() || !wants_512)
         });
         let hashed = match known {
-            Some(record) => Hashed {
-                sha256: record.sha256,
-                sha512: record.sha512,
-                stamp: record.stamp,
-            },
+            Some(record) => {
+                note_use(&record_path);
+                Hashed {
+                    sha256: record.sha256,
+                    sha512: record.sha512,
+                    stamp: record.stamp,
+                }
+            }
             None => hash(path, terms.expected.digest(), watch)?,
         };
         if let Some(error) = mismatch(&hashed, terms, watch) {
@@ -281,6 +289,7 @@ impl Store {
             &watch.cancel,
             |_| {},
         )?;
+        self.lease.hold(std::slice::from_ref(&hashed.sha256))?;
         if let Some(sha512) = &hashed.sha512 {
             write_record(&self.sha512_path(sha512), &hashed.sha256)?;
         }

@@ -24,7 +24,7 @@ use crate::event::{Cancel, Sink};
 use crate::io::{self, Lock};
 
 use super::blob::Stamp;
-use super::{Store, read_record, write_record};
+use super::{Store, note_use, read_record, write_record};
 
 /// Part of every key: raised when the same inputs would make another layer.
 pub const FORMAT: u32 = 1;
@@ -32,10 +32,10 @@ pub const FORMAT: u32 = 1;
 /// The names of a layer's files.
 pub const DISK: &str = "disk.qcow2";
 pub const VARIABLES: &str = "uefi-vars.fd";
-const RECORD: &str = "layer.json";
+pub(super) const RECORD: &str = "layer.json";
 const STAMPS: &str = "stamps.json";
-const LOCK: &str = "lock";
-const DRAFT: &str = ".new-";
+pub(super) const LOCK: &str = "lock";
+pub(super) const DRAFT: &str = ".new-";
 
 /// One thing that went into a part of a build, in words that a person knows: `version`, `1.36.1`. Never a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,6 +207,7 @@ pub enum Kept {
 impl Store {
     /// The layer with this key, its files looked at as far as they may have changed.
     pub fn layer(&self, key: &Digest, cancel: &Cancel) -> Result<Kept> {
+        self.lease.hold(std::slice::from_ref(key))?;
         let folder = self.layer_folder(key);
         let Some(record) = read_record::<LayerRecord>(&folder.join(RECORD)) else {
             return Ok(Kept::Nothing);
@@ -221,7 +222,10 @@ impl Store {
             }
         }
         match check_files(&folder, &record, cancel)? {
-            None => Ok(Kept::Layer(Layer { folder, record })),
+            None => {
+                note_use(&folder.join(RECORD));
+                Ok(Kept::Layer(Layer { folder, record }))
+            }
             Some(damage) => self
                 .set_layer_aside(&folder, key, damage)
                 .map(Kept::Damaged),
@@ -252,11 +256,12 @@ impl Store {
 
     /// Makes a layer of the draft, whose files nobody has open any more. When another build sealed the same layer in the
     /// meantime, that one counts and the draft goes.
-    pub fn seal(&self, mut draft: Draft, about: About<'_>, cancel: &Cancel) -> Result<Layer> {
+    pub fn seal(&self, draft: Draft, about: About<'_>, cancel: &Cancel) -> Result<Layer> {
         let Some(last) = about.links.last() else {
             return Err(Error::new(Kind::Failed, "a layer of nothing"));
         };
         let key = last.key.clone();
+        self.lease.hold(std::slice::from_ref(&key))?;
         let mut files = Vec::new();
         let mut stamps = Vec::new();
         for name in [DISK, VARIABLES] {
@@ -279,33 +284,34 @@ impl Store {
         };
         write_record(&draft.folder.join(STAMPS), &stamps)?;
         write_record(&draft.folder.join(RECORD), &record)?;
-        let lock = draft.folder.join(LOCK);
-        fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
         io::sync_folder(&draft.folder)?;
         let folder = self.layer_folder(&key);
         match fs::rename(&draft.folder, &folder) {
-            Ok(()) => draft.folder = PathBuf::new(),
+            Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => {
                 if let Kept::Layer(theirs) = self.layer(&key, cancel)? {
                     return Ok(theirs);
                 }
-                return self.seal_again(draft, &folder, record);
+                return self.seal_again(draft, folder, record);
             }
             Err(e) => return Err(Error::io("create", &folder, e)),
         }
-        io::sync_folder(&self.folder.join("layers"))?;
-        Ok(Layer { folder, record })
+        self.sealed(draft, folder, record)
     }
 
     /// After a damaged layer of the same key was set aside.
-    fn seal_again(&self, mut draft: Draft, folder: &Path, record: LayerRecord) -> Result<Layer> {
-        fs::rename(&draft.folder, folder).map_err(|e| Error::io("create", folder, e))?;
+    fn seal_again(&self, draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
+        fs::rename(&draft.folder, &folder).map_err(|e| Error::io("create", &folder, e))?;
+        self.sealed(draft, folder, record)
+    }
+
+    /// The draft has its name. Its lock goes last: without one it would be a leftover that another process removes.
+    fn sealed(&self, mut draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
         draft.folder = PathBuf::new();
         io::sync_folder(&self.folder.join("layers"))?;
-        Ok(Layer {
-            folder: folder.to_path_buf(),
-            record,
-        })
+        let lock = folder.join(LOCK);
+        fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
+        Ok(Layer { folder, record })
     }
 
     /// Removes what killed builds left of layers, and says so.
@@ -330,6 +336,11 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Where all layers are, and nothing else.
+    pub fn layers_folder(&self) -> PathBuf {
+        self.folder.join("layers")
     }
 
     pub(super) fn layer_folder(&self, key: &Digest) -> PathBuf {

@@ -2,7 +2,7 @@
 //!
 //! A [`Blob`] is a file whose bytes were proved. It has no public constructor: [`Store::admit`] makes one from bytes
 //! that it has just hashed, and [`Store::find`] makes one from what was admitted before. The store never deletes a
-//! file for having the wrong digest, and never touches a file outside its own folder.
+//! file for having the wrong digest, removes only what `prune` is asked for, and never touches a file outside its own folder.
 //!
 //! ```text
 //! blobs/sha256/ab/abcd…   the files, read-only, named by what they hold
@@ -14,18 +14,28 @@
 //! serials/                the highest lock that each recipe was built with
 //! bundles/                the recipes of bundles
 //! layers/                 the disks of builds, by the key of what went in
+//! outputs/                what builds left in their output directories
 //! quarantine/             downloads that were not what the recipe named, and blobs that went bad
+//! locks-seen/             where lock files stand that commands worked with
+//! trash/                  what lost its name and is being removed
+//! leases/                 what living processes use
 //! locks/                  advisory locks; free by themselves when their holder dies
 //! ```
 
 mod admit;
 mod blob;
 mod hash;
+mod inventory;
 mod judge;
+mod known_locks;
 pub mod layer;
+mod lease;
+mod output;
 mod partial;
+mod prune;
 mod seen;
 mod serial;
+mod sweep;
 mod terms;
 mod tree;
 mod watch;
@@ -34,7 +44,8 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,16 +57,20 @@ use crate::io::{self, Lock};
 
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
+pub use inventory::{Item, Thing};
 pub use judge::{Demand, Refused, Signatures, met, together};
-pub use layer::{Chain, Draft, Ingredient, Layer, LayerRecord, Link};
+pub use known_locks::KnownLock;
+pub use layer::{About, Chain, Draft, Ingredient, Kept, Layer, LayerRecord, Link};
+pub use lease::Lease;
 pub use partial::{Partial, Resumable};
+pub use prune::{Protected, Pruned, Wish, span, total};
 pub use seen::Seen;
 pub use serial::{BuiltInput, BuiltWith};
 pub use terms::Terms;
 pub use tree::Tree;
 pub use watch::Watch;
 
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 16] = [
     "blobs",
     "stamps",
     "sha512",
@@ -64,9 +79,13 @@ const FOLDERS: [&str; 12] = [
     "seen",
     "trees",
     "layers",
+    "outputs",
     "serials",
     "bundles",
     "quarantine",
+    "locks-seen",
+    "leases",
+    "trash",
     "locks",
 ];
 
@@ -74,6 +93,10 @@ const FOLDERS: [&str; 12] = [
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// Holds what this store gave out, for as long as a clone of it lives.
+    lease: Arc<Lease>,
+    /// What opening it took away.
+    swept: Arc<Vec<PathBuf>>,
 }
 
 impl Store {
@@ -84,13 +107,14 @@ impl Store {
         let folder = fs::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
         for name in &FOLDERS {
             io::create_folders(&folder.join(name))?;
-            // Records and trees that were being written.
-            // A build may work on a layer for days; its lock tells.
-            let prefix = if *name == "layers" { ".tmp-" } else { "." };
-            sweep(&folder.join(name), prefix);
         }
-        sweep(&folder.join("partial"), "copy-");
-        Ok(Self { folder })
+        let lease = Arc::new(Lease::begin(&folder)?);
+        let swept = Arc::new(sweep::sweep(&folder, &lease));
+        Ok(Self {
+            folder,
+            lease,
+            swept,
+        })
     }
 
     /// Where the store is unless the command line says otherwise: `WINIMG_CACHE_DIR`, else `winimg` in the user's
@@ -105,9 +129,12 @@ impl Store {
 
     /// Where the recipe of the bundle with this index stands, held while it is laid down.
     pub fn bundle_place(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, Lock)> {
+        self.lease.hold(std::slice::from_ref(index))?;
         let key = index.hex()[..32].to_string();
         let lock = self.lock(&format!("bundle-{key}"), cancel, |_| {})?;
-        Ok((self.folder.join("bundles").join(key), lock))
+        let place = self.folder.join("bundles").join(key);
+        note_use(&place);
+        Ok((place, lock))
     }
 
     /// Whether a blob with this digest is there; its bytes are not looked at. For `plan`.
@@ -148,25 +175,6 @@ impl Store {
     }
 }
 
-/// Removes what killed builds left. Nothing is at work on a copy for a whole day; failing is no reason to stop.
-fn sweep(folder: &Path, prefix: &str) {
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(prefix);
-        let modified = entry.metadata().and_then(|m| m.modified()).ok();
-        let is_old = modified
-            .and_then(|t| t.elapsed().ok())
-            .is_some_and(|age| age > DAY);
-        if is_ours && is_old {
-            let path = entry.path();
-            let _ = match path.is_dir() {
-                true => fs::remove_dir_all(path),
-                false => fs::remove_file(path),
-            };
-        }
-    }
-}
-
 fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(folder) = set("WINIMG_CACHE_DIR") {
@@ -203,6 +211,11 @@ fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
     io::write_atomically(path, &text)
 }
 
+/// Remembers by a record's own time that what it describes was used now. Failing only makes it look older.
+fn note_use(record: &Path) {
+    let _ = fs::File::open(record).and_then(|f| f.set_modified(SystemTime::now()));
+}
+
 /// A file name for a text that must not show in it.
 fn key_of(text: &str) -> String {
     Digest::sha256_of(text.as_bytes()).hex()
@@ -218,29 +231,6 @@ mod tests {
                 .find(|(n, _)| *n == name)
                 .map(|(_, v)| OsString::from(v))
         })
-    }
-
-    #[test]
-    fn what_a_killed_build_left_is_swept_after_a_day() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let partial = store.folder().join("partial");
-        for name in ["copy-old", "copy-new", "old.data"] {
-            let file = fs::File::create(partial.join(name)).unwrap();
-            if name != "copy-new" {
-                file.set_modified(std::time::UNIX_EPOCH).unwrap();
-            }
-        }
-        let record = store.folder().join("stamps/.a.json.x.part");
-        let file = fs::File::create(&record).unwrap();
-        file.set_modified(std::time::UNIX_EPOCH).unwrap();
-        Store::open(folder.path()).unwrap();
-        assert!(!record.exists());
-        let left = |name| partial.join(name).exists();
-        assert_eq!(
-            (left("copy-old"), left("copy-new"), left("old.data")),
-            (false, true, true)
-        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::digest::Digest;
 use crate::error::Result;
 
 use super::blob::Stamp;
-use super::{Blob, Store, Watch, read_record, write_record};
+use super::{Blob, Store, Watch, note_use, read_record, write_record};
 
 /// An unpacked archive in the store. Read-only by agreement.
 #[derive(Clone, Debug)]
@@ -55,12 +55,14 @@ impl Store {
         let _lock = self.lock(&format!("tree-{key}"), &watch.cancel, |holder| {
             watch.note(format!("{}: {holder} is unpacking it", watch.what));
         })?;
+        self.lease.hold(std::slice::from_ref(blob.digest()))?;
         if let Some(record) = read_record::<Record>(&record_path) {
             if record
                 .files
                 .iter()
                 .all(|(f, s)| stamp(&path, f) == Some(s.clone()))
             {
+                note_use(&record_path);
                 let files = record.files.into_iter().map(|(f, _)| f).collect();
                 return Ok(Tree { path, files });
             }

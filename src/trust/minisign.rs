@@ -8,17 +8,13 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minisign_verify::{PublicKey, Signature};
 
 use super::reading::{self, Reading};
+use super::short::{self, NoKey};
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject};
-
-const UNTRUSTED: &str = "untrusted comment:";
 
 #[derive(Clone, Debug)]
 pub struct Rule {
     key: PublicKey,
-    /// The 56 characters.
-    text: String,
-    id: [u8; 8],
-    point: [u8; 32],
+    parts: short::Key,
 }
 
 impl Rule {
@@ -26,34 +22,21 @@ impl Rule {
     pub fn new(key: &str) -> Result<Self, String> {
         const NONE: &str =
             "is not a minisign public key, which is a line of 56 characters that begins with RW";
-        let mut lines = key
-            .trim_start_matches('\u{feff}')
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty() && !line.starts_with(UNTRUSTED));
-        let (Some(text), None) = (lines.next(), lines.next()) else {
-            return Err(NONE.into());
-        };
-        // Secret keys have the same comment and a KDF's name after the algorithm.
-        if text.len() > 56 && text.starts_with("RW") {
-            return Err(
-                "is a minisign secret key; a recipe needs the public one, minisign.pub".into(),
-            );
-        }
-        let bytes = BASE64_STANDARD.decode(text).map_err(|_| NONE)?;
-        let Ok(bytes) = <[u8; 42]>::try_from(bytes) else {
-            return Err(NONE.into());
-        };
-        let [_, _, body @ ..] = bytes;
-        let (mut id, mut point) = ([0; 8], [0; 32]);
-        id.copy_from_slice(&body[..8]);
-        point.copy_from_slice(&body[8..]);
+        let parts = short::key(key).map_err(|why| match why {
+            NoKey::Secret => {
+                "is a minisign secret key; a recipe needs the public one, minisign.pub"
+            }
+            NoKey::Other => NONE,
+        })?;
         Ok(Self {
-            key: PublicKey::from_base64(text).map_err(|_| NONE)?,
-            text: text.to_string(),
-            id,
-            point,
+            key: PublicKey::from_base64(&parts.text).map_err(|_| NONE)?,
+            parts,
         })
+    }
+
+    /// As the library takes it.
+    pub fn into_key(self) -> PublicKey {
+        self.key
     }
 }
 
@@ -74,32 +57,20 @@ struct Parts {
 
 fn read(text: &str) -> Result<Parts, Refusal> {
     let malformed = |fact: String| Refusal::new(Reason::Malformed, fact);
-    let unread = || malformed("it is not a minisign signature".into());
-    let lines: Vec<&str> = text.lines().collect();
-    let [comment, signature, rest @ ..] = lines.as_slice() else {
-        return Err(unread());
-    };
-    if !comment.starts_with(UNTRUSTED) {
-        return Err(unread());
-    }
-    let bytes = BASE64_STANDARD
-        .decode(signature.trim_end())
-        .map_err(|_| malformed("it is damaged or cut off in line 2".into()))?;
-    let Ok(bytes) = <[u8; 74]>::try_from(bytes) else {
-        return Err(malformed("it is damaged or cut off in line 2".into()));
-    };
-    let [a, b, body @ ..] = bytes;
-    let mut id = [0; 8];
-    id.copy_from_slice(&body[..8]);
-    let (trusted, seal) = match rest {
+    let lines =
+        short::Lines::of(text).ok_or_else(|| malformed("it is not a minisign signature".into()))?;
+    let line = lines
+        .signature()
+        .ok_or_else(|| malformed("it is damaged or cut off in line 2".into()))?;
+    let (trusted, seal) = match lines.rest.as_slice() {
         [trusted, seal] => (*trusted, *seal),
-        [] if [a, b] == *b"Ed" => {
+        [] if line.algorithm == *b"Ed" => {
             return Err(malformed("it is a signify signature".into()).cure("kind = \"signify\""));
         }
-        [] | [_] => {
+        rest @ ([] | [_]) => {
             return Err(malformed(format!(
                 "it is cut off: it has {} of 4 lines",
-                lines.len()
+                2 + rest.len()
             )));
         }
         _ => return Err(malformed("it has more than 4 lines".into())),
@@ -116,19 +87,19 @@ fn read(text: &str) -> Result<Parts, Refusal> {
         .unwrap_or_default();
     Ok(Parts {
         signature: decoded,
-        algorithm: [a, b],
-        id,
-        sealed: [&body[8..], comment.as_bytes()].concat(),
+        algorithm: line.algorithm,
+        id: line.number,
+        sealed: [&line.bytes[..], comment.as_bytes()].concat(),
         seal,
     })
 }
 
 pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     let parts = read(reading::signature_text(evidence)?)?;
-    if parts.id != rule.id {
+    if parts.id != rule.parts.number {
         return Err(
             Refusal::new(Reason::OtherKey, "it was made with another minisign key")
-                .expected(format!("key {}", key_id(rule.id)))
+                .expected(format!("key {}", key_id(rule.parts.number)))
                 .found(format!("key {}", key_id(parts.id))),
         );
     }
@@ -139,7 +110,7 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
         )
         .cure("sign the file again with minisign 0.10 or newer, or with -H"));
     }
-    UnparsedPublicKey::new(&ED25519, rule.point)
+    UnparsedPublicKey::new(&ED25519, rule.parts.point)
         .verify(&parts.sealed, &parts.seal)
         .map_err(|_| {
             Refusal::new(
@@ -161,8 +132,8 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     let comment = reading::shown(parts.signature.trusted_comment().trim());
     Ok(Signer {
         scheme: Scheme::Minisign,
-        signer: format!("key {}", key_id(rule.id)),
-        pinned_by: format!("key {}", rule.text),
+        signer: format!("key {}", key_id(rule.parts.number)),
+        pinned_by: format!("key {}", rule.parts.text),
         signed_at: None,
         remarks: (!comment.is_empty())
             .then(|| format!("trusted comment: {comment}"))

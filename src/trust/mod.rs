@@ -13,6 +13,7 @@ pub mod minisign;
 pub mod openpgp;
 mod reading;
 pub mod roots;
+pub mod short;
 pub mod signify;
 pub mod sigstore;
 

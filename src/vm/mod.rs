@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Result;
-use crate::event::{Cancel, Sink};
+use crate::event::{Attended, Cancel, Sink};
 use crate::guest::Guest;
 pub use crate::iso::Disc;
 use crate::recipe::{DiskBus, Firmware};
@@ -37,6 +39,8 @@ pub struct MachinePlan {
     pub disk_bus: DiskBus,
     /// A qcow2 that exists; empty, unless it is only booted.
     pub disk: PathBuf,
+    /// Bytes that have to be free where the disk lies before it starts; a floor of its own holds in any case.
+    pub room: u64,
     pub cpus: u32,
     /// Bytes.
     pub memory: u64,
@@ -70,7 +74,7 @@ pub enum Start {
 }
 
 /// What the host can do, as `doctor` and the manifest tell it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Probe {
     /// `QEMU 7.2.22`
     pub version: String,
@@ -110,4 +114,15 @@ pub trait Machine: Send {
 
     /// Writes a PNG of the screen.
     fn screenshot(&mut self, file: &Path) -> Result<()>;
+
+    /// Takes pictures from any thread while the machine is busy; once the machine has ended, each is an error.
+    fn camera(&self) -> Camera;
+
+    /// Told when a person takes the machine over and gives it back.
+    fn attended(&self) -> Attended {
+        Attended::default()
+    }
 }
+
+/// Writes the screen into a file: a PPM when its name ends so, a PNG otherwise.
+pub type Camera = Box<dyn Fn(&Path) -> Result<()> + Send + Sync>;

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use serde_json::Value;
 
 use crate::media;
-use crate::site::{SEAL, Site, root};
+use crate::site::{BUILD, KEEP, Site, root};
 
 const PASSWORD: &str = "Open-Sesame-42!";
 
@@ -41,10 +41,7 @@ const INSTALL: &str = "[install]\nprogress = [\"firmware\", \"Windows Setup\"]\n
 
 /// A build with every format, its password in the environment.
 fn site() -> Site {
-    let site = Site::new(&format!("{STEPS}\n{SEAL}"));
-    let recipe = site.read("recipe.toml");
-    let every = "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\nami = {}\n";
-    site.write("recipe.toml", &recipe.replace("raw = {}\n", every));
+    let site = Site::with_every_output(STEPS);
     site.machine(INSTALL, ANSWERS);
     site
 }
@@ -138,15 +135,7 @@ fn the_password_is_nowhere() {
             let machine = site.read("machine.toml");
             site.write("machine.toml", &machine.replace(r"\steps\*.cmd", r"\none"));
         }
-        let mut command = site.command(&[
-            "build",
-            "recipe.toml",
-            "--hypervisor",
-            "fake:machine.toml",
-            "--output",
-            "out",
-            "--no-verify",
-        ]);
+        let mut command = site.command(&BUILD);
         let output = command.env("WINIMG_ADMIN_PASSWORD", PASSWORD).output();
         let output = output.expect("winimg starts");
         assert_eq!(output.status.success(), name == "a good build", "{name}");
@@ -200,16 +189,7 @@ fn forms(password: &str) -> Vec<Vec<u8>> {
 fn the_answer_disc_holds_the_password_until_the_steps_begin() {
     let site = site();
     site.machine("[install]\noutcome = \"stands-still\"\n", "");
-    let mut command = site.command(&[
-        "build",
-        "recipe.toml",
-        "--hypervisor",
-        "fake:machine.toml",
-        "--output",
-        "out",
-        "--on-error",
-        "keep",
-    ]);
+    let mut command = site.command(&KEEP);
     let output = command.env("WINIMG_ADMIN_PASSWORD", PASSWORD).output();
     let said = String::from_utf8_lossy(&output.expect("winimg starts").stderr).into_owned();
     let disc = site

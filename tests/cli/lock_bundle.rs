@@ -137,6 +137,23 @@ fn away(from: &Site, bundle: &Path) -> Site {
 }
 
 #[test]
+fn what_a_lock_names_is_enough_to_fetch_from_a_pruned_cache_without_a_network() {
+    let origin = Origin::start();
+    let site = origin.site();
+    site.run(&[&["lock", "recipe.toml"], &MOTD[..]].concat())
+        .ended_well();
+    site.run(&["cache", "prune", "--older-than", "0s"])
+        .ended_well();
+    origin.goes_down();
+    let fetch = [&["fetch", "recipe.toml", "--offline"], &MOTD[..]].concat();
+    site.run(&fetch).ended_well();
+    fs::remove_file(site.path("recipe.lock")).expect("the lock");
+    site.run(&["cache", "prune", "--older-than", "0s"])
+        .ended_well();
+    assert_eq!(site.files("cache/blobs"), [""; 0]);
+}
+
+#[test]
 fn a_bundle_builds_elsewhere_without_a_network() {
     let origin = Origin::start();
     let here = origin.site();

@@ -3,12 +3,14 @@
 //! No network and no QEMU machine; media are made by the machine's own tools, `qemu-img` is the real one.
 
 mod built;
+mod cache;
 mod events;
 mod interrupts;
 mod lock;
 mod lock_bundle;
 #[path = "../media/mod.rs"]
 mod media;
+mod paused;
 #[path = "../secrets/mod.rs"]
 mod planted;
 mod proof;
@@ -16,6 +18,7 @@ mod refused;
 #[path = "../fetch/registry.rs"]
 mod registry;
 mod reproducible;
+mod resume;
 mod secrets;
 #[allow(dead_code)]
 #[path = "../fetch/server.rs"]

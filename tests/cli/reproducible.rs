@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::media;
 use crate::planted::files;
-use crate::site::{SEAL, Site};
+use crate::site::{BUILD, KEEP, Site};
 
 const PASSWORD: &str = "Open-Sesame-42!";
 
@@ -29,12 +29,7 @@ cmd = "echo hello"
 
 /// Two folders with the same inputs; the second was made later.
 fn sites() -> [Site; 2] {
-    let first = Site::new(&format!("{STEPS}\n{SEAL}"));
-    let every = "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\nami = {}\n";
-    first.write(
-        "recipe.toml",
-        &first.read("recipe.toml").replace("raw = {}", every),
-    );
+    let first = Site::with_every_output(STEPS);
     std::thread::sleep(Duration::from_millis(1100));
     let second = Site::new("");
     for file in [
@@ -49,18 +44,6 @@ fn sites() -> [Site; 2] {
     }
     [first, second]
 }
-
-/// Keeps the work of a build whose Setup never ends: its discs.
-const KEEP: [&str; 8] = [
-    "build",
-    "recipe.toml",
-    "--hypervisor",
-    "fake:machine.toml",
-    "--output",
-    "out",
-    "--on-error",
-    "keep",
-];
 
 fn kept(site: &Site, password: Option<&str>) -> Vec<(String, Vec<u8>)> {
     site.machine("[install]\noutcome = \"stands-still\"\n", "");
@@ -143,15 +126,7 @@ fn plan_and_outputs_are_the_same_but_for_what_is_documented() {
     }
     for site in [&first, &second] {
         site.machine("", "");
-        let mut command = site.command(&[
-            "build",
-            "recipe.toml",
-            "--hypervisor",
-            "fake:machine.toml",
-            "--output",
-            "out",
-            "--no-verify",
-        ]);
+        let mut command = site.command(&BUILD);
         let output = command
             .env("WINIMG_ADMIN_PASSWORD", PASSWORD)
             .output()

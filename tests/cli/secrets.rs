@@ -6,7 +6,7 @@ use crate::media;
 use crate::planted::{
     PASSWORD, PRODUCT_KEY, PROXY_USER, Proxy, SIGN_PASSWORD, Sampler, Search, TOKEN,
 };
-use crate::site::{SEAL, Site};
+use crate::site::{BUILD, SEAL, Site};
 
 /// A volume licence's medium, and a recipe with a key of the team's own and a signed URL.
 fn site(proxy: &Proxy) -> Site {
@@ -69,16 +69,6 @@ fn run(site: &Site, proxy: &Proxy, arguments: &[&str]) -> Output {
         .output()
         .expect("winimg starts")
 }
-
-const BUILD: [&str; 7] = [
-    "build",
-    "recipe.toml",
-    "--hypervisor",
-    "fake:machine.toml",
-    "--output",
-    "out",
-    "--no-verify",
-];
 
 /// Where a secret was found.
 fn leaks(

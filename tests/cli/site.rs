@@ -123,6 +123,15 @@ impl Site {
         site
     }
 
+    /// The same with steps, a seal and every format.
+    pub fn with_every_output(steps: &str) -> Self {
+        let site = Self::new(&format!("{steps}\n{SEAL}"));
+        let every = "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\nami = {}\n";
+        let recipe = site.read("recipe.toml");
+        site.write("recipe.toml", &recipe.replace("raw = {}\n", every));
+        site
+    }
+
     /// An empty folder: another machine.
     pub fn empty() -> Self {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
@@ -258,6 +267,18 @@ pub const BUILD: [&str; 7] = [
     "--output",
     "out",
     "--no-verify",
+];
+
+/// Keeps the work of a build that fails: its discs.
+pub const KEEP: [&str; 8] = [
+    "build",
+    "recipe.toml",
+    "--hypervisor",
+    "fake:machine.toml",
+    "--output",
+    "out",
+    "--on-error",
+    "keep",
 ];
 
 /// What the program said and how it ended.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::site::{SEAL, Site};
 
 /// The screen after the bytes, as a terminal without an end shows it: carriage returns, cursor up, erased lines.
-fn screen(bytes: &str) -> Vec<String> {
+pub fn screen(bytes: &str) -> Vec<String> {
     let mut lines: Vec<Vec<char>> = vec![Vec::new()];
     let (mut row, mut column) = (0usize, 0usize);
     let mut rest = bytes.chars().peekable();
@@ -54,8 +54,8 @@ fn screen(bytes: &str) -> Vec<String> {
         .collect()
 }
 
-/// The program on a pseudo-terminal of `script` (util-linux): all that was written, and its status.
-fn on_a_terminal(site: &Site, arguments: &str) -> (String, Option<i32>) {
+/// The program on a pseudo-terminal of `script` (util-linux).
+pub fn terminal(site: &Site, arguments: &str) -> Command {
     let program = env!("CARGO_BIN_EXE_winimg");
     let environment = site.command(&[]);
     let mut command = Command::new("script");
@@ -71,10 +71,13 @@ fn on_a_terminal(site: &Site, arguments: &str) -> (String, Option<i32>) {
             command.env(name, value);
         }
     }
-    let output = command
-        .env("TERM", "xterm")
-        .output()
-        .expect("script starts");
+    command.env("TERM", "xterm");
+    command
+}
+
+/// All that was written there, and the status.
+fn on_a_terminal(site: &Site, arguments: &str) -> (String, Option<i32>) {
+    let output = terminal(site, arguments).output().expect("script starts");
     (
         String::from_utf8_lossy(&output.stdout).into_owned(),
         output.status.code(),

@@ -14,6 +14,7 @@ crictl=1.36.0
 cni=1.7.1
 wins=0.5.5
 csi_proxy=1.3.0
+site_agent=(1.0.0 1.1.0)
 
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -118,8 +119,11 @@ network() {
 services() {
     program "$out/wins.exe" 100000 "--version=wins version v$wins"$'\n'
     program "$out/csi-proxy.exe" 100000 "--version=csi-proxy v$csi_proxy"$'\n'
+    for version in "${site_agent[@]}"; do
+        program "$out/site-agent-$version.exe" 100000 "--version=site-agent $version"$'\n'
+    done
     cloudbase_init
-    (cd "$out" && sha256sum wins.exe csi-proxy.exe CloudbaseInitSetup_*_x64.msi >SHA256SUMS)
+    (cd "$out" && sha256sum wins.exe csi-proxy.exe site-agent-*.exe CloudbaseInitSetup_*_x64.msi >SHA256SUMS)
     minisign -S -s "$out/ca/minisign.key" -t 'SHA256SUMS of the winimg demo' -m "$out/SHA256SUMS" >/dev/null
 }
 

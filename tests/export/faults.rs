@@ -181,7 +181,7 @@ fn jobs_that_can_not_be_done_are_refused_before_anything_is_written() {
     let base = job(&whole, out.path(), &outputs, &guest);
     let refused: Vec<String> = [
         winimg::export::Job {
-            source: &odd,
+            source: winimg::disk::Image::alone(&odd),
             ..base
         },
         winimg::export::Job {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use winimg::disk::Image;
 use winimg::event::{Cancel, Event, Sink};
 use winimg::export::{Artifact, DEFAULT_LEVEL, GuestFacts, Job, export};
 use winimg::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
@@ -132,7 +133,7 @@ pub fn job<'a>(
     guest: &'a GuestFacts,
 ) -> Job<'a> {
     Job {
-        source,
+        source: Image::alone(source),
         name: "demo",
         outputs,
         directory,

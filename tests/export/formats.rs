@@ -145,28 +145,13 @@ fn the_bytes_do_not_depend_on_threads_or_on_how_the_source_is_laid_out() {
 }
 
 #[test]
-fn compressed_and_layered_sources_are_flattened_first() {
+fn a_compressed_source_is_flattened_first() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);
     let packed = dir.path().join("packed.qcow2");
     sh(
         "qemu-img",
         &["convert", "-O", "qcow2", "-c", path(&source), path(&packed)],
-    );
-    let overlay = dir.path().join("overlay.qcow2");
-    sh(
-        "qemu-img",
-        &[
-            "create",
-            "-q",
-            "-f",
-            "qcow2",
-            "-F",
-            "qcow2",
-            "-b",
-            path(&source),
-            path(&overlay),
-        ],
     );
     let outputs = Outputs {
         raw: true,
@@ -175,11 +160,9 @@ fn compressed_and_layered_sources_are_flattened_first() {
     };
     let out = tempfile::tempdir().unwrap();
     let plain = run(&source, out.path(), &outputs);
-    for source in [packed, overlay] {
-        let out = tempfile::tempdir().unwrap();
-        assert_eq!(run(&source, out.path(), &outputs)[0], plain[0]);
-        assert_eq!(files(out.path()), ["demo.qcow2", "demo.raw"]);
-    }
+    let out = tempfile::tempdir().unwrap();
+    assert_eq!(run(&packed, out.path(), &outputs)[0], plain[0]);
+    assert_eq!(files(out.path()), ["demo.qcow2", "demo.raw"]);
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod disks;
 mod faults;
 mod fixture;
 mod formats;
+mod layers;
 mod ova;
 mod security;

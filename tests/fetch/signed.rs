@@ -401,6 +401,10 @@ fn keyless_signatures_by_bundle_and_by_the_logs_entry() {
         ("/tool.exe.cert", keyless("tool.exe.cert")),
         ("/other.sigstore.json", keyless("other.sigstore.json")),
         ("/release.intoto.jsonl", keyless("release.intoto.jsonl")),
+        (
+            "/called.intoto.jsonl",
+            keyless("called-provenance.sigstore.json"),
+        ),
     ]);
     // The log: an index that names every entry, and the entries by their IDs.
     let entries: Vec<serde_json::Value> = serde_json::from_slice(&keyless("entries.json")).unwrap();
@@ -465,6 +469,8 @@ fn keyless_signatures_by_bundle_and_by_the_logs_entry() {
             "url = \"URL/other.sigstore.json\", trusted_root =",
         )),
         fresh.refused(&loose),
+        // The same workflow, started by somebody else's repository.
+        fresh.refused(&attested.replace("release.intoto", "called.intoto")),
     ];
     insta::assert_snapshot!(refused.join("\n\n"));
 }

@@ -207,6 +207,7 @@ pub fn manifest() -> Manifest {
             accelerator: "kvm".into(),
             remarks: Vec::new(),
         },
+        layer: None,
         inputs: inputs(),
         windows: Windows {
             release: "2022".into(),

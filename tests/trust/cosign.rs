@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use winimg::trust::cosign::Rule;
 use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
 
-use super::workshop::{IS_MISSING, IS_PAGE, PAGE, Shop, shop, survives, told};
+use super::workshop::{Shop, shop, survives, told};
 
 fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
@@ -137,27 +137,15 @@ fn each_refusal_has_its_sentence() {
             "{file} {signature}"
         );
     }
-    let bytes: &[(Option<&[u8]>, Reason, &str)] = &[
-        (None, Reason::Missing, IS_MISSING),
-        (Some(b""), Malformed, "its file is empty"),
-        (Some(PAGE), Malformed, IS_PAGE),
-        (Some(b"Not Found"), Malformed, kind),
+    let more: &[(&[u8], &str)] = &[
+        (b"Not Found", kind),
         (
-            Some(b"{}"),
-            Malformed,
+            b"{}",
             "it is no Sigstore bundle, or it is cut off | found: JSON error: missing field `verificationMaterial` at line 1 column 2",
         ),
-        (Some(b"404: there is none"), Malformed, cut),
+        (b"404: there is none", cut),
     ];
-    for (signature, reason, words) in bytes {
-        let judged = made().judge_by(
-            &rule("release"),
-            "app.exe",
-            signature.map(Into::into),
-            now(),
-        );
-        assert_eq!(told(judged), (*reason, words.to_string()));
-    }
+    made().refuses_what_is_no_signature(&rule("release"), now(), more);
 }
 
 #[test]

@@ -72,6 +72,32 @@ impl Shop {
         self.judge_as(rule, file, &self.digest(file), signature, now)
     }
 
+    /// What no server should send in place of a signature, each with its sentence; `more` are the scheme's own.
+    #[track_caller]
+    pub fn refuses_what_is_no_signature(
+        &self,
+        rule: &Rule,
+        now: SystemTime,
+        more: &[(&[u8], &str)],
+    ) {
+        let mut cases = vec![
+            (None, (Reason::Missing, IS_MISSING.to_string())),
+            (
+                Some(&b""[..]),
+                (Reason::Malformed, "its file is empty".into()),
+            ),
+            (Some(PAGE), (Reason::Malformed, IS_PAGE.into())),
+        ];
+        cases.extend(
+            more.iter()
+                .map(|(bytes, words)| (Some(*bytes), (Reason::Malformed, words.to_string()))),
+        );
+        for (signature, expected) in cases {
+            let judged = self.judge_by(rule, "app.exe", signature.map(Into::into), now);
+            assert_eq!(told(judged), expected);
+        }
+    }
+
     pub fn digest(&self, file: &str) -> Digest {
         let reader = std::fs::File::open(self.path(file)).unwrap();
         Digest::of_reader(Algorithm::Sha256, reader).unwrap().0
@@ -128,7 +154,7 @@ pub fn words(refusal: &Refusal) -> String {
 pub const PAGE: &[u8] = b"<!DOCTYPE html>\n<html><title>404 Not Found</title></html>\n";
 pub const IS_PAGE: &str =
     "its file is a web page | cure: open the address in a browser to see what it says";
-pub const IS_MISSING: &str =
+const IS_MISSING: &str =
     "there is none | cure: name the signature file with url, if it stands elsewhere";
 pub const IS_ANOTHER: &str =
     "it is of other bytes than this file has: the file was changed, cut off, or is another one";

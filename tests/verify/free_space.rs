@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use winimg::build::free_space;
-use winimg::disk::gpt;
 use winimg::disk::ntfs::Volume;
+use winimg::disk::{Image, gpt};
 use winimg::event::Cancel;
 
 use crate::disk::{run, set_dirty, text, wait_for_the_end};
@@ -15,35 +15,53 @@ const MIB: u64 = 1 << 20;
 const DELETED: &str = "the password that Setup leaves behind. ";
 const KEPT: &str = "what a file still has. ";
 
-/// A qcow2 with one NTFS volume, in which a file was deleted and another kept.
-fn sealed(folder: &Path, dirty: bool) -> PathBuf {
-    let (volume, mount) = (folder.join("volume"), folder.join("mount"));
+/// A volume in which both files stand.
+fn volume(folder: &Path) -> PathBuf {
+    let volume = folder.join("volume");
     fs::File::create(&volume)
         .and_then(|f| f.set_len(30 * MIB))
         .expect("a file");
     run("mkntfs", &["-qFf", "-s", "512", text(&volume)]);
-    fs::create_dir(&mount).expect("a folder");
-    run("ntfs-3g", &[text(&volume), text(&mount)]);
-    fs::write(mount.join("kept.txt"), KEPT.repeat(9000)).expect("a file");
-    fs::write(mount.join("deleted.txt"), DELETED.repeat(9000)).expect("a file");
-    run("sync", &["-f", text(&mount)]);
-    fs::remove_file(mount.join("deleted.txt")).expect("it is there");
-    run("umount", &[text(&mount)]);
-    wait_for_the_end(&volume);
-    if dirty {
-        set_dirty(&volume);
-    }
+    mounted(&volume, |mount| {
+        fs::write(mount.join("kept.txt"), KEPT.repeat(9000)).expect("a file");
+        fs::write(mount.join("deleted.txt"), DELETED.repeat(9000)).expect("a file");
+    });
+    volume
+}
 
-    let raw = folder.join("disk.raw");
-    fs::File::create(&raw)
+fn delete(volume: &Path) {
+    mounted(volume, |mount| {
+        fs::remove_file(mount.join("deleted.txt")).expect("it is there");
+    });
+}
+
+fn mounted(volume: &Path, act: impl FnOnce(&Path)) {
+    let mount = volume.with_extension("mount");
+    fs::create_dir_all(&mount).expect("a folder");
+    run("ntfs-3g", &[text(volume), text(&mount)]);
+    act(&mount);
+    run("sync", &["-f", text(&mount)]);
+    run("umount", &[text(&mount)]);
+    wait_for_the_end(volume);
+}
+
+/// A raw disk with the volume as its one partition.
+fn partitioned(volume: &Path, raw: &Path) {
+    fs::File::create(raw)
         .and_then(|f| f.set_len(32 * MIB))
         .expect("a file");
     run(
         "sgdisk",
-        &["--new=1:2048:63487", "--typecode=1:0700", text(&raw)],
+        &[
+            "--disk-guid=B0F6E4C5-5D0B-4C4F-9C52-1D6C64C3B2A1",
+            "--new=1:2048:63487",
+            "--typecode=1:0700",
+            "--partition-guid=1:7B1F3C0E-1A52-4E63-8F0B-6E1F4D2C9A33",
+            text(raw),
+        ],
     );
-    let of = format!("of={}", text(&raw));
-    let from = format!("if={}", text(&volume));
+    let of = format!("of={}", text(raw));
+    let from = format!("if={}", text(volume));
     run(
         "dd",
         &[
@@ -55,12 +73,60 @@ fn sealed(folder: &Path, dirty: bool) -> PathBuf {
             "status=none",
         ],
     );
-    let qcow2 = folder.join("disk.qcow2");
+}
+
+fn qcow2(raw: &Path, qcow2: &Path) {
     run(
         "qemu-img",
-        &["convert", "-O", "qcow2", text(&raw), text(&qcow2)],
+        &["convert", "-O", "qcow2", text(raw), text(qcow2)],
     );
-    qcow2
+}
+
+/// A qcow2 with one NTFS volume, in which a file was deleted and another kept.
+fn sealed(folder: &Path, dirty: bool) -> PathBuf {
+    let volume = volume(folder);
+    delete(&volume);
+    if dirty {
+        set_dirty(&volume);
+    }
+    let (raw, disk) = (folder.join("disk.raw"), folder.join("disk.qcow2"));
+    partitioned(&volume, &raw);
+    qcow2(&raw, &disk);
+    disk
+}
+
+/// A layer in which both files stand, and an overlay over it which holds what deleting one of them changed.
+fn layered(folder: &Path) -> (PathBuf, PathBuf) {
+    let (parent, overlay) = (folder.join("aa/disk.qcow2"), folder.join("bb/disk.qcow2"));
+    for layer in [&parent, &overlay] {
+        fs::create_dir(layer.parent().expect("a folder")).expect("a folder");
+    }
+    let (before, after) = (folder.join("before.raw"), folder.join("after.raw"));
+    let volume = volume(folder);
+    partitioned(&volume, &before);
+    qcow2(&before, &parent);
+    delete(&volume);
+    partitioned(&volume, &after);
+    let create = ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"];
+    run(
+        "qemu-img",
+        &[&create[..], &["../aa/disk.qcow2", text(&overlay)]].concat(),
+    );
+    let (before, after) = (
+        fs::read(before).expect("a disk"),
+        fs::read(after).expect("a disk"),
+    );
+    let cluster = 64 << 10;
+    let part = folder.join("part");
+    for (number, new) in after.chunks(cluster).enumerate() {
+        let at = number * cluster;
+        if before[at..at + new.len()] != *new {
+            fs::write(&part, new).expect("a file");
+            let write = format!("write -s {} {at} {}", text(&part), new.len());
+            run("qemu-io", &["-f", "qcow2", "-c", &write, text(&overlay)]);
+        }
+    }
+    (parent, overlay)
 }
 
 /// How often `wanted` stands anywhere on the disk.
@@ -87,7 +153,7 @@ fn deleted_files_leave_no_byte_and_the_others_all() {
     );
     let cancel = Cancel::default();
     assert_eq!(
-        free_space::clear(&qcow2, &cancel).expect("cleared"),
+        free_space::clear(Image::alone(&qcow2), &cancel).expect("cleared"),
         [""; 0]
     );
 
@@ -105,7 +171,7 @@ fn a_volume_that_was_not_shut_down_in_order_is_left_as_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let qcow2 = sealed(folder.path(), true);
     let before = times(&qcow2, DELETED);
-    let doubts = free_space::clear(&qcow2, &Cancel::default()).expect("told");
+    let doubts = free_space::clear(Image::alone(&qcow2), &Cancel::default()).expect("told");
     assert_eq!(
         doubts,
         [
@@ -114,4 +180,35 @@ fn a_volume_that_was_not_shut_down_in_order_is_left_as_it_is() {
         ]
     );
     assert_eq!(times(&qcow2, DELETED), before);
+}
+
+#[test]
+fn an_overlay_hides_what_was_deleted_and_the_layer_below_keeps_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (parent, overlay) = layered(folder.path());
+    let image = Image::layered(&overlay, folder.path());
+    let cancel = Cancel::default();
+    assert!(
+        times(&overlay, DELETED) > 8000,
+        "the layer below does not show through"
+    );
+    let before = fs::read(&parent).expect("a layer");
+
+    assert_eq!(free_space::clear(image, &cancel).expect("cleared"), [""; 0]);
+
+    assert_eq!(times(&overlay, DELETED), 0);
+    run("qemu-img", &["check", "-q", text(&overlay)]);
+    let disk = image.open(&cancel).expect("a disk");
+    let table = gpt::table(disk.as_ref()).expect("a table");
+    let volume = Volume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
+    let kept = volume.read(r"C:\kept.txt", MIB).expect("readable");
+    assert_eq!(kept.expect("a file"), KEPT.repeat(9000).into_bytes());
+    assert!(
+        fs::read(&parent).expect("a layer") == before,
+        "the layer below was written"
+    );
+    assert!(
+        times(&parent, DELETED) > 8000,
+        "what a layer held is in it for as long as it is kept"
+    );
 }

@@ -10,6 +10,7 @@ mod node;
 mod prefix;
 mod registry;
 
+mod console;
 mod files;
 mod packages;
 mod quoting;

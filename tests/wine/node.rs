@@ -49,6 +49,8 @@ impl Node {
                 discs.insert(iso);
                 Ok(())
             }),
+            talked: Box::new(|_| {}),
+            now: Box::new(std::time::Instant::now),
         };
         let mut client = Client::new(stream, host, PATIENCE).expect("a client");
         assert!(
@@ -96,31 +98,32 @@ impl Node {
         let sink: Arc<dyn Sink> = Arc::new(Quiet);
         let (work, cancel) = (self.work.path(), Cancel::default());
         let store = Store::open(&work.join("store"))?;
-        let inputs = inputs::fetch(
+        let inputs = inputs::fetch(&inputs::Source {
             recipe,
             plan,
-            &store,
-            &sink,
-            &cancel,
-            &FetchOptions::default(),
-        )?;
+            store: &store,
+            options: &FetchOptions::default(),
+            sink: &sink,
+            cancel: &cancel,
+        })?;
         let payload = payload::write(plan, &inputs, work, 1_700_000_000, &cancel)?;
         self.bootstrap();
-        let answer_disc = work.join("answer.iso");
-        std::fs::write(&answer_disc, "").expect("a file");
         let logs = work.join("logs");
         std::fs::create_dir_all(&logs).expect("a folder");
-        Engine {
-            guest: &mut self.client,
+        let engine = Engine {
             plan,
             payload: &payload,
             logs: &logs,
             slowness: 1,
             sink,
             cancel,
-            answer_disc,
-        }
-        .run()
+            leaves_restarts: false,
+        };
+        engine.insert_payload(&mut self.client)?;
+        let steps = plan.steps.iter().enumerate();
+        steps
+            .map(|(n, step)| Ok(engine.step(&mut self.client, n + 1, step)?.record))
+            .collect()
     }
 
     /// What SetupComplete.cmd and its like leave for the steps.

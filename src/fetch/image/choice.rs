@@ -5,6 +5,7 @@ use oci_client::manifest::{OciDescriptor, OciImageIndex, OciImageManifest};
 use serde_json::Value;
 
 use super::Part;
+use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 
 /// The entry of an index.
@@ -76,6 +77,15 @@ pub fn parts(manifest: &Part, name: &str) -> Result<Vec<OciDescriptor>> {
             .cure("push the image with its base layers to a registry of yours"));
     }
     Ok(all)
+}
+
+/// What a manifest names, as far as it is one: the configuration and the layers.
+pub fn named(manifest: &[u8]) -> Vec<Digest> {
+    let Ok(manifest) = serde_json::from_slice::<OciImageManifest>(manifest) else {
+        return Vec::new();
+    };
+    let all = std::iter::once(&manifest.config).chain(&manifest.layers);
+    all.filter_map(|d| d.digest.parse().ok()).collect()
 }
 
 fn read(part: &Part) -> Result<Vec<u8>> {

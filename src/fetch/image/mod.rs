@@ -17,6 +17,8 @@ use crate::event::{Cancel, Sink};
 use crate::recipe::{ContainerImage, ImageProof};
 use crate::store::{Blob, Store};
 
+pub use choice::named;
+
 /// One image, whole, in the store.
 #[derive(Clone, Debug)]
 pub struct Image {

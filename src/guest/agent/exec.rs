@@ -19,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const CHUNK: usize = 8 << 10;
 
 pub fn run(wire: &mut Wire, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
-    let deadline = Instant::now() + command.timeout;
+    let deadline = wire.now() + command.timeout;
     match start_and_wait(wire, command, deadline) {
         Ok(status) => {
             deliver(&status, output);
@@ -71,7 +71,7 @@ fn start_and_wait(wire: &mut Wire, command: &Command, deadline: Instant) -> Resu
         if status["exited"] == true {
             return Ok(status);
         }
-        if Instant::now() + pause >= deadline {
+        if wire.now() + pause >= deadline {
             return Err(Trouble::Late);
         }
         wire.pause(pause)?;

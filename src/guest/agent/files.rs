@@ -2,7 +2,7 @@
 //!
 //! Refuses large ones: the agent writes 3 MB/s where a disc gives 18 and more.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -81,7 +81,7 @@ impl<'a> File<'a> {
         mode: &str,
         patience: Duration,
     ) -> Result<Self, Trouble> {
-        let deadline = Instant::now() + patience;
+        let deadline = wire.now() + patience;
         let handle = wire.ask(
             "guest-file-open",
             json!({"path": path, "mode": mode}),
@@ -97,7 +97,7 @@ impl<'a> File<'a> {
     fn ask(&mut self, command: &str, mut arguments: Value) -> Result<Value, Trouble> {
         arguments["handle"] = self.handle.clone();
         self.wire
-            .ask(command, arguments, Instant::now() + self.patience)
+            .ask(command, arguments, self.wire.now() + self.patience)
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> Result<(), Trouble> {

@@ -7,6 +7,7 @@
 
 mod exec;
 mod files;
+mod transcript;
 mod wire;
 
 use std::os::unix::net::UnixStream;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use self::transcript::Transcript;
 use self::wire::{Trouble, Wire};
 use super::{Command, Exit, Guest, Put};
 use crate::argv;
@@ -51,6 +53,10 @@ pub struct Host {
     pub check: Box<dyn Fn() -> Result<()> + Send>,
     pub port: Box<dyn Fn() -> Port + Send>,
     pub discs: Box<ChangeDiscs>,
+    /// Told when the guest is asked (`true`), and when anything comes from it.
+    pub talked: Box<dyn Fn(bool) + Send>,
+    /// The time that deadlines are measured by; it may stand while the machine does.
+    pub now: Box<dyn Fn() -> Instant + Send>,
 }
 
 /// A guest behind a QEMU guest agent.
@@ -67,9 +73,16 @@ impl Agent {
         Ok(Self { wire, patience })
     }
 
+    /// Writes the last exchanges into `file`, contents and passwords by their length alone.
+    #[must_use]
+    pub fn written_down(mut self, file: &Path) -> Self {
+        self.wire.write_down(Transcript::open(file));
+        self
+    }
+
     /// Waits at most `time` for the agent's first answer. `false`: none yet; trouble of the machine is an error.
     pub fn try_open(&mut self, time: Duration) -> Result<bool> {
-        match self.wire.open(Instant::now() + time) {
+        match self.wire.open(self.wire.now() + time) {
             Ok(()) => Ok(true),
             Err(Trouble::Late | Trouble::Gone) => Ok(false),
             Err(trouble) => Err(explain("opening the channel", trouble)),
@@ -115,7 +128,7 @@ impl Guest for Agent {
     }
 
     fn reboot(&mut self, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        let deadline = self.wire.now() + timeout;
         let asked = self
             .wire
             .ask("guest-shutdown", json!({"mode": "reboot"}), deadline);
@@ -133,7 +146,7 @@ impl Guest for Agent {
     }
 
     fn wait_back(&mut self, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        let deadline = self.wire.now() + timeout;
         match self.wire.wait_gone(deadline) {
             Ok(()) => self.come_back(timeout, deadline),
             Err(Trouble::Late) => Err(not_restarted(timeout)),
@@ -141,9 +154,20 @@ impl Guest for Agent {
         }
     }
 
+    fn is_there(&mut self) -> Result<bool> {
+        if (self.wire.host.port)().off {
+            return Err(Error::new(Kind::Machine, "the guest powered off"));
+        }
+        match self.wire.watch() {
+            Ok(()) => Ok(true),
+            Err(Trouble::Gone) => Ok(false),
+            Err(other) => Err(explain("a look at it", other)),
+        }
+    }
+
     fn shut_down(&mut self) -> Result<()> {
         // A refusal comes at once; silence means that it was taken.
-        let deadline = Instant::now() + self.patience.min(Duration::from_secs(3));
+        let deadline = self.wire.now() + self.patience.min(Duration::from_secs(3));
         match self
             .wire
             .ask("guest-shutdown", json!({"mode": "powerdown"}), deadline)

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::transcript::{self, Transcript};
 use super::{Host, Port};
 use crate::error::{Error, Kind, Result};
 
@@ -51,6 +52,7 @@ pub struct Wire {
     in_step: bool,
     half_sent: bool,
     next_id: u64,
+    transcript: Option<Transcript>,
 }
 
 impl Wire {
@@ -71,7 +73,18 @@ impl Wire {
             half_sent: false,
             // Numbers of an earlier process that used the same agent must not come again.
             next_id: u64::from(u32::from_le_bytes(random)) << 16,
+            transcript: None,
         })
+    }
+
+    /// From here on every exchange is written down.
+    pub fn write_down(&mut self, transcript: Option<Transcript>) {
+        self.transcript = transcript;
+    }
+
+    /// The time that deadlines are measured by.
+    pub fn now(&self) -> Instant {
+        (self.host.now)()
     }
 
     /// Waits until the guest has opened its port and answers.
@@ -93,7 +106,7 @@ impl Wire {
                     Err(other) => return Err(other),
                 }
             }
-            if Instant::now() >= deadline {
+            if self.now() >= deadline {
                 return Err(Trouble::Late);
             }
             std::thread::sleep(GLANCE);
@@ -104,7 +117,7 @@ impl Wire {
     pub fn wait_gone(&self, deadline: Instant) -> Result<(), Trouble> {
         loop {
             match self.watch() {
-                Ok(()) if Instant::now() >= deadline => return Err(Trouble::Late),
+                Ok(()) if self.now() >= deadline => return Err(Trouble::Late),
                 Ok(()) => std::thread::sleep(GLANCE),
                 Err(Trouble::Gone) => return Ok(()),
                 Err(other) => return Err(other),
@@ -131,10 +144,10 @@ impl Wire {
 
     /// Sleeps, unless the machine has something to say.
     pub fn pause(&self, time: Duration) -> Result<(), Trouble> {
-        let end = Instant::now() + time;
+        let end = self.now() + time;
         loop {
             self.watch()?;
-            let left = end.saturating_duration_since(Instant::now());
+            let left = end.saturating_duration_since(self.now());
             if left.is_zero() {
                 return Ok(());
             }
@@ -148,7 +161,16 @@ impl Wire {
         arguments: Value,
         deadline: Instant,
     ) -> Result<Value, Trouble> {
-        let mut line = json!({"execute": command, "arguments": arguments}).to_string();
+        let request = json!({"execute": command, "arguments": arguments});
+        let answer = self.send_and_read(&request, deadline);
+        if let Some(transcript) = &mut self.transcript {
+            transcript.exchange(&transcript::told(&request), &told(&answer));
+        }
+        answer
+    }
+
+    fn send_and_read(&mut self, request: &Value, deadline: Instant) -> Result<Value, Trouble> {
+        let mut line = request.to_string();
         line.push('\n');
         self.send(line.as_bytes(), deadline)?;
         let line = self.read_line(deadline)?;
@@ -167,14 +189,18 @@ impl Wire {
 
     fn sync(&mut self, deadline: Instant) -> Result<(), Trouble> {
         loop {
-            let until = deadline.min(Instant::now() + SYNC_PATIENCE);
-            match self.sync_once(until) {
+            let until = deadline.min(self.now() + SYNC_PATIENCE);
+            let answer = self.sync_once(until);
+            if let Some(transcript) = &mut self.transcript {
+                transcript.exchange("guest-sync", &outcome(&answer, |()| "in step".into()));
+            }
+            match answer {
                 Ok(()) => {
                     self.in_step = true;
                     return Ok(());
                 }
                 // It may have been glued to half a request that somebody left behind.
-                Err(Trouble::Late) if Instant::now() < deadline => self.half_sent = true,
+                Err(Trouble::Late) if self.now() < deadline => self.half_sent = true,
                 Err(other) => return Err(other),
             }
         }
@@ -207,13 +233,14 @@ impl Wire {
                 return Ok(());
             }
             // A guest that floods the port leaves no silence in which the deadline would be noticed.
-            if Instant::now() >= deadline {
+            if self.now() >= deadline {
                 return Err(Trouble::Late);
             }
         }
     }
 
     fn send(&mut self, bytes: &[u8], deadline: Instant) -> Result<(), Trouble> {
+        (self.host.talked)(true);
         let mut sent = 0;
         while sent < bytes.len() {
             let outcome = match self.stream.write(&bytes[sent..]) {
@@ -222,7 +249,7 @@ impl Wire {
                     sent += n;
                     Ok(())
                 }
-                Err(e) if is_pause(&e) && Instant::now() >= deadline => Err(Trouble::Late),
+                Err(e) if is_pause(&e) && self.now() >= deadline => Err(Trouble::Late),
                 Err(e) if is_pause(&e) => self.watch(),
                 Err(_) => self.closed(),
             };
@@ -245,6 +272,7 @@ impl Wire {
                 let rest = self.buffer.split_off(self.searched + end + 1);
                 let mut line = std::mem::replace(&mut self.buffer, rest);
                 self.searched = 0;
+                (self.host.talked)(false);
                 line.retain(|&b| b != b'\n' && b != 0xff);
                 return Ok(line);
             }
@@ -261,7 +289,7 @@ impl Wire {
             match self.stream.read(&mut piece) {
                 Ok(0) => self.closed()?,
                 Ok(n) => self.buffer.extend_from_slice(&piece[..n]),
-                Err(e) if is_pause(&e) && Instant::now() >= deadline => return Err(Trouble::Late),
+                Err(e) if is_pause(&e) && self.now() >= deadline => return Err(Trouble::Late),
                 Err(e) if is_pause(&e) => {}
                 Err(_) => self.closed()?,
             }
@@ -269,7 +297,7 @@ impl Wire {
     }
 
     /// The machine first, then the guest: a machine that crashed has also closed the port.
-    fn watch(&self) -> Result<(), Trouble> {
+    pub fn watch(&self) -> Result<(), Trouble> {
         let port = (self.host.port)();
         if port.off {
             return Err(Trouble::Gone);
@@ -292,6 +320,23 @@ impl Wire {
             Kind::Machine,
             "the guest agent's socket was closed",
         )))
+    }
+}
+
+/// An answer as the transcript shows it.
+fn told(answer: &Result<Value, Trouble>) -> String {
+    outcome(answer, |value| {
+        format!("{{\"return\":{}}}", transcript::told(value))
+    })
+}
+
+fn outcome<T>(answer: &Result<T, Trouble>, good: impl FnOnce(&T) -> String) -> String {
+    match answer {
+        Ok(value) => good(value),
+        Err(Trouble::Gone) => "the guest is gone".into(),
+        Err(Trouble::Late) => "no answer in time".into(),
+        Err(Trouble::Refused(words)) => transcript::cut(&format!("refused: {words}")),
+        Err(Trouble::Broken(error)) => transcript::cut(error.fact()),
     }
 }
 

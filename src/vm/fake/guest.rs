@@ -127,6 +127,11 @@ impl Guest for FakeGuest {
         self.shared.come_back(timeout)
     }
 
+    fn is_there(&mut self) -> Result<bool> {
+        self.shared.check()?;
+        Ok(self.shared.lock().power == Power::On)
+    }
+
     fn shut_down(&mut self) -> Result<()> {
         self.shared.note("shut_down");
         self.shared.check()?;

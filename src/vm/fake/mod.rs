@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use self::guest::FakeGuest;
 use self::script::{InstallOutcome, OffOutcome, RebootOutcome, Script};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Probe};
+use super::{Accel, Camera, Hypervisor, Machine, MachinePlan, Probe, Start};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::guest::Guest;
@@ -25,11 +25,28 @@ use crate::recipe::Firmware;
 pub fn open(file: &Path) -> Result<Box<dyn Hypervisor>> {
     Ok(Box::new(Fake {
         script: Script::read(file)?,
+        left: Mutex::default(),
     }))
 }
 
 struct Fake {
     script: Script,
+    /// What the last machine left on its disk, for one that boots from it.
+    left: Mutex<Option<Arc<Shared>>>,
+}
+
+impl Fake {
+    /// The files of the disk and the used entries: those of the machine before, or as the script begins.
+    fn found(&self, start: &Start) -> (BTreeMap<String, Vec<u8>>, Vec<u32>) {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Start::Boot, Some(left)) = (start, left.as_ref()) {
+            let stage = left.lock();
+            return (stage.files.clone(), stage.used.clone());
+        }
+        let files = self.script.files.iter();
+        let files = files.map(|(p, t)| (key(p), t.clone().into_bytes()));
+        (files.collect(), vec![0; self.script.run.len()])
+    }
 }
 
 impl Hypervisor for Fake {
@@ -57,17 +74,12 @@ impl Hypervisor for Fake {
             .create(true)
             .append(true)
             .open(&transcript);
+        let (files, used) = self.found(&plan.start);
         let stage = Stage {
             file: file.map_err(|e| Error::io("open", &transcript, e))?,
             power: Power::On,
-            files: self
-                .script
-                .files
-                .clone()
-                .into_iter()
-                .map(|(p, t)| (key(&p), t.into_bytes()))
-                .collect(),
-            used: vec![0; self.script.run.len()],
+            files,
+            used,
         };
         let shared = Arc::new(Shared {
             script: self.script.clone(),
@@ -84,6 +96,7 @@ impl Hypervisor for Fake {
             plan.network,
             plan.secure_boot
         ));
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&shared));
         Ok(Box::new(FakeMachine { shared, plan, sink }))
     }
 }
@@ -209,6 +222,12 @@ impl FakeMachine {
 
 impl Machine for FakeMachine {
     fn guest(&mut self) -> Result<Box<dyn Guest>> {
+        if matches!(self.plan.start, Start::Boot) {
+            self.shared.note("boot");
+            return Ok(Box::new(FakeGuest {
+                shared: Arc::clone(&self.shared),
+            }));
+        }
         self.shared.note("guest");
         let install = &self.shared.script.install;
         for text in &install.progress {
@@ -287,6 +306,19 @@ impl Machine for FakeMachine {
         self.shared.note("screenshot");
         std::fs::write(file, BLACK_PIXEL).map_err(|e| Error::io("write", file, e))
     }
+
+    /// The same pixel in either format.
+    fn camera(&self) -> Camera {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move |file| {
+            if matches!(shared.lock().power, Power::Off | Power::Dead) {
+                return Err(crashed());
+            }
+            let is_ppm = file.extension().is_some_and(|e| e == "ppm");
+            let picture: &[u8] = if is_ppm { BLACK_PPM } else { BLACK_PIXEL };
+            std::fs::write(file, picture).map_err(|e| Error::io("write", file, e))
+        })
+    }
 }
 
 impl Drop for FakeMachine {
@@ -294,6 +326,9 @@ impl Drop for FakeMachine {
         self.stop();
     }
 }
+
+/// A PPM of one black pixel (Netpbm: ppm format).
+const BLACK_PPM: &[u8] = b"P6\n1 1\n255\n\0\0\0";
 
 /// A PNG of one black pixel (W3C: PNG specification, grayscale of 1 bit).
 const BLACK_PIXEL: &[u8] = &[

@@ -64,6 +64,8 @@ pub fn arguments(
     cd(&mut args, ANSWER_CD, "cd1", "ide.2", answer, None);
     channels(&mut args, dir);
     network(&mut args, plan.network);
+    // A guest that tells its crash stands there for a picture, instead of being gone with its screen.
+    args.add("-action", "panic=pause");
     // Started stopped, so that QMP sees every event from the first instruction on.
     args.0.push("-S".into());
     args.0
@@ -130,7 +132,7 @@ fn firmware(args: &mut Arguments, plan: &MachinePlan, uefi: Option<&Pair>, dir: 
         _ => {
             args.add(
                 "-chardev",
-                format!("file,id=bios,path={}", path(&dir.bios_log())),
+                format!("file,id=bios,append=on,path={}", path(&dir.bios_log())),
             );
             args.add("-device", "isa-debugcon,iobase=0x402,chardev=bios");
         }
@@ -201,9 +203,11 @@ fn cd(
 fn channels(args: &mut Arguments, dir: &RunDir) {
     args.add(
         "-chardev",
-        format!("file,id=com1,path={}", path(&dir.serial())),
+        format!("file,id=com1,append=on,path={}", path(&dir.serial())),
     );
     args.add("-device", "isa-serial,chardev=com1");
+    // Tells a crash of a Windows that has its driver (virtio-win: pvpanic); any other ignores it.
+    args.add("-device", "pvpanic");
     args.add("-device", "virtio-serial-pci,id=channels");
     args.add(
         "-chardev",

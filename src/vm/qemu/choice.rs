@@ -7,10 +7,10 @@ use super::canary::Outcome;
 use crate::error::{Error, Kind, Result};
 use crate::vm::Accel;
 
-/// Hyper-V enlightenments (QEMU: docs/system/i386/hyperv): all that make Windows faster, none that are for debugging, for Intel alone
-/// or for pinned processors.
+/// Hyper-V enlightenments (QEMU: docs/system/i386/hyperv): all that make Windows faster, and `hv-crash`, by which a stop error tells its code;
+/// none that are for debugging, for Intel alone or for pinned processors.
 const ENLIGHTENMENTS: &str = "hv-relaxed,hv-vapic,hv-spinlocks=0x1fff,hv-vpindex,hv-runtime,hv-synic,hv-time,hv-stimer,\
-hv-stimer-direct,hv-tlbflush,hv-ipi,hv-frequencies";
+hv-stimer-direct,hv-tlbflush,hv-ipi,hv-frequencies,hv-crash";
 /// What every KVM since 2016 has.
 const FEW_ENLIGHTENMENTS: &str =
     "hv-relaxed,hv-vapic,hv-spinlocks=0x1fff,hv-vpindex,hv-synic,hv-time,hv-stimer";

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::bugcheck::Panic;
 use crate::guest::agent::Port;
 
 /// The id of the agent's port, by which `VSERPORT_CHANGE` names it.
@@ -31,8 +32,14 @@ pub struct Seen {
     pub port: Port,
     /// `STOP` without a `RESUME` after it.
     pub stopped: bool,
-    /// What was told about a fault of a drive or of the guest's kernel, in words.
+    /// `STOP` because a write found no room on the host, without a `RESUME` after it.
+    pub no_room: bool,
+    /// What was told about a fault of a drive, in words.
     pub faults: Vec<String>,
+    /// What the guest's kernel told when it crashed.
+    pub panic: Option<Panic>,
+    /// When the port opened or closed, or the guest restarted.
+    pub port_changed: Option<Instant>,
     pub shutdown: Option<Shutdown>,
     last_reset: Option<Instant>,
 }
@@ -44,9 +51,13 @@ impl Seen {
             "RESET" => self.reset(data, now),
             "VSERPORT_CHANGE" if data["id"] == AGENT_PORT => {
                 self.port.change(data["open"] == true);
+                self.port_changed = Some(now);
             }
             "STOP" => self.stopped = true,
-            "RESUME" => self.stopped = false,
+            "RESUME" => {
+                self.stopped = false;
+                self.no_room = false;
+            }
             "SHUTDOWN" => {
                 let guest = data["guest"] == true;
                 self.port.off |= guest;
@@ -55,19 +66,16 @@ impl Seen {
                     reason: text(&data["reason"]),
                 });
             }
+            "BLOCK_IO_ERROR" if data["action"] == "stop" && data["nospace"] == true => {
+                self.no_room = true;
+            }
             "BLOCK_IO_ERROR" if data["action"] == "stop" => self.faults.push(format!(
                 "{} of drive {} failed: {}",
                 text(&data["operation"]),
                 text(&data["device"]),
                 text(&data["reason"])
             )),
-            "GUEST_PANICKED" => {
-                let info = &data["info"];
-                self.faults.push(match info["type"].as_str() {
-                    Some(_) => format!("the guest's kernel crashed: {info}"),
-                    None => "the guest's kernel crashed".to_string(),
-                });
-            }
+            "GUEST_PANICKED" => self.panic = Some(Panic::of(&data["info"])),
             _ => {}
         }
     }
@@ -78,6 +86,7 @@ impl Seen {
             return;
         }
         self.port.downs += 1;
+        self.port_changed = Some(now);
         let again = self
             .last_reset
             .is_some_and(|last| now.saturating_duration_since(last) < ONE_RESTART);
@@ -133,22 +142,37 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_words() {
+    fn faults_want_of_room_and_crashes_are_told_apart() {
+        let error = |nospace: bool, reason: &str| {
+            json!({"event": "BLOCK_IO_ERROR", "data": {"device": "disk0",
+            "operation": "write", "action": "stop", "nospace": nospace, "reason": reason}})
+        };
         let mut seen = Seen::default();
+        seen.add(&error(true, "No space left on device"), Instant::now());
+        seen.add(&json!({"event": "STOP"}), Instant::now());
+        assert!(seen.no_room && seen.stopped && seen.faults.is_empty());
+        seen.add(&json!({"event": "RESUME"}), Instant::now());
+        assert!(!seen.no_room && !seen.stopped);
+        seen.add(&error(false, "Input/output error"), Instant::now());
+        assert_eq!(
+            seen.faults,
+            ["write of drive disk0 failed: Input/output error"]
+        );
+        let info =
+            json!({"type": "hyper-v", "arg1": 123, "arg2": 1, "arg3": 2, "arg4": 3, "arg5": 4});
         seen.add(
-            &json!({"event": "BLOCK_IO_ERROR", "data": {"device": "disk0", "operation": "write",
-                "action": "stop", "nospace": true, "reason": "No space left on device"}}),
+            &json!({"event": "GUEST_PANICKED", "data": {"action": "pause", "info": info}}),
             Instant::now(),
         );
-        seen.add(&json!({"event": "STOP"}), Instant::now());
+        let panic = Panic {
+            code: Some(123),
+            parameters: vec![1, 2, 3, 4],
+        };
+        assert_eq!(seen.panic, Some(panic));
         seen.add(
             &json!({"event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-shutdown"}}),
             Instant::now(),
         );
-        assert_eq!(
-            seen.faults,
-            ["write of drive disk0 failed: No space left on device"]
-        );
-        assert!(seen.stopped && seen.port.off);
+        assert!(seen.port.off);
     }
 }

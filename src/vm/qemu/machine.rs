@@ -3,26 +3,31 @@
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::install::Install;
 use super::process::describe;
 use super::running::Running;
 use super::watch::State;
+use super::{room, watchdog};
 use crate::error::{Error, Kind, Result};
-use crate::event::Sink;
+use crate::event::{Attended, Sink};
 use crate::guest::Guest;
 use crate::guest::agent::{Agent, Host};
-use crate::vm::{Machine, MachinePlan};
+use crate::io::folder_of;
+use crate::vm::{Camera, Machine, MachinePlan};
 
 /// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.
-pub const AGENT_PATIENCE: Duration = Duration::from_secs(90);
+const AGENT_PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct QemuMachine {
     running: Arc<Running>,
     plan: MachinePlan,
     sink: Arc<dyn Sink>,
-    patience: Duration,
+    slowness: u32,
+    /// What watches beside us; each ends with the process.
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl QemuMachine {
@@ -30,14 +35,17 @@ impl QemuMachine {
         running: Arc<Running>,
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
-        patience: Duration,
-    ) -> Self {
-        Self {
+        slowness: u32,
+    ) -> Result<Self> {
+        let folder = folder_of(&plan.disk).to_path_buf();
+        let room = room::keep(Arc::clone(&running), folder, Arc::clone(&sink))?;
+        Ok(Self {
             running,
             plan,
             sink,
-            patience,
-        }
+            slowness,
+            threads: vec![room],
+        })
     }
 
     /// Connected before the guest runs, so that its port has a host's end from the first moment; nothing is sent.
@@ -45,25 +53,32 @@ impl QemuMachine {
         let path = self.running.dir.agent();
         let stream = UnixStream::connect(&path).map_err(|e| Error::io("connect to", &path, e))?;
         let share = || Arc::clone(&self.running);
-        let (check, port, discs) = (share(), share(), share());
+        let (check, port, discs, talked, clock) = (share(), share(), share(), share(), share());
         let host = Host {
             check: Box::new(move || check.check()),
             port: Box::new(move || port.seen().port),
             discs: Box::new(move |iso| discs.discs(iso)),
+            talked: Box::new(move |asked| talked.talked(asked)),
+            now: Box::new(move || clock.clock.now()),
         };
-        Agent::new(stream, host, self.patience)
+        let agent = Agent::new(stream, host, AGENT_PATIENCE * self.slowness)?;
+        Ok(agent.written_down(&self.running.dir.agent_log()))
     }
 }
 
 impl Machine for QemuMachine {
     fn guest(&mut self) -> Result<Box<dyn Guest>> {
         let mut agent = self.agent()?;
-        Install::new(&self.running, &self.plan, &*self.sink)?.wait(&mut agent)?;
+        let running = Arc::clone(&self.running);
+        let sink = Arc::clone(&self.sink);
+        let install = Install::new(running, &self.plan, sink, self.slowness);
+        let (lookout, limits) = install.wait(&mut agent)?;
+        self.threads.push(watchdog::keep(lookout, limits)?);
         Ok(Box::new(agent))
     }
 
     fn wait_off(&mut self, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        let deadline = self.running.clock.now() + timeout;
         loop {
             self.running.cancel.check()?;
             if let Some(status) = self.running.process.wait(Duration::from_millis(100)) {
@@ -81,10 +96,12 @@ impl Machine for QemuMachine {
                     _ => Err(self.running.crashed(&describe(status))),
                 };
             }
-            if let State::Paused(why) = self.running.state() {
-                return Err(self.running.paused(&why));
+            match self.running.state() {
+                State::Paused(why) => return Err(self.running.paused(&why)),
+                State::Running => self.running.check()?,
+                State::Held | State::Off | State::Gone(_) => {}
             }
-            if Instant::now() >= deadline {
+            if self.running.clock.now() >= deadline {
                 return Err(Error::new(
                     Kind::Machine,
                     format!("the guest did not power off within {} s", timeout.as_secs()),
@@ -101,11 +118,27 @@ impl Machine for QemuMachine {
         let file = super::absolute_path(file)?;
         self.running.dump_screen(&file, "png")
     }
+
+    fn camera(&self) -> Camera {
+        let running = Arc::clone(&self.running);
+        Box::new(move |file| {
+            let file = super::absolute_path(file)?;
+            let is_ppm = file.extension().is_some_and(|e| e == "ppm");
+            running.dump_screen(&file, if is_ppm { "ppm" } else { "png" })
+        })
+    }
+
+    fn attended(&self) -> Attended {
+        self.running.attended.clone()
+    }
 }
 
 impl Drop for QemuMachine {
     fn drop(&mut self) {
         // The agent may still hold its share of the machine: it must find it dead, not keep it alive.
         self.running.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
     }
 }

@@ -1,25 +1,36 @@
 //! QEMU on this host.
 //!
 //! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process` and
-//! `qmp` hold the child, `install` watches Windows Setup, `machine` is what the build sees. Downloads and configures nothing.
+//! `qmp` hold the child, `install` watches Windows come up, `machine` is what the build sees. Downloads and configures nothing.
 
 pub mod args;
+mod boot;
+pub mod bugcheck;
 pub mod canary;
 pub mod choice;
+mod clock;
+pub mod dialog;
 pub mod events;
 pub mod firmware;
 mod install;
 pub mod keys;
+mod lookout;
 mod machine;
+pub mod ocr;
+mod pictures;
 pub mod process;
 pub mod program;
 pub mod qmp;
+mod reading;
+mod room;
 pub mod rundir;
 mod running;
 pub mod screen;
-pub mod setup;
+mod seen;
+mod setup;
 pub mod stage;
 pub mod watch;
+mod watchdog;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,9 +39,11 @@ use self::choice::{Choice, Host};
 use self::firmware::{Pair, Places};
 use self::program::Program;
 use self::rundir::RunDir;
+use self::running::Running;
 use super::{Accel, Hypervisor, Machine, MachinePlan, Probe, Start};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
+use crate::io::folder_of;
 use crate::recipe::Firmware;
 
 /// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
@@ -111,14 +124,10 @@ impl Hypervisor for Qemu {
             own_variables(pair, &dir.vars())?;
         }
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
-        let running = running::Running::start(&self.program.path, &arguments, dir, cancel)?;
-        let patience = machine::AGENT_PATIENCE * choice.slowness;
-        Ok(Box::new(machine::QemuMachine::new(
-            Arc::new(running),
-            plan,
-            sink,
-            patience,
-        )))
+        room::check(folder_of(&plan.disk), plan.room)?;
+        let running = Running::start(&self.program.path, &arguments, dir, cancel, &plan)?;
+        let machine = machine::QemuMachine::new(Arc::new(running), plan, sink, choice.slowness)?;
+        Ok(Box::new(machine))
     }
 }
 

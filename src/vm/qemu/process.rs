@@ -24,6 +24,8 @@ pub struct Process {
     shared: Arc<Shared>,
     keeper: Option<JoinHandle<()>>,
     stderr: PathBuf,
+    /// Where its part of the log begins.
+    stderr_start: u64,
 }
 
 #[derive(Default)]
@@ -39,9 +41,11 @@ impl Shared {
 }
 
 impl Process {
-    /// Starts `program`; its stderr goes to the file `stderr`. Its own process group: a Ctrl-C is ours to handle.
+    /// Starts `program`; its stderr is added to the file `stderr`. Its own process group: a Ctrl-C is ours to handle.
     pub fn spawn(program: &Path, arguments: &[String], stderr: &Path) -> Result<Self> {
-        let log = File::create(stderr).map_err(|e| Error::io("create", stderr, e))?;
+        let opened = File::options().create(true).append(true).open(stderr);
+        let log = opened.map_err(|e| Error::io("create", stderr, e))?;
+        let stderr_start = log.metadata().map_or(0, |m| m.len());
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -78,6 +82,7 @@ impl Process {
             shared,
             keeper: Some(keeper),
             stderr: stderr.to_path_buf(),
+            stderr_start,
         })
     }
 
@@ -130,7 +135,7 @@ impl Process {
 
     /// The last lines of its stderr.
     pub fn last_words(&self) -> Vec<String> {
-        last_lines(&self.stderr, 10)
+        last_lines(&self.stderr, self.stderr_start, 10)
     }
 
     /// The error for a child that ended although nobody asked it to.
@@ -198,12 +203,12 @@ pub fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The last `count` lines of a log, without an error: a log that can't be read has none.
-pub fn last_lines(path: &Path, count: usize) -> Vec<String> {
+/// The last `count` lines of a log from `start` on, without an error: a log that can't be read has none.
+pub fn last_lines(path: &Path, start: u64, count: usize) -> Vec<String> {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(8192)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(8192).max(start)))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(bytes)

@@ -45,6 +45,11 @@ impl RunDir {
         self.0.join("agent.sock")
     }
 
+    /// The last exchanges with the guest agent.
+    pub fn agent_log(&self) -> PathBuf {
+        self.0.join("agent.log")
+    }
+
     /// What the guest writes to COM1; under UEFI the firmware's console too.
     pub fn serial(&self) -> PathBuf {
         self.0.join("serial.log")
@@ -72,6 +77,11 @@ impl RunDir {
     /// The sample that is being judged; overwritten every time.
     pub fn sample(&self) -> PathBuf {
         self.0.join("screen.ppm")
+    }
+
+    /// The last picture, while its text is read.
+    pub fn last(&self) -> PathBuf {
+        self.0.join("last.ppm")
     }
 }
 

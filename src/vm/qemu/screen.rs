@@ -1,6 +1,8 @@
-//! Screens as the judge compares them: a grid of checksums, so that a blinking cursor is not a change.
+//! Screens as the judge compares them: a grid of checksums, so that a blinking cursor is not a change, and the colour that most of it has.
 //!
 //! Refuses to recognise text or pictures; it only says how much differs.
+
+use std::collections::BTreeMap;
 
 /// Pixels a cell is wide and high. A text cursor of 9 by 16 touches two cells at most, a dialog's caret three.
 const CELL: usize = 16;
@@ -14,7 +16,12 @@ pub struct Screen {
     width: usize,
     height: usize,
     cells: Vec<u32>,
+    /// The commonest colour of single pixels, and how many of a thousand have it.
+    colour: ([u8; 3], usize),
 }
+
+/// Backgrounds of Windows' stop errors: Server 2016 to 2022, 2012 R2, and the text screens before. Server 2025's is black, which says nothing.
+const STOP_BLUES: [[u8; 3]; 3] = [[0x00, 0x78, 0xd7], [0x11, 0x73, 0xaa], [0x00, 0x00, 0x80]];
 
 impl Screen {
     /// From a binary PPM of 8 bits a channel, as QEMU's `screendump` writes it without a format. `None`: not one, or cut short.
@@ -33,7 +40,21 @@ impl Screen {
             width,
             height,
             cells: cells.collect(),
+            colour: commonest(pixels),
         })
+    }
+
+    /// One colour and next to nothing else: no box, whatever Windows does behind it.
+    pub fn is_blank(&self) -> bool {
+        self.colour.1 >= 998
+    }
+
+    /// The colour of a stop error with something on it. Pages of Setup may have it too: a hint, no proof.
+    pub fn is_stop_blue(&self) -> bool {
+        let near = |a: u8, b: u8| a.abs_diff(b) <= 8;
+        let (colour, share) = self.colour;
+        let blue = |stop: &[u8; 3]| colour.iter().zip(stop).all(|(a, b)| near(*a, *b));
+        (600..998).contains(&share) && STOP_BLUES.iter().any(blue)
     }
 
     /// How many cells differ; all of them when the resolution does.
@@ -56,8 +77,22 @@ impl Screen {
     }
 }
 
+/// Looks at every seventh pixel: no screen's pattern has that width everywhere.
+fn commonest(pixels: &[u8]) -> ([u8; 3], usize) {
+    let mut counts: BTreeMap<[u8; 3], usize> = BTreeMap::new();
+    let mut all = 0;
+    for pixel in pixels.as_chunks::<3>().0.iter().step_by(7) {
+        *counts.entry(*pixel).or_default() += 1;
+        all += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map_or(([0; 3], 0), |(colour, count)| {
+        (colour, count * 1000 / all.max(1))
+    })
+}
+
 /// Width, height and exactly the pixels of a `P6` file.
-fn split_ppm(bytes: &[u8]) -> Option<(usize, usize, &[u8])> {
+pub fn split_ppm(bytes: &[u8]) -> Option<(usize, usize, &[u8])> {
     let mut rest = bytes;
     let mut word = || -> Option<&[u8]> {
         let start = rest.iter().position(|b| !b.is_ascii_whitespace())?;
@@ -111,6 +146,23 @@ mod tests {
         assert!(!line.is_another(&empty));
         let dialog = screen(&[(100, 100, 400, 200)]);
         assert!(dialog.is_another(&empty));
+    }
+
+    #[test]
+    fn a_blank_screen_a_blue_one_and_one_with_a_box_differ() {
+        let of = |back: [u8; 3], text: usize| {
+            let mut ppm = b"P6\n640 480\n255\n".to_vec();
+            for n in 0..640 * 480 {
+                ppm.extend(if n % 100 < text { [255; 3] } else { back });
+            }
+            let screen = Screen::from_ppm(&ppm).expect("a whole PPM");
+            (screen.is_blank(), screen.is_stop_blue())
+        };
+        assert_eq!(of([0; 3], 0), (true, false));
+        assert_eq!(of([0, 0x78, 0xd7], 0), (true, false));
+        assert_eq!(of([0, 0x78, 0xd4], 3), (false, true));
+        assert_eq!(of([0, 0x78, 0xd7], 60), (false, false));
+        assert_eq!(of([0x18, 0x00, 0x52], 3), (false, false));
     }
 
     #[test]

@@ -3,46 +3,25 @@
 //! Pure: from what was seen to the whole message. The causes are those that fit the phase (Microsoft: Windows Setup log files and event logs;
 //! the texts of Setup's own boxes).
 
-use std::path::PathBuf;
 use std::time::Duration;
 
+use super::seen::{Seen, Standing, time};
 use crate::error::{Error, Kind};
-
-/// What is known when the watch ends.
-#[derive(Clone, Debug, Default)]
-pub struct Seen {
-    /// Since power-on.
-    pub elapsed: Duration,
-    /// Since when nothing moves, counted from power-on.
-    pub still_since: Option<Duration>,
-    pub restarts: u32,
-    /// Setup itself was read from the CD, or the disk was booted.
-    pub setup_started: bool,
-    pub disk_written: u64,
-    /// What the firmware tried in vain, as it words it.
-    pub failed_options: Vec<String>,
-    pub screenshot: Option<PathBuf>,
-}
 
 /// Bytes on the disk from which on an image was being applied: partitions and their file systems are far below.
 const IMAGE_STARTED: u64 = 64 << 20;
 
 /// A Setup that stands at a screen.
 pub fn stands_still(seen: &Seen) -> Error {
-    let still = seen.still_since.unwrap_or(seen.elapsed);
-    let error = Error::new(
+    seen.standing(
         Kind::Setup,
-        "Windows Setup stopped at a screen and waits for a person",
+        Standing {
+            who: "Windows Setup",
+            fact: "Windows Setup stopped at a screen and waits for a person",
+            expected: "a Setup that goes on by itself",
+            causes: causes(seen),
+        },
     )
-    .expected("a Setup that goes on by itself")
-    .found(format!(
-        "nothing moved since {} after power-on, for {}, {}",
-        time(still),
-        time(seen.elapsed.saturating_sub(still)),
-        restarts(seen.restarts)
-    ))
-    .lines(causes(seen).iter().map(|cause| format!("likely: {cause}")));
-    with_screen(error, seen).cure("look at the screenshot: its text names the cause")
 }
 
 /// The firmware found nothing to boot.
@@ -56,11 +35,7 @@ pub fn nothing_boots(seen: &Seen, retries: u32) -> Error {
         _ => "the disk does not boot after Windows Setup's restart".to_string(),
     };
     let error = Error::new(Kind::Setup, fact)
-        .found(format!(
-            "{} after power-on, {}",
-            time(seen.elapsed),
-            restarts(seen.restarts)
-        ))
+        .found(seen.when())
         .lines(&seen.failed_options);
     let cure = match seen.restarts {
         0 => {
@@ -70,7 +45,7 @@ pub fn nothing_boots(seen: &Seen, retries: u32) -> Error {
             "the answer file's disk layout must fit the firmware: GPT with an EFI partition for UEFI, an active partition for BIOS"
         }
     };
-    with_screen(error, seen).cure(cure)
+    seen.shown(error).cure(cure)
 }
 
 pub fn powered_off(seen: &Seen) -> Error {
@@ -78,26 +53,18 @@ pub fn powered_off(seen: &Seen) -> Error {
         Kind::Setup,
         "the machine powered off while Windows was being installed",
     )
-    .found(format!(
-        "{} after power-on, {}",
-        time(seen.elapsed),
-        restarts(seen.restarts)
-    ));
+    .found(seen.when());
     error.cure("an answer file, SetupComplete.cmd or a first command that shuts down must not: winimg does")
 }
 
 pub fn restart_loop(seen: &Seen) -> Error {
     let error = Error::new(Kind::Setup, "Windows Setup restarts again and again")
-        .found(format!(
-            "{} within {}",
-            restarts(seen.restarts),
-            time(seen.elapsed)
-        ))
+        .found(format!("{} within {}", seen.restarts(), time(seen.elapsed)))
         .lines([
             "likely: a driver or a command of the specialize pass that fails",
             "likely: a processor without what this Windows needs (Server 2025: SSE4.2 and POPCNT)",
         ]);
-    with_screen(error, seen)
+    seen.shown(error)
         .cure("keep the disk (--on-error keep) and read C:\\Windows\\Panther\\setuperr.log")
 }
 
@@ -106,24 +73,14 @@ pub fn too_late(seen: &Seen, limit: Duration) -> Error {
         Kind::Setup,
         format!("the guest agent did not answer within {}", time(limit)),
     )
-    .found(format!(
-        "a machine that still works, {}",
-        restarts(seen.restarts)
-    ));
-    with_screen(error, seen)
+    .found(format!("a machine that still works, {}", seen.restarts()));
+    seen.shown(error)
         .cure("give [setup] a longer timeout, or see in the screenshot what it is doing")
-}
-
-fn with_screen(error: Error, seen: &Seen) -> Error {
-    match &seen.screenshot {
-        Some(file) => error.at(file.display()),
-        None => error,
-    }
 }
 
 /// What stops a Setup in this phase, likeliest first.
 fn causes(seen: &Seen) -> &'static [&'static str] {
-    if !seen.setup_started && seen.restarts == 0 {
+    if !seen.started && seen.restarts == 0 {
         return &["the disc's loader waits, or found no Windows to start"];
     }
     match (seen.restarts, seen.disk_written) {
@@ -155,37 +112,21 @@ fn causes(seen: &Seen) -> &'static [&'static str] {
     }
 }
 
-fn restarts(n: u32) -> String {
-    match n {
-        0 => "before the first restart".to_string(),
-        1 => "after 1 restart".to_string(),
-        n => format!("after {n} restarts"),
-    }
-}
-
-/// `42 s`, `3 min 5 s`, `1 h 2 min`
-fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, s) => format!("{s} s"),
-        (0, m, s) => format!("{m} min {s} s"),
-        (h, m, _) => format!("{h} h {m} min"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::seen::Purpose;
     use super::*;
 
     fn seen(restarts: u32, disk_written: u64) -> Seen {
         Seen {
+            purpose: Purpose::Install,
             elapsed: Duration::from_secs(246),
             still_since: Some(Duration::from_secs(216)),
             restarts,
-            setup_started: true,
+            started: true,
             disk_written,
-            failed_options: Vec::new(),
             screenshot: Some("/run/w/screens/stopped.png".into()),
+            ..Seen::default()
         }
     }
 
@@ -205,6 +146,39 @@ mod tests {
     }
 
     #[test]
+    fn a_box_that_could_be_read_is_named_before_anything_is_guessed() {
+        let read = Seen {
+            text: vec![
+                "Install Windows".into(),
+                "Windows could n0t parse or process the unattend answer".into(),
+                "file for pass [windowsPE].".into(),
+            ],
+            ..seen(0, 0)
+        };
+        assert_eq!(
+            stands_still(&read).to_string(),
+            "Windows Setup stopped: the answer file cannot be read\n  \
+             at: /run/w/screens/stopped.png\n  \
+             expected: a Setup that goes on by itself\n  \
+             found: nothing moved since 3 min 36 s after power-on, for 30 s, before the first restart\n  \
+             | likely: its syntax, an unknown component or element, a letter that is no ASCII, or a setting in the wrong pass\n  \
+             | the screen says: Install Windows\n  \
+             | the screen says: Windows could n0t parse or process the unattend answer\n  \
+             | the screen says: file for pass [windowsPE].\n  \
+             cure: the box names the pass, and often the component and the line"
+        );
+        let blue = Seen {
+            blue: true,
+            ..seen(1, 1 << 30)
+        };
+        assert!(
+            stands_still(&blue)
+                .to_string()
+                .contains("| the screen has the colours of a stop error")
+        );
+    }
+
+    #[test]
     fn each_phase_has_its_own_first_cause() {
         let first = |seen: &Seen| causes(seen)[0];
         let mut texts = vec![
@@ -214,7 +188,7 @@ mod tests {
             first(&seen(1, 1 << 30)),
             first(&seen(2, 1 << 30)),
             first(&Seen {
-                setup_started: false,
+                started: false,
                 ..seen(0, 0)
             }),
         ];

@@ -126,10 +126,11 @@ pub struct Tail {
 }
 
 impl Tail {
-    pub fn new(path: PathBuf) -> Self {
+    /// From `offset` on: before it lies what an earlier machine wrote.
+    pub fn after(path: PathBuf, offset: u64) -> Self {
         Self {
             path,
-            offset: 0,
+            offset,
             reader: Reader::default(),
         }
     }

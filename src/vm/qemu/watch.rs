@@ -7,9 +7,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::screen::Screen;
+use super::seen::Purpose;
 
 /// Guest restarts of a normal installation are 2 to 6 (WinPE, first boot, OOBE, and those that drivers add).
-pub const RESTART_LIMIT: u32 = 8;
+const SETUP_RESTARTS: u32 = 8;
+/// An installed Windows restarts by itself for pending updates, two or three times at most, before its agent answers.
+const BOOT_RESTARTS: u32 = 5;
+/// From power-on or a restart to the firmware's handing over, with hardware acceleration; it takes seconds.
+const FIRMWARE: Duration = Duration::from_secs(120);
 
 /// A guest that waits for a person wants less than this share of one processor. Measured without hardware acceleration, running and waiting to
 /// run together: SeaBIOS with a blinking cursor and an idle Linux console 0.01 to 0.03, on an overloaded host 0.05 to 0.25; a guest in a loop 1.0
@@ -35,12 +40,18 @@ pub struct Sample {
     pub state: State,
     /// The firmware has nothing left to boot.
     pub nothing_boots: bool,
+    /// How long the firmware has been at work without starting anything.
+    pub firmware_for: Option<Duration>,
+    /// A write of the guest's failed on the host.
+    pub write_failed: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
     #[default]
     Running,
+    /// It stands until there is room on the host's disk.
+    Held,
     /// Stopped by QEMU: its `query-status`, and what its events said.
     Paused(String),
     /// The guest powered off.
@@ -57,20 +68,44 @@ pub enum Verdict {
     PoweredOff,
     RestartLoop { restarts: u32 },
     NoBootDevice,
+    FirmwareLate,
+    DiskFailed,
     StandsStill { since: Duration },
 }
 
-/// Keeps the samples of the last `still_limit`.
+/// How long or how often something may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub still: Duration,
+    pub restarts: u32,
+    pub firmware: Duration,
+}
+
+impl Limits {
+    /// Standing still needs no patience for a slow processor, which is busy; what the firmware does does.
+    pub fn of(purpose: Purpose, still: Duration, slowness: u32) -> Self {
+        Self {
+            still,
+            restarts: match purpose {
+                Purpose::Install => SETUP_RESTARTS,
+                Purpose::Boot | Purpose::Steps => BOOT_RESTARTS,
+            },
+            firmware: FIRMWARE * slowness.max(1),
+        }
+    }
+}
+
+/// Keeps the samples of the last `limits.still`.
 #[derive(Debug)]
 pub struct Judge {
-    still_limit: Duration,
+    limits: Limits,
     window: VecDeque<Sample>,
 }
 
 impl Judge {
-    pub fn new(still_limit: Duration) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Self {
-            still_limit,
+            limits,
             window: VecDeque::new(),
         }
     }
@@ -80,15 +115,25 @@ impl Judge {
             State::Paused(why) => return Verdict::Paused { why: why.clone() },
             State::Gone(how) => return Verdict::Crashed { how: how.clone() },
             State::Off => return Verdict::PoweredOff,
+            State::Held => return Verdict::Fine,
             State::Running => {}
         }
-        if sample.restarts > RESTART_LIMIT {
+        if sample.write_failed {
+            return Verdict::DiskFailed;
+        }
+        if sample.restarts > self.limits.restarts {
             return Verdict::RestartLoop {
                 restarts: sample.restarts,
             };
         }
         if sample.nothing_boots {
             return Verdict::NoBootDevice;
+        }
+        if sample
+            .firmware_for
+            .is_some_and(|time| time > self.limits.firmware)
+        {
+            return Verdict::FirmwareLate;
         }
         self.forget_moving(&sample);
         self.window.push_back(sample);
@@ -107,7 +152,7 @@ impl Judge {
         while self
             .window
             .get(1)
-            .is_some_and(|second| sample.at.saturating_sub(second.at) >= self.still_limit)
+            .is_some_and(|second| sample.at.saturating_sub(second.at) >= self.limits.still)
         {
             self.window.pop_front();
         }
@@ -124,7 +169,10 @@ impl Judge {
             _ => false,
         };
         let moved = last.io.saturating_sub(first.io) as f64;
-        if time < self.still_limit || last.screen.is_none() || busy || moved > QUIET_BYTES * seconds
+        if time < self.limits.still
+            || last.screen.is_none()
+            || busy
+            || moved > QUIET_BYTES * seconds
         {
             return Verdict::Fine;
         }
@@ -149,6 +197,10 @@ mod tests {
         Screen::from_ppm(&ppm)
     }
 
+    fn limits(purpose: Purpose) -> Limits {
+        Limits::of(purpose, Duration::from_secs(30), 1)
+    }
+
     fn at(seconds: u64) -> Sample {
         Sample {
             at: Duration::from_secs(seconds),
@@ -160,7 +212,7 @@ mod tests {
 
     /// The first verdict that is not `Fine`, over two minutes of a sample every 2 s.
     fn run(make: impl Fn(u64) -> Sample) -> Option<(u64, Verdict)> {
-        let mut judge = Judge::new(Duration::from_secs(30));
+        let mut judge = Judge::new(limits(Purpose::Install));
         (0..120).step_by(2).find_map(|second| {
             let verdict = judge.look(make(second));
             (verdict != Verdict::Fine).then_some((second, verdict))
@@ -283,6 +335,20 @@ mod tests {
             ),
             (
                 Sample {
+                    state: State::Held,
+                    ..at(2)
+                },
+                Verdict::Fine,
+            ),
+            (
+                Sample {
+                    write_failed: true,
+                    ..at(2)
+                },
+                Verdict::DiskFailed,
+            ),
+            (
+                Sample {
                     restarts: 8,
                     ..at(2)
                 },
@@ -295,9 +361,41 @@ mod tests {
                 },
                 Verdict::RestartLoop { restarts: 9 },
             ),
+            (
+                Sample {
+                    firmware_for: Some(Duration::from_secs(120)),
+                    ..at(2)
+                },
+                Verdict::Fine,
+            ),
+            (
+                Sample {
+                    firmware_for: Some(Duration::from_secs(121)),
+                    ..at(2)
+                },
+                Verdict::FirmwareLate,
+            ),
         ];
         for (sample, expected) in cases {
-            assert_eq!(Judge::new(Duration::from_secs(30)).look(sample), expected);
+            assert_eq!(Judge::new(limits(Purpose::Install)).look(sample), expected);
         }
+    }
+
+    #[test]
+    fn an_installed_windows_may_restart_less_often_and_a_slow_firmware_has_longer() {
+        let judge = |purpose, slowness, sample| {
+            Judge::new(Limits::of(purpose, Duration::from_secs(30), slowness)).look(sample)
+        };
+        let restarted = |restarts| Sample { restarts, ..at(2) };
+        let loop_ = Verdict::RestartLoop { restarts: 6 };
+        assert_eq!(judge(Purpose::Boot, 1, restarted(6)), loop_);
+        assert_eq!(judge(Purpose::Boot, 1, restarted(5)), Verdict::Fine);
+        assert_eq!(judge(Purpose::Install, 1, restarted(6)), Verdict::Fine);
+        let firmware = Sample {
+            firmware_for: Some(Duration::from_secs(1200)),
+            ..at(2)
+        };
+        assert_eq!(judge(Purpose::Boot, 10, firmware.clone()), Verdict::Fine);
+        assert_eq!(judge(Purpose::Boot, 9, firmware), Verdict::FirmwareLate);
     }
 }

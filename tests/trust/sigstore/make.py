@@ -402,6 +402,9 @@ def make():
     files["strange-type.sigstore.json"] = attestation([("tool.exe", short)], kind="https://example.net/Statement")
     order = ["archive-only", "other-predicate", "by-another", "provenance"]
     files["release.intoto.jsonl"] = b"".join(canonical(files[f"{n}.sigstore.json"]) + b"\n" for n in order)
+    # The last in the log, so that what was made before it stays as it is.
+    caller = fulcio.issue(leaf, source="https://github.com/mallory/tools")
+    files["called-provenance.sigstore.json"] = attestation([("tool.exe", short)], cert=caller)
     return {n: d if isinstance(d, bytes) else json.dumps(d, indent=1).encode() + b"\n" for n, d in files.items()}
 
 
@@ -417,7 +420,7 @@ def second_opinion():
     artifact = (OUT / "tool.exe").read_bytes()
     rule = policy.Identity(identity=IDENTITY, issuer=ISSUER)
     mail = policy.Identity(identity="release@example.net", issuer="https://accounts.example.net")
-    taken = {"called": rule, "no-source": rule, "good": rule, "email": mail, "provenance": rule, "sha512-only": rule, "by-another": mail}
+    taken = {"called": rule, "called-provenance": rule, "no-source": rule, "good": rule, "email": mail, "provenance": rule, "sha512-only": rule, "by-another": mail}
     # It knows no digest but SHA-256; Rekor and cosign do.
     unknown = {"p384"}
     wrong = 0

@@ -3,8 +3,10 @@
 //! The pins and the key files are read here, so that a bad key is a complaint at its line and not an hour later.
 //! Nothing is trusted that the recipe does not name, and no key is fetched.
 
+mod keyless;
 mod pins;
 mod scheme;
+mod x509;
 
 use url::Url;
 

@@ -9,7 +9,7 @@ use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Value};
 use crate::text::Located;
 use crate::trust::authenticode::{self, Pins};
-use crate::trust::roots as shipped;
+use crate::trust::{roots as shipped, short};
 
 /// Longest key file, bytes.
 const LIMIT: u64 = 1 << 20;
@@ -65,12 +65,7 @@ pub fn short_key(fields: &Fields<'_>) -> Option<Located<Key>> {
     let help = "the public key's 56 characters, which begin with RW, or a file with them";
     let text = fields.needed_string("key", help)?;
     let line = text.value.trim();
-    let spelled = line.len() == 56
-        && line.starts_with("RW")
-        && line
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c));
-    if spelled {
+    if short::is_key(line) {
         let key = Key {
             bytes: line.as_bytes().to_vec(),
             words: line.to_string(),

@@ -18,8 +18,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::Windows;
+use super::{Windows, service};
 use wire::Message;
+
+const SERVICE: &str = "QEMU-GA";
 
 const POLL_MS: i32 = 100;
 
@@ -45,7 +47,7 @@ pub struct Agent {
     frozen: bool,
 }
 
-/// Answers on `port` until a reboot or shutdown is due or the other end closes. A virtio port (a character device)
+/// Answers on `port` until a reboot or shutdown is due, its service is stopped or the other end closes. A virtio port (a character device)
 /// that the host has closed is waited on, since the host may open it again.
 pub fn serve_agent(port: File, windows: Arc<Windows>) {
     Agent::new(windows).serve(port);
@@ -67,8 +69,11 @@ impl Agent {
             .is_ok_and(|meta| meta.file_type().is_char_device());
         let mut splitter = wire::Splitter::default();
         let mut chunk = vec![0; 64 * 1024];
+        let me = service::pid(&self.windows.machine, SERVICE);
         loop {
-            if self.windows.power_request().is_some() {
+            // Stopped, killed, or started anew.
+            let is_gone = me.is_some() && service::pid(&self.windows.machine, SERVICE) != me;
+            if is_gone || self.windows.power_request().is_some() {
                 return;
             }
             if !readable(&port) {

@@ -342,6 +342,22 @@ fn a_shutdown_is_not_answered_and_ends_the_service() {
 }
 
 #[test]
+fn an_agent_that_is_killed_closes_its_port() {
+    let guest = Guest::new();
+    guest.put(r"C:\Program Files\Qemu-ga\qemu-ga.exe", b"MZ");
+    guest.run(r#"sc create QEMU-GA binPath= "\"C:\Program Files\Qemu-ga\qemu-ga.exe\" -d --retry-path" start= auto"#);
+    guest.run("sc start QEMU-GA");
+    let mut talk = Talk::new(&guest);
+    assert_eq!(
+        talk.ask(json!({"execute": "guest-ping"})),
+        json!({"return": {}})
+    );
+    assert_eq!(guest.run("taskkill /f /im qemu-ga.exe").0, 0);
+    let mut rest = Vec::new();
+    assert_eq!(talk.0.read_to_end(&mut rest).unwrap(), 0);
+}
+
+#[test]
 fn osinfo_names_the_image() {
     let guest = Guest::new();
     let info = Talk::new(&guest).ask(json!({"execute": "guest-get-osinfo"}));

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod agent;
+mod attach;
 mod cmd;
 mod guest;
 mod msi;

@@ -1,0 +1,142 @@
+//! The builds of this user that run now, found by their sockets; and one of them as the other end of a conversation.
+//!
+//! A socket that nobody answers at belongs to a dead build and is passed over. Refuses to guess between several builds.
+
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::build::console::SOCKET;
+use crate::build::console::wire::{Ask, LONGEST_REPLY, Lines, Reply, State, write};
+use crate::build::run_dirs;
+use crate::error::{Error, Kind, Result};
+
+/// How long a build may take to say where it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a wait for a reply looks up.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// A build that answers.
+pub struct Running {
+    pub state: State,
+    stream: UnixStream,
+    lines: Lines<UnixStream>,
+}
+
+impl Running {
+    /// The build whose output directory this is, or the only one.
+    pub fn find(output: Option<&Path>) -> Result<Self> {
+        let wanted = output.map(whole).transpose()?;
+        let dirs = run_dirs()?;
+        let mut found: Vec<Self> = dirs.iter().filter_map(|dir| Self::meet(dir)).collect();
+        let told: Vec<String> = found.iter().map(Self::told).collect();
+        if let Some(wanted) = &wanted {
+            found.retain(|running| running.state.output == *wanted);
+        }
+        match (found.pop(), &wanted) {
+            (Some(running), _) if found.is_empty() => Ok(running),
+            (Some(_), _) => Err(Error::new(Kind::Recipe, "several builds run")
+                .lines(told)
+                .cure("name the output directory of one")),
+            (None, Some(wanted)) if told.is_empty() => Err(none().at(wanted.display())),
+            (None, Some(wanted)) => Err(none()
+                .at(wanted.display())
+                .lines(told)
+                .cure("name the output directory of one of these")),
+            (None, None) => Err(Error::new(Kind::Recipe, "no build runs")),
+        }
+    }
+
+    fn meet(dir: &Path) -> Option<Self> {
+        let stream = UnixStream::connect(dir.join(SOCKET)).ok()?;
+        stream.set_read_timeout(Some(GLANCE)).ok()?;
+        stream.set_write_timeout(Some(PATIENCE)).ok()?;
+        let lines = Lines::new(stream.try_clone().ok()?, LONGEST_REPLY);
+        let state = State {
+            name: String::new(),
+            output: PathBuf::new(),
+            phase: String::new(),
+            step: None,
+            paused: None,
+        };
+        let mut running = Self {
+            state,
+            stream,
+            lines,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        let in_time = &mut || match Instant::now() < deadline {
+            true => Ok(()),
+            false => Err(Error::new(Kind::Machine, "the build does not answer")),
+        };
+        match running.ask(&Ask::State, &mut |_| {}, in_time) {
+            Ok(Reply::State(state)) => {
+                running.state = state;
+                Some(running)
+            }
+            _ => None,
+        }
+    }
+
+    /// `out/node: node, provision, [2/5] kubelet`
+    fn told(&self) -> String {
+        let State { output, name, .. } = &self.state;
+        format!("{}: {name}, {}", output.display(), self.state.place())
+    }
+
+    /// The last reply. `look` is called while waiting, and ends the wait by an error.
+    pub fn ask(
+        &mut self,
+        ask: &Ask,
+        output: &mut dyn FnMut(&str),
+        look: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Reply> {
+        write(&mut self.stream, ask).map_err(gone)?;
+        loop {
+            let line = match self.lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => return Err(gone(ErrorKind::UnexpectedEof.into())),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    look()?;
+                    continue;
+                }
+                Err(e) => return Err(gone(e)),
+            };
+            match serde_json::from_slice::<Reply>(&line) {
+                Ok(Reply::Output { text }) => output(&text),
+                Ok(reply) => return Ok(reply),
+                Err(e) => {
+                    return Err(Error::new(
+                        Kind::Failed,
+                        "the build's reply can't be understood: it may be of another version",
+                    )
+                    .because(e));
+                }
+            }
+        }
+    }
+
+    /// Whether the build still holds its end.
+    pub fn is_there(&self) -> bool {
+        let mut stream = &self.stream;
+        // Nothing is on its way between two questions.
+        !matches!(stream.read(&mut [0]), Ok(0))
+    }
+}
+
+fn none() -> Error {
+    Error::new(Kind::Recipe, "no build runs with this output directory")
+}
+
+fn gone(why: std::io::Error) -> Error {
+    match why.kind() {
+        ErrorKind::InvalidData => Error::new(Kind::Failed, "the build's reply has no end"),
+        _ => Error::new(Kind::Machine, "the build has ended"),
+    }
+}
+
+/// As the build names it: absolute, links left alone.
+fn whole(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io("find", path, e))
+}

@@ -1,0 +1,243 @@
+//! The last exchanges with the agent, in a file: what was asked, what was answered, when.
+//!
+//! Written as it happens, so that it outlives a machine that dies, and continued by the next machine of the same build.
+//! Refuses contents: data and passwords are told by their length alone. Never an error: a transcript that can't be written
+//! must not stop a build.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Exchanges that are kept. The file may hold twice as many for a while.
+const KEPT: usize = 200;
+/// Bytes of one request or answer.
+const LONGEST: usize = 2 << 10;
+/// Items of a list, and levels, that are looked into.
+const MOST_ITEMS: usize = 32;
+const DEEPEST: usize = 16;
+/// Values that are contents or secrets.
+const HIDDEN: &[&str] = &["input-data", "buf-b64", "password", "out-data", "err-data"];
+/// How an exchange begins in the file.
+const BEGIN: char = '>';
+
+/// A file of exchanges, each of two lines or three:
+///
+/// ```text
+/// > 2026-01-02T03:04:05.123Z {"execute":"guest-ping"}
+/// < 2026-01-02T03:04:05.125Z {"return":{}}
+/// = 12 times more, last at 2026-01-02T03:04:07.000Z
+/// ```
+pub struct Transcript {
+    file: File,
+    /// Lengths of the exchanges in the file.
+    lengths: VecDeque<u64>,
+    /// The last exchange without its times, for repeats: an agent is asked many times whether a program has ended.
+    last: Option<(String, String)>,
+    /// Bytes of the last exchange before the line that counts repeats.
+    last_own: u64,
+    repeats: u32,
+}
+
+impl Transcript {
+    /// Goes on with the file where there is one. `None`: it can't be opened.
+    pub fn open(path: &Path) -> Option<Self> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(path).ok()?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).ok()?;
+        let mut lengths = VecDeque::new();
+        for line in text.split_inclusive(|b| *b == b'\n') {
+            match lengths.back_mut() {
+                Some(last) if line.first() != Some(&(BEGIN as u8)) => *last += line.len() as u64,
+                _ => lengths.push_back(line.len() as u64),
+            }
+        }
+        Some(Self {
+            file,
+            lengths,
+            last: None,
+            last_own: 0,
+            repeats: 0,
+        })
+    }
+
+    /// A request and what came of it.
+    pub fn exchange(&mut self, asked: &str, answered: &str) {
+        let time = format!("{:.3}", jiff::Timestamp::now());
+        let written = match &self.last {
+            Some((a, b)) if a == asked && b == answered => self.repeat(&time),
+            _ => self.begin(asked, answered, &time),
+        };
+        // A full disk is told by the work that needs it.
+        let _ = written;
+    }
+
+    fn begin(&mut self, asked: &str, answered: &str, time: &str) -> std::io::Result<()> {
+        if self.lengths.len() >= 2 * KEPT {
+            self.drop_oldest()?;
+        }
+        let text = format!("{BEGIN} {time} {asked}\n< {time} {answered}\n");
+        self.file.seek(SeekFrom::End(0))?;
+        self.file.write_all(text.as_bytes())?;
+        self.lengths.push_back(text.len() as u64);
+        self.last_own = text.len() as u64;
+        self.last = Some((asked.into(), answered.into()));
+        self.repeats = 0;
+        Ok(())
+    }
+
+    fn repeat(&mut self, time: &str) -> std::io::Result<()> {
+        let Some(last) = self.lengths.back_mut() else {
+            return Ok(());
+        };
+        self.repeats += 1;
+        let text = format!("= {} times more, last at {time}\n", self.repeats);
+        let end = self.file.seek(SeekFrom::End(0))?;
+        let at = end.saturating_sub(*last) + self.last_own;
+        self.file.set_len(at)?;
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.write_all(text.as_bytes())?;
+        *last = self.last_own + text.len() as u64;
+        Ok(())
+    }
+
+    fn drop_oldest(&mut self) -> std::io::Result<()> {
+        let surplus = self.lengths.len().saturating_sub(KEPT);
+        let cut: u64 = self.lengths.drain(..surplus).sum();
+        let mut rest = Vec::new();
+        self.file.seek(SeekFrom::Start(cut))?;
+        self.file.read_to_end(&mut rest)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&rest)?;
+        self.file.set_len(rest.len() as u64)
+    }
+}
+
+/// A message as the transcript shows it: contents by their length, cut to [`LONGEST`].
+pub fn told(message: &Value) -> String {
+    cut(&without_contents(message, DEEPEST).to_string())
+}
+
+/// The first bytes of a text, and that there were more.
+pub fn cut(text: &str) -> String {
+    let text = text.trim_end();
+    match text.len() <= LONGEST {
+        true => text.to_owned(),
+        false => {
+            let head = &text[..text.floor_char_boundary(LONGEST)];
+            format!("{head}… ({} bytes)", text.len())
+        }
+    }
+}
+
+fn without_contents(value: &Value, levels: usize) -> Value {
+    let Some(below) = levels.checked_sub(1) else {
+        return "…".into();
+    };
+    match value {
+        Value::Object(object) => object
+            .iter()
+            .map(|(name, value)| {
+                let shown = match value.as_str() {
+                    Some(text) if HIDDEN.contains(&name.as_str()) => {
+                        format!("({} characters)", text.len()).into()
+                    }
+                    _ => without_contents(value, below),
+                };
+                (name.clone(), shown)
+            })
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Array(items) => {
+            let shown = items.iter().take(MOST_ITEMS);
+            shown.map(|item| without_contents(item, below)).collect()
+        }
+        Value::String(text) => cut(text).into(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(path: &Path) -> Vec<String> {
+        let text = std::fs::read_to_string(path).expect("the transcript");
+        // Without the times.
+        let line = |l: &str| {
+            let words = l.split(' ').filter(|w| !w.ends_with('Z'));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        text.lines().map(line).collect()
+    }
+
+    #[test]
+    fn exchanges_go_on_over_machines_and_repeats_are_counted() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("agent.log");
+        let mut first = Transcript::open(&path).expect("a file");
+        first.exchange("ask", "one");
+        first.exchange("ask", "two");
+        for _ in 0..12 {
+            first.exchange("ask", "two");
+        }
+        first.exchange("last", "three");
+        drop(first);
+        let mut second = Transcript::open(&path).expect("a file");
+        second.exchange("last", "three");
+        second.exchange("last", "three");
+        assert_eq!(
+            read(&path),
+            [
+                "> ask",
+                "< one",
+                "> ask",
+                "< two",
+                "= 12 times more, last at",
+                "> last",
+                "< three",
+                "> last",
+                "< three",
+                "= 1 times more, last at",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_oldest_exchanges_are_dropped_whole() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("agent.log");
+        for part in 0..3 {
+            let mut transcript = Transcript::open(&path).expect("a file");
+            for n in 0..KEPT - 10 {
+                transcript.exchange(&format!("{part}.{n}"), "yes");
+                transcript.exchange(&format!("{part}.{n}"), "yes");
+            }
+        }
+        let lines = read(&path);
+        assert!(lines.len() <= 2 * KEPT * 3 && lines.len() >= KEPT * 3);
+        assert!(lines[0].starts_with("> "), "{}", lines[0]);
+        assert_eq!(lines.len() % 3, 0);
+        assert_eq!(lines[lines.len() - 3], format!("> 2.{}", KEPT - 11));
+    }
+
+    #[test]
+    fn contents_and_passwords_are_told_by_their_length() {
+        let message = json!({"execute": "guest-set-user-password", "arguments": {
+            "username": "Administrator", "password": "UGxhbnRlZA==", "crypted": false,
+            "deep": [{"buf-b64": "AAAA", "count": 3}]}});
+        assert_eq!(
+            told(&message),
+            "{\"execute\":\"guest-set-user-password\",\"arguments\":{\"username\":\"Administrator\",\
+             \"password\":\"(12 characters)\",\"crypted\":false,\"deep\":[{\"buf-b64\":\"(4 characters)\",\"count\":3}]}}"
+        );
+        let long = told(&json!({"return": "ä".repeat(4000)}));
+        assert!(long.len() < LONGEST + 64, "{}", long.len());
+        assert!(long.contains("… (8000 bytes)"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Signatures by a certificate's key: Authenticode inside a file or by a catalog, and detached CMS.
+//!
+//! Refuses `members` of what is no archive, and patterns that are none.
+
+use super::pins;
+use super::scheme::plain;
+use super::{Signed, beside};
+use crate::recipe::Signature;
+use crate::recipe::fields::Fields;
+use crate::trust::{self, authenticode, cms};
+
+pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
+    let chain = pins::chain(fields);
+    let stamp = match fields.has("timestamp") {
+        true => fields
+            .choice("timestamp", &[("required", true), ("optional", false)])
+            .map(|t| t.value),
+        false => {
+            fields.get("timestamp");
+            Some(true)
+        }
+    };
+    let catalog = match fields.has("catalog") {
+        true => Some(beside(fields, "catalog", signed, "")?),
+        false => {
+            fields.get("catalog");
+            None
+        }
+    };
+    let members = members(fields, signed);
+    let (mut pins, mut words) = chain?;
+    pins::timestamp_roots(fields, &mut pins, &mut words)?;
+    let needs_timestamp = stamp?;
+    let members = members?;
+    let mut whole = format!("authenticode, {words}");
+    if !needs_timestamp {
+        whole.push_str(", timestamp optional");
+    }
+    if catalog.is_some() {
+        whole.push_str(", by catalog");
+    }
+    if !members.is_empty() {
+        whole.push_str(&format!(", members {}", members.join(" ")));
+    }
+    let rule = authenticode::Rule {
+        pins,
+        needs_timestamp,
+    };
+    Some(Signature {
+        url: catalog,
+        members,
+        ..plain(fields, trust::Rule::Authenticode(rule), whole)
+    })
+}
+
+/// Patterns over the paths in an archive.
+fn members(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Vec<String>> {
+    let texts = fields.strings("members");
+    let complain = |fact: &str, place, help: &str| fields.cx.error(fact, place, "", help);
+    if fields.has("members") && texts.is_empty() {
+        let help = "patterns over the paths in the archive: `members = [\"**/*.exe\"]`";
+        complain("`members` names nothing", &fields.place, help);
+        return None;
+    }
+    if let (Some(first), None) = (texts.first(), signed.archive) {
+        let fact = "`members` are files of an archive, and nothing says that this is one";
+        let help = "only a component with `unpack = \"zip\"` (or \"tar.gz\" …) has members";
+        complain(fact, &first.place, help);
+        return None;
+    }
+    let mut right = true;
+    for text in &texts {
+        if let Err(e) = glob::Pattern::new(&text.value) {
+            let fact = format!(
+                "`members` has a pattern that is none: \"{}\": {}",
+                text.value, e.msg
+            );
+            complain(&fact, &text.place, "`*` within a folder, `**` over folders");
+            right = false;
+        }
+    }
+    right.then(|| texts.into_iter().map(|t| t.value).collect())
+}
+
+pub fn cms(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
+    let chain = pins::chain(fields);
+    let url = beside(fields, "url", signed, ".p7s");
+    let (pins, words) = chain?;
+    let rule = cms::Rule { pins };
+    Some(Signature {
+        url: Some(url?),
+        ..plain(fields, trust::Rule::Cms(rule), format!("cms, {words}"))
+    })
+}

@@ -1,0 +1,257 @@
+//! The boxes and pages at which Windows stops and waits for a person, by their English texts.
+//!
+//! Pure: a text that was read from the screen goes in, a name, a cause and a cure come out. Sources: the texts are Windows Setup's own
+//! (Microsoft: Windows Setup log files and event logs; Unattended Windows Setup Reference). A Windows in another language is not recognised here.
+
+use super::bugcheck::{self, StopCode};
+use super::reading::{holds, squash};
+
+/// A box that is known.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Dialog {
+    /// Fits after "Windows stopped: ".
+    pub name: &'static str,
+    pub cause: &'static str,
+    pub cure: &'static str,
+    /// Windows never gets over it, even where its guest agent answers behind it.
+    pub hopeless: bool,
+    /// Any of these on the screen; the first that fits wins, so the more special stand first.
+    phrases: &'static [&'static str],
+}
+
+/// What the text on a screen turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Known {
+    Dialog(&'static Dialog),
+    StopError(&'static StopCode),
+}
+
+/// Looks a text up; `None` when it is no box that is known.
+pub fn find(text: &str) -> Option<Known> {
+    let text = squash(text);
+    let stopped = ["stop code", "STOP: 0x", "ran into a problem"];
+    if stopped.iter().any(|p| holds(&text, &squash(p)))
+        && let Some(known) = bugcheck::on_screen(&text)
+    {
+        return Some(Known::StopError(known));
+    }
+    let fits = |d: &&Dialog| d.phrases.iter().any(|p| holds(&text, &squash(p)));
+    DIALOGS.iter().find(fits).map(Known::Dialog)
+}
+
+const DIALOGS: &[Dialog] = &[
+    Dialog {
+        name: "the answer file cannot be read",
+        cause: "its syntax, an unknown component or element, a letter that is no ASCII, or a setting in the wrong pass",
+        cure: "the box names the pass, and often the component and the line",
+        hopeless: true,
+        phrases: &[
+            "could not parse or process the unattend answer file",
+            "could not parse or process unattend answer file",
+        ],
+    },
+    Dialog {
+        name: "the answer file's disk layout cannot be applied",
+        cause: "no disk was found (its driver is missing), the layout does not fit the firmware (GPT for UEFI, MBR for BIOS), or a wrong DiskID",
+        cure: "check disk_bus, the drivers in DriverPaths and DiskConfiguration",
+        hopeless: true,
+        phrases: &[
+            "could not apply the unattend answer file's <DiskConfiguration> setting",
+            "answer file's DiskConfiguration setting",
+        ],
+    },
+    Dialog {
+        name: "the product key does not fit",
+        cause: "the key belongs to another edition than the image, or is empty",
+        cure: "set the key of the chosen edition, or none for an evaluation medium",
+        hopeless: true,
+        phrases: &[
+            "cannot read the <ProductKey> setting",
+            "product key entered does not match any of the Windows images",
+        ],
+    },
+    Dialog {
+        name: "the license terms are not found",
+        cause: "the image and the product key do not belong together, or the guest has too little memory",
+        cure: "check the image's name and the key, and give the machine 2 GiB or more",
+        hopeless: false,
+        phrases: &["cannot find the Microsoft Software License Terms"],
+    },
+    Dialog {
+        name: "no image was chosen",
+        cause: "the image that the answer file names is not on the medium",
+        cure: "`winimg inspect` lists the medium's images",
+        hopeless: false,
+        phrases: &["Select the operating system you want to install"],
+    },
+    Dialog {
+        name: "a media driver is missing",
+        cause: "Setup does not see the CD it was started from: it is not on AHCI, or boot.wim has no driver for it",
+        cure: "this is a medium that was changed: take the original one",
+        hopeless: false,
+        phrases: &[
+            "A media driver your computer needs is missing",
+            "Install driver to show hardware",
+        ],
+    },
+    Dialog {
+        name: "Setup asks whether to quit",
+        cause: "a key reached Setup: Esc or Enter",
+        cure: "do not type on the machine's console while Setup runs",
+        hopeless: false,
+        phrases: &[
+            "Are you sure you want to quit",
+            "sure you want to cancel Windows installation",
+            "sure you want to cancel the installation",
+        ],
+    },
+    Dialog {
+        name: "the installation has failed",
+        cause: "applying the image failed; Server 2025 may choose CompactOS and fail with 0x80071160",
+        cure: "a larger disk, or <Compact>false</Compact> in the answer file; then check the medium's digest",
+        hopeless: true,
+        phrases: &[
+            "Windows Server installation has failed",
+            "Windows 11 installation has failed",
+        ],
+    },
+    Dialog {
+        name: "an unexpected restart",
+        cause: "something restarted the machine during the specialize or oobeSystem pass: a command, a driver, or the host",
+        cure: "no command of the answer file may restart Windows; build again",
+        hopeless: true,
+        phrases: &["The computer restarted unexpectedly or encountered an unexpected error"],
+    },
+    Dialog {
+        name: "the system could not be configured",
+        cause: "a command of the specialize pass failed, or the image was made from a half-sealed one",
+        cure: "C:\\Windows\\Panther\\setuperr.log on the disk names the command or the component",
+        hopeless: true,
+        phrases: &["Windows could not finish configuring the system"],
+    },
+    Dialog {
+        name: "the installation could not be completed",
+        cause: "the image was sealed in audit mode, or an account page was skipped without an account",
+        cure: "generalize with /oobe, and set the Administrator's password in the answer file",
+        hopeless: true,
+        phrases: &["Windows could not complete the installation"],
+    },
+    Dialog {
+        name: "a fatal error while sysprep ran",
+        cause: "an app that is installed for one user only, a pending restart, or BitLocker (Microsoft: Sysprep process overview)",
+        cure: "C:\\Windows\\System32\\Sysprep\\Panther\\setupact.log names what stopped it",
+        hopeless: true,
+        phrases: &[
+            "A fatal error occurred while trying to sysprep the machine",
+            "Sysprep was not able to validate your Windows installation",
+        ],
+    },
+    Dialog {
+        name: "the page for country and language",
+        cause: "the oobeSystem pass has no International-Core settings",
+        cure: "set InputLocale, SystemLocale, UILanguage and UserLocale in the oobeSystem pass",
+        hopeless: false,
+        phrases: &[
+            "Hi there",
+            "What's your home country/region",
+            "Is this the right keyboard layout",
+        ],
+    },
+    Dialog {
+        name: "the page for the Administrator's password",
+        cause: "the oobeSystem pass has no AdministratorPassword, or HideLocalAccountScreen is missing",
+        cure: "set UserAccounts/AdministratorPassword in the oobeSystem pass",
+        hopeless: false,
+        phrases: &[
+            "Type a password for the built-in administrator account",
+            "Customize settings",
+        ],
+    },
+    Dialog {
+        name: "the CD's key prompt",
+        cause: "the loader of the install disc waits for a key, or ran out of time",
+        cure: "take a medium that boots without a prompt; winimg answers the prompt of UEFI firmware only",
+        hopeless: false,
+        phrases: &["Press any key to boot from CD or DVD"],
+    },
+    Dialog {
+        name: "Windows' boot loader needs a repair",
+        cause: "the boot configuration does not find the disk or the files of Windows, or a boot driver is missing or not signed",
+        cure: "the box names a file and a status; the disk's bus must be the one Windows was installed on",
+        hopeless: false,
+        phrases: &[
+            "needs to be repaired",
+            "Windows failed to start. A recent hardware or software change",
+            "Your PC couldn't start properly",
+        ],
+    },
+    Dialog {
+        name: "Windows' recovery",
+        cause: "Windows failed to start twice and offers to repair itself",
+        cure: "what happened before is in the earlier pictures: a stop error, mostly",
+        hopeless: false,
+        phrases: &[
+            "Automatic Repair couldn't repair your PC",
+            "Startup Repair couldn't repair your PC",
+            "Choose an option Continue",
+        ],
+    },
+    Dialog {
+        name: "the firmware's shell",
+        cause: "the firmware found nothing to boot and opened its own shell",
+        cure: "check that the ISO boots with UEFI firmware, or that the disk holds its EFI partition",
+        hopeless: false,
+        phrases: &["UEFI Interactive Shell"],
+    },
+    Dialog {
+        name: "nothing to boot",
+        cause: "the firmware found nothing to boot",
+        cure: "check that the ISO boots with this firmware, or that the disk holds an active partition",
+        hopeless: false,
+        phrases: &[
+            "No bootable device",
+            "No bootable option or device was found",
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_phrase_leads_to_its_own_row() {
+        for dialog in DIALOGS {
+            for phrase in dialog.phrases {
+                let text = format!("Install Windows\n{}\nOK", phrase.to_uppercase());
+                let found = find(&text);
+                assert_eq!(found, Some(Known::Dialog(dialog)), "{phrase}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_desktop_a_log_on_screen_and_rubbish_are_no_box() {
+        for text in [
+            "",
+            "Press Ctrl+Alt+Del to unlock.\n10:42\nSaturday, November 21",
+            "Microsoft Windows [Version 10.0.20348.587]\n(c) Microsoft Corporation. All rights reserved.\nC:\\Users\\Administrator>",
+            "Welcome to Server Core\n1) Domain/workgroup:\n15) Exit to command line (PowerShell)\nEnter number to select an option:",
+            "Getting ready\nInstalling Windows\nCopying Windows files\nGetting files ready for installation (42%)",
+            "||| ___ 0x00000000 |||",
+        ] {
+            assert_eq!(find(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_stop_error_is_one_whatever_else_the_screen_says() {
+        let text = "Your device ran into a problem and needs to restart. We're just collecting some error info.\n\
+            For more information visit https://www.windows.com/stopcode\nStop code: INACCESSIBLE BOOT DEVICE";
+        let found = find(text);
+        assert!(
+            matches!(found, Some(Known::StopError(code)) if code.code == 0x7b),
+            "{found:?}"
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Builds after builds: what is reused, what is said of it, and what is not believed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use regex::Regex;
+
+use crate::site::{SEAL, Site};
+
+const STEPS: &str = r#"
+[[steps]]
+name = "the tool"
+copy = { component = "tool", to = 'C:\k\tool.exe' }
+
+[[steps]]
+name = "restart"
+reboot = {}
+
+[[steps]]
+name = "site settings"
+registry = { key = 'HKLM\SOFTWARE\Example', name = "Tier", type = "sz", data = "gold" }
+"#;
+
+fn site() -> Site {
+    Site::new(&format!("{STEPS}\n{SEAL}"))
+}
+
+/// The lines that speak of layers, and how often a machine was installed or booted.
+fn told(site: &Site, arguments: &[&str]) -> String {
+    let transcript = site.path("asked.txt");
+    let _ = fs::remove_file(&transcript);
+    let outcome = site.build(arguments).ended_well();
+    let said = outcome.whole();
+    let words = [
+        "layer",
+        "going on",
+        "became",
+        "is new",
+        "is gone",
+        "nothing changed",
+        "damaged",
+    ];
+    let lines = said.lines().filter(|l| words.iter().any(|w| l.contains(w)));
+    let sizes = Regex::new(r"[0-9.]+ [KM]?i?B, sealed in [0-9.]+ s").expect("a pattern");
+    let lines: Vec<String> = lines
+        .map(|l| sizes.replace(l, "[size]").into_owned())
+        .collect();
+    let asked = fs::read_to_string(&transcript).unwrap_or_default();
+    let count = |word: &str| asked.lines().filter(|l| *l == word).count();
+    format!(
+        "{}\ninstalled {}, booted {}\n",
+        lines.join("\n"),
+        count("guest"),
+        count("boot")
+    )
+}
+
+fn layers(site: &Site) -> Vec<PathBuf> {
+    let folder = site.path("cache/layers");
+    let entries = fs::read_dir(folder).expect("the layers").flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|e| e.path()).collect();
+    folders.sort();
+    folders
+}
+
+#[test]
+fn a_second_build_starts_no_machine() {
+    let site = site();
+    insta::assert_snapshot!("first", told(&site, &[]));
+    insta::assert_snapshot!("unchanged", told(&site, &[]));
+    // The finished disk is a layer: an artifact that is gone is written again without a machine.
+    fs::remove_file(site.path("out/node.raw")).expect("an artifact");
+    insta::assert_snapshot!("artifact_gone", told(&site, &[]));
+    assert!(site.path("out/node.raw").exists());
+    insta::assert_snapshot!("fresh", told(&site, &["--fresh"]));
+}
+
+#[test]
+fn a_changed_step_is_named_and_what_stands_before_it_is_kept() {
+    let site = site();
+    told(&site, &[]);
+    let recipe = site.read("recipe.toml");
+    site.write("recipe.toml", &recipe.replace("\"gold\"", "\"silver\""));
+    insta::assert_snapshot!("last_step", told(&site, &[]));
+    let manifest: serde_json::Value =
+        serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
+    assert_eq!(manifest["layer"]["after"], "step `restart`");
+    let names: Vec<&str> = manifest["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .filter_map(|s| s["name"].as_str())
+        .collect();
+    assert_eq!(names, ["the tool", "restart", "site settings", "seal"]);
+
+    let recipe = site.read("recipe.toml").replace("\"1.2.0\"", "\"1.3.0\"");
+    site.write("recipe.toml", &recipe);
+    insta::assert_snapshot!("first_step", told(&site, &[]));
+    site.write("recipe.toml", &recipe.replace("64 GiB", "65 GiB"));
+    insta::assert_snapshot!("machine", told(&site, &[]));
+    // Back again: nothing of the first recipe was lost.
+    site.write(
+        "recipe.toml",
+        &recipe
+            .replace("\"1.3.0\"", "\"1.2.0\"")
+            .replace("silver", "gold"),
+    );
+    insta::assert_snapshot!("back", told(&site, &[]));
+}
+
+#[test]
+fn names_and_places_are_no_ingredients() {
+    let site = site();
+    told(&site, &[]);
+    let recipe = site.read("recipe.toml");
+    let renamed = recipe.replace("\"site settings\"", "\"settings of the site\"");
+    site.write("recipe.toml", &format!("# a line more\n{renamed}"));
+    insta::assert_snapshot!("renamed", told(&site, &[]));
+    let manifest = site.read("out/manifest.json");
+    assert!(manifest.contains("settings of the site"), "{manifest}");
+}
+
+#[test]
+fn a_failed_build_goes_on_from_the_last_layer() {
+    let site = site();
+    let fails = "[[run]]\ncommand = 'C:\\Windows\\System32\\reg.exe add *'\nexit = 1\n";
+    site.machine("", fails);
+    let outcome = site.build(&[]);
+    assert_eq!(outcome.status(), Some(7), "{}", outcome.whole());
+    site.machine("", "");
+    insta::assert_snapshot!("after_failure", told(&site, &[]));
+}
+
+#[test]
+fn a_damaged_layer_is_set_aside_and_the_one_before_it_serves() {
+    let site = site();
+    told(&site, &[]);
+    let recipe = site.read("recipe.toml");
+    site.write("recipe.toml", &recipe.replace("\"gold\"", "\"silver\""));
+    let restart = layers(&site)
+        .into_iter()
+        .find(|folder| {
+            let record = fs::read_to_string(folder.join("layer.json")).unwrap_or_default();
+            let record: serde_json::Value = serde_json::from_str(&record).unwrap_or_default();
+            record["links"]
+                .as_array()
+                .is_some_and(|links| links.len() == 3)
+        })
+        .expect("the layer after the restart");
+    let disk = restart.join("disk.qcow2");
+    let bytes = fs::read(&disk).expect("a disk");
+    fs::write(&disk, &bytes[..bytes.len() / 2]).expect("half a disk");
+    let said = told(&site, &[]);
+    let key = restart.file_name().expect("a name").to_string_lossy();
+    insta::assert_snapshot!("damaged", said);
+    assert!(
+        site.path("cache/quarantine")
+            .join(format!("layer-{key}"))
+            .exists()
+    );
+}
+
+#[test]
+fn without_layers_nothing_is_kept_and_nothing_used() {
+    let site = site();
+    insta::assert_snapshot!("none", told(&site, &["--layers", "none"]));
+    assert_eq!(layers(&site), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn each_step_may_have_its_layer() {
+    let site = site();
+    insta::assert_snapshot!("each", told(&site, &["--layers", "each"]));
+}

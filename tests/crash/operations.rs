@@ -1,0 +1,239 @@
+//! Each operation of the store: killed at every call, then run again.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use winimg::digest::Digest;
+use winimg::event::{Cancel, Event, Sink};
+use winimg::store::layer::{About, Kept};
+use winimg::store::{Candidate, Chain, Expected, Ingredient, Store, Watch};
+
+use crate::kill::{counts, killed, log_of, spread};
+use crate::site::Site;
+
+/// One operation: the command, and the cache that it begins with.
+struct Operation<'a> {
+    site: &'a Site,
+    command: Command,
+    begins_with: Option<&'a str>,
+    /// A file that it writes outside of the cache.
+    writes: Option<&'a str>,
+    /// Calls of one kind that are tried.
+    at_most: usize,
+}
+
+impl Operation<'_> {
+    fn begin(&self) {
+        self.site.bring_cache(self.begins_with);
+        if let Some(file) = self.writes {
+            let _ = fs::remove_file(self.site.path(file));
+        }
+    }
+
+    fn again(&self) -> Command {
+        let mut again = Command::new(self.command.get_program());
+        again.args(self.command.get_args());
+        let mut again = self.site.here(again);
+        for (name, value) in self.command.get_envs() {
+            if let Some(value) = value {
+                again.env(name, value);
+            }
+        }
+        again
+    }
+
+    fn written(&self) -> Option<Vec<u8>> {
+        self.writes
+            .and_then(|file| fs::read(self.site.path(file)).ok())
+    }
+
+    /// The deaths that were died.
+    fn survives(&self) -> BTreeMap<&'static str, usize> {
+        self.begin();
+        let log = log_of(&self.command, &self.site.path("strace.log"));
+        let (cache, written) = (self.site.cache(), self.written());
+        let mut died = BTreeMap::new();
+        for (call, count) in counts(&log) {
+            for number in spread(count, self.at_most) {
+                self.begin();
+                if !killed(&self.command, call, number) {
+                    continue;
+                }
+                *died.entry(call).or_default() += 1;
+                let when = format!("killed at {call} {number}");
+                self.site.whole(&when);
+                let half = self.written();
+                assert!(half.is_none() || half == written, "{when}");
+                self.site.run(self.again());
+                let now = self.site.cache();
+                let names: Vec<&String> = now.keys().collect();
+                let expected: Vec<&String> = cache.keys().collect();
+                assert_eq!(names, expected, "{when}");
+                assert!(now == cache, "{when}: other bytes");
+                assert!(self.written() == written, "{when}: other bytes");
+                assert_eq!(self.site.hidden(), [""; 0], "{when}");
+            }
+        }
+        died
+    }
+}
+
+/// Fails unless each of these calls was died at.
+fn came_to(died: &BTreeMap<&'static str, usize>, calls: &[&str]) {
+    println!("{died:?}");
+    for call in calls {
+        assert!(died.contains_key(call), "never killed at {call}: {died:?}");
+    }
+}
+
+#[test]
+fn a_fetch_that_is_killed_anywhere_is_finished_by_the_next() {
+    let site = Site::new();
+    let died = Operation {
+        site: &site,
+        command: site.command(&["fetch", "recipe.toml"]),
+        begins_with: None,
+        writes: None,
+        at_most: 16,
+    }
+    .survives();
+    came_to(
+        &died,
+        &["write", "rename", "fsync", "unlink", "mkdir", "fchmod"],
+    );
+}
+
+#[test]
+fn a_lock_that_is_killed_anywhere_is_written_whole_by_the_next() {
+    let site = Site::new();
+    site.run(site.command(&["fetch", "recipe.toml"]));
+    site.keep_cache("filled");
+    let died = Operation {
+        site: &site,
+        command: site.command(&["lock", "recipe.toml"]),
+        begins_with: Some("filled"),
+        writes: Some("recipe.lock"),
+        at_most: 12,
+    }
+    .survives();
+    came_to(&died, &["write", "rename", "fsync"]);
+}
+
+#[test]
+fn a_prune_that_is_killed_anywhere_leaves_no_half_thing() {
+    let site = Site::new();
+    site.run(site.command(&["fetch", "recipe.toml"]));
+    site.run(site.command(&["lock", "recipe.toml"]));
+    seal_layers(&site.path("cache"));
+    fill(&site.path("cache"));
+    site.keep_cache("filled");
+    let died = Operation {
+        site: &site,
+        command: site.command(&["cache", "prune", "--older-than", "1d"]),
+        begins_with: Some("filled"),
+        writes: None,
+        at_most: 24,
+    }
+    .survives();
+    came_to(&died, &["rename", "fsync", "unlink", "unlinkat", "rmdir"]);
+    let left = site.cache();
+    let left = |folder: &str| left.keys().filter(|f| f.starts_with(folder)).count();
+    // The lock's four inputs are three files.
+    let counts = [
+        "blobs",
+        "stamps",
+        "layers",
+        "partial",
+        "quarantine",
+        "trash",
+    ]
+    .map(left);
+    assert_eq!(counts, [3, 3, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_layer_that_was_being_sealed_is_there_whole_or_not_at_all() {
+    let site = Site::new();
+    let mut command = Command::new(env::current_exe().expect("this test"));
+    command.args([
+        "operations::seals",
+        "--exact",
+        "--ignored",
+        "--test-threads=1",
+    ]);
+    let died = Operation {
+        site: &site,
+        command: site.here(command),
+        begins_with: None,
+        writes: None,
+        at_most: 24,
+    }
+    .survives();
+    came_to(&died, &["write", "rename", "fsync", "unlink", "mkdir"]);
+}
+
+/// Not a test of its own: what a build does with its layers, as far as the store goes.
+#[test]
+#[ignore = "started by the other tests"]
+fn seals() {
+    seal_layers(&Store::default_folder().expect("a folder"));
+}
+
+struct Silence;
+
+impl Sink for Silence {
+    fn emit(&self, _: &Event) {}
+}
+
+/// Two layers over one another, unless they are there.
+fn seal_layers(folder: &std::path::Path) {
+    let store = Store::open(folder).expect("a store");
+    let cancel = Cancel::default();
+    store.sweep_drafts(&Silence).expect("a sweep");
+    let mut chain = Chain::default();
+    for name in ["the installation", "step `tool`"] {
+        chain.push(name, vec![Ingredient::new("name", name)]);
+    }
+    for (number, link) in chain.links().iter().enumerate() {
+        if let Kept::Layer(_) = store.layer(&link.key, &cancel).expect("a look") {
+            continue;
+        }
+        let draft = store.draft().expect("a draft");
+        fs::write(draft.disk(), format!("the disk after {}", link.name)).expect("a disk");
+        fs::write(draft.variables(), "variables").expect("variables");
+        let about = About {
+            parent: number.checked_sub(1).map(|n| &chain.links()[n].key),
+            recipe: "node",
+            links: &chain.links()[..=number],
+            notes: Value::Null,
+            made: 1_700_000_000,
+        };
+        store.seal(draft, about, &cancel).expect("a layer");
+    }
+}
+
+/// More that nobody needs, and everything used long ago.
+fn fill(folder: &std::path::Path) {
+    let store = Store::open(folder).expect("a store");
+    let watch = Watch::new("a file", Arc::new(Silence), Cancel::default());
+    let file = folder.join("partial/copy-b");
+    fs::write(&file, "nobody needs it").expect("a file");
+    let expected = Expected::Digest(Digest::sha256_of(b"nobody needs it"));
+    store
+        .admit(Candidate::Downloaded(file), expected, &watch)
+        .expect("a blob");
+    fs::write(folder.join("quarantine").join("0".repeat(64)), "wrong").expect("a file");
+    fs::write(folder.join("partial/a.data"), "half").expect("a file");
+    fs::write(folder.join("partial/a.json"), r#"{"url":"https://a/b"}"#).expect("a file");
+    drop(store);
+    let long_ago = SystemTime::now() - Duration::from_secs(10 * 24 * 60 * 60);
+    for name in winimg::io::files_below(folder).expect("a cache") {
+        let opened = fs::File::open(folder.join(name)).expect("a file");
+        opened.set_modified(long_ago).expect("a time");
+    }
+}

@@ -1,0 +1,69 @@
+//! The rows, and how each is played.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use crate::room::Small;
+use crate::scene::{Ground, Scene};
+use crate::table::Row;
+use crate::{killed, machine, room, stuck};
+
+pub struct Case {
+    pub name: &'static str,
+    /// Of its folder.
+    pub slug: &'static str,
+    /// After those of the small recipe.
+    pub steps: &'static str,
+    /// Cache and output lie on a small file system of their own.
+    pub small: bool,
+    /// Does the deed; gives what the build said of it. Panics when that is not what it should be.
+    pub play: fn(&mut Scene) -> String,
+    /// What the rerun has to go on from.
+    pub reuses: &'static str,
+}
+
+pub const INSTALLATION: &str = "the installation";
+pub const EVERYTHING: &str = "everything";
+
+/// Those whose name has one of the words in `WINIMG_FAULTS`, or all.
+pub fn chosen() -> Vec<&'static Case> {
+    let words = std::env::var("WINIMG_FAULTS").unwrap_or_default();
+    let words: Vec<&str> = words.split(',').map(str::trim).collect();
+    let all = [killed::CASES, machine::CASES, room::CASES, stuck::CASES];
+    let all = all.into_iter().flatten();
+    all.filter(|case| words.iter().any(|word| case.name.contains(word)))
+        .collect()
+}
+
+pub fn run(case: &Case, ground: &Ground) -> Row {
+    let started = Instant::now();
+    let mut row = Row {
+        name: case.name,
+        cause: String::new(),
+        seconds: 0,
+        rerun: "-",
+        reused: String::new(),
+        wrong: None,
+    };
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        let mut scene = Scene::new(ground, case.slug, case.steps);
+        let small = case
+            .small
+            .then(|| Small::mount(&scene.folder.join("small")));
+        if let Some(Small(folder)) = &small {
+            scene.move_to(folder, case.slug, case.steps);
+        }
+        row.cause = (case.play)(&mut scene);
+        row.rerun = "bad";
+        row.reused = scene.rerun();
+        assert_eq!(row.reused, case.reuses, "what the rerun went on from");
+        row.rerun = "good";
+    }));
+    row.wrong = played.err().map(|why| {
+        let text = why.downcast_ref::<String>().cloned();
+        text.or_else(|| why.downcast_ref::<&str>().map(ToString::to_string))
+            .unwrap_or_else(|| "it panicked".into())
+    });
+    row.seconds = started.elapsed().as_secs();
+    row
+}
