@@ -24,7 +24,6 @@ pub fn cases() -> Vec<Case> {
 /// The machine dawdles where the signal is to come: where, and what makes it.
 const SETUP: &str = "[install]\nstretch_ms = 4000\n";
 const STEP: &str = "command = '*\\steps\\001.cmd'\ndelay_ms = 2500";
-const IN_SETUP: &str = "\"the machine restarted\"";
 
 fn signals() -> Vec<Case> {
     let interrupted = "interrupted";
@@ -37,7 +36,6 @@ fn signals() -> Vec<Case> {
     let step = "steps\\\\001.cmd";
     let seal = "\"phase\":\"seal\"";
     let export = "\"phase\":\"export\"";
-    let _ = IN_SETUP;
     vec![
         strike(in_setup("Ctrl-C as Setup starts"), install, SIGINT).refuses(130, interrupted),
         strike(in_setup("SIGTERM as Setup starts"), install, SIGTERM).refuses(130, interrupted),
@@ -106,9 +104,9 @@ fn files() -> Vec<Case> {
             touch(&site.path("cache"), SystemTime::UNIX_EPOCH);
             Box::new(())
         }),
-        full("no room for the machine's disk", 2 << 20, "output").refuses(1, ""),
-        full("no room for the artifact", 22 << 20, "output").refuses(1, ""),
-        full("no room in the cache", 1 << 20, "cache").refuses(1, ""),
+        full("no room for the machine's disk", 64 << 20, "cache")
+            .refuses(3, "no room on this host"),
+        full("no room in the output directory", 1 << 20, "out").refuses(1, ""),
     ]
 }
 

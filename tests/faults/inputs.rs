@@ -113,26 +113,21 @@ fn servers() -> Vec<Case> {
     ]
 }
 
-/// Each file below the folder, as a place to do harm.
-fn harm(site: &Site, folder: &str, how: impl Fn(&mut Vec<u8>)) {
-    for entry in std::fs::read_dir(site.path(folder))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let path = entry.path();
-        if path.is_dir() {
-            let below = path
-                .strip_prefix(&site.dir)
-                .expect("below")
-                .to_string_lossy()
-                .into_owned();
-            harm(site, &below, &how as &dyn Fn(&mut Vec<u8>));
-        } else if let Ok(mut bytes) = std::fs::read(&path) {
-            how(&mut bytes);
-            // Not over the old one: a blob is read-only, and a damaged disk asks nobody.
-            let _ = std::fs::remove_file(&path);
-            std::fs::write(&path, bytes).expect("a file");
+/// Does harm to each file below the folder whose name ends so.
+pub fn harm(site: &Site, folder: &str, name: &str, how: impl Fn(&mut Vec<u8>)) {
+    let mut todo = vec![site.path(folder)];
+    while let Some(folder) = todo.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                todo.push(path);
+            } else if path.to_string_lossy().ends_with(name) {
+                let mut bytes = std::fs::read(&path).expect("a file");
+                how(&mut bytes);
+                // Not over the old one: a blob is read-only, and a damaged disk asks nobody.
+                std::fs::remove_file(&path).expect("it goes");
+                std::fs::write(&path, bytes).expect("a file");
+            }
         }
     }
 }
@@ -140,7 +135,7 @@ fn harm(site: &Site, folder: &str, how: impl Fn(&mut Vec<u8>)) {
 fn caches() -> Vec<Case> {
     vec![
         case("every blob of the cache has a flipped bit").before(|site| {
-            harm(site, "cache/blobs", |bytes| {
+            harm(site, "cache/blobs", "", |bytes| {
                 if let Some(byte) = bytes.last_mut() {
                     *byte ^= 1;
                 }
@@ -148,12 +143,14 @@ fn caches() -> Vec<Case> {
             Box::new(())
         }),
         case("every blob of the cache is cut").before(|site| {
-            harm(site, "cache/blobs", |bytes| bytes.truncate(bytes.len() / 2));
+            harm(site, "cache/blobs", "", |bytes| {
+                bytes.truncate(bytes.len() / 2)
+            });
             Box::new(())
         }),
         case("the cache's records are rubbish").before(|site| {
             for folder in ["cache/local", "cache/seen", "cache/stamps"] {
-                harm(site, folder, |bytes| *bytes = b"{\"x\": [".to_vec());
+                harm(site, folder, "", |bytes| *bytes = b"{\"x\": [".to_vec());
             }
             Box::new(())
         }),

@@ -60,18 +60,25 @@ fn stops() -> Vec<Case> {
         case("KVM fails under a step")
             .fault("at = 'command'\nis = '*\\steps\\001.cmd'\ndo = 'internal-error'")
             .fails(8, "the machine stopped: internal-error"),
-        case("no room for Setup's writes")
+        case("no room for Setup's writes, then there is some")
             .fault("at = 'setup'\ndo = 'no-space'")
-            .fails(8, "the machine stopped: io-error")
-            .says("No space left on device"),
-        case("no room for a step's writes")
+            .says("room"),
+        case("no room for a step's writes, then there is some")
             .fault("at = 'command'\nis = '*\\steps\\001.cmd'\ndo = 'no-space'")
-            .fails(8, "the machine stopped: io-error"),
-        case("no room at the power-off")
+            .says("room"),
+        case("no room at the power-off, then there is some")
             .fault("at = 'off'\ndo = 'no-space'")
+            .says("room"),
+        case("the host's disk fails under Setup")
+            .fault("at = 'setup'\ndo = 'io-error'")
+            .fails(8, "the machine stopped: io-error")
+            .says("Input/output error"),
+        case("the host's disk fails under a step")
+            .fault("at = 'command'\nis = '*\\steps\\001.cmd'\ndo = 'io-error'")
             .fails(8, "the machine stopped: io-error"),
         case("Windows stops with a bug check in Setup's first start")
-            .fault("at = 'boot'\nnth = 2\ndo = 'panic'\nnumber = 123"),
+            .fault("at = 'boot'\nnth = 2\ndo = 'panic'\nnumber = 123")
+            .fails(8, "crash"),
     ]
 }
 

@@ -15,7 +15,6 @@ mod media;
 mod server;
 mod site;
 mod steps;
-mod strict;
 mod table;
 
 use site::Site;

@@ -30,7 +30,6 @@ url = "virtio-win.iso"
 unverified = "made by the test"
 
 [machine]
-disk_bus = "nvme"
 disk_size = "64 MiB"
 
 [setup]

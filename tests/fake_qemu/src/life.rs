@@ -29,8 +29,6 @@ pub fn live(machine: &Machine) {
         match machine.change(|s| std::mem::replace(&mut s.order, Order::Nothing)) {
             Order::Off => {
                 machine.power_off();
-                // A write failed: the machine is stopped, and so it stays.
-                machine.stand();
             }
             Order::Reset | Order::Nothing => machine.close_port(),
         }
@@ -58,8 +56,9 @@ fn try_boot(machine: &Machine) -> Result<(), Interrupted> {
             _ => machine.suffer(&fault),
         };
     }
-    if machine.lock().reset_loop {
-        machine.pass(100)?;
+    let turn = machine.lock().reset_loop;
+    if let Some(ms) = turn {
+        machine.pass(ms)?;
         machine.reset();
         return Err(Interrupted);
     }
@@ -173,17 +172,18 @@ fn setup(machine: &Machine) -> Result<(), Interrupted> {
     if let (Some(from), Some(disk)) = (&machine.script.disk, machine.disk()) {
         // The lock is given back while another program writes for us.
         machine.change(|s| s.images.remove(DISK));
-        let done = disk::apply(from, disk);
-        let opened = Image::open(disk, "qcow2", false);
-        if let Err(why) = done {
-            machine.no_room(&why);
-            machine.pass(0)?;
+        while let Err(why) = disk::apply(from, disk) {
+            machine.write_failed(&why);
+            machine.pass(50)?;
         }
-        match opened {
+        match Image::open(disk, "qcow2", false) {
             Ok(image) => {
                 machine.change(|s| s.images.insert(DISK.into(), (disk.to_path_buf(), image)))
             }
-            Err(why) => return Ok(machine.no_room(&why)),
+            Err(why) => {
+                machine.write_failed(&why);
+                return machine.pass(0);
+            }
         };
     }
     moved(machine, "cd0", 300 << 20, 0);

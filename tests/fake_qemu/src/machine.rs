@@ -49,7 +49,8 @@ pub struct State {
     pub windows: Option<Windows>,
     /// Restarts until the agent comes.
     pub restarts_left: u32,
-    pub reset_loop: bool,
+    /// How long each turn of it takes.
+    pub reset_loop: Option<u64>,
     pub stays_away: bool,
     pub keys: u32,
     /// What lies in the drives, by the drive's id.
@@ -89,7 +90,7 @@ impl Machine {
             pieces: None,
             windows: None,
             restarts_left: 0,
-            reset_loop: false,
+            reset_loop: None,
             stays_away: false,
             keys: 0,
             images: BTreeMap::new(),
@@ -242,15 +243,19 @@ impl Machine {
         self.event("VSERPORT_CHANGE", json!({"open": true, "id": "agent0"}));
     }
 
-    /// The guest's own power-off: its state goes to the disk, and QEMU ends.
+    /// The guest's own power-off: its state goes to the disk, and QEMU ends. A write that finds no room is tried again when
+    /// the machine goes on.
     pub fn power_off(&self) {
         self.note("off");
         self.close_port();
+        self.change(|s| s.images.remove(DISK));
         let windows = self.lock().windows.clone();
-        if let (Some(disk), Some(windows)) = (self.disk(), windows) {
-            self.change(|s| s.images.remove(DISK));
-            if let Err(why) = disk::save(disk, &windows, &self.dir) {
-                self.no_room(&why);
+        while let (Some(disk), Some(windows)) = (self.disk(), &windows) {
+            match disk::save(disk, windows, &self.dir) {
+                Ok(()) => break,
+                Err(why) => self.write_failed(&why),
+            }
+            if self.pass(0).is_err() {
                 return;
             }
         }
@@ -261,15 +266,18 @@ impl Machine {
         std::process::exit(0);
     }
 
-    /// A write to the disk failed.
-    pub fn no_room(&self, why: &str) {
+    /// A write to the disk failed: the machine stops. NVMe hands the error to Windows, and nobody outside hears of it.
+    pub fn write_failed(&self, why: &str) {
+        self.note(&format!("write failed: {why}"));
+        if self.config.device("nvme").is_some() {
+            return;
+        }
         let nospace = why.contains("No space left on device");
         let reason = if nospace {
             "No space left on device"
         } else {
             "Input/output error"
         };
-        self.note(&format!("write failed: {why}"));
         self.event(
             "BLOCK_IO_ERROR",
             json!({
@@ -328,7 +336,7 @@ impl Machine {
             Deed::AgentSilent => self.change(|s| s.silent_session = Some(s.session)),
             Deed::Resets => self.reset(),
             Deed::ResetLoop => {
-                self.change(|s| s.reset_loop = true);
+                self.change(|s| s.reset_loop = Some(fault.ms.max(20)));
                 self.reset();
             }
             Deed::StaysAway => {
@@ -336,7 +344,8 @@ impl Machine {
                 self.reset();
             }
             Deed::PowersOff => self.change(|s| s.order = Order::Off),
-            Deed::NoSpace => self.no_room("No space left on device"),
+            Deed::NoSpace => self.write_failed("No space left on device"),
+            Deed::IoError => self.write_failed("Input/output error"),
             Deed::InternalError => {
                 complain("KVM internal error. Suberror: 1\nemulation failure");
                 self.stop_with("internal-error");

@@ -207,7 +207,7 @@ pub enum Deed {
     NoCode,
     /// The guest restarts; the program is gone.
     Resets,
-    /// The guest restarts again and again.
+    /// The guest restarts again and again, every `ms`.
     ResetLoop,
     /// The guest restarts and its agent never comes back.
     StaysAway,
@@ -215,8 +215,10 @@ pub enum Deed {
     PowersOff,
     /// What was asked for is not done.
     Ignores,
-    /// A write finds no room on the host; QEMU stops the machine.
+    /// A write finds no room on the host; QEMU stops the machine until it is told to go on.
     NoSpace,
+    /// A write fails on the host; QEMU stops the machine.
+    IoError,
     /// The accelerator fails; QEMU stops the machine.
     InternalError,
     /// Windows stops with bug check `number`; QEMU stops the machine.
