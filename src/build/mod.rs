@@ -133,11 +133,10 @@ pub fn run(
         }
         let kept = scratch.keep().to_path_buf();
         let mut lines = vec![format!("the build's discs are kept in {}", kept.display())];
-        lines.extend(
-            session
-                .keep()
-                .map(|disk| format!("the machine's disk is kept in {}", disk.display())),
-        );
+        lines.extend(session.keep().map(|disk| match disk {
+            Ok(disk) => format!("the machine's disk is kept: {}", disk.display()),
+            Err(error) => format!("the machine's disk could not be kept: {error}"),
+        }));
         // Deleted when Windows is installed; before that, a person who asks to keep everything has to know.
         if kept.join(media::ANSWER_DISC).exists() {
             lines.push(
