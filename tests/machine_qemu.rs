@@ -112,7 +112,7 @@ impl Bench {
             },
             run_dir: self.folder.path().into(),
             accel: Accel::Tcg,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(300),
             still_limit: Duration::from_secs(6),
         }
     }
