@@ -180,7 +180,7 @@ fn drawn() -> Option<Vec<Vec<u8>>> {
     let folder = tempfile::tempdir().expect("a folder");
     let name = |n: usize| format!("{n}.ppm");
     let wanted = SCREENS.iter().enumerate().map(
-        |(n, (style, lines, _))| serde_json::json!({"file": name(n), "style": style, "lines": lines}),
+        |(n, (style, _, lines))| serde_json::json!({"file": name(n), "style": style, "lines": lines}),
     );
     let wanted = serde_json::Value::from_iter(wanted).to_string();
     // Debian's own Python, which has python3-pil; another one may stand before it in PATH.

@@ -88,12 +88,12 @@ pub fn restart_loop(seen: &Seen) -> Error {
 pub fn too_late(seen: &Seen, limit: Duration) -> Error {
     let error = Error::new(
         Kind::Machine,
-        format!(
-            "Windows started, but its guest agent did not answer within {}",
-            time(limit)
-        ),
+        format!("the guest agent did not answer within {}", time(limit)),
     )
-    .found(format!("a machine that still works, {}", seen.restarts()));
+    .found(match seen.started {
+        true => format!("a Windows that still works, {}", seen.restarts()),
+        false => format!("firmware that still works, {}", seen.restarts()),
+    });
     seen.shown(error)
         .cure("see in the screenshot what it is doing, or give [setup] a longer timeout")
 }

@@ -33,6 +33,8 @@ pub struct Watchdog {
     judge: Judge,
     still: Duration,
     known: VecDeque<Screen>,
+    /// What is on the screen, and since when.
+    shown: Option<(Screen, Duration)>,
     /// Restarts up to the agent's last sign of life: those were wanted.
     restarts: u32,
     /// Nothing moves, whatever the agent does.
@@ -45,6 +47,7 @@ impl Watchdog {
             judge: Judge::new(limits),
             still: limits.still,
             known: VecDeque::new(),
+            shown: None,
             restarts: 0,
             stands: false,
         }
@@ -56,8 +59,8 @@ impl Watchdog {
         let screen = sample.screen.clone();
         if silent < ALIVE {
             self.restarts = sample.restarts;
-            self.remember(screen.as_ref());
         }
+        self.remember(screen.as_ref(), sample.at, silent);
         let sample = Sample {
             restarts: sample.restarts.saturating_sub(self.restarts),
             ..sample
@@ -72,12 +75,17 @@ impl Watchdog {
         }
     }
 
-    /// A stop error comes while the agent's last answer is fresh: its screen is never harmless.
-    fn remember(&mut self, screen: Option<&Screen>) {
+    /// Harmless is a screen that was there before the agent's last answer.
+    fn remember(&mut self, screen: Option<&Screen>, at: Duration, silent: Duration) {
         let Some(screen) = screen.filter(|s| !s.is_stop_blue()) else {
             return;
         };
-        if self.is_known(screen) {
+        let same = |(shown, _): &&(Screen, Duration)| shown.stands(screen);
+        let Some((_, since)) = self.shown.as_ref().filter(same) else {
+            self.shown = Some((screen.clone(), at));
+            return;
+        };
+        if silent >= ALIVE || silent >= at.saturating_sub(*since) || self.is_known(screen) {
             return;
         }
         if self.known.len() == KNOWN {
