@@ -19,9 +19,12 @@ enum Call {
 
 /// The calls in the order in which they began, with whole paths; those that failed are left out.
 fn calls(log: &str, folder: &str) -> Vec<Call> {
-    let whole = |path: &str| match path.strip_prefix("./").unwrap_or(path) {
-        path if path.starts_with('/') => path.to_string(),
-        path => format!("{folder}/{path}"),
+    let whole = |path: &str| {
+        let path = match path.starts_with('/') {
+            true => path.to_string(),
+            false => format!("{folder}/{path}"),
+        };
+        path.replace("/./", "/")
     };
     let mut calls = Vec::new();
     for line in log.lines() {
