@@ -36,8 +36,10 @@ pub fn cases() -> Vec<Case> {
             .fails(7, failed)
             .says("1618"),
         case("winimg's own folder cannot be removed")
-            .answer(r"command = '*if exist C:\winimg exit 1'
-exit = 1")
+            .answer(
+                r"command = '*if exist C:\winimg exit 1'
+exit = 1",
+            )
             .fails(7, failed),
         case("the payload disc cannot be read at first")
             .answer("command = '*payload.cmd 000'\nexit = 1\ntimes = 2"),
