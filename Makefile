@@ -76,13 +76,16 @@ fuzz: packages ## the same for FUZZ_SECONDS each (default 600); TARGETS="zip tar
 end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, two at once, interrupts
 	$(CARGO) test --locked --workspace --test end_to_end -- --ignored --test-threads 2 --nocapture
 
-.PHONY: faults
-faults: packages build ## builds that something happens to, over a scripted QEMU: a table of causes; FAULTS=word for some
-	$(CARGO) test --locked --workspace --test faults -- --ignored --nocapture --quiet
-
 .PHONY: faults-qemu
 faults-qemu: standin ## a table of faults on QEMU: kills, full disks, stuck Setups, and how the rerun ends
 	$(CARGO) test --locked --workspace --test faults_qemu -- --ignored --nocapture
+
+.PHONY: faults-scripted
+faults-scripted: packages build ## builds that something happens to, over a scripted QEMU: a table of causes; FAULTS=word for some
+	$(CARGO) test --locked --workspace --test faults -- --ignored --nocapture --quiet
+
+.PHONY: faults
+faults: faults-scripted faults-qemu ## both tables of faults
 
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting

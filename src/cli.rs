@@ -175,6 +175,8 @@ pub struct Bundle {
 pub enum Cache {
     /// List layers, files and leftovers, with size and last use
     Ls(CacheLs),
+    /// Tell each part of a recipe's build whether a layer holds it, and why not
+    Explain(CacheExplain),
     /// Remove leftovers and, where it is said, what was not used for long or is too much; never what a lock names or a
     /// running build uses
     Prune(CachePrune),
@@ -182,6 +184,17 @@ pub enum Cache {
 
 #[derive(Debug, Args)]
 pub struct CacheLs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CacheExplain {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -24,6 +24,10 @@ struct World {
     cancel: Cancel,
     dead: Arc<Mutex<Option<&'static str>>>,
     discs: Arc<Mutex<Vec<Option<PathBuf>>>>,
+    /// Its time passes at a hundredth.
+    slow: bool,
+    /// What was told of asking and answering.
+    talk: Arc<Mutex<Vec<bool>>>,
 }
 
 impl World {
@@ -38,7 +42,8 @@ impl World {
     }
 
     fn host(&self) -> Host {
-        let (a, b, c) = (self.clone(), self.clone(), self.clone());
+        let (a, b, c, d) = (self.clone(), self.clone(), self.clone(), self.clone());
+        let (start, slow) = (Instant::now(), self.slow);
         Host {
             check: Box::new(move || {
                 a.cancel.check()?;
@@ -55,8 +60,11 @@ impl World {
                     .push(iso.map(Path::to_path_buf));
                 Ok(())
             }),
-            talked: Box::new(|_| {}),
-            now: Box::new(Instant::now),
+            talked: Box::new(move |asked| d.talk.lock().expect("lock").push(asked)),
+            now: Box::new(move || match slow {
+                true => start + start.elapsed() / 100,
+                false => Instant::now(),
+            }),
         }
     }
 }
@@ -132,6 +140,41 @@ fn run(agent: &mut Agent, command: &Command) -> (winimg::error::Result<Exit>, St
     let mut text = Vec::new();
     let exit = agent.run(command, &mut |bytes| text.extend_from_slice(bytes));
     (exit, String::from_utf8(text).expect("text"))
+}
+
+/// A machine that waits for room on the host's disk stands, and its deadlines with it.
+#[test]
+fn deadlines_are_the_machines_and_whoever_watches_is_told_of_each_answer() {
+    let end = |slow| {
+        let world = World {
+            slow,
+            ..World::open()
+        };
+        let mut started = None;
+        let answer = in_step(move |request| {
+            let started = *started.get_or_insert_with(Instant::now);
+            match request["execute"].as_str() {
+                Some("guest-exec") => line(json!({"return": {"pid": 7}})),
+                _ => {
+                    let exited = started.elapsed() > Duration::from_millis(900);
+                    line(json!({"return": {"exited": exited, "exitcode": 0}}))
+                }
+            }
+        });
+        let (mut agent, _) = peer(&world, 4096, answer);
+        assert!(agent.try_open(PATIENCE).expect("open"));
+        let brief = Command {
+            timeout: Duration::from_millis(300),
+            ..command(r"C:\brief.exe", &[])
+        };
+        let exit = run(&mut agent, &brief).0;
+        let talk = world.talk.lock().expect("lock").clone();
+        let pairs = talk.chunks(2).all(|pair| pair == [true, false]);
+        assert!(pairs && talk.len() >= 6, "{talk:?}");
+        exit.map_err(|e| e.fact().to_string())
+    };
+    assert_eq!(end(true), Ok(Exit::Code(0)));
+    assert_eq!(end(false), Err("the program did not end within 0 s".into()));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::archive::{Filter, Limits};
+use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::fetch::{self, FetchOptions, image::Image};
@@ -35,6 +36,21 @@ impl Inputs {
 }
 
 impl Inputs {
+    /// Of every file that was fetched.
+    pub fn digests(&self) -> Vec<Digest> {
+        let media = std::iter::once(&self.iso).chain(&self.virtio);
+        let components = self.components.iter().map(|(_, blob)| blob);
+        let images = self.images.iter().flat_map(|image| {
+            let parts = image.parts.iter();
+            [&image.top, &image.manifest].into_iter().chain(parts)
+        });
+        media
+            .chain(components)
+            .chain(images.map(|part| &part.blob))
+            .map(|blob| blob.digest().clone())
+            .collect()
+    }
+
     /// One sentence for each input that nothing proves.
     pub fn unproved(&self) -> Vec<String> {
         let media = [

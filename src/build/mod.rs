@@ -133,11 +133,10 @@ pub fn run(
         }
         let kept = scratch.keep().to_path_buf();
         let mut lines = vec![format!("the build's discs are kept in {}", kept.display())];
-        lines.extend(
-            session
-                .keep()
-                .map(|disk| format!("the machine's disk is kept in {}", disk.display())),
-        );
+        lines.extend(session.keep().map(|disk| match disk {
+            Ok(disk) => format!("the machine's disk is kept: {}", disk.display()),
+            Err(error) => format!("the machine's disk could not be kept: {error}"),
+        }));
         // Deleted when Windows is installed; before that, a person who asks to keep everything has to know.
         if kept.join(media::ANSWER_DISC).exists() {
             lines.push(
@@ -157,7 +156,7 @@ fn kept(
     sink: &dyn Sink,
     cancel: &Cancel,
 ) -> Error {
-    let disk = session.disk();
+    let (disk, layers) = (session.disk(), request.store.layers_folder());
     let key = request.recipe.media.product_key.as_ref();
     let key = key.map(|key| Secret::new(key.value.clone()));
     let secrets: Vec<Secret> = std::iter::once(request.password.clone())
@@ -166,7 +165,10 @@ fn kept(
     let scene = evidence::Scene {
         output: &request.output,
         run_dir: scratch.run(),
-        disk: disk.as_deref().filter(|disk| disk.exists()),
+        disk: disk
+            .as_deref()
+            .filter(|disk| disk.exists())
+            .map(|disk| Image::layered(disk, &layers)),
         logs: &request.output.join("logs"),
         step: session
             .step
@@ -209,6 +211,16 @@ fn chapters(
     let chain = chain::of(recipe, plan, &inputs, &media, HYPERVISOR)?;
     reading.done();
 
+    // Held first, then looked for: no prune takes away what is found.
+    let lease = store.lease()?;
+    lease.hold(&inputs.digests())?;
+    lease.hold(
+        &chain
+            .links()
+            .iter()
+            .map(|l| l.key.clone())
+            .collect::<Vec<_>>(),
+    )?;
     let resumed = resumed(request, &chain, sink, cancel)?;
     let key = output_key(request, &chain);
     let is_whole = |r: &Resumed| r.links == chain.links().len();

@@ -10,7 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io;
 use crate::iso::{self, Source, Stamp, Tree};
-use crate::plan::{Entry, ExitRule, Op, Plan, Put};
+use crate::plan::{Entry, ExitRule, Op, Plan, PlannedStep, Put};
 use crate::recipe::Encoding;
 use crate::text::crlf;
 
@@ -28,9 +28,10 @@ pub fn ready() -> Put {
     }
 }
 
-/// Writes the disc; its path.
+/// Writes the disc for the steps from `first` on (counted from 0); its path.
 pub fn write(
     plan: &Plan,
+    first: usize,
     inputs: &Inputs,
     work: &Path,
     epoch: i64,
@@ -38,11 +39,16 @@ pub fn write(
 ) -> Result<PathBuf> {
     let mut tree = Tree::new("WINIMG_PAYLOAD").stamp(Stamp(epoch));
     tree.add(MARK, text("Files of a winimg build.\n"));
-    for put in puts(plan) {
+    let steps = plan.steps.get(first..).unwrap_or_default();
+    for put in puts(steps) {
         tree.add(format!("s/{}.cmd", put.number()), text(&put.text));
     }
     for (number, entry) in plan.payload.iter().enumerate() {
         cancel.check()?;
+        let is_used = |step: &PlannedStep| step.entries.iter().any(|n| *n as usize == number);
+        if !steps.iter().any(is_used) {
+            continue;
+        }
         add(&mut tree, number, entry, inputs, work)?;
     }
     let file = work.join("payload.iso");
@@ -50,8 +56,8 @@ pub fn write(
     Ok(file)
 }
 
-fn puts(plan: &Plan) -> Vec<Put> {
-    let ops = plan.steps.iter().flat_map(|step| &step.ops);
+fn puts(steps: &[PlannedStep]) -> Vec<Put> {
+    let ops = steps.iter().flat_map(|step| &step.ops);
     let steps = ops.filter_map(|op| match op {
         Op::Put(put) => Some(put.clone()),
         _ => None,

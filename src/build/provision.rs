@@ -31,6 +31,16 @@ pub struct Course<'a> {
 impl Course<'_> {
     /// Goes on from the layer, or installs Windows. The machine is off in the end, its disk closed; gives what was odd.
     pub fn run(&self, session: &mut Session<'_>, from: Option<&Resumed>) -> Result<Vec<String>> {
+        // Before a machine starts: what does not fit onto the disc is told now, not after an installation.
+        let first = from.map_or(0, |resumed| resumed.links - 1);
+        let payload = payload::write(
+            self.request.plan,
+            first,
+            self.inputs,
+            self.work,
+            self.request.epoch,
+            self.cancel,
+        )?;
         let mut odd = Vec::new();
         match from {
             Some(resumed) => {
@@ -42,14 +52,6 @@ impl Course<'_> {
             None => odd.extend(self.install(session)?),
         }
         let provisioning = Phase::start("provision", self.sink);
-        let payload = payload::write(
-            self.request.plan,
-            self.inputs,
-            self.work,
-            self.request.epoch,
-            self.cancel,
-        )?;
-        let first = from.map_or(0, |resumed| resumed.links - 1);
         self.steps(session, first, &payload)?;
         provisioning.done();
 

@@ -19,6 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::guest::Guest;
 use crate::io;
+use crate::store::layer::DISK;
 use crate::store::{About, Draft, Layer, Link};
 use crate::vm::{self, Hypervisor, Machine, MachinePlan, Probe, Start};
 
@@ -209,18 +210,28 @@ impl<'a> Session<'a> {
         self.machine = None;
     }
 
-    /// Leaves the disk for the user; where it is.
-    pub fn keep(mut self) -> Option<PathBuf> {
+    /// Leaves the disk for the user, in the working directory. It stays an overlay over the layers that it stands on.
+    pub fn keep(mut self) -> Option<Result<PathBuf>> {
         self.stop();
         match self.ground.take()? {
-            Ground::Draft(draft, _) => Some(draft.keep()),
-            Ground::Scratch(disk) => Some(disk),
+            Ground::Scratch(disk) => Some(Ok(disk)),
+            Ground::Draft(draft, parent) => {
+                let kept = self.work.join(DISK);
+                let layers = self.request.store.layers_folder();
+                let backing = parent.map(|key| layers.join(key.hex()).join(DISK));
+                let moved = io::move_file(&draft.disk(), &kept).and_then(|()| match backing {
+                    // The build may have been interrupted; this is not.
+                    Some(backing) => seal::rename_backing(&kept, &backing, &Cancel::default()),
+                    None => Ok(()),
+                });
+                Some(moved.map(|()| kept))
+            }
         }
     }
 
     fn new_ground(&self, parent: Option<Digest>) -> Result<Ground> {
         match self.request.layers {
-            super::Layers::None => Ok(Ground::Scratch(self.work.join("disk.qcow2"))),
+            super::Layers::None => Ok(Ground::Scratch(self.work.join(DISK))),
             _ => Ok(Ground::Draft(self.request.store.draft()?, parent)),
         }
     }

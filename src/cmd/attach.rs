@@ -70,7 +70,7 @@ fn converse(
         if now > told && told == seen {
             told = now;
             eprintln!(
-                "the guest goes on with it, and its output comes at its end; Ctrl-C once more leaves"
+                "\nthe guest goes on with it, and its output comes at its end; Ctrl-C once more leaves"
             );
         } else if now > told {
             return Err(Error::cancelled());

@@ -7,6 +7,7 @@ use indicatif::HumanBytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::build::forecast::forecast;
 use crate::cli;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
@@ -15,7 +16,7 @@ use crate::lock::LockFile;
 use crate::store::{Item, LayerRecord, Protected, Pruned, Store, Thing, Wish, span, total};
 
 use super::inputs::table;
-use super::{Context, print, store};
+use super::{Context, print, recipe, store};
 
 /// Bytes of a container image's manifest that are read.
 const MANIFEST: u64 = 4 << 20;
@@ -23,6 +24,7 @@ const MANIFEST: u64 = 4 << 20;
 pub fn run(command: &cli::Cache, context: &Context) -> Result<()> {
     match command {
         cli::Cache::Ls(args) => list(args, context),
+        cli::Cache::Explain(args) => explain(args, context),
         cli::Cache::Prune(args) => prune(args, context),
     }
 }
@@ -38,6 +40,16 @@ fn list(args: &cli::CacheLs, context: &Context) -> Result<()> {
             "items": items.iter().map(|i| shown.json(i)).collect::<Vec<_>>(),
         })),
         false => print(&shown.listing(&items, &store.folder().display().to_string())),
+    }
+}
+
+fn explain(args: &cli::CacheExplain, context: &Context) -> Result<()> {
+    let opened = recipe::open(&args.recipe, &args.lock, context)?;
+    let store = store(context)?;
+    let forecast = forecast(&opened.recipe, &opened.plan, &store, &context.cancel)?;
+    match args.json {
+        true => print_json(&forecast.json()),
+        false => print(&forecast.explanation()),
     }
 }
 

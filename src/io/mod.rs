@@ -97,6 +97,15 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     file.commit()
 }
 
+/// Moves a file, to another filesystem too.
+pub fn move_file(from: &Path, to: &Path) -> Result<()> {
+    if fs::rename(from, to).is_ok() {
+        return Ok(());
+    }
+    copy(from, to)?;
+    fs::remove_file(from).map_err(|e| Error::io("remove", from, e))
+}
+
 /// Moves a finished file or folder to its place on the same filesystem, durably.
 pub fn move_into_place(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|e| Error::io("write", to, e))?;

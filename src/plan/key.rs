@@ -377,7 +377,7 @@ mod tests {
         };
         assert_eq!(
             became(&line("gold"), &line("silver")),
-            "…/v Tier /t REG_SZ /d gold /f became …/v Tier /t REG_SZ /d silver /f"
+            "…v Tier /t REG_SZ /d gold /f became …v Tier /t REG_SZ /d silver /f"
         );
     }
 

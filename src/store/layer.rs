@@ -152,7 +152,7 @@ impl Layer {
 pub struct Draft {
     folder: PathBuf,
     /// Freed by the kernel when the process ends, so that a leftover is known.
-    lock: Option<Lock>,
+    _lock: Option<Lock>,
 }
 
 impl Draft {
@@ -168,12 +168,6 @@ impl Draft {
     /// How its disk names the disk of a layer: sealed and unsealed folders are neighbours.
     pub fn backing(parent: &Digest) -> PathBuf {
         Path::new("..").join(parent.hex()).join(DISK)
-    }
-
-    /// Leaves the folder for the user; where it is.
-    pub fn keep(mut self) -> PathBuf {
-        self.lock = None;
-        std::mem::take(&mut self.folder)
     }
 }
 
@@ -251,7 +245,10 @@ impl Store {
         let lock = Lock::try_take(&hidden.join(LOCK))?;
         let folder = self.folder.join("layers").join(format!("{DRAFT}{id}"));
         fs::rename(&hidden, &folder).map_err(|e| Error::io("create", &folder, e))?;
-        Ok(Draft { folder, lock })
+        Ok(Draft {
+            folder,
+            _lock: lock,
+        })
     }
 
     /// Makes a layer of the draft, whose files nobody has open any more. When another build sealed the same layer in the

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
-use crate::io;
 
 use super::Store;
 
@@ -56,7 +55,6 @@ impl Store {
 impl Lease {
     pub(super) fn begin(store: &Path) -> Result<Self> {
         let folder = store.join(FOLDER);
-        io::create_folders(&folder)?;
         let path = folder.join(uuid::Uuid::new_v4().simple().to_string());
         // Nobody looks at leases before this one is locked.
         let _gate = Gate::shared(store)?;

@@ -72,12 +72,13 @@ fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
             TRASH => true,
             // A draft that has its name has its lock.
             "layers" => file.starts_with(".tmp-"),
-            // Bytes without a record cannot be resumed.
+            // Bytes without a record cannot be resumed; a record without bytes tells of a transfer that became a blob.
             "partial" => {
-                let lacks = || !path.with_extension("json").exists();
+                let lacks = |other: &str| !path.with_extension(other).exists();
                 file.starts_with('.')
                     || file.starts_with("copy-")
-                    || (file.ends_with(".data") && lacks())
+                    || (file.ends_with(".data") && lacks("json"))
+                    || (file.ends_with(".json") && lacks("data"))
             }
             _ => file.starts_with('.'),
         }
@@ -129,6 +130,7 @@ mod tests {
             let left = [
                 "partial/copy-a",
                 "partial/a.data",
+                "partial/c.json",
                 "stamps/.a.json.x.part",
                 "trash/a",
             ];
@@ -142,13 +144,13 @@ mod tests {
                 names.map(|n| folder.path().join(n).exists()).collect()
             };
             let second = Store::open(folder.path()).unwrap();
-            assert_eq!(there(&left), [true; 4], "somebody lives: {time:?}");
+            assert_eq!(there(&left), [true; 5], "somebody lives: {time:?}");
             drop((living, second));
             let third = Store::open(folder.path()).unwrap();
-            assert_eq!(there(&left), [false; 4], "{time:?}");
+            assert_eq!(there(&left), [false; 5], "{time:?}");
             assert_eq!(there(&kept), [true; 3], "{time:?}");
             let swept: Vec<_> = third.swept.iter().filter_map(|p| p.file_name()).collect();
-            assert_eq!(swept, [".a.json.x.part", "a.data", "copy-a", "a"]);
+            assert_eq!(swept, [".a.json.x.part", "a.data", "c.json", "copy-a", "a"]);
         }
     }
 }

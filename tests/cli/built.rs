@@ -104,7 +104,7 @@ fn the_records_say_what_is_so() {
     }
 
     // A second run into the same directory: its records replace the first's, Packer's file grows.
-    site.build(&[]).ended_well();
+    site.build(&["--fresh"]).ended_well();
     let packers = json(&site.read("out/packer-manifest.json"));
     assert_eq!(packers["builds"].as_array().map(Vec::len), Some(2));
     assert_eq!(

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::site::{BUILD, SEAL, Site};
+use crate::site::{BUILD, SEAL, Site, root};
 use crate::terminal::{screen, terminal};
 
 const LONGEST: Duration = Duration::from_secs(60);
@@ -343,8 +343,9 @@ fn several_builds_are_listed_and_none_is_guessed() {
         said.contains("| /site/out: node, provision, [1/3] one\n"),
         "{said}"
     );
-    let other = second.path("out");
-    let line = format!("| {}: node, provision\n", other.display());
+    let other = second.path("out").display().to_string();
+    let other = other.replace(&root().display().to_string(), "/source");
+    let line = format!("| {other}: node, provision\n");
     assert!(said.contains(&line), "{said}");
 }
 
@@ -466,7 +467,8 @@ impl Person {
             self.child.try_wait().expect("a child").is_some()
         });
         let status = self.child.wait().expect("a status");
-        let shown = screen(&self.seen).join("\n");
+        // A terminal shows Ctrl-C where it was pressed.
+        let shown = screen(&self.seen).join("\n").replace("^C", "^C\n");
         format!("{status}\n{}", site.filtered(&shown).trim_end())
     }
 }
@@ -535,7 +537,7 @@ fn a_failure_is_asked_about() {
 fn attach_at_a_terminal_has_a_prompt_and_survives_ctrl_c() {
     let site = site();
     let slow =
-        "[[run]]\ncommand = '*attach.cmd'\ntimes = 1\ndelay_ms = 3000\noutput = \"slow\\r\\n\"\n";
+        "[[run]]\ncommand = '*attach.cmd'\ntimes = 1\ndelay_ms = 5000\noutput = \"slow\\r\\n\"\n";
     site.machine("", &format!("{slow}{}", answers(&[("", 0, "C:\\k")])));
     let mut build = Build::paused(&site, &["--break", "two"]);
     let mut person = Person::sits_at(&site, "attach out");

@@ -84,7 +84,8 @@ fn on_a_terminal(site: &Site, arguments: &str) -> (String, Option<i32>) {
     )
 }
 
-const BUILD: &str = "build recipe.toml --hypervisor fake:machine.toml --output out --no-verify";
+const BUILD: &str =
+    "build recipe.toml --hypervisor fake:machine.toml --output out --no-verify --layers none";
 const STEP: &str = "[[steps]]\nname = \"hello\"\ncmd = \"echo hello\"\n";
 
 fn same_as_in_a_log(answer: &str) -> String {
@@ -92,7 +93,7 @@ fn same_as_in_a_log(answer: &str) -> String {
     site.machine("", answer);
     let (raw, status) = on_a_terminal(&site, BUILD);
     let shown = screen(&raw).join("\n");
-    let log = site.build(&[]);
+    let log = site.build(&["--layers", "none"]);
     assert_eq!(status, log.status(), "{shown}");
     let plain = log.stderr() + &log.stdout();
     // The console's own line end after the last line.

@@ -17,8 +17,12 @@ enum Call {
     Unlink(String),
 }
 
-/// The calls in the order in which they began; those that failed are left out.
-fn calls(log: &str) -> Vec<Call> {
+/// The calls in the order in which they began, with whole paths; those that failed are left out.
+fn calls(log: &str, folder: &str) -> Vec<Call> {
+    let whole = |path: &str| match path.strip_prefix("./").unwrap_or(path) {
+        path if path.starts_with('/') => path.to_string(),
+        path => format!("{folder}/{path}"),
+    };
     let mut calls = Vec::new();
     for line in log.lines() {
         let call = line
@@ -41,12 +45,12 @@ fn calls(log: &str) -> Vec<Call> {
             Some(inner.to_string())
         };
         match (name, strings.as_slice()) {
-            ("rename" | "renameat2", [from, to]) => {
-                calls.push(Call::Rename(from.clone(), to.clone()));
+            ("rename" | "renameat" | "renameat2", [from, to]) => {
+                calls.push(Call::Rename(whole(from), whole(to)));
             }
             ("fsync" | "fdatasync", _) => calls.extend(path().map(Call::Sync)),
-            ("mkdir", [made]) => calls.push(Call::Make(made.clone())),
-            ("unlink" | "rmdir", [gone]) => calls.push(Call::Unlink(gone.clone())),
+            ("mkdir", [made]) => calls.push(Call::Make(whole(made))),
+            ("unlink" | "rmdir", [gone]) => calls.push(Call::Unlink(whole(gone))),
             ("unlinkat", [gone]) => {
                 let folder = path().unwrap_or_default();
                 calls.push(Call::Unlink(format!("{folder}/{gone}")));
@@ -115,6 +119,8 @@ fn every_name_in_the_store_is_durable() {
     ]);
     let cache = site.path("cache");
     let cache = cache.to_str().expect("UTF-8");
+    let here = site.path("");
+    let here = here.to_str().expect("UTF-8").trim_end_matches('/');
     let mut renamed = 0;
     for (what, command) in [
         ("fetch", site.command(&["fetch", "recipe.toml"])),
@@ -125,7 +131,7 @@ fn every_name_in_the_store_is_durable() {
             site.command(&["cache", "prune", "--max-size", "1B"]),
         ),
     ] {
-        let calls = calls(&log_of(&command, &site.path("strace.log")));
+        let calls = calls(&log_of(&command, &site.path("strace.log")), here);
         let names = calls.iter().filter(|c| matches!(c, Call::Rename(..)));
         renamed += names.count();
         assert_eq!(loose(&calls, cache), [""; 0], "{what}");

@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Everything by which bytes and names reach a disk.
-pub const CALLS: [&str; 14] = [
+pub const CALLS: [&str; 15] = [
     "write",
     "pwrite64",
     "rename",
+    "renameat",
     "renameat2",
     "fsync",
     "fdatasync",

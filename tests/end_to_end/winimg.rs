@@ -1,7 +1,7 @@
 //! Runs the program as a user does, and reads its events while it runs.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -11,6 +11,14 @@ use serde_json::Value;
 /// The source tree.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// This tree's, unless `WINIMG_UNDER_TEST` names another winimg.
+fn program() -> PathBuf {
+    match std::env::var_os("WINIMG_UNDER_TEST") {
+        Some(path) => path.into(),
+        None => env!("CARGO_BIN_EXE_winimg").into(),
+    }
 }
 
 /// A running `winimg build --log-format json`.
@@ -28,7 +36,7 @@ impl Build {
             standin.exists(),
             "no stand-in installer: run `make standin`"
         );
-        let mut child = Command::new(env!("CARGO_BIN_EXE_winimg"))
+        let mut child = Command::new(program())
             .args(["--log-format", "json", "build", recipe, "--output"])
             .arg(output)
             .args(more)

@@ -31,7 +31,7 @@ pub const CASES: &[Case] = &[
             let mut said = String::new();
             build.wait_for("the warning", LIMIT, |event| {
                 let text = event["text"].as_str().unwrap_or_default();
-                event["event"] == "warning" && text.contains("full")
+                event["event"] == "warning" && text.contains("until there is room")
             });
             if let Some(line) = build.said.last() {
                 let event: serde_json::Value = serde_json::from_str(line).expect("an event");
@@ -51,7 +51,7 @@ pub const CASES: &[Case] = &[
         small: true,
         play: |scene| {
             let (build, filler) = filled(scene);
-            let said = scene.fails(build, &["make room"]);
+            let said = scene.fails(build, &["the host's disk is full"]);
             scene.nothing_is_lost_or_running();
             fs::remove_file(filler).expect("the filler is removed");
             said

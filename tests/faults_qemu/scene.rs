@@ -180,15 +180,20 @@ impl Scene {
 
     /// The same build again, undisturbed: it ends well, and nothing of the disturbed one is left. What it went on from.
     pub fn rerun(&self) -> String {
+        // Any build of this user removes what lies in the directory for sockets.
+        let there: Vec<&PathBuf> = self.left.iter().filter(|f| f.exists()).collect();
         let mut build = self.start(&[]);
         let status = build.end(LIMIT);
         assert!(status.success(), "the rerun: {}", build.error());
-        for folder in &self.left {
-            assert!(!folder.exists(), "{} is left", folder.display());
-        }
         let said = build.said.join("\n");
-        let named = said.contains("removing what an interrupted build left");
-        assert_eq!(named, !self.left.is_empty(), "leftovers are named:\n{said}");
+        for folder in there {
+            assert!(!folder.exists(), "{} is left", folder.display());
+            let named = format!(
+                "removing what an interrupted build left: {}",
+                folder.display()
+            );
+            assert!(said.contains(&named), "not said: {named}\n{said}");
+        }
         for folder in [self.output(), self.cache.join("layers")] {
             let hidden =
                 |name: &String| name.starts_with(".winimg-work") || name.starts_with(".new-");

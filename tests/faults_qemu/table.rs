@@ -12,7 +12,7 @@ pub struct Row {
     pub wrong: Option<String>,
 }
 
-const WIDTH: usize = 72;
+const WIDTH: usize = 66;
 
 impl Row {
     pub fn line(&self, number: usize) -> String {
@@ -22,7 +22,7 @@ impl Row {
             cause.push('…');
         }
         let line = format!(
-            "{number:>2} | {:<42} | {cause:<WIDTH$} | {:>4} | {:<5} | {}",
+            "{number:>3} | {:<58} | {cause:<WIDTH$} | {:>5} | {:<10} | {}",
             self.name, self.seconds, self.rerun, self.reused
         );
         match &self.wrong {
@@ -34,7 +34,7 @@ impl Row {
 
 pub fn whole(rows: &[Row]) -> String {
     let head = format!(
-        " n | {:<42} | {:<WIDTH$} | {:>4} | {:<5} | reused",
+        "  n | {:<58} | {:<WIDTH$} | {:>5} | {:<10} | reused",
         "case", "cause named", "s", "rerun"
     );
     let lines = rows.iter().enumerate().map(|(at, row)| row.line(at + 1));

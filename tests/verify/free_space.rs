@@ -136,7 +136,12 @@ fn times(qcow2: &Path, wanted: &str) -> usize {
         "qemu-img",
         &["convert", "-O", "raw", text(qcow2), text(&raw)],
     );
-    let bytes = fs::read(raw).expect("a disk");
+    times_in(&raw, wanted)
+}
+
+/// How often it stands in the file itself, mapped to the disk or not.
+fn times_in(file: &Path, wanted: &str) -> usize {
+    let bytes = fs::read(file).expect("a file");
     bytes
         .windows(wanted.len())
         .filter(|w| *w == wanted.as_bytes())
@@ -158,6 +163,11 @@ fn deleted_files_leave_no_byte_and_the_others_all() {
     );
 
     assert_eq!(times(&qcow2, DELETED), 0);
+    assert_eq!(
+        times_in(&qcow2, DELETED),
+        0,
+        "in clusters of the file that are free"
+    );
     run("qemu-img", &["check", "-q", text(&qcow2)]);
     let disk = winimg::disk::open(&qcow2, &cancel).expect("a disk");
     let table = gpt::table(disk.as_ref()).expect("a table");
@@ -197,6 +207,7 @@ fn an_overlay_hides_what_was_deleted_and_the_layer_below_keeps_it() {
     assert_eq!(free_space::clear(image, &cancel).expect("cleared"), [""; 0]);
 
     assert_eq!(times(&overlay, DELETED), 0);
+    assert_eq!(times_in(&overlay, DELETED), 0, "in the overlay's own file");
     run("qemu-img", &["check", "-q", text(&overlay)]);
     let disk = image.open(&cancel).expect("a disk");
     let table = gpt::table(disk.as_ref()).expect("a table");

@@ -106,7 +106,7 @@ impl Node {
             sink: &sink,
             cancel: &cancel,
         })?;
-        let payload = payload::write(plan, &inputs, work, 1_700_000_000, &cancel)?;
+        let payload = payload::write(plan, 0, &inputs, work, 1_700_000_000, &cancel)?;
         self.bootstrap();
         let logs = work.join("logs");
         std::fs::create_dir_all(&logs).expect("a folder");

@@ -17,6 +17,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use crate::disk::Image;
 use crate::error::{Error, Kind};
 use crate::event::{Cancel, Sink};
 use crate::io::write_atomically;
@@ -44,7 +45,7 @@ pub struct Scene<'a> {
     /// Of the machine: `screens/`, `serial.log`, `seabios.log`, `qemu.log`, `agent.log`.
     pub run_dir: &'a Path,
     /// The machine's disk, closed or paused. `None`: nothing was started.
-    pub disk: Option<&'a Path>,
+    pub disk: Option<Image<'a>>,
     /// The steps' whole output: `NN-name.log`.
     pub logs: &'a Path,
     /// The step that ran: its number and name. `None`: the one that `events.jsonl` tells, if it tells one.

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::disk::gpt::{self, Partition};
-use crate::disk::{Disk, ntfs};
+use crate::disk::{Disk, Image, ntfs};
 use crate::error::Error;
 use crate::event::Cancel;
 use crate::hive::{Data, Hive};
@@ -37,9 +37,9 @@ pub struct Found {
 }
 
 /// Reads the disk and copies its logs to `<folder>/logs-of-windows`.
-pub fn read(disk: &Path, folder: &Path, redactor: &Redactor, cancel: &Cancel) -> Found {
+pub fn read(disk: Image<'_>, folder: &Path, redactor: &Redactor, cancel: &Cancel) -> Found {
     let mut found = Found::default();
-    match crate::disk::open(disk, cancel) {
+    match disk.open(cancel) {
         Ok(opened) => Reader {
             disk: opened.as_ref(),
             to: folder.join(LOGS_OF_WINDOWS),

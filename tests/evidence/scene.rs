@@ -1,0 +1,127 @@
+//! A build that failed, in a directory of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use regex::Regex;
+use tempfile::TempDir;
+use winimg::build::evidence::{self, Scene};
+use winimg::disk::Image;
+use winimg::error::{Error, Kind};
+use winimg::event::{Cancel, Event, Sink};
+use winimg::text::Secret;
+
+/// Remembers warnings.
+#[derive(Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Sink for Warnings {
+    fn emit(&self, event: &Event) {
+        if let Event::Warning { text } = event {
+            self.0.lock().expect("lock").push(text.clone());
+        }
+    }
+}
+
+pub struct Failed {
+    dir: TempDir,
+    pub secrets: Vec<Secret>,
+    pub step: Option<(usize, &'static str)>,
+    pub phase: &'static str,
+    pub warnings: Warnings,
+}
+
+impl Failed {
+    pub fn new() -> Self {
+        let failed = Self {
+            dir: tempfile::tempdir().expect("a folder"),
+            secrets: Vec::new(),
+            step: None,
+            phase: "install",
+            warnings: Warnings::default(),
+        };
+        for folder in ["run/screens", "out/logs"] {
+            fs::create_dir_all(failed.path(folder)).expect("folders");
+        }
+        failed
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    pub fn write(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(path), bytes).expect("a file");
+    }
+
+    pub fn disk(&self) -> PathBuf {
+        self.path("disk.qcow2")
+    }
+
+    /// The error as the user sees it.
+    pub fn keep(&self, error: Error) -> Error {
+        self.keep_of(error, &self.path("run"), &Cancel::default())
+    }
+
+    pub fn keep_of(&self, error: Error, run_dir: &Path, cancel: &Cancel) -> Error {
+        let (output, logs, disk) = (self.path("out"), self.path("out/logs"), self.disk());
+        let scene = Scene {
+            output: &output,
+            run_dir,
+            disk: Some(Image::alone(&disk)).filter(|_| disk.exists()),
+            logs: &logs,
+            step: self.step,
+            recipe: "node",
+            phase: self.phase,
+            secrets: &self.secrets,
+        };
+        evidence::keep(error, &scene, &self.warnings, cancel)
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+    }
+
+    pub fn files(&self) -> Vec<String> {
+        winimg::io::files_below(&self.path("out/failure")).unwrap_or_default()
+    }
+
+    pub fn warned(&self) -> Vec<String> {
+        self.warnings.0.lock().expect("lock").clone()
+    }
+
+    /// Without what differs between two runs.
+    pub fn filtered(&self, text: &str) -> String {
+        let dir = self.dir.path().to_str().expect("a UTF-8 path");
+        let mut text = text.replace(dir, "/site");
+        for (pattern, to) in [
+            (r"(?s)<style>.*?</style>", "<style>…</style>"),
+            (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "[now]"),
+            (r"(\.html</a></td><td>)[^<]*", "$1[size]"),
+            (r"\d+ (MiB|KiB) were written", "[some] were written"),
+        ] {
+            let pattern = Regex::new(pattern).expect("a pattern");
+            text = pattern.replace_all(&text, to).into_owned();
+        }
+        text
+    }
+
+    /// One section of the page, without its tags.
+    pub fn section(&self, id: &str) -> String {
+        let page = self.read("out/failure/failure.html");
+        let begin = format!("<section id=\"{id}\">");
+        let Some((_, rest)) = page.split_once(&begin) else {
+            return String::new();
+        };
+        let section = rest.split("</section>").next().unwrap_or_default();
+        let tags = Regex::new("<[^>]*>").expect("a pattern");
+        let text = tags.replace_all(section, "");
+        let lines = text.lines().map(str::trim_end).filter(|l| !l.is_empty());
+        self.filtered(&lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+pub fn setup_stopped() -> Error {
+    Error::new(Kind::Setup, "Windows Setup stopped at a screen")
+}
