@@ -32,6 +32,8 @@ pub struct Case {
     pub says: Vec<&'static str>,
     /// A machine ran, so that there is something to look at.
     pub evidence: bool,
+    /// It ended without a chance to clean up: the next build does it.
+    pub abrupt: bool,
     /// Layers of the earlier build stay in the cache.
     pub layers: bool,
     /// The next build is made with the recipe as it is when nothing is wrong.
@@ -56,6 +58,7 @@ impl Case {
             cause: "",
             says: Vec::new(),
             evidence: false,
+            abrupt: false,
             layers: false,
             mended: true,
             reused: None,
@@ -121,6 +124,12 @@ impl Case {
 
     pub fn says(mut self, text: &'static str) -> Self {
         self.says.push(text);
+        self
+    }
+
+    /// Ends with `status` and no more words, and leaves its folders to the next build.
+    pub fn drops(mut self, status: i32) -> Self {
+        (self.status, self.abrupt) = (status, true);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::fs::{File, FileTimes};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
@@ -39,25 +39,25 @@ fn signals() -> Vec<Case> {
     vec![
         strike(in_setup("Ctrl-C as Setup starts"), install, SIGINT).refuses(130, interrupted),
         strike(in_setup("SIGTERM as Setup starts"), install, SIGTERM).refuses(130, interrupted),
-        strike(in_setup("kill -9 as Setup starts"), install, SIGKILL).refuses(-9, ""),
+        strike(in_setup("kill -9 as Setup starts"), install, SIGKILL).drops(-9),
         strike(
             in_setup("kill -9 between Setup's restarts"),
             "\"restarted\"",
             SIGKILL,
         )
-        .refuses(-9, ""),
+        .drops(-9),
         strike(in_step("Ctrl-C in a step"), step, SIGINT).refuses(130, interrupted),
         strike(in_step("SIGHUP in a step"), step, SIGHUP).refuses(130, interrupted),
-        strike(in_step("kill -9 in a step"), step, SIGKILL).refuses(-9, ""),
+        strike(in_step("kill -9 in a step"), step, SIGKILL).drops(-9),
         in_step("Ctrl-C twice in a step")
             .strike(step, &[(50, SIGINT), (10, SIGINT)])
-            .refuses(130, interrupted),
+            .drops(130),
         strike(at_off("Ctrl-C as Windows powers off"), seal, SIGINT).refuses(130, interrupted),
-        strike(at_off("kill -9 as Windows powers off"), seal, SIGKILL).refuses(-9, ""),
-        strike(case("kill -9 while artifacts are written"), export, SIGKILL).refuses(-9, ""),
+        strike(at_off("kill -9 as Windows powers off"), seal, SIGKILL).drops(-9),
+        strike(case("kill -9 while artifacts are written"), export, SIGKILL).drops(-9),
         case("kill -9 while inputs are proved")
             .strike("\"phase\":\"fetch\"", &[(0, SIGKILL)])
-            .refuses(-9, ""),
+            .drops(-9),
     ]
 }
 
@@ -104,6 +104,7 @@ fn files() -> Vec<Case> {
             touch(&site.path("cache"), SystemTime::UNIX_EPOCH);
             Box::new(())
         }),
+        for_a_while(),
         full("no room for the machine's disk", 64 << 20, "cache")
             .refuses(3, "no room on this host"),
         full("no room in the output directory", 1 << 20, "out").refuses(1, ""),
@@ -126,6 +127,32 @@ fn touch(folder: &Path, time: SystemTime) {
 fn full(name: &'static str, bytes: u64, what: &'static str) -> Case {
     let folder = if what == "cache" { "cache" } else { "out" };
     case(name).before(move |site| Box::new(Mount::new(site, folder, bytes)))
+}
+
+/// The host is full while Setup writes, and has room again once winimg has said so.
+fn for_a_while() -> Case {
+    case("no room while Setup writes, then there is some")
+        .script("[files]", "[install]\nstretch_ms = 2500\n\n[files]")
+        .before(|site| {
+            let mount = Mount::new(site, "cache", 1300 << 20);
+            let site = site.clone();
+            std::thread::spawn(move || {
+                let ballast = site.path("cache/ballast");
+                wait_for(&site, "asked.txt", "setup");
+                media::run("fallocate", &["-l", "1150M", media::text(&ballast)]);
+                wait_for(&site, "said.txt", "until there is room");
+                std::fs::remove_file(&ballast).expect("the ballast goes");
+            });
+            Box::new(mount)
+        })
+        .says("the guest stands still until there is room")
+}
+
+fn wait_for(site: &Site, file: &str, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !site.read(file).contains(text) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 struct Mount {

@@ -40,7 +40,7 @@ fn kept() -> Vec<Case> {
         case("kill -9 after the restart")
             .answer(&format!("{LAST}\ndelay_ms = 2500"))
             .strike("steps\\\\004.cmd", &[(50, SIGKILL)])
-            .refuses(-9, "")
+            .drops(-9)
             .goes_on(AFTER_RESTART),
         case("Ctrl-C after the restart")
             .answer(&format!("{LAST}\ndelay_ms = 2500"))

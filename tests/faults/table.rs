@@ -183,8 +183,11 @@ fn judge(case: &Case, site: &Site, run: &Run) -> Vec<String> {
     if case.evidence && !page.iter().any(|there| *there) {
         wrong.push("there is no out/failure/failure.html".into());
     }
-    let killed = run.status < 0;
-    let left = if killed { Vec::new() } else { site.leftovers() };
+    let left = if case.abrupt {
+        Vec::new()
+    } else {
+        site.leftovers()
+    };
     if !left.is_empty() {
         wrong.push(format!("left at once: {left:?}"));
     }

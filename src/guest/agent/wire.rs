@@ -94,7 +94,7 @@ impl Wire {
             if port.off {
                 return Err(Trouble::Gone);
             }
-            (self.host.check)()?;
+            self.check()?;
             if port.open {
                 self.session = port;
                 self.buffer.clear();
@@ -302,11 +302,19 @@ impl Wire {
         if port.off {
             return Err(Trouble::Gone);
         }
-        (self.host.check)()?;
+        self.check()?;
         match port.downs == self.session.downs {
             true => Ok(()),
             false => Err(Trouble::Gone),
         }
+    }
+
+    /// A guest that powered off after its port was looked at is gone, and no broken machine.
+    fn check(&self) -> Result<(), Trouble> {
+        (self.host.check)().map_err(|error| match (self.host.port)().off {
+            true => Trouble::Gone,
+            false => Trouble::Broken(error),
+        })
     }
 
     /// The socket's other end is closed. The machine gets a moment to say why.

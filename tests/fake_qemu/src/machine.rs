@@ -320,8 +320,12 @@ impl Machine {
             }
             Deed::Signal => {
                 complain(&fault.words);
-                // SAFETY: a signal to ourselves.
-                unsafe { libc::kill(libc::getpid(), i32::try_from(fault.number).unwrap_or(9)) };
+                let number = i32::try_from(fault.number).unwrap_or(9);
+                // SAFETY: a signal to ourselves; the runtime's own handler for some of them would let us go on.
+                unsafe {
+                    libc::signal(number, libc::SIG_DFL);
+                    libc::kill(libc::getpid(), number);
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
             Deed::Waits => std::thread::sleep(Duration::from_millis(fault.ms)),
