@@ -120,6 +120,32 @@ pub struct LockArgs {
     pub no_lock: bool,
 }
 
+/// A cache in an OCI registry that several machines share.
+#[derive(Debug, Default, Args)]
+pub struct SharedCacheArgs {
+    /// Ask a shared cache, such as oci://registry.example.com/team/winimg-cache, before anyone else
+    #[arg(long, value_name = "ADDRESS", env = "WINIMG_CACHE_REMOTE")]
+    pub cache_remote: Option<String>,
+}
+
+/// Layers of a shared cache, and what is written to it.
+#[derive(Debug, Default, Args)]
+pub struct SharedLayersArgs {
+    #[command(flatten)]
+    pub shared: SharedCacheArgs,
+    /// Believe layers that this minisign public key signed, the key itself or a file; may be repeated. Also keys in
+    /// WINIMG_CACHE_KEY
+    #[arg(long = "cache-key", value_name = "KEY")]
+    pub cache_keys: Vec<String>,
+    /// Give layers and inputs to the shared cache, too
+    #[arg(long, requires = "cache_remote")]
+    pub cache_push: bool,
+    /// Sign layers for --cache-push with this minisign secret key. Also the key's text in WINIMG_CACHE_SIGN_KEY; its
+    /// password in WINIMG_SIGN_PASSWORD
+    #[arg(long, value_name = "FILE")]
+    pub cache_sign_key: Option<PathBuf>,
+}
+
 /// Whether the network is asked.
 #[derive(Debug, Args)]
 pub struct NetworkArgs {
@@ -156,6 +182,8 @@ pub struct Fetch {
     pub lock: LockArgs,
     #[command(flatten)]
     pub network: NetworkArgs,
+    #[command(flatten)]
+    pub shared: SharedCacheArgs,
 }
 
 #[derive(Debug, Args)]
@@ -246,6 +274,8 @@ pub struct Build {
     pub allow_rollback: bool,
     #[command(flatten)]
     pub network: NetworkArgs,
+    #[command(flatten)]
+    pub shared: SharedLayersArgs,
     /// Where the artifacts go; out/NAME of the recipe unless given
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,

@@ -7,9 +7,10 @@ use crate::archive::{Filter, Limits};
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
-use crate::fetch::{self, FetchOptions, image::Image};
+use crate::fetch::sharing::Remote;
+use crate::fetch::{self, Address, FetchOptions, image::Image};
 use crate::plan::{Entry, Plan};
-use crate::recipe::{Component, ContainerImage, Recipe};
+use crate::recipe::{Component, ContainerImage, ProofWish, Recipe};
 use crate::store::{Blob, Proof, Store, Tree, Watch};
 
 /// The proved inputs of one build.
@@ -69,6 +70,28 @@ impl Inputs {
                 _ => None,
             })
             .collect()
+    }
+}
+
+impl Inputs {
+    /// Gives to the shared cache what others would ask it for: files of the network that a digest names.
+    pub fn share(&self, recipe: &Recipe, remote: Option<&Remote>) -> Result<()> {
+        let Some(remote) = remote else {
+            return Ok(());
+        };
+        let media = &recipe.media;
+        let iso = std::iter::once(("media.iso", &media.iso, &self.iso));
+        let virtio = media.virtio.iter().zip(&self.virtio);
+        let virtio = virtio.map(|(origin, blob)| ("media.virtio", origin, blob));
+        let components = self.components.iter();
+        let components = components.map(|(c, blob)| (c.name.value.as_str(), &c.origin, blob));
+        for (name, origin, blob) in iso.chain(virtio).chain(components) {
+            let is_named = origin.locked.is_some() || matches!(origin.proof, ProofWish::Digest(_));
+            if is_named && matches!(Address::read(&origin.url), Ok(Address::Remote(_))) {
+                remote.push_blob(name, blob)?;
+            }
+        }
+        Ok(())
     }
 }
 

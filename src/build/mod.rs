@@ -228,6 +228,7 @@ fn chapters(
         return Ok(Outcome::Unchanged);
     }
     clear_earlier(&request.output)?;
+    inputs.share(recipe, request.fetch.shared.as_deref())?;
     let mut warnings = warnings(request, &inputs, &media);
     let disk = match resumed {
         Some(ref whole) if is_whole(whole) => {
@@ -266,6 +267,9 @@ fn chapters(
         true => session.seal(chain.links())?,
         false => None,
     };
+    if let (Some(layer), Some(remote)) = (&layer, &request.fetch.shared) {
+        remote.push_layer(layer, store)?;
+    }
     let disk = layer.map_or(disk, |layer| layer.disk());
 
     let exporting = phase("export");
@@ -313,7 +317,14 @@ fn resumed(
     // A step that the build is to stop before has to be before it.
     let all = chain.links().len();
     let limit = request.pauses.first_stop(request.plan).unwrap_or(all);
-    let found = resume::find(request.store, chain, limit, sink, cancel)?;
+    let mut found = resume::find(request.store, chain, limit, sink, cancel)?;
+    if let Some(remote) = &request.fetch.shared {
+        let held = found.as_ref().map_or(0, |resumed| resumed.links);
+        let links = &chain.links()[..limit.min(all)];
+        if remote.pull_longest(links, held, request.store)? {
+            found = resume::find(request.store, chain, limit, sink, cancel)?;
+        }
+    }
     let name = &request.recipe.name.value;
     resume::tell(request.store, name, chain, found.as_ref(), sink.as_ref());
     Ok(found)

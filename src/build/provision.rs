@@ -172,6 +172,9 @@ impl Course<'_> {
             bytes: record.size(),
             seconds: started.elapsed().as_secs_f64(),
         });
+        if let Some(remote) = &self.request.fetch.shared {
+            remote.push_layer(&layer, self.request.store)?;
+        }
         Ok(layer)
     }
 }

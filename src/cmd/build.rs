@@ -21,7 +21,7 @@ use crate::report::{Everywhere, JsonLines};
 use crate::text::Secret;
 use crate::vm::{self, Hypervisor};
 
-use super::{Context, print, recipe, sign};
+use super::{Context, print, recipe, shared_cache, sign};
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
@@ -31,6 +31,8 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let builder = builder(args.builder_id.as_deref())?;
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
+    let mut fetch = opened.fetch_options(&args.network);
+    fetch.shared = shared_cache::layers(&args.shared, fetch.offline, context)?;
     let epoch = epoch()?;
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
@@ -67,7 +69,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         verify: !args.no_verify,
         epoch,
         store: &store,
-        fetch: opened.fetch_options(&args.network),
+        fetch,
         lock: opened.lock.as_ref().map(|file| &file.lock),
         remarks,
     };

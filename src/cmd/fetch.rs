@@ -5,13 +5,14 @@ use crate::error::Result;
 use crate::trust::Signer;
 
 use super::inputs::{self, Fetched};
-use super::{Context, print, recipe};
+use super::{Context, print, recipe, shared_cache};
 
 pub fn run(args: &cli::Fetch, context: &Context) -> Result<()> {
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
     let store = super::store(context)?;
     opened.remember_lock(&store)?;
-    let options = opened.fetch_options(&args.network);
+    let mut options = opened.fetch_options(&args.network);
+    options.shared = shared_cache::inputs(&args.shared, options.offline, context)?;
     let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
     print(&table(&fetched))
 }

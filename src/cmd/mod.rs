@@ -16,6 +16,7 @@ mod plan;
 mod recipe;
 mod running;
 mod screen;
+mod shared_cache;
 mod shipped;
 mod sign;
 mod verify;

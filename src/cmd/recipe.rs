@@ -193,9 +193,14 @@ impl Opened {
         }
     }
 
+    /// Whether no network is asked.
+    pub fn is_offline(&self, network: &NetworkArgs) -> bool {
+        network.offline || self.bundled
+    }
+
     pub fn fetch_options(&self, network: &NetworkArgs) -> FetchOptions {
         FetchOptions {
-            offline: network.offline || self.bundled,
+            offline: self.is_offline(network),
             ..FetchOptions::default()
         }
     }

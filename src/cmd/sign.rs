@@ -54,7 +54,7 @@ pub fn signers(args: &cli::SignArgs, context: &Context) -> Result<Signers> {
 }
 
 /// Empty is as good as unset: that is how CI systems hand over a secret that there is not.
-fn secret(name: &str) -> Option<Secret> {
+pub(super) fn secret(name: &str) -> Option<Secret> {
     let value = env::var(name).ok().filter(|v| !v.trim().is_empty())?;
     Some(Secret::new(value))
 }

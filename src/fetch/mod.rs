@@ -14,6 +14,7 @@ mod obtain;
 mod page;
 mod remote;
 mod retry;
+pub mod sharing;
 mod signatures;
 mod small;
 mod transfer;
@@ -94,6 +95,8 @@ pub struct FetchOptions {
     pub stall_timeout: Duration,
     /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
     pub offline: bool,
+    /// The cache that machines share, asked for what a digest names before anyone else.
+    pub shared: Option<Arc<sharing::Remote>>,
 }
 
 impl Default for FetchOptions {
@@ -105,6 +108,7 @@ impl Default for FetchOptions {
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
             offline: false,
+            shared: None,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A file of another host: from the store where it may be, over the network where it must.
 
+use std::sync::Arc;
+
 use url::Url;
 
-use crate::digest::Digest;
+use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::store::{Blob, Expected, Partial, Resumable, Seen, Terms};
 
@@ -27,6 +29,9 @@ impl Remote<'_> {
             return Ok(blob);
         }
         if let Some(blob) = self.release().await? {
+            return Ok(blob);
+        }
+        if let Some(blob) = self.shared(&partial).await? {
             return Ok(blob);
         }
         let cached = self.cached().await?;
@@ -74,6 +79,35 @@ impl Remote<'_> {
         let (terms, _) = wanted.signed(Of::Digest(&digest), true).await?;
         let released = wanted.at_store(&terms, |store, terms, watch| store.release(terms, watch));
         released.await.map_err(|e| self.at(e))
+    }
+
+    /// From the cache that machines share, by the digest that names it.
+    async fn shared(&self, partial: &Partial) -> Result<Option<Blob>> {
+        let (wanted, context) = (self.wanted, self.wanted.context);
+        let named = wanted.terms.locked.as_ref().or(wanted.terms.digest());
+        let named = named.filter(|digest| digest.algorithm == Algorithm::Sha256);
+        let (Some(remote), Some(digest)) = (&context.options.shared, named) else {
+            return Ok(None);
+        };
+        // The URL gave a part of it: the rest is the shorter way.
+        if context.options.offline || partial.left().is_some() {
+            return Ok(None);
+        }
+        let file = partial.begin(&Resumable::default())?;
+        let (remote, store) = (Arc::clone(remote), context.store.clone());
+        let (named, watch) = (digest.clone(), wanted.watch.clone());
+        if !blocking(move || remote.pull_blob(&named, file, &store, &watch)).await? {
+            partial.discard()?;
+            return Ok(None);
+        }
+        let (terms, _) = wanted.signed(Of::Digest(digest), true).await?;
+        let candidate = partial.candidate();
+        let admitted = wanted.at_store(&terms, |store, terms, watch| {
+            store.admit(candidate, terms, watch)
+        });
+        let admitted = admitted.await.map_err(|e| self.at(e))?;
+        partial.discard()?;
+        Ok(Some(admitted))
     }
 
     /// What the URL gave last time, if it is still in the store.

@@ -23,8 +23,11 @@ pub fn die_with_parent(command: &mut Command) {
 
 /// What the environment tells winimg and no program that it starts: QEMU and its tools ask no network, and their
 /// environment is longer in sight than ours.
-const OURS: [&str; 8] = [
+const OURS: [&str; 11] = [
     "WINIMG_ADMIN_PASSWORD",
+    "WINIMG_CACHE_PASSWORD",
+    "WINIMG_CACHE_SIGN_KEY",
+    "WINIMG_SIGN_KEY",
     "WINIMG_SIGN_PASSWORD",
     "http_proxy",
     "HTTP_PROXY",

@@ -100,6 +100,10 @@ pub struct LayerRecord {
     pub format: u32,
     pub key: Digest,
     pub parent: Option<Digest>,
+    /// The SHA-256 of the parent's disk: two disks that were made by one key are not the same, and an overlay of the one
+    /// is garbage over the other.
+    #[serde(default)]
+    pub parent_disk: Option<Digest>,
     /// The recipe's name.
     pub recipe: String,
     /// Seconds since 1970.
@@ -122,12 +126,18 @@ impl LayerRecord {
     pub fn size(&self) -> u64 {
         self.files.iter().map(|f| f.size).sum()
     }
+
+    /// The SHA-256 of its disk.
+    pub fn disk(&self) -> Option<&Digest> {
+        let disk = self.files.iter().find(|f| f.name == DISK);
+        disk.map(|f| &f.sha256)
+    }
 }
 
 /// A sealed layer whose files, and whose parents' files, are the recorded ones. Read-only by agreement.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     record: LayerRecord,
 }
 
@@ -150,7 +160,7 @@ impl Layer {
 /// A layer in the making: a folder of our own beside the sealed ones. Dropped: removed, unless it was sealed.
 #[derive(Debug)]
 pub struct Draft {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// Freed by the kernel when the process ends, so that a leftover is known.
     _lock: Option<Lock>,
 }
@@ -210,9 +220,15 @@ impl Store {
             return Ok(Kept::Nothing);
         }
         if let Some(parent) = &record.parent {
-            match self.layer(parent, cancel)? {
-                Kept::Layer(_) => {}
+            let beneath = match self.layer(parent, cancel)? {
+                Kept::Layer(layer) => layer,
                 other => return Ok(other),
+            };
+            if record.parent_disk.as_ref() != beneath.record.disk() {
+                let damage = over_another(&folder, &record, &beneath.record);
+                return self
+                    .set_layer_aside(&folder, key, damage)
+                    .map(Kept::Damaged);
             }
         }
         match check_files(&folder, &record, cancel)? {
@@ -273,6 +289,7 @@ impl Store {
             format: FORMAT,
             key: key.clone(),
             parent: about.parent.cloned(),
+            parent_disk: about.parent.and_then(|parent| self.disk_of(parent)),
             recipe: about.recipe.into(),
             made: about.made,
             files,
@@ -281,12 +298,22 @@ impl Store {
         };
         write_record(&draft.folder.join(STAMPS), &stamps)?;
         write_record(&draft.folder.join(RECORD), &record)?;
+        self.place_layer(draft, record, cancel)
+    }
+
+    /// Gives the finished draft the name of its key.
+    pub(super) fn place_layer(
+        &self,
+        draft: Draft,
+        record: LayerRecord,
+        cancel: &Cancel,
+    ) -> Result<Layer> {
         io::sync_folder(&draft.folder)?;
-        let folder = self.layer_folder(&key);
+        let folder = self.layer_folder(&record.key);
         match fs::rename(&draft.folder, &folder) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => {
-                if let Kept::Layer(theirs) = self.layer(&key, cancel)? {
+                if let Kept::Layer(theirs) = self.layer(&record.key, cancel)? {
                     return Ok(theirs);
                 }
                 return self.seal_again(draft, folder, record);
@@ -340,6 +367,11 @@ impl Store {
         self.folder.join("layers")
     }
 
+    fn disk_of(&self, key: &Digest) -> Option<Digest> {
+        let record = read_record::<LayerRecord>(&self.layer_folder(key).join(RECORD))?;
+        record.disk().cloned()
+    }
+
     pub(super) fn layer_folder(&self, key: &Digest) -> PathBuf {
         self.folder.join("layers").join(key.hex())
     }
@@ -359,8 +391,22 @@ impl Store {
     }
 }
 
+/// The parent went bad, was set aside and was made again, with other bytes.
+fn over_another(folder: &Path, record: &LayerRecord, beneath: &LayerRecord) -> Error {
+    let named = |disk: Option<&Digest>| disk.map_or_else(|| "none".into(), Digest::to_string);
+    let fact = "a layer of the cache was made over another disk than the one that lies below it";
+    Error::new(Kind::Unproved, fact)
+        .at(folder.display())
+        .expected(named(record.parent_disk.as_ref()))
+        .found(named(beneath.disk()))
+}
+
 /// What is wrong with a layer's files; hashes only those whose stamps changed.
-fn check_files(folder: &Path, record: &LayerRecord, cancel: &Cancel) -> Result<Option<Error>> {
+pub(super) fn check_files(
+    folder: &Path,
+    record: &LayerRecord,
+    cancel: &Cancel,
+) -> Result<Option<Error>> {
     let stamps: Vec<Stamp> = read_record(&folder.join(STAMPS)).unwrap_or_default();
     let mut now = Vec::new();
     for (number, file) in record.files.iter().enumerate() {

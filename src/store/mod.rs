@@ -23,6 +23,7 @@
 //! ```
 
 mod admit;
+mod adopt;
 mod blob;
 mod hash;
 mod inventory;
@@ -60,7 +61,7 @@ pub use blob::{Blob, Expected, Proof};
 pub use inventory::{Item, Thing};
 pub use judge::{Demand, Refused, Signatures, met, together};
 pub use known_locks::KnownLock;
-pub use layer::{About, Chain, Draft, Ingredient, Kept, Layer, LayerRecord, Link};
+pub use layer::{About, Chain, Draft, Ingredient, Kept, Layer, LayerFile, LayerRecord, Link};
 pub use lease::Lease;
 pub use partial::{Partial, Resumable};
 pub use prune::{Protected, Pruned, Wish, span, total};

@@ -6,7 +6,7 @@
 
 mod archive;
 mod choice;
-mod pull;
+pub(super) mod pull;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -52,7 +52,7 @@ pub(super) fn client(plain: bool, options: &FetchOptions) -> Client {
 }
 
 /// A digest of a registry's own words. Only SHA-256 names files in an image layout here.
-pub(super) fn digest(text: &str, name: &str) -> Result<Digest> {
+pub(in crate::fetch) fn digest(text: &str, name: &str) -> Result<Digest> {
     match text.parse::<Digest>() {
         Ok(digest) if digest.algorithm == Algorithm::Sha256 => Ok(digest),
         _ => Err(Error::new(
@@ -236,7 +236,7 @@ impl Registry<'_> {
 }
 
 /// The library wraps the digest of a stream in an I/O error.
-fn other_bytes(error: &OciDistributionError) -> bool {
+pub(in crate::fetch) fn other_bytes(error: &OciDistributionError) -> bool {
     match error {
         OciDistributionError::DigestError(_) => true,
         OciDistributionError::IoError(e) => e.get_ref().is_some_and(|e| e.is::<DigestError>()),
@@ -255,7 +255,7 @@ fn passing(error: &OciDistributionError) -> bool {
 }
 
 /// The library's words without the URL, whose query may hold a token.
-fn shown(error: &OciDistributionError) -> String {
+pub(in crate::fetch) fn shown(error: &OciDistributionError) -> String {
     match error {
         OciDistributionError::RequestError(e) => crate::fetch::failure::innermost(e),
         OciDistributionError::ServerError { code, .. } => format!("HTTP status {code}"),

@@ -24,7 +24,9 @@ const PIPES: Duration = Duration::from_secs(5);
 /// A signature has about a hundred characters.
 const LONGEST: u64 = 64 << 10;
 /// What only winimg is to know.
-const OURS: [&str; 3] = [
+const OURS: [&str; 5] = [
+    "WINIMG_CACHE_PASSWORD",
+    "WINIMG_CACHE_SIGN_KEY",
     "WINIMG_SIGN_KEY",
     "WINIMG_SIGN_PASSWORD",
     "WINIMG_ADMIN_PASSWORD",

@@ -20,6 +20,7 @@ use crate::event::Cancel;
 use crate::text::Secret;
 
 pub use command::split;
+pub use local::Minisign;
 
 /// Every name that a signature may have beside a manifest.
 pub const FILES: [&str; 5] = [
@@ -112,18 +113,8 @@ impl Signers {
             Ok(local::Key::Minisign(_)) if self.minisign.is_some() => {
                 return Err(second("minisign", at));
             }
-            Ok(local::Key::Minisign(key)) => {
-                let trial = key.sign(TRIAL, "a trial");
-                trial.map_err(|_| key::refused(at, "is damaged: its halves do not fit"))?;
-                self.minisign = Some(key);
-            }
-            Err(refusal) => {
-                let error = key::refused(at, &refusal.why);
-                return Err(match refusal.cure {
-                    Some(cure) => error.cure(cure),
-                    None => error,
-                });
-            }
+            Ok(local::Key::Minisign(key)) => self.minisign = Some(tried(key, at)?),
+            Err(refusal) => return Err(told(refusal, at)),
         }
         Ok(())
     }
@@ -205,6 +196,29 @@ impl Signers {
             }
         }
         Ok(files)
+    }
+}
+
+/// A minisign secret key that has signed something; `at` says where its text stood.
+pub fn minisign_key(text: &Secret, at: &str, password: Option<&Secret>) -> Result<Minisign> {
+    match local::read(text, password) {
+        Ok(local::Key::Minisign(key)) => tried(key, at),
+        Ok(local::Key::Ec(..)) => Err(key::refused(at, "is an EC key: here minisign signs")),
+        Err(refusal) => Err(told(refusal, at)),
+    }
+}
+
+fn tried(key: Minisign, at: &str) -> Result<Minisign> {
+    let trial = key.sign(TRIAL, "a trial");
+    trial.map_err(|_| key::refused(at, "is damaged: its halves do not fit"))?;
+    Ok(key)
+}
+
+fn told(refusal: local::Refusal, at: &str) -> Error {
+    let error = key::refused(at, &refusal.why);
+    match refusal.cure {
+        Some(cure) => error.cure(cure),
+        None => error,
     }
 }
 

@@ -275,6 +275,7 @@ mod tests {
             format: 1,
             key: of(name),
             parent: parent.map(of),
+            parent_disk: None,
             recipe: "node".into(),
             made: 0,
             files: Vec::new(),

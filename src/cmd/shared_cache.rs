@@ -1,0 +1,114 @@
+//! The cache that machines share, as arguments and environment name it.
+//!
+//! What the user wrote wrongly is an error; what the registry does is none.
+
+use std::env;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::cli;
+use crate::error::{Error, Kind, Result};
+use crate::fetch::sharing::{self, Address, Patience, Remote, Sign, Wish};
+use crate::record::key;
+use crate::record::sign;
+use crate::trust::{minisign, short};
+
+use super::Context;
+use super::sign::secret;
+
+/// For `fetch`: inputs only.
+pub fn inputs(
+    args: &cli::SharedCacheArgs,
+    offline: bool,
+    context: &Context,
+) -> Result<Option<Arc<Remote>>> {
+    let args = cli::SharedLayersArgs {
+        shared: cli::SharedCacheArgs {
+            cache_remote: args.cache_remote.clone(),
+        },
+        ..Default::default()
+    };
+    opened(&args, Vec::new(), offline, context)
+}
+
+/// For `build`: layers, too.
+pub fn layers(
+    args: &cli::SharedLayersArgs,
+    offline: bool,
+    context: &Context,
+) -> Result<Option<Arc<Remote>>> {
+    let mut keys = Vec::new();
+    for text in &args.cache_keys {
+        keys.push(given(text)?);
+    }
+    let from_environment = env::var("WINIMG_CACHE_KEY").unwrap_or_default();
+    for text in from_environment.split([',', ' ', '\n']) {
+        if !text.trim().is_empty() {
+            keys.push(given(text.trim())?);
+        }
+    }
+    opened(args, keys, offline, context)
+}
+
+fn opened(
+    args: &cli::SharedLayersArgs,
+    keys: Vec<minisign::Rule>,
+    offline: bool,
+    context: &Context,
+) -> Result<Option<Arc<Remote>>> {
+    // Empty is as good as unset: that is how CI systems hand over a variable that there is not.
+    let address = args.shared.cache_remote.as_deref();
+    let Some(address) = address.map(str::trim).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let address = Address::parse(address)?;
+    let push = match args.cache_push {
+        true => Some(signer(args.cache_sign_key.as_deref())?),
+        false => None,
+    };
+    if offline {
+        return Ok(None);
+    }
+    let wish = Wish {
+        credentials: sharing::credentials(&address.registry)?,
+        address,
+        keys,
+        push,
+        patience: Patience::default(),
+    };
+    Remote::open(wish, &context.sink, &context.cancel).map(Some)
+}
+
+/// A public key: the text itself, or a file.
+fn given(text: &str) -> Result<minisign::Rule> {
+    let refused = |at: &str, why: &str| {
+        Error::new(Kind::Recipe, format!("the key {why}"))
+            .at(at)
+            .expected("a minisign public key, as `minisign -G` writes it")
+    };
+    if short::is_key(text) {
+        return minisign::Rule::new(text).map_err(|why| refused("--cache-key", &why));
+    }
+    let read = key::read_bounded(Path::new(text))?;
+    minisign::Rule::new(&read).map_err(|why| refused(text, &why))
+}
+
+fn signer(file: Option<&Path>) -> Result<Sign> {
+    let environment = secret("WINIMG_CACHE_SIGN_KEY");
+    let (text, at) = match (file, environment) {
+        (Some(path), _) => (
+            crate::text::Secret::new(key::read_bounded(path)?),
+            path.display().to_string(),
+        ),
+        (None, Some(text)) => (text, "WINIMG_CACHE_SIGN_KEY".to_owned()),
+        (None, None) => {
+            return Err(
+                Error::new(Kind::Recipe, "--cache-push needs a key to sign layers with").cure(
+                    "--cache-sign-key FILE, or the key's text in WINIMG_CACHE_SIGN_KEY; `minisign -G` makes one",
+                ),
+            );
+        }
+    };
+    let key = sign::minisign_key(&text, &at, secret("WINIMG_SIGN_PASSWORD").as_ref())?;
+    Ok(Box::new(move |bytes, comment| key.sign(bytes, comment)))
+}

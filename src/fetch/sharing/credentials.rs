@@ -1,0 +1,105 @@
+//! Who asks a registry: from the environment, or as `docker login` and `podman login` leave it in a file.
+//!
+//! Refuses credential helpers, which are programs: they are passed over. Never shown, never in an argument.
+
+use std::env;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::error::{Error, Kind, Result};
+use crate::text::Secret;
+
+/// Bytes of a file of credentials.
+const LONGEST: u64 = 1 << 20;
+
+pub struct Credentials {
+    pub(super) user: String,
+    pub(super) password: Secret,
+}
+
+/// For this registry: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else the file that `REGISTRY_AUTH_FILE` or
+/// `DOCKER_CONFIG` names, else `~/.docker/config.json`.
+pub fn found(registry: &str) -> Result<Option<Credentials>> {
+    let set = |name: &str| env::var(name).ok().filter(|v| !v.is_empty());
+    match (set("WINIMG_CACHE_USER"), set("WINIMG_CACHE_PASSWORD")) {
+        (Some(user), Some(password)) => {
+            return Ok(Some(Credentials::new(user, Secret::new(password))));
+        }
+        (None, None) => {}
+        (user, _) => {
+            let missing = match user {
+                Some(_) => "WINIMG_CACHE_PASSWORD",
+                None => "WINIMG_CACHE_USER",
+            };
+            let fact = format!("{missing} is not set, and its other half is");
+            return Err(Error::new(Kind::Recipe, fact).cure("set both, or none"));
+        }
+    }
+    let folder = set("DOCKER_CONFIG").map(PathBuf::from);
+    let folder = folder.or_else(|| set("HOME").map(|home| Path::new(&home).join(".docker")));
+    let file = set("REGISTRY_AUTH_FILE").map(PathBuf::from);
+    match file.or_else(|| folder.map(|folder| folder.join("config.json"))) {
+        Some(file) => in_file(&file, registry),
+        None => Ok(None),
+    }
+}
+
+fn in_file(path: &Path, registry: &str) -> Result<Option<Credentials>> {
+    let file = match File::open(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(|e| Error::io("read", path, e))?,
+    };
+    let mut text = Vec::new();
+    let read = file.take(LONGEST).read_to_end(&mut text);
+    read.map_err(|e| Error::io("read", path, e))?;
+    // The parser's own words would show what stands there.
+    let parsed: Value = serde_json::from_slice(&text).map_err(|_| {
+        Error::new(Kind::Recipe, "a file of registry credentials is not JSON").at(path.display())
+    })?;
+    Ok(entry(&parsed, registry))
+}
+
+fn entry(parsed: &Value, registry: &str) -> Option<Credentials> {
+    let auth = parsed.get("auths")?.get(registry)?.get("auth")?.as_str()?;
+    let decoded = String::from_utf8(STANDARD.decode(auth).ok()?).ok()?;
+    let (user, password) = decoded.split_once(':')?;
+    Some(Credentials::new(user, Secret::new(password)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_stand_where_docker_login_leaves_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        let text = r#"{"auths": {"registry.example.com": {"auth": "dXNlcjpwYXNzOndvcmQ="}, "other": {}}, "credsStore": "x"}"#;
+        std::fs::write(&path, text).unwrap();
+        let found = in_file(&path, "registry.example.com").unwrap().unwrap();
+        assert_eq!(
+            (found.user.as_str(), found.password.expose()),
+            ("user", "pass:word")
+        );
+        assert!(in_file(&path, "other").unwrap().is_none());
+        assert!(
+            in_file(&folder.path().join("none"), "other")
+                .unwrap()
+                .is_none()
+        );
+        std::fs::write(&path, "secret").unwrap();
+        let told = in_file(&path, "other").err().unwrap().to_string();
+        assert_eq!(
+            told,
+            format!(
+                "a file of registry credentials is not JSON\n  at: {}",
+                path.display()
+            )
+        );
+    }
+}

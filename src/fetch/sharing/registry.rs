@@ -1,0 +1,484 @@
+//! The words of one registry: tags, manifests, blobs down and up, each with a deadline.
+//!
+//! Believes nothing: a blob's bytes are those of its digest, and that is all that is known of them. Follows no address that
+//! a manifest names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use oci_client::Reference;
+use oci_client::client::{Client, ClientConfig, ClientProtocol};
+use oci_client::errors::{OciDistributionError, OciErrorCode};
+use oci_client::manifest::{OciDescriptor, OciImageManifest, OciManifest};
+use oci_client::secrets::RegistryAuth;
+use tokio::time::{sleep, timeout};
+
+use super::{Address, Credentials, Patience};
+use crate::digest::Digest;
+use crate::error::{Error, Kind, Result};
+use crate::fetch::image::pull::{other_bytes, shown};
+use crate::store::Watch;
+
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// For manifests that need no configuration (OCI Image Format: guidance for an empty descriptor).
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+const BLOB: &str = "application/vnd.winimg.blob.v1";
+const TITLE: &str = "org.opencontainers.image.title";
+const BYTES: &str = "application/octet-stream";
+/// Bytes (OCI Distribution Specification: registries need not take longer ones).
+const MANIFEST_LIMIT: usize = 4 << 20;
+/// Tags are asked for by the thousand, and so often at most.
+const PAGES: usize = 50;
+const PAGE: usize = 1000;
+const CHUNK: usize = 1 << 20;
+/// Room that stays free on the cache's disk, bytes.
+const SPARE: u64 = 64 << 20;
+
+/// Why something did not come or go.
+pub enum Fault {
+    Cancelled,
+    /// No answer, or one that broke off.
+    Unreachable(Error),
+    /// It answered, and that is of no use.
+    Refused(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            Kind::Cancelled => Self::Cancelled,
+            _ => Self::Refused(error),
+        }
+    }
+}
+
+pub struct Registry {
+    client: Client,
+    address: Address,
+    auth: RegistryAuth,
+    patience: Patience,
+}
+
+impl Registry {
+    pub fn new(
+        address: &Address,
+        credentials: Option<Credentials>,
+        patience: Patience,
+    ) -> Result<Self> {
+        if credentials.is_some() && address.plain && !address.is_here {
+            let fact = "a password for the shared cache would be readable on its way";
+            return Err(Error::new(Kind::Recipe, fact)
+                .at(address)
+                .cure("use oci://, which is https"));
+        }
+        let config = ClientConfig {
+            protocol: match address.plain {
+                true => ClientProtocol::Http,
+                false => ClientProtocol::Https,
+            },
+            // One request a blob: not every registry takes pieces.
+            use_monolithic_push: true,
+            connect_timeout: Some(patience.answer),
+            user_agent: concat!("winimg/", env!("CARGO_PKG_VERSION")),
+            ..ClientConfig::default()
+        };
+        let client = Client::try_from(config)
+            .map_err(|e| Error::new(Kind::Host, "https cannot be set up").found(shown(&e)))?;
+        Ok(Self {
+            client,
+            address: address.clone(),
+            auth: match credentials {
+                Some(Credentials { user, password }) => {
+                    RegistryAuth::Basic(user, password.expose().to_owned())
+                }
+                None => RegistryAuth::Anonymous,
+            },
+            patience,
+        })
+    }
+
+    pub fn shown(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub fn error(&self, fact: impl Into<String>) -> Error {
+        Error::new(Kind::Fetch, fact).at(&self.address)
+    }
+
+    fn reference(&self, tag: &str) -> Reference {
+        let Address {
+            registry,
+            repository,
+            ..
+        } = &self.address;
+        Reference::with_tag(registry.clone(), repository.clone(), tag.to_owned())
+    }
+
+    /// What it says within the deadline; `None`: it has no such thing.
+    async fn answer<T>(
+        &self,
+        work: impl Future<Output = Result<T, OciDistributionError>>,
+    ) -> Result<Option<T>, Fault> {
+        let registry = self.reference("latest");
+        let registry = registry.resolve_registry();
+        self.client.store_auth_if_needed(registry, &self.auth).await;
+        match timeout(self.patience.answer, work).await {
+            Ok(Ok(answer)) => Ok(Some(answer)),
+            Ok(Err(e)) if is_absent(&e) => Ok(None),
+            Ok(Err(e)) => Err(self.fault(&e)),
+            Err(_) => Err(self.silent(self.patience.answer)),
+        }
+    }
+
+    fn silent(&self, limit: Duration) -> Fault {
+        let error = self.error("the shared cache does not answer");
+        Fault::Unreachable(error.expected(format!("a byte within {} s", limit.as_secs_f64())))
+    }
+
+    fn fault(&self, error: &OciDistributionError) -> Fault {
+        use OciDistributionError as E;
+        if other_bytes(error) {
+            let told = self.error("the shared cache gives other bytes than their digest says");
+            return Fault::Refused(told.of_kind(Kind::Unproved).found(shown(error)));
+        }
+        match (error, status(error)) {
+            (_, Some(401 | 403)) | (E::AuthenticationFailure(_) | E::UnauthorizedError { .. }, _) => {
+                Fault::Refused(self.error("the shared cache does not let us in").found(words(error)).cure(
+                    "set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login` to the registry",
+                ))
+            }
+            (_, Some(code)) if code >= 500 || code == 429 => {
+                let error = self.error("the shared cache is out of order");
+                Fault::Unreachable(error.found(format!("HTTP status {code}")))
+            }
+            (E::RequestError(e), None) => {
+                let error = self.error("the shared cache cannot be reached");
+                Fault::Unreachable(error.found(crate::fetch::failure::innermost(e)))
+            }
+            (E::IoError(e), _) => {
+                let error = self.error("a transfer with the shared cache broke off");
+                Fault::Unreachable(error.found(innermost(e)))
+            }
+            _ => Fault::Refused(self.error("the shared cache answers out of turn").found(words(error))),
+        }
+    }
+
+    /// Every tag.
+    pub async fn tags(&self) -> Result<BTreeSet<String>, Fault> {
+        let reference = self.reference("latest");
+        let mut all = BTreeSet::new();
+        let mut last: Option<String> = None;
+        for _ in 0..PAGES {
+            let page = self
+                .client
+                .list_tags(&reference, &self.auth, Some(PAGE), last.as_deref());
+            let Some(page) = self.answer(page).await? else {
+                break;
+            };
+            let before = all.len();
+            last = page.tags.last().cloned();
+            all.extend(page.tags);
+            if all.len() == before {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// The manifest that a tag names; an index is none.
+    pub async fn manifest(&self, tag: &str) -> Result<Option<OciImageManifest>, Fault> {
+        let reference = self.reference(tag);
+        let pulled = self
+            .client
+            .pull_manifest_raw(&reference, &self.auth, &[MANIFEST]);
+        let Some((bytes, _)) = self.answer(pulled).await? else {
+            return Ok(None);
+        };
+        if bytes.len() > MANIFEST_LIMIT {
+            let found = format!("{} bytes", bytes.len());
+            let error = self.error(format!(
+                "the manifest {tag} of the shared cache is too long"
+            ));
+            return Err(Fault::Refused(
+                error
+                    .expected(format!("{MANIFEST_LIMIT} bytes at most"))
+                    .found(found),
+            ));
+        }
+        let parsed = serde_json::from_slice(&bytes).map_err(|e| {
+            let error = self.error(format!(
+                "the manifest {tag} of the shared cache cannot be read"
+            ));
+            Fault::Refused(error.because(e))
+        })?;
+        Ok(Some(parsed))
+    }
+
+    /// A blob of at most `limit` bytes, piece by piece; whether it is there. Its bytes are those of the digest only when
+    /// this ends well.
+    pub async fn pull(
+        &self,
+        digest: &Digest,
+        limit: Option<u64>,
+        watch: &Watch,
+        mut take: impl FnMut(&[u8], Option<u64>) -> Result<()>,
+    ) -> Result<bool, Fault> {
+        let reference = self.reference("latest");
+        // Of the manifest's own words the digest alone: addresses in it are not followed.
+        let descriptor = OciDescriptor {
+            digest: digest.to_string(),
+            ..OciDescriptor::default()
+        };
+        let asked = self.client.pull_blob_stream(&reference, &descriptor);
+        let Some(answer) = self.answer(asked).await? else {
+            return Ok(false);
+        };
+        let (total, mut stream) = (answer.content_length, answer.stream);
+        let limit = limit.or(total).unwrap_or(0);
+        let mut done = 0;
+        loop {
+            let next = timeout(self.patience.stall, stream.next());
+            let bytes = match next.await {
+                Err(_) => return Err(self.silent(self.patience.stall)),
+                Ok(None) => return Ok(true),
+                Ok(Some(Err(e))) => return Err(self.fault(&OciDistributionError::IoError(e))),
+                Ok(Some(Ok(bytes))) => bytes,
+            };
+            done += bytes.len() as u64;
+            if done > limit {
+                let error = self.error("the shared cache gives more bytes than were to come");
+                return Err(Fault::Refused(
+                    error
+                        .of_kind(Kind::Unproved)
+                        .expected(format!("{limit} bytes at most")),
+                ));
+            }
+            take(&bytes, total)?;
+            watch.bytes(done, total)?;
+        }
+    }
+
+    /// A small blob, whole.
+    pub async fn small(
+        &self,
+        digest: &Digest,
+        limit: u64,
+        watch: &Watch,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        let mut all = Vec::new();
+        let came = self.pull(digest, Some(limit), watch, |bytes, _| {
+            all.extend_from_slice(bytes);
+            Ok(())
+        });
+        Ok(came.await?.then_some(all))
+    }
+
+    /// A blob of unknown size into a file on the disk of `folder`.
+    pub async fn download(
+        &self,
+        digest: &Digest,
+        mut file: File,
+        folder: &Path,
+        watch: &Watch,
+    ) -> Result<bool, Fault> {
+        let unwritten = |e| Error::io("write to", folder, e);
+        let mut first = true;
+        let came = self.pull(digest, None, watch, |bytes, total| {
+            if std::mem::take(&mut first) {
+                check_room(folder, total.unwrap_or(0))?;
+            }
+            file.write_all(bytes).map_err(unwritten)
+        });
+        if !came.await? {
+            return Ok(false);
+        }
+        file.sync_all().map_err(unwritten)?;
+        Ok(true)
+    }
+
+    /// Gives a file as a blob, unless it is there.
+    pub async fn upload(
+        &self,
+        path: &Path,
+        digest: &Digest,
+        size: u64,
+        watch: &Watch,
+    ) -> Result<(), Fault> {
+        if self.has(digest).await? {
+            return Ok(());
+        }
+        let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+        let moved = Arc::new(AtomicU64::new(0));
+        let state = (file, Arc::clone(&moved), watch.clone());
+        let body = stream::unfold(state, move |(mut file, moved, watch)| async move {
+            let mut chunk = vec![0; CHUNK];
+            let read = match file.read(&mut chunk) {
+                Ok(0) => return None,
+                Ok(read) => read,
+                Err(e) => return Some((Err(e.into()), (file, moved, watch))),
+            };
+            chunk.truncate(read);
+            let done = moved.fetch_add(read as u64, Ordering::SeqCst) + read as u64;
+            // The task is ended when the run is.
+            let _ = watch.bytes(done, Some(size));
+            Some((Ok(chunk.into()), (file, moved, watch)))
+        });
+        let reference = self.reference("latest");
+        let (digest, size) = (digest.to_string(), Some(size));
+        let given = self
+            .client
+            .push_blob_stream(&reference, body, &digest, size);
+        tokio::select! {
+            given = given => given.map(drop).map_err(|e| self.fault(&e)),
+            () = stands_still(&moved, self.patience.stall) => Err(self.silent(self.patience.stall)),
+        }
+    }
+
+    /// Gives a small blob; what describes it.
+    pub async fn give(&self, media_type: &str, bytes: Vec<u8>) -> Result<OciDescriptor, Fault> {
+        let digest = Digest::sha256_of(&bytes);
+        let descriptor = described(media_type, &digest, bytes.len() as u64);
+        if !self.has(&digest).await? {
+            let reference = self.reference("latest");
+            let text = digest.to_string();
+            let given = self.client.push_blob(&reference, bytes, &text);
+            self.given(self.answer(given).await?)?;
+        }
+        Ok(descriptor)
+    }
+
+    /// Gives a manifest its name: from now on what it names is there for others.
+    pub async fn tag(&self, tag: &str, manifest: OciImageManifest) -> Result<(), Fault> {
+        let (reference, manifest) = (self.reference(tag), OciManifest::Image(manifest));
+        let given = self.client.push_manifest(&reference, &manifest);
+        self.given(self.answer(given).await?)
+    }
+
+    /// A name for an input, so that the registry does not take it for garbage.
+    pub async fn tag_blob(&self, tag: &str, digest: &Digest, size: u64) -> Result<(), Fault> {
+        let manifest = OciImageManifest {
+            media_type: Some(MANIFEST.into()),
+            artifact_type: Some(BLOB.into()),
+            config: self.give(EMPTY, b"{}".to_vec()).await?,
+            layers: vec![described(BYTES, digest, size)],
+            ..OciImageManifest::default()
+        };
+        self.tag(tag, manifest).await
+    }
+
+    async fn has(&self, digest: &Digest) -> Result<bool, Fault> {
+        let (reference, digest) = (self.reference("latest"), digest.to_string());
+        let asked = self.client.blob_exists(&reference, &digest);
+        Ok(self.answer(asked).await?.unwrap_or(false))
+    }
+
+    /// A repository that may not be made by writing to it.
+    fn given(&self, answer: Option<String>) -> Result<(), Fault> {
+        let no_place = || Fault::Refused(self.error("the shared cache has no such repository"));
+        answer.map(drop).ok_or_else(no_place)
+    }
+}
+
+pub fn described(media_type: &str, digest: &Digest, size: u64) -> OciDescriptor {
+    OciDescriptor {
+        media_type: media_type.into(),
+        digest: digest.to_string(),
+        size: i64::try_from(size).unwrap_or(i64::MAX),
+        ..OciDescriptor::default()
+    }
+}
+
+/// The same under the name of a file (OCI Image Format: pre-defined annotation keys).
+pub fn titled(descriptor: OciDescriptor, name: &str) -> OciDescriptor {
+    OciDescriptor {
+        annotations: Some(BTreeMap::from([(TITLE.to_owned(), name.to_owned())])),
+        ..descriptor
+    }
+}
+
+/// The part of a manifest that has this file's name.
+pub fn part<'a>(manifest: &'a OciImageManifest, name: &str) -> Option<&'a OciDescriptor> {
+    let title = |d: &OciDescriptor| d.annotations.as_ref()?.get(TITLE).cloned();
+    let mut parts = manifest.layers.iter();
+    parts.find(|d| title(d).is_some_and(|title| title == name))
+}
+
+/// Refuses what the disk of the cache has no room for.
+pub fn check_room(folder: &Path, need: u64) -> Result<()> {
+    // A filesystem that does not tell its room is tried.
+    let Ok(free) = fs4::available_space(folder) else {
+        return Ok(());
+    };
+    if need.saturating_add(SPARE) <= free {
+        return Ok(());
+    }
+    let fact = "there is no room for what the shared cache has";
+    Err(Error::new(Kind::Host, fact)
+        .at(folder.display())
+        .expected(format!("{need} bytes, and {SPARE} to spare"))
+        .found(format!("{free} bytes free"))
+        .cure("make room (`winimg cache prune`), or set WINIMG_CACHE_DIR to a larger disk"))
+}
+
+/// Ends when nothing was read for so long.
+async fn stands_still(moved: &AtomicU64, limit: Duration) {
+    let mut before = moved.load(Ordering::SeqCst);
+    loop {
+        sleep(limit).await;
+        let now = moved.load(Ordering::SeqCst);
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+fn status(error: &OciDistributionError) -> Option<u16> {
+    match error {
+        OciDistributionError::ServerError { code, .. } => Some(*code),
+        OciDistributionError::RequestError(e) => e.status().map(|status| status.as_u16()),
+        OciDistributionError::RegistryError { envelope, .. } => {
+            let codes: Vec<&OciErrorCode> = envelope.errors.iter().map(|e| &e.code).collect();
+            let says = |wanted: &[OciErrorCode]| codes.iter().any(|code| wanted.contains(code));
+            match () {
+                () if says(&[OciErrorCode::Unauthorized, OciErrorCode::Denied]) => Some(403),
+                () if says(&[OciErrorCode::Toomanyrequests]) => Some(429),
+                () if says(&ABSENT) => Some(404),
+                () => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+const ABSENT: [OciErrorCode; 5] = [
+    OciErrorCode::NameUnknown,
+    OciErrorCode::ManifestUnknown,
+    OciErrorCode::BlobUnknown,
+    OciErrorCode::ManifestBlobUnknown,
+    OciErrorCode::NotFound,
+];
+
+fn is_absent(error: &OciDistributionError) -> bool {
+    matches!(error, OciDistributionError::ImageManifestNotFoundError(_))
+        || status(error) == Some(404)
+}
+
+/// The library's words without the address, whose query may hold a token.
+fn words(error: &OciDistributionError) -> String {
+    match (error, status(error)) {
+        (OciDistributionError::RegistryError { .. }, _) | (_, None) => shown(error),
+        (_, Some(code)) => format!("HTTP status {code}"),
+    }
+}
+
+fn innermost(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|e| e.downcast_ref());
+    inner.map_or_else(|| error.to_string(), crate::fetch::failure::innermost)
+}
