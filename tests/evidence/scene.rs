@@ -99,7 +99,10 @@ impl Failed {
             (r"(?s)<style>.*?</style>", "<style>…</style>"),
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "[now]"),
             (r"(\.html</a></td><td>)[^<]*", "$1[size]"),
-            (r"\d+ (MiB|KiB) were written", "[some] were written"),
+            (
+                r"(less than 1|\d+) MiB (was|were) written",
+                "[some] were written",
+            ),
         ] {
             let pattern = Regex::new(pattern).expect("a pattern");
             text = pattern.replace_all(&text, to).into_owned();

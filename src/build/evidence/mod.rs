@@ -7,9 +7,11 @@ mod causes;
 mod files;
 mod logs;
 mod page;
+mod patterns;
 mod reading;
 mod redact;
 mod scene;
+mod shown;
 mod timeline;
 mod windows;
 
@@ -37,6 +39,8 @@ pub const PAGE: &str = "failure.html";
 const CAUSES_IN_ERROR: usize = 2;
 /// Error lines of Windows that the page quotes.
 const QUOTED: usize = 20;
+/// Lines of each log of winimg's own commands.
+const BOOTSTRAP_LINES: usize = 25;
 
 /// Where a build was when it failed.
 pub struct Scene<'a> {
@@ -256,6 +260,7 @@ impl<'e> Evidence<'e> {
             reading: self.windows.as_ref().map(|(_, reading)| reading.clone()),
             errors: quoted(logs),
             logs: logs.iter().map(|log| self.listed(log)).collect(),
+            bootstrap: logs.iter().filter_map(|log| self.bootstrap(log)).collect(),
             step_output: part("Its last 200 lines", files::STEP_LOG, 200),
             agent: part("The last of them", "agent.log", 60),
             machine: machine
@@ -265,6 +270,20 @@ impl<'e> Evidence<'e> {
             timeline,
             files: scene::files(self.failure),
         }
+    }
+
+    /// The end of a log of winimg's own commands.
+    fn bootstrap(&self, log: &logs::Log) -> Option<page::Part> {
+        let text = log.text.trim_end();
+        if log.family != logs::Family::Bootstrap || text.is_empty() {
+            return None;
+        }
+        let all: Vec<&str> = text.lines().collect();
+        Some(page::Part {
+            title: log.path.clone(),
+            file: self.listed(log).0,
+            text: all[all.len().saturating_sub(BOOTSTRAP_LINES)..].join("\n"),
+        })
     }
 
     fn listed(&self, log: &logs::Log) -> (String, String, bool) {

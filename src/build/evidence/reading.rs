@@ -169,7 +169,8 @@ fn lines(state: &DiskState, found: &[Log]) -> Vec<String> {
     if state.written > 0 {
         let gib = state.written as f64 / f64::from(1 << 30);
         lines.push(match state.written >> 20 {
-            0..1024 => format!("{} MiB were written", (state.written >> 20).max(1)),
+            0 => "less than 1 MiB was written".into(),
+            mib @ 1..1024 => format!("{mib} MiB were written"),
             _ => format!("{gib:.1} GiB were written"),
         });
     }

@@ -15,6 +15,8 @@ use serde_json::Value;
 const KEPT: usize = 200;
 /// Bytes of one request or answer.
 const LONGEST: usize = 2 << 10;
+/// Bytes of one text in it.
+const LONGEST_TEXT: usize = 1 << 10;
 /// Items of a list, and levels, that are looked into.
 const MOST_ITEMS: usize = 32;
 const DEEPEST: usize = 16;
@@ -117,18 +119,23 @@ impl Transcript {
     }
 }
 
-/// A message as the transcript shows it: contents by their length, cut to [`LONGEST`].
+/// A message as the transcript shows it: contents by their length, long texts with theirs, cut to [`LONGEST`].
 pub fn told(message: &Value) -> String {
-    cut(&without_contents(message, DEEPEST).to_string())
+    let text = without_contents(message, DEEPEST).to_string();
+    match text.len() <= LONGEST {
+        true => text,
+        // Its own length would be that of texts which are shortened already.
+        false => format!("{}…", &text[..text.floor_char_boundary(LONGEST)]),
+    }
 }
 
-/// The first bytes of a text, and that there were more.
+/// The first bytes of a text, and how many there were.
 pub fn cut(text: &str) -> String {
     let text = text.trim_end();
-    match text.len() <= LONGEST {
+    match text.len() <= LONGEST_TEXT {
         true => text.to_owned(),
         false => {
-            let head = &text[..text.floor_char_boundary(LONGEST)];
+            let head = &text[..text.floor_char_boundary(LONGEST_TEXT)];
             format!("{head}… ({} bytes)", text.len())
         }
     }
