@@ -127,7 +127,7 @@ fn a_failed_build_goes_on_from_the_last_layer() {
     site.machine("", fails);
     let outcome = site.build(&[]);
     assert_eq!(outcome.status(), Some(7), "{}", outcome.whole());
-    site.machine("", "");
+    site.another_machine("", "");
     insta::assert_snapshot!("after_failure", told(&site, &[]));
 }
 

@@ -161,7 +161,14 @@ impl Site {
     }
 
     /// The machine of `BOOTSTRAPPED` and `HEALTHY`, with `head` (top-level keys and tables) and `answers` before them.
+    /// Layers that another machine left are gone: they would stand for what this one is to show.
     pub fn machine(&self, head: &str, answers: &str) {
+        let _ = std::fs::remove_dir_all(self.path("cache/layers"));
+        self.another_machine(head, answers);
+    }
+
+    /// Another machine in place of the one whose layers are kept.
+    pub fn another_machine(&self, head: &str, answers: &str) {
         let head = match head.contains("[files]") {
             true => head.to_string(),
             false => format!("{head}\n{BOOTSTRAPPED}"),
@@ -247,6 +254,7 @@ impl Site {
             (r"\b[0-9a-f]{64}\b", "[digest]"),
             (r"sha256/[0-9a-f]{2}/", "sha256/[di]/"),
             (r"\.winimg-work-[0-9a-f]{8}", ".winimg-work-[id]"),
+            (r"layers/\.new-[0-9a-f]{8}", "layers/.new-[id]"),
             (r"/tmp/winimg-\d+/", "/run/"),
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[moment]"),
             (r#""seconds": ?[0-9.e-]+"#, r#""seconds":0"#),

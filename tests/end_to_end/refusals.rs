@@ -35,10 +35,7 @@ fn refused(name: &str, change: &[(&str, &str)]) {
         started.elapsed().as_secs_f64()
     );
     assert_eq!(status.code(), Some(6), "{name}: {error}");
-    assert!(
-        error.contains("Windows Setup stopped"),
-        "{name}: {error}"
-    );
+    assert!(error.contains("Windows Setup stopped"), "{name}: {error}");
     assert!(
         still_for(build.failed()["found"].as_str().unwrap_or_default()) < 60,
         "{name}: it took a minute or more to see it: {error}"
