@@ -42,7 +42,7 @@ pub const CASES: &[Case] = &[
         small: false,
         play: |scene| {
             at(scene, &["--fresh"], |event| {
-                is(event, "event", "event", "restarted")
+                is(event, "restarted", "event", "restarted")
             })
         },
         reuses: INSTALLATION,
@@ -64,7 +64,7 @@ pub const CASES: &[Case] = &[
         slug: "killed-command",
         steps: "",
         small: false,
-        play: |scene| at(scene, &[], |event| is(event, "event", "event", "command")),
+        play: |scene| at(scene, &[], |event| is(event, "command", "event", "command")),
         reuses: INSTALLATION,
     },
     Case {

@@ -104,6 +104,8 @@ fn waiting(scene: &Scene) -> crate::winimg::Build {
     build.wait_for("the step", LIMIT, |e| {
         is(e, "step_started", "name", "waits")
     });
-    build.wait_for("its command", LIMIT, |e| is(e, "event", "event", "command"));
+    build.wait_for("its command", LIMIT, |e| {
+        is(e, "command", "event", "command")
+    });
     build
 }

@@ -67,7 +67,9 @@ fn filled(scene: &Scene) -> (Build, PathBuf) {
     build.wait_for("the step", LIMIT, |e| {
         is(e, "step_started", "name", "waits")
     });
-    build.wait_for("its command", LIMIT, |e| is(e, "event", "event", "command"));
+    build.wait_for("its command", LIMIT, |e| {
+        is(e, "command", "event", "command")
+    });
     let filler = scene.folder.join("filler");
     fill(&filler, &scene.folder);
     (build, filler)
