@@ -193,9 +193,7 @@ fn a_signed_record_counts_for_its_own_layer_and_its_own_bytes() {
 #[test]
 fn altered_exchanged_and_cut_disks_do_not_arrive() {
     let key = key();
-    let other_bytes = format!(
-        "warning: the shared cache gives other bytes than their digest says\n  at: oci+http://REGISTRY/team/cache\n  found: "
-    );
+    let other_bytes = "warning: the shared cache gives other bytes than their digest says\n  at: oci+http://REGISTRY/team/cache\n  found: ";
     let damages: [fn(&mut Vec<u8>); 2] = [|bytes| bytes[1000] ^= 1, |bytes| bytes.truncate(1000)];
     for damage in damages {
         let registry = Registry::start(None);
@@ -205,7 +203,7 @@ fn altered_exchanged_and_cut_disks_do_not_arrive() {
         let said = refused(&Machine::new(), registry.port, Some(&key));
         let last = said.last().unwrap();
         assert!(
-            last.starts_with(&other_bytes) || last.contains("is not what was recorded"),
+            last.starts_with(other_bytes) || last.contains("is not what was recorded"),
             "{said:?}"
         );
         assert_eq!(said.len(), 2, "{said:?}");
