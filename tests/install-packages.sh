@@ -9,6 +9,8 @@ mapfile -t packages < <(sort -u "$here/standin/packages.txt" "$here/wine/package
 packages+=(
     # what makes the demo's components (with python3)
     gcab osslsigncode
+    # a registry, for the cache that machines share
+    docker-registry
     # what the tests judge with
     gdisk gnupg libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv qemu-guest-agent signify-openbsd strace xorriso
     # what reads a stopped machine's screen, and what draws the screens that it is tried on

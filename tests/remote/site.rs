@@ -1,0 +1,296 @@
+//! A registry, two machines' caches, and a line between them that can break.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use minisign::KeyPair;
+use winimg::digest::Digest;
+use winimg::event::{Cancel, Event, Sink};
+use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Sign, Wish};
+use winimg::store::{About, Chain, Ingredient, Layer, Store};
+use winimg::trust::minisign::Rule;
+
+/// Debian's docker-registry on a port of its own.
+pub struct Registry {
+    child: Child,
+    pub port: u16,
+    pub folder: tempfile::TempDir,
+}
+
+impl Registry {
+    pub fn start(htpasswd: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let mut text = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}/data}}}}\nhttp: {{addr: \"127.0.0.1:{port}\"}}\n",
+            folder.path().display()
+        );
+        if let Some(line) = htpasswd {
+            let path = folder.path().join("htpasswd");
+            fs::write(&path, line).unwrap();
+            text += &format!(
+                "auth: {{htpasswd: {{realm: cache, path: {}}}}}\n",
+                path.display()
+            );
+        }
+        let config = folder.path().join("config.yml");
+        fs::write(&config, text).unwrap();
+        let child = Command::new("docker-registry")
+            .arg("serve")
+            .arg(&config)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Debian's package docker-registry: tests/install-packages.sh");
+        let end = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < end, "docker-registry does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Self {
+            child,
+            port,
+            folder,
+        }
+    }
+
+    /// Changes the bytes of a blob behind the registry's back.
+    pub fn change(&self, digest: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let hex = digest.strip_prefix("sha256:").unwrap();
+        let blobs = self
+            .folder
+            .path()
+            .join("data/docker/registry/v2/blobs/sha256");
+        let path = blobs.join(&hex[..2]).join(hex).join("data");
+        let mut bytes = fs::read(&path).unwrap();
+        change(&mut bytes);
+        fs::write(&path, bytes).unwrap();
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What was said.
+#[derive(Default)]
+pub struct Heard(Mutex<Vec<String>>);
+
+impl Sink for Heard {
+    fn emit(&self, event: &Event) {
+        let line = match event {
+            Event::Note { text } => format!("note: {text}"),
+            Event::Warning { text } => format!("warning: {text}"),
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+pub fn key() -> KeyPair {
+    KeyPair::generate_unencrypted_keypair().unwrap()
+}
+
+pub fn signing(key: &KeyPair) -> Sign {
+    let (public, secret) = (key.pk.clone(), key.sk.clone());
+    Box::new(move |bytes, comment| {
+        let signed = minisign::sign(Some(&public), &secret, bytes, Some(comment), None);
+        Ok(signed.unwrap().to_string())
+    })
+}
+
+/// One machine.
+pub struct Machine {
+    folder: tempfile::TempDir,
+    pub store: Store,
+    pub heard: Arc<Heard>,
+}
+
+impl Machine {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("cache")).unwrap();
+        Self {
+            folder,
+            store,
+            heard: Arc::default(),
+        }
+    }
+
+    pub fn remote(&self, port: u16, key: Option<&KeyPair>, push: Option<Sign>) -> Arc<Remote> {
+        self.remote_as(port, None, key, push)
+    }
+
+    pub fn remote_as(
+        &self,
+        port: u16,
+        credentials: Option<Credentials>,
+        key: Option<&KeyPair>,
+        push: Option<Sign>,
+    ) -> Arc<Remote> {
+        let keys = key.map(|key| Rule::new(&key.pk.to_base64()).unwrap());
+        let wish = Wish {
+            address: Address::parse(&format!("oci+http://127.0.0.1:{port}/team/cache")).unwrap(),
+            credentials,
+            keys: keys.into_iter().collect(),
+            push,
+            patience: Patience {
+                answer: Duration::from_secs(5),
+                stall: Duration::from_secs(2),
+            },
+        };
+        let sink: Arc<dyn Sink> = self.heard.clone();
+        Remote::open(wish, &sink, &Cancel::default()).unwrap()
+    }
+
+    /// What was said, without ports, folders and digests.
+    pub fn said(&self) -> Vec<String> {
+        let filters = [
+            (r"127\.0\.0\.1:\d+", "REGISTRY"),
+            (r"/[^ ]*/layers/\.new-[0-9a-f]+", "DRAFT"),
+            (r"(sha256:|layer-)[0-9a-f]+", "${1}…"),
+        ];
+        let mut all = self.heard.0.lock().unwrap().clone();
+        for line in &mut all {
+            for (pattern, shown) in filters {
+                *line = regex::Regex::new(pattern)
+                    .unwrap()
+                    .replace_all(line, shown)
+                    .into_owned();
+            }
+        }
+        all
+    }
+
+    /// Every layer's files with their bytes; what is of this machine alone is left out.
+    pub fn layers(&self) -> Vec<(String, Vec<u8>)> {
+        let layers = self.store.layers_folder();
+        let files = winimg::io::files_below(&layers).unwrap();
+        let shared = files.into_iter().filter(|f| !f.ends_with("stamps.json"));
+        shared
+            .map(|f| (f.clone(), fs::read(layers.join(f)).unwrap()))
+            .collect()
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Seals a layer after the first `parts` of a chain, over the layer `parent`.
+    pub fn seal(&self, parts: usize, parent: Option<&Layer>, bytes: &[u8]) -> Layer {
+        let draft = self.store.draft().unwrap();
+        fs::write(draft.disk(), bytes).unwrap();
+        fs::write(draft.variables(), b"variables").unwrap();
+        let chain = chain();
+        let about = About {
+            parent: parent.map(|layer| &layer.record().key),
+            recipe: "node",
+            links: &chain.links()[..parts],
+            notes: serde_json::json!({ "seconds": 0.1 + 0.2 }),
+            made: 1_700_000_000,
+        };
+        self.store.seal(draft, about, &Cancel::default()).unwrap()
+    }
+}
+
+pub fn chain() -> Chain {
+    let mut chain = Chain::default();
+    chain.push("the installation", vec![Ingredient::new("media", "iso")]);
+    chain.push("step `one`", vec![Ingredient::new("version", "1")]);
+    chain.push("step `two`", vec![Ingredient::new("version", "2")]);
+    chain
+}
+
+/// Bytes that do not get smaller.
+pub fn noise(length: usize, seed: &str) -> Vec<u8> {
+    let mut all = Vec::with_capacity(length + 32);
+    let mut last = Digest::sha256_of(seed.as_bytes());
+    while all.len() < length {
+        all.extend_from_slice(last.bytes());
+        last = Digest::sha256_of(last.bytes());
+    }
+    all.truncate(length);
+    all
+}
+
+/// What becomes of an answer after so many bytes of it.
+#[derive(Clone, Copy)]
+pub enum Then {
+    Close,
+    Hang,
+}
+
+/// A line to the registry that carries `bytes` of each connection's answers.
+pub fn line(port: u16, bytes: usize, then: Then) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else {
+                continue;
+            };
+            let (mut asks, mut answers) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            let mut to = far;
+            thread::spawn(move || std::io::copy(&mut asks, &mut to));
+            thread::spawn(move || {
+                let (mut near, mut left, mut chunk) = (near, bytes, [0; 4096]);
+                while let Ok(read) = answers.read(&mut chunk) {
+                    let carried = read.min(left);
+                    if read == 0 || near.write_all(&chunk[..carried]).is_err() {
+                        return;
+                    }
+                    left -= carried;
+                    if left == 0 {
+                        if matches!(then, Then::Hang) {
+                            thread::sleep(Duration::from_secs(60));
+                        }
+                        let _ = near.shutdown(std::net::Shutdown::Both);
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    own
+}
+
+pub fn listens_and_says_nothing() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let kept: Vec<TcpStream> = listener.incoming().flatten().collect();
+        drop(kept);
+    });
+    port
+}
+
+pub fn nobody() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+pub fn blob_of(store: &Store, path: PathBuf) -> winimg::store::Blob {
+    use winimg::store::{Candidate, Expected, Watch};
+    let digest = winimg::io::sha256(&path).unwrap().0;
+    let sink: Arc<dyn Sink> = Arc::new(Heard::default());
+    let watch = Watch::new("input", sink, Cancel::default());
+    store
+        .admit(Candidate::Local(path), Expected::Digest(digest), &watch)
+        .unwrap()
+}
