@@ -10,6 +10,10 @@ use crate::plan::{Op, Plan, PlannedStep, Until};
 /// Work that is worth a layer.
 const WORTH: Duration = Duration::from_secs(60);
 
+/// Layers in one chain, beside the finished disk. QEMU joins the relative names of all layers below a disk to one path, which
+/// may have 4096 bytes (Linux: PATH_MAX); with a key's 64 characters that ends at about 55.
+pub const DEEPEST: usize = 40;
+
 /// Which layers a build seals, `--layers`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layers {

@@ -33,7 +33,7 @@ pub fn find(
                 {
                     let links = index + 1;
                     return Ok(Some(Resumed {
-                        layer,
+                        layer: *layer,
                         links,
                         notes,
                     }));

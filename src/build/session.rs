@@ -32,6 +32,8 @@ const ROOM: u64 = 2 << 30;
 pub struct Notes {
     pub probe: Option<Probe>,
     pub steps: Vec<StepRecord>,
+    /// How many layers lie below the machine's disk.
+    pub depth: usize,
     /// What was odd on the way.
     pub warnings: Vec<String>,
 }
@@ -188,6 +190,7 @@ impl<'a> Session<'a> {
         if variables.exists() {
             io::copy(&variables, &draft.variables())?;
         }
+        self.notes.depth += 1;
         let about = About {
             parent: parent.as_ref(),
             recipe: &self.request.recipe.name.value,

@@ -94,7 +94,7 @@ impl Running {
     ) -> Result<Reply> {
         write(&mut self.stream, ask).map_err(gone)?;
         loop {
-            let line = match self.lines.next() {
+            let line = match self.lines.next_line() {
                 Ok(Some(line)) => line,
                 Ok(None) => return Err(gone(ErrorKind::UnexpectedEof.into())),
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {

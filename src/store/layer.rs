@@ -202,7 +202,7 @@ pub struct About<'a> {
 
 /// What is found under a key.
 pub enum Kept {
-    Layer(Layer),
+    Layer(Box<Layer>),
     /// Its files, or a parent's, are not the recorded ones: set aside; the words say where, and what was found.
     Damaged(Error),
     Nothing,
@@ -234,7 +234,7 @@ impl Store {
         match check_files(&folder, &record, cancel)? {
             None => {
                 note_use(&folder.join(RECORD));
-                Ok(Kept::Layer(Layer { folder, record }))
+                Ok(Kept::Layer(Box::new(Layer { folder, record })))
             }
             Some(damage) => self
                 .set_layer_aside(&folder, key, damage)
@@ -248,7 +248,7 @@ impl Store {
         let folders = folders.into_iter().flatten().flatten();
         let records = folders.filter_map(|entry| read_record(&entry.path().join(RECORD)));
         let mut records: Vec<LayerRecord> = records.collect();
-        records.sort_by(|a, b| (a.made, a.links.len()).cmp(&(b.made, b.links.len())));
+        records.sort_by_key(|layer| (layer.made, layer.links.len()));
         records
     }
 
@@ -314,7 +314,15 @@ impl Store {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => {
                 if let Kept::Layer(theirs) = self.layer(&record.key, cancel)? {
-                    return Ok(theirs);
+                    return Ok(*theirs);
+                }
+                if folder.exists() {
+                    let unread = Error::new(
+                        Kind::Unproved,
+                        "a layer of the cache has no record that can be read",
+                    );
+                    let unread = unread.at(folder.display());
+                    self.set_layer_aside(&folder, &record.key, unread)?;
                 }
                 return self.seal_again(draft, folder, record);
             }

@@ -99,10 +99,12 @@ fn loose(calls: &[Call], cache: &str) -> Vec<String> {
                     loose.push(format!("{to}: its name"));
                 }
             }
-            Call::Make(made) if ours(made) && !name(Path::new(made)).starts_with('.') => {
-                if !synced(after, folder(made)) {
-                    loose.push(format!("{made}: its name"));
-                }
+            Call::Make(made)
+                if ours(made)
+                    && !name(Path::new(made)).starts_with('.')
+                    && !synced(after, folder(made)) =>
+            {
+                loose.push(format!("{made}: its name"));
             }
             _ => {}
         }

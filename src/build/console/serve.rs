@@ -75,7 +75,7 @@ fn serve(stream: &UnixStream, shared: &Shared) {
     let mut lines = Lines::new(stream, LONGEST_ASK);
     let mut to = stream;
     loop {
-        let line = match lines.next() {
+        let line = match lines.next_line() {
             Ok(Some(line)) => line,
             Err(e) if e.kind() == ErrorKind::InvalidData => {
                 let _ = write(&mut to, &Reply::refused(e));

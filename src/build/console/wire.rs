@@ -159,7 +159,7 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next line without its newline; `None` at the end. `InvalidData`: it is too long.
-    pub fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+    pub fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut piece = vec![0; 64 << 10];
         loop {
             let found = self.buffer[self.searched..]
@@ -248,7 +248,7 @@ mod tests {
         );
         let mut lines = Lines::new(said.as_slice(), LONGEST_ASK);
         for ask in asks {
-            let line = lines.next().expect("memory").expect("a line");
+            let line = lines.next_line().expect("memory").expect("a line");
             assert_eq!(serde_json::from_slice::<Ask>(&line).expect("an ask"), ask);
         }
     }
@@ -273,7 +273,7 @@ mod tests {
     fn a_line_in_pieces_stays_whole_and_a_flood_ends() {
         let slow = Slow(vec![Some(b"d\nrest"), None, Some(b"bc"), Some(b"one\na")]);
         let mut lines = Lines::new(slow, 100);
-        let next = |lines: &mut Lines<Slow>| match lines.next() {
+        let next = |lines: &mut Lines<Slow>| match lines.next_line() {
             Ok(Some(line)) => String::from_utf8(line).expect("text"),
             Ok(None) => "the end".into(),
             Err(e) => format!("{:?}", e.kind()),
@@ -281,7 +281,7 @@ mod tests {
         let said: Vec<String> = (0..4).map(|_| next(&mut lines)).collect();
         assert_eq!(said, ["one", "WouldBlock", "abcd", "the end"]);
         let mut flood = Lines::new(io::repeat(b'x'), 1000);
-        let kind = flood.next().expect_err("no end").kind();
+        let kind = flood.next_line().expect_err("no end").kind();
         assert_eq!(kind, ErrorKind::InvalidData);
     }
 }

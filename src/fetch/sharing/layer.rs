@@ -149,7 +149,7 @@ impl Remote {
         let mut all = vec![layer.clone()];
         while let Some(parent) = all.last().and_then(|l| l.record().parent.clone()) {
             match store.layer(&parent, &self.cancel)? {
-                Kept::Layer(layer) => all.push(layer),
+                Kept::Layer(layer) => all.push(*layer),
                 // Nothing can lie over it elsewhere.
                 _ => return Ok(()),
             }

@@ -110,34 +110,18 @@ impl Deciding<'_> {
         while let Some(number) = (0..self.items.len()).find(|n| self.is_orphan(*n)) {
             self.goes(number, "the layer that it lies on is gone".into());
         }
-        self.leaves_first();
-    }
-
-    /// Orphans were found from below.
-    fn leaves_first(&mut self) {
-        let depth = |n: &usize| match &self.items[*n].thing {
-            Thing::Layer(_, Some(record)) => record.links.len(),
-            _ => 0,
-        };
-        let mut order = std::mem::take(&mut self.order);
-        order.sort_by_key(|n| std::cmp::Reverse(depth(n)));
-        self.order = order;
+        // They were found from below.
+        self.order.reverse();
     }
 
     fn is_orphan(&self, number: usize) -> bool {
-        let Thing::Layer(_, Some(record)) = &self.items[number].thing else {
-            return false;
-        };
-        let Some(parent) = &record.parent else {
-            return false;
-        };
-        let is_parent = |n: usize| match &self.items[n].thing {
-            Thing::Layer(key, _) => key == parent && self.going[n].is_none(),
+        let has_parent = match &self.items[number].thing {
+            Thing::Layer(_, Some(record)) => record.parent.is_some(),
             _ => false,
         };
-        self.keep[number].is_none()
-            && self.going[number].is_none()
-            && !(0..self.items.len()).any(is_parent)
+        let stays = |n: usize| self.going[n].is_none();
+        let is_free = self.keep[number].is_none() && stays(number);
+        has_parent && is_free && !self.below(number).is_some_and(stays)
     }
 
     fn by_age(&mut self, limit: Duration, now: SystemTime) {
@@ -158,14 +142,18 @@ impl Deciding<'_> {
         loop {
             let before = self.order.len();
             for number in &lately {
-                if !self.may_go(*number) {
-                    continue;
+                let used = self.items[*number].used;
+                let mut next = Some(*number);
+                while let Some(number) = next.filter(|n| self.may_go(*n)) {
+                    let Some(why) = why(self, number) else {
+                        break;
+                    };
+                    self.goes(number, why);
+                    self.trees_of(number);
+                    // Its turn was before, and it had to wait for this one.
+                    let below = self.below(number);
+                    next = below.filter(|n| self.items[*n].used <= used);
                 }
-                let Some(why) = why(self, *number) else {
-                    continue;
-                };
-                self.goes(*number, why);
-                self.trees_of(*number);
             }
             if self.order.len() == before {
                 return;
@@ -176,6 +164,16 @@ impl Deciding<'_> {
     fn may_go(&self, number: usize) -> bool {
         let free = self.keep[number].is_none() && self.going[number].is_none();
         free && self.child(number).is_none()
+    }
+
+    /// The layer that this one lies on.
+    fn below(&self, number: usize) -> Option<usize> {
+        let Thing::Layer(_, Some(record)) = &self.items[number].thing else {
+            return None;
+        };
+        let parent = record.parent.as_ref()?;
+        let is_parent = |item: &Item| matches!(&item.thing, Thing::Layer(key, _) if key == parent);
+        self.items.iter().position(is_parent)
     }
 
     /// A layer that stays and lies on this one.
@@ -360,8 +358,8 @@ mod tests {
             "\
 - on the lost: the layer that it lies on is gone
 - lost: the layer that it lies on is gone
-- torn: its record cannot be read
 - draft: its build was interrupted
+- torn: its record cannot be read
 + windows: (after kubelet) lies on it
 + kubelet: (after agents) lies on it
 + agents: used 2 days ago
@@ -383,9 +381,8 @@ mod tests {
         assert_eq!(
             text(all(), age(30), &["iso"], &["lost"]),
             "\
-- on the lost: the layer that it lies on is gone
-- torn: its record cannot be read
 - draft: its build was interrupted
+- torn: its record cannot be read
 - old: not used for 90 days
 - old tree: the archive that it was unpacked from goes
 - new tree: not used for 90 days
@@ -396,6 +393,7 @@ mod tests {
 + kubelet: (after agents) lies on it
 + agents: used 2 days ago
 + lost: a running winimg uses it
++ on the lost: used 0 seconds ago
 + iso: recipe.lock names it
 + new: used 24 hours ago
 + held: a running winimg uses it
@@ -408,7 +406,8 @@ mod tests {
         let chain = || {
             vec![
                 layer("windows", None, 40, 9),
-                layer("kubelet", Some("windows"), 10, 9),
+                // Used a moment before the layer that lies on it.
+                layer("kubelet", Some("windows"), 10, 10),
                 layer("agents", Some("kubelet"), 5, 9),
                 file("file", 3, 1),
             ]
