@@ -3,7 +3,6 @@
 mod agent;
 mod disks;
 mod page;
-#[allow(dead_code)]
 #[path = "../secrets/mod.rs"]
 mod planted;
 mod reading;

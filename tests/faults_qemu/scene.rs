@@ -211,7 +211,8 @@ impl Scene {
 /// The `resumed` event in words.
 pub fn went_on_from(said: &[String]) -> String {
     let events = said.iter().filter_map(|l| serde_json::from_str(l).ok());
-    let resumed = events.filter(|e: &Value| e["event"] == "resumed").last();
+    let mut events = events;
+    let resumed = events.rfind(|e: &Value| e["event"] == "layer_used");
     match resumed {
         Some(e) if e["parts"] == e["of"] => "everything".into(),
         Some(e) => e["after"].as_str().unwrap_or("?").to_string(),

@@ -116,10 +116,11 @@ fn negotiated_command(
         ),
     ];
     for (moment, here) in moments {
-        for fault in here
-            .then(|| machine.moment(moment, command))
-            .unwrap_or_default()
-        {
+        let faults = match here {
+            true => machine.moment(moment, command),
+            false => Vec::new(),
+        };
+        for fault in faults {
             ignored |= fault.deed == Deed::Ignores;
             machine.suffer(&fault);
         }

@@ -285,10 +285,9 @@ impl Script {
         }
         let folder = file.parent().unwrap_or(Path::new("."));
         let pictures = script.fault.iter_mut().map(|f| &mut f.picture);
-        for path in pictures.chain([&mut script.disk, &mut script.transcript]) {
-            if let Some(path) = path {
-                *path = folder.join(&*path);
-            }
+        let files = [&mut script.disk, &mut script.transcript];
+        for path in pictures.chain(files).flatten() {
+            *path = folder.join(&*path);
         }
         Ok(script)
     }
