@@ -17,6 +17,8 @@ use crate::plan::{self, Op, Plan, PlannedStep, Until, Verdict};
 
 /// Time for the guest to notice a changed medium.
 const DISC_TIMEOUT: Duration = Duration::from_secs(60);
+/// From the first error in sysprep's log, after its end, to its tag.
+const SYSPREP_GRACE: Duration = Duration::from_secs(30);
 /// Before a program is run again that found another installation under way.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
@@ -309,9 +311,11 @@ impl Engine<'_> {
     }
 
     /// Sysprep's exit code and a power-off are both weak evidence: its tag and ImageState are asked
-    /// (Microsoft: Sysprep process overview; Windows Setup states).
+    /// (Microsoft: Sysprep process overview; Windows Setup states). The program has ended by now, so errors in its log
+    /// and no tag are believed soon.
     fn wait_generalized(&self, guest: &mut dyn Guest, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        const LOG: &str = r"C:\Windows\System32\Sysprep\Panther\setuperr.log";
+        let mut deadline = Instant::now() + timeout;
         loop {
             let state = image_state(guest, self.slowness)?;
             let tag = guest
@@ -320,10 +324,12 @@ impl Engine<'_> {
             if tag && state == "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE" {
                 return Ok(());
             }
+            let log = guest.get(LOG, 1 << 20)?.unwrap_or_default();
+            if !tag && !log.is_empty() {
+                deadline = deadline.min(Instant::now() + SYSPREP_GRACE);
+            }
             if Instant::now() > deadline {
-                let log =
-                    guest.get(r"C:\Windows\System32\Sysprep\Panther\setuperr.log", 1 << 20)?;
-                let log = String::from_utf8_lossy(&log.unwrap_or_default()).into_owned();
+                let log = String::from_utf8_lossy(&log).into_owned();
                 let lines: Vec<&str> = log.lines().collect();
                 return Err(
                     Error::new(Kind::Step, "sysprep did not generalize the image")

@@ -64,7 +64,12 @@ fn short(text: &str) -> String {
         let pattern = Regex::new(pattern).expect("a pattern");
         text = pattern.replace_all(&text, to).into_owned();
     }
-    text
+    // Files stand in the order of their digests.
+    let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for files in lines.chunk_by_mut(|a, b| [a, b].iter().all(|l| l.starts_with("file "))) {
+        files.sort_unstable();
+    }
+    lines.concat()
 }
 
 fn prune(site: &Site, more: &[&str]) -> String {

@@ -41,7 +41,7 @@ fn told(site: &Site, arguments: &[&str]) -> String {
         "damaged",
     ];
     let lines = said.lines().filter(|l| words.iter().any(|w| l.contains(w)));
-    let sizes = Regex::new(r"[0-9.]+ [KM]?i?B, sealed in [0-9.]+ s").expect("a pattern");
+    let sizes = Regex::new(r"[0-9.]+ [KM]?i?B, sealed in \[seconds\]").expect("a pattern");
     let lines: Vec<String> = lines
         .map(|l| sizes.replace(l, "[size]").into_owned())
         .collect();

@@ -162,7 +162,11 @@ struct Watch {
 impl Watch {
     fn run(mut self) {
         while self.running.process.wait(SAMPLE).is_none() {
-            if self.running.state() == State::Running {
+            if self.running.attended.is_on() {
+                // What a person does to the machine is no fault of it.
+                self.dog = Watchdog::new(self.limits);
+                self.running.find(None);
+            } else if self.running.state() == State::Running {
                 self.look();
             }
         }
