@@ -60,7 +60,7 @@ fn kept() -> Vec<Case> {
             .goes_on(AFTER_SETUP),
         case("Windows stands at a screen when it starts from the layer")
             .fault("at = 'boot'\nmachine = 2\ndo = 'stands-still'")
-            .fails(8, "Windows does not start")
+            .fails(8, "Windows")
             .goes_on(AFTER_SETUP),
         case("Windows restarts for ever when it starts from the layer")
             .fault("at = 'boot'\nmachine = 2\ndo = 'reset-loop'\nms = 1100")

@@ -20,6 +20,8 @@ use crate::lock::{self, Use};
 const PLACE: u64 = 2 << 20;
 const ROOM: u64 = 1 << 20;
 const MARK: &[u8; 8] = b"FAKEWIN1";
+/// Where Setup leaves the installation's number, which the state repeats: a state over another installation is a torn disk.
+const NUMBER_PLACE: u64 = 3 << 20;
 
 /// An opened image with its backing files; dropping it gives the locks back.
 pub struct Image {
@@ -119,6 +121,8 @@ fn backing(file: &mut File, path: &Path) -> Result<Option<(PathBuf, String)>, St
 /// What is on the disk beside its bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Windows {
+    /// Of this installation.
+    pub number: u64,
     /// How often it was started.
     pub boots: u32,
     /// By lower-case path.
@@ -152,7 +156,7 @@ pub fn load(disk: &Path, scratch: &Path) -> Result<Option<Windows>, String> {
     let from = format!("if={}", disk.display());
     let (skip, count) = (
         format!("skip={}", PLACE >> 20),
-        format!("count={}", (PLACE + ROOM) >> 20),
+        format!("count={}", (NUMBER_PLACE + ROOM) >> 20),
     );
     let arguments = [
         "dd", "-U", "-f", "qcow2", "-O", "raw", "bs=1M", &skip, &count, &from, &of,
@@ -171,13 +175,17 @@ pub fn load(disk: &Path, scratch: &Path) -> Result<Option<Windows>, String> {
         .map(u64::from_le_bytes);
     let text = length.and_then(|n| rest.get(8..8 + usize::try_from(n).ok()?));
     let text = text.ok_or("the guest's state on the disk is cut")?;
-    serde_json::from_slice(text)
-        .map(Some)
-        .map_err(|e| format!("the guest's state on the disk: {e}"))
+    let windows: Windows =
+        serde_json::from_slice(text).map_err(|e| format!("the guest's state on the disk: {e}"))?;
+    let number = bytes.get(ROOM as usize..ROOM as usize + 8);
+    match number == Some(&windows.number.to_le_bytes()) {
+        true => Ok(Some(windows)),
+        false => Err("the disk is a mixture of two installations".into()),
+    }
 }
 
-/// Writes it to a disk that nobody has open.
-pub fn save(disk: &Path, windows: &Windows, scratch: &Path) -> Result<(), String> {
+/// Writes it to a disk that nobody has open; with its number, when Setup has just made it.
+pub fn save(disk: &Path, windows: &Windows, scratch: &Path, fresh: bool) -> Result<(), String> {
     let text = serde_json::to_vec(windows).map_err(|e| e.to_string())?;
     let mut bytes = MARK.to_vec();
     bytes.extend((text.len() as u64).to_le_bytes());
@@ -185,11 +193,24 @@ pub fn save(disk: &Path, windows: &Windows, scratch: &Path) -> Result<(), String
     if bytes.len() as u64 > ROOM {
         return Err("the guest's state is larger than its place on the disk".into());
     }
+    write(disk, bytes, PLACE, scratch)?;
+    match fresh {
+        true => write(
+            disk,
+            windows.number.to_le_bytes().to_vec(),
+            NUMBER_PLACE,
+            scratch,
+        ),
+        false => Ok(()),
+    }
+}
+
+fn write(disk: &Path, mut bytes: Vec<u8>, place: u64, scratch: &Path) -> Result<(), String> {
     // A multiple of what qemu-io writes without reading first.
     bytes.resize(bytes.len().next_multiple_of(4096), 0);
     let file = scratch.join("fake-state.raw");
     std::fs::write(&file, &bytes).map_err(|e| e.to_string())?;
-    let order = format!("write -s {} {PLACE} {}", file.display(), bytes.len());
+    let order = format!("write -s {} {place} {}", file.display(), bytes.len());
     let arguments = ["-f", "qcow2", "-t", "unsafe", "-c", &order];
     let mut arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(AsRef::as_ref).collect();
     arguments.push(disk.as_os_str());

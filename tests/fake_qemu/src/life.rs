@@ -197,10 +197,24 @@ fn setup(machine: &Machine) -> Result<(), Interrupted> {
         .map(|(path, text)| (path.to_lowercase(), Bytes(text.clone().into_bytes())))
         .collect();
     machine.change(|s| {
-        s.windows = Some(Windows { boots: 0, files });
+        s.windows = Some(Windows {
+            number: installation(),
+            boots: 0,
+            files,
+        });
+        s.fresh = true;
         s.restarts_left = machine.script.install.restarts.max(1);
     });
     restart(machine)
+}
+
+/// No two installations are the same.
+fn installation() -> u64 {
+    let mut bytes = [0; 8];
+    let random = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));
+    random.map_or(u64::from(std::process::id()), |()| {
+        u64::from_le_bytes(bytes)
+    })
 }
 
 fn restart(machine: &Machine) -> Result<(), Interrupted> {

@@ -47,6 +47,8 @@ pub struct State {
     pub qmp_silent: bool,
     pub pieces: Option<usize>,
     pub windows: Option<Windows>,
+    /// Setup made it on this machine.
+    pub fresh: bool,
     /// Restarts until the agent comes.
     pub restarts_left: u32,
     /// How long each turn of it takes.
@@ -89,6 +91,7 @@ impl Machine {
             qmp_silent: false,
             pieces: None,
             windows: None,
+            fresh: false,
             restarts_left: 0,
             reset_loop: None,
             stays_away: false,
@@ -249,9 +252,12 @@ impl Machine {
         self.note("off");
         self.close_port();
         self.change(|s| s.images.remove(DISK));
-        let windows = self.lock().windows.clone();
+        let (windows, fresh) = {
+            let state = self.lock();
+            (state.windows.clone(), state.fresh)
+        };
         while let (Some(disk), Some(windows)) = (self.disk(), &windows) {
-            match disk::save(disk, windows, &self.dir) {
+            match disk::save(disk, windows, &self.dir, fresh) {
                 Ok(()) => break,
                 Err(why) => self.write_failed(&why),
             }
