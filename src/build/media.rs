@@ -39,6 +39,8 @@ pub struct Media {
 pub struct Discs {
     pub install: Disc,
     pub answer: PathBuf,
+    /// Bytes of the image's files: as much room the machine's disk needs at least.
+    pub room: u64,
     /// What is odd about them.
     pub remark: Option<String>,
 }
@@ -140,6 +142,7 @@ pub fn discs(
     Ok(Discs {
         install,
         answer,
+        room: media.image.size,
         remark: remark.map(|remark| format!("the medium's key prompt stays: {remark}")),
     })
 }

@@ -23,10 +23,6 @@ use crate::store::layer::DISK;
 use crate::store::{About, Draft, Layer, Link};
 use crate::vm::{self, Hypervisor, Machine, MachinePlan, Probe, Start};
 
-/// Bytes that have to be free where the disk grows: an installed Windows Server Core takes more, but a build that goes on
-/// from a layer much less.
-const ROOM: u64 = 2 << 30;
-
 /// What a layer's record tells the manifest of a later build.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Notes {
@@ -120,7 +116,7 @@ impl<'a> Session<'a> {
             install_disc: discs.install.clone(),
             answer_disc: discs.answer.clone(),
         };
-        self.start(start)?;
+        self.start(start, discs.room)?;
         let machine = running(&mut self.machine)?;
         let mut guest = boot::install(machine, slowness, &self.sink, &self.cancel)?;
         boot::remove_answer_files(guest.as_mut(), slowness)?;
@@ -143,7 +139,7 @@ impl<'a> Session<'a> {
             }
             None => remove_if_there(&variables)?,
         }
-        self.start(Start::Boot)?;
+        self.start(Start::Boot, 0)?;
         self.guest = Some(running(&mut self.machine)?.guest()?);
         Ok(())
     }
@@ -239,7 +235,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn start(&mut self, start: Start) -> Result<()> {
+    /// `room`: bytes that have to be free for the disk, beside the machine's own floor.
+    fn start(&mut self, start: Start, room: u64) -> Result<()> {
         let (wish, setup) = (&self.request.recipe.machine, &self.request.recipe.setup);
         let plan = MachinePlan {
             name: self.request.recipe.name.value.clone(),
@@ -247,7 +244,7 @@ impl<'a> Session<'a> {
             secure_boot: wish.secure_boot,
             disk_bus: wish.disk_bus,
             disk: self.disk().unwrap_or_default(),
-            room: ROOM,
+            room,
             cpus: wish.cpus,
             memory: wish.memory,
             network: wish.network,

@@ -107,7 +107,7 @@ fn files() -> Vec<Case> {
         for_a_while(),
         full("no room for the machine's disk", 64 << 20, "cache")
             .refuses(3, "no room on this host"),
-        full("no room in the output directory", 1 << 20, "out").refuses(1, ""),
+        full("no room in the output directory", 256 << 10, "out").refuses(3, ""),
     ]
 }
 

@@ -98,7 +98,7 @@ fn servers() -> Vec<Case> {
                 "<!doctype html><title>Sign in</title>",
             ))
         })
-        .refuses(5, ""),
+        .refuses(4, ""),
         served("the file is gone", |_, _| {
             Some(Answer::new("404 Not Found", &[], "no"))
         })
@@ -178,6 +178,6 @@ fn caches() -> Vec<Case> {
                 std::fs::rename(site.path("whole.iso"), site.path("windows.iso"))
                     .expect("the whole disc")
             })
-            .refuses(2, ""),
+            .refuses(5, ""),
     ]
 }
