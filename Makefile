@@ -61,7 +61,7 @@ deny: $(DENY) ## licences, sources and, where their database can be reached, adv
 	fi
 
 .PHONY: unit
-unit:
+unit: build
 	$(CARGO) test --locked --workspace
 
 .PHONY: fuzz-short
