@@ -2,13 +2,12 @@
 //!
 //! Reads files beside the recipe once more, as the payload disc did; everything else was hashed when it was admitted.
 
-use std::fs::File;
 use std::path::Path;
 
 use super::Inputs;
 use super::payload::{encoded, missing};
 use crate::archive::Filter;
-use crate::digest::{Algorithm, Digest};
+use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::io;
 use crate::plan::{Entry, Expectation, Plan};
@@ -135,9 +134,7 @@ fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
 }
 
 fn local(file: &Path, path: String) -> Result<Brought> {
-    let io = |e| Error::io("read", file, e);
-    let opened = File::open(file).map_err(io)?;
-    let (sha256, size) = Digest::of_reader(Algorithm::Sha256, opened).map_err(io)?;
+    let (sha256, size) = io::sha256(file)?;
     Ok(Brought { path, size, sha256 })
 }
 

@@ -4,13 +4,12 @@
 //! running one: leftovers are named and removed, nothing needs a hand.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
-use crate::io::Lock;
+use crate::io::{self, Lock};
 
 const WORK: &str = ".winimg-work-";
 const LOCK: &str = "lock";
@@ -136,18 +135,7 @@ fn sweep(parent: &Path, sink: &dyn Sink) -> Result<()> {
         if !name.to_string_lossy().starts_with(WORK) || !path.join(LOCK).exists() {
             continue;
         }
-        let Ok(Some(_lock)) = Lock::try_take(&path.join(LOCK)) else {
-            continue;
-        };
-        sink.note(format!(
-            "removing what an interrupted build left: {}",
-            path.display()
-        ));
-        match fs::remove_dir_all(&path) {
-            // Another build swept it between our look and our lock.
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            other => other.map_err(|e| Error::io("remove", &path, e))?,
-        }
+        io::remove_leftover(&path, LOCK, sink)?;
     }
     Ok(())
 }

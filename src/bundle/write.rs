@@ -10,7 +10,7 @@ use super::index::{Blob, File, Index, SCHEMA};
 use super::{BLOBS, FILES, INDEX, Input, LOCK, Written, carry, layout};
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Error, Kind, Result};
-use crate::io::AtomicFile;
+use crate::io::{self, AtomicFile};
 use crate::lock::Lock;
 use crate::recipe::{Options, Recipe};
 use crate::store::Watch;
@@ -105,9 +105,7 @@ pub fn write(contents: Contents<'_>, to: &Path, watch: &Watch) -> Result<Written
 }
 
 fn described(name: &str, path: &Path) -> Result<File> {
-    let open = FsFile::open(path);
-    let hashed = open.and_then(|file| Digest::of_reader(Algorithm::Sha256, file));
-    let (digest, size) = hashed.map_err(|e| Error::io("read", path, e))?;
+    let (digest, size) = io::sha256(path)?;
     Ok(File {
         path: name.into(),
         size,

@@ -1,11 +1,11 @@
 //! All that one request asks for: the terms, with the signatures' evidence as it is kept or fetched anew.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::digest::{Algorithm, Digest};
+use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
+use crate::io;
 use crate::recipe::ProofWish;
 use crate::store::{Expected, Signatures, Store, Terms, Watch};
 use crate::text::Place;
@@ -156,12 +156,7 @@ impl<'a> Wanted<'a> {
 }
 
 async fn sha256_of(path: PathBuf) -> Result<Digest> {
-    blocking(move || {
-        let read = File::open(&path).and_then(|f| Digest::of_reader(Algorithm::Sha256, f));
-        read.map(|(digest, _)| digest)
-            .map_err(|e| Error::io("read", &path, e))
-    })
-    .await
+    blocking(move || Ok(io::sha256(&path)?.0)).await
 }
 
 pub(super) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {

@@ -3,13 +3,13 @@
 //! The kernel holds them, so those of a dead process are free by themselves; the pid in the file is only for
 //! messages. Lock files are never removed: a removed one could be locked twice.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::event::Cancel;
+use crate::event::{Cancel, Sink};
 
 /// A lock that is held until this value is dropped or the process ends.
 #[derive(Debug)]
@@ -66,6 +66,22 @@ impl Lock {
         let mut name = path.as_os_str().to_owned();
         name.push(".lock");
         PathBuf::from(name)
+    }
+}
+
+/// Removes a killed build's folder, and says so, unless a living process holds the lock of this name in it.
+pub fn remove_leftover(folder: &Path, lock: &str, sink: &dyn Sink) -> Result<()> {
+    let Ok(Some(_lock)) = Lock::try_take(&folder.join(lock)) else {
+        return Ok(());
+    };
+    sink.note(format!(
+        "removing what an interrupted build left: {}",
+        folder.display()
+    ));
+    match fs::remove_dir_all(folder) {
+        // Another build swept it between our look and our lock.
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        other => other.map_err(|e| Error::io("remove", folder, e)),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
 pub use child::{die_with_parent, without_secrets};
-pub use lock::Lock;
+pub use lock::{Lock, remove_leftover};
 
 /// A file that appears under its name whole, or not at all.
 ///

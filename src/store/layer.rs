@@ -355,17 +355,7 @@ impl Store {
             if !entry.file_name().to_string_lossy().starts_with(DRAFT) {
                 continue;
             }
-            let Ok(Some(_lock)) = Lock::try_take(&path.join(LOCK)) else {
-                continue;
-            };
-            sink.note(format!(
-                "removing what an interrupted build left: {}",
-                path.display()
-            ));
-            match fs::remove_dir_all(&path) {
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                other => other.map_err(|e| Error::io("remove", &path, e))?,
-            }
+            io::remove_leftover(&path, LOCK, sink)?;
         }
         Ok(())
     }
