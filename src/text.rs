@@ -226,6 +226,16 @@ fn mask_product_keys(text: &str, bytes: &mut [u8]) {
     }
 }
 
+/// Seconds as people say them: `41.0 s`, `3 min 5 s`
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Secret, masked, redact};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::event::{Event, Sink};
+use crate::text::duration;
 
 const QUIET: Duration = Duration::from_secs(15);
 
@@ -218,16 +219,6 @@ fn stamped(seconds: u64, text: &str) -> String {
     let time = format!("{:>3}:{:02} ", seconds / 60, seconds % 60);
     let below = format!("\n{}", " ".repeat(time.len()));
     time + &text.trim_end().replace('\n', &below)
-}
-
-/// `41 s`, `3 min 5 s`
-pub fn duration(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    match whole {
-        0..60 => format!("{seconds:.1} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
-    }
 }
 
 fn bytes(done: u64, total: Option<u64>) -> String {

@@ -9,8 +9,9 @@ use jiff::Timestamp;
 
 use super::causes::Cause;
 use super::reading::Reading;
-use super::shown::{clock, duration, link, second, sentence, shown, size};
+use super::shown::{clock, link, second, sentence, shown, size};
 use super::timeline::{RowKind, Timeline};
+use crate::text::duration;
 
 const STYLE: &str = include_str!("failure.css");
 

@@ -97,16 +97,6 @@ pub fn clock(seconds: f64) -> String {
     }
 }
 
-/// `41 s`, `3 min 5 s`
-pub fn duration(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    match whole {
-        0..60 => format!("{seconds:.1} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
-    }
-}
-
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
