@@ -283,7 +283,7 @@ fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
          cure: check that the ISO boots with this firmware: not every disc has a UEFI and a BIOS entry"
     );
     assert!(bench.path("screens/stopped.png").exists());
-    if winimg::vm::qemu::ocr::program().is_some() {
+    if winimg::vm::screen::ocr::program().is_some() {
         let text = error.to_string();
         let said = text.lines().filter(|l| l.contains(SAYS));
         assert!(

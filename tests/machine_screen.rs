@@ -6,8 +6,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use winimg::vm::qemu::dialog::{self, Known};
-use winimg::vm::qemu::ocr;
+use winimg::vm::screen::dialog::{self, Known};
+use winimg::vm::screen::ocr;
 
 /// How a screen is drawn, what it has to be called, and its text: Windows' own, word for word.
 const SCREENS: &[(&str, &str, &[&str])] = &[

@@ -5,10 +5,7 @@ use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io::without_secrets;
 use crate::recipe::Firmware;
-use crate::vm::{
-    Hypervisor as _,
-    qemu::{Qemu, ocr},
-};
+use crate::vm::{Hypervisor as _, qemu::Qemu, screen::ocr};
 
 use super::{Context, print};
 

@@ -9,7 +9,7 @@ use crate::build::console::wire::{Ask, Format, Reply, decode};
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::io;
-use crate::vm::qemu::screen::split_ppm;
+use crate::vm::screen::split_ppm;
 
 use super::running::Running;
 

@@ -2,9 +2,13 @@
 //!
 //! `qemu` is the real one here, `fake` plays scripted faults. This module decides nothing about the guest's content.
 
+pub mod bugcheck;
 pub mod fake;
 #[cfg(unix)]
 pub mod qemu;
+pub mod screen;
+mod seen;
+pub mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::seen::{Purpose, Seen, Standing, time};
 use crate::error::{Error, Kind};
+use crate::vm::seen::{Purpose, Seen, Standing, time};
 
 /// A Windows that stands at a screen.
 pub fn stands_still(seen: &Seen) -> Error {

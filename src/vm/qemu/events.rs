@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::bugcheck::Panic;
 use crate::guest::agent::Port;
+use crate::vm::bugcheck::Panic;
 
 /// The id of the agent's port, by which `VSERPORT_CHANGE` names it.
 pub const AGENT_PORT: &str = "agent0";

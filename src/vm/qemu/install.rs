@@ -11,14 +11,14 @@ use serde_json::json;
 use super::keys::{Act, Keys};
 use super::lookout::Lookout;
 use super::running::Running;
-use super::seen::Purpose;
 use super::stage::Line;
-use super::watch::{Judge, Limits, Sample, State, Verdict};
 use super::{boot, room, setup};
 use crate::error::{Error, Result};
 use crate::event::{Event, Sink};
 use crate::guest::agent::Agent;
 use crate::recipe::Firmware;
+use crate::vm::seen::Purpose;
+use crate::vm::watch::{Judge, Limits, Sample, State, Verdict};
 use crate::vm::{MachinePlan, Start};
 
 const GLANCE: Duration = Duration::from_millis(100);

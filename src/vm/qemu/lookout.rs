@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::running::{Moved, Running};
-use super::screen::Screen;
-use super::seen::{Purpose, Seen};
 use super::stage::{Line, Tail};
-use super::watch::Sample;
 use crate::error::Result;
 use crate::event::{Event, Sink};
 use crate::io::folder_of;
 use crate::recipe::Firmware;
+use crate::vm::screen::Screen;
+use crate::vm::seen::{Purpose, Seen};
+use crate::vm::watch::Sample;
 use crate::vm::{MachinePlan, Start};
 
 /// Bytes moved on all drives that show that something was started, whatever the firmware's log says. Firmware reads a few KB.

@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::install::Install;
 use super::process::describe;
 use super::running::Running;
-use super::watch::State;
 use super::{room, watchdog};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Attended, Sink};
 use crate::guest::Guest;
 use crate::guest::agent::{Agent, Host};
 use crate::io::folder_of;
+use crate::vm::watch::State;
 use crate::vm::{Camera, Machine, MachinePlan};
 
 /// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.

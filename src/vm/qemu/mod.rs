@@ -5,31 +5,23 @@
 
 pub mod args;
 mod boot;
-pub mod bugcheck;
 pub mod canary;
 pub mod choice;
 mod clock;
-pub mod dialog;
 pub mod events;
 pub mod firmware;
 mod install;
 pub mod keys;
 mod lookout;
 mod machine;
-pub mod ocr;
-mod pictures;
 pub mod process;
 pub mod program;
 pub mod qmp;
-mod reading;
 mod room;
 pub mod rundir;
 mod running;
-pub mod screen;
-mod seen;
 mod setup;
 pub mod stage;
-pub mod watch;
 mod watchdog;
 
 use std::path::{Path, PathBuf};

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::running::Running;
-use super::seen::time;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
+use crate::vm::seen::time;
 
 /// Free bytes below which the guest is stopped: what a fast guest can write between two looks.
 const FLOOR: u64 = 256 << 20;

@@ -13,19 +13,20 @@ use serde_json::{Value, json};
 use super::args::{ANSWER_CD, DISK_DRIVE, INSTALL_CD, INSTALL_DRIVE};
 use super::clock::Clock;
 use super::events;
-use super::pictures::{self, Pictures};
 use super::process::Process;
 use super::qmp::{PATIENCE, Qmp};
 use super::room::NoRoom;
 use super::rundir::RunDir;
-use super::screen::Screen;
-use super::seen::{Purpose, Seen};
-use super::watch::State;
 use super::watchdog::Finding;
-use super::{bugcheck, ocr};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Attended, Cancel};
 use crate::recipe::Firmware;
+use crate::vm::bugcheck;
+use crate::vm::screen::Screen;
+use crate::vm::screen::ocr;
+use crate::vm::screen::pictures::{self, Pictures};
+use crate::vm::seen::{Purpose, Seen};
+use crate::vm::watch::State;
 use crate::vm::{MachinePlan, Start};
 
 /// How long QEMU may take to open its monitor.

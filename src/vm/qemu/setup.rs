@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::seen::{Seen, Standing, time};
 use crate::error::{Error, Kind};
+use crate::vm::seen::{Seen, Standing, time};
 
 /// Bytes on the disk from which on an image was being applied: partitions and their file systems are far below.
 const IMAGE_STARTED: u64 = 64 << 20;
@@ -114,8 +114,8 @@ fn causes(seen: &Seen) -> &'static [&'static str] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::seen::Purpose;
     use super::*;
+    use crate::vm::seen::Purpose;
 
     fn seen(restarts: u32, disk_written: u64) -> Seen {
         Seen {

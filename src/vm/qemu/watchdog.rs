@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::dialog::{self, Known};
 use super::install::SAMPLE;
 use super::lookout::Lookout;
 use super::running::Running;
-use super::screen::Screen;
-use super::seen::{Purpose, Seen};
 use super::stage::Line;
-use super::watch::{Judge, Limits, Sample, State, Verdict};
 use super::{boot, room};
 use crate::error::{Error, Kind, Result};
+use crate::vm::screen::Screen;
+use crate::vm::screen::dialog::{self, Known};
+use crate::vm::seen::{Purpose, Seen};
+use crate::vm::watch::{Judge, Limits, Sample, State, Verdict};
 
 /// An agent that was silent for less counts as one that answers.
 const ALIVE: Duration = Duration::from_secs(5);

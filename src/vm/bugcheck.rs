@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::reading;
+use super::screen::reading;
 use super::seen::{Purpose, Seen};
 use crate::error::{Error, Kind};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::screen::Screen;
+use super::Screen;
 use crate::error::{Error, Result};
 use crate::io::write_atomically;
 

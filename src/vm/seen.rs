@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::dialog::{self, Known};
+use super::screen::dialog::{self, Known};
 use crate::error::{Error, Kind};
 
 /// What the machine was doing.

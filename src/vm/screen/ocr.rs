@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::screen::split_ppm;
+use super::split_ppm;
 use crate::io::{die_with_parent, without_secrets};
 
 /// How long the reading of one screen may take; on a host with nothing else to do it is 1 to 2 s.

@@ -2,6 +2,11 @@
 //!
 //! Refuses to recognise text or pictures; it only says how much differs.
 
+pub mod dialog;
+pub mod ocr;
+pub mod pictures;
+pub mod reading;
+
 use std::collections::BTreeMap;
 
 /// Pixels a cell is wide and high. A text cursor of 9 by 16 touches two cells at most, a dialog's caret three.
