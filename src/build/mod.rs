@@ -7,7 +7,6 @@ pub mod console;
 pub mod evidence;
 mod expected;
 pub mod forecast;
-pub mod free_space;
 pub mod inputs;
 mod media;
 pub mod pause;

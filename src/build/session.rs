@@ -12,9 +12,9 @@ use serde_json::json;
 
 use super::media::Discs;
 use super::run::StepRecord;
-use super::{Request, Scratch, boot, free_space, seal};
+use super::{Request, Scratch, boot, seal};
 use crate::digest::Digest;
-use crate::disk::Image;
+use crate::disk::{Image, free_space};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::guest::Guest;

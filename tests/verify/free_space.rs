@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::build::free_space;
 use winimg::disk::ntfs::Volume;
-use winimg::disk::{Image, gpt};
+use winimg::disk::{Image, free_space, gpt};
 use winimg::event::Cancel;
 
 use crate::disk::{run, set_dirty, text, wait_for_the_end};
