@@ -26,7 +26,7 @@ pub fn open(args: &HypervisorArgs) -> Result<Box<dyn Hypervisor>> {
     }
     match platform(args)? {
         Platform::Qemu => Ok(Box::new(vm::qemu::Qemu::find()?)),
-        Platform::HyperV => Err(unknown(&args.hypervisor)),
+        Platform::HyperV => Ok(Box::new(vm::hyperv::HyperV::find()?)),
     }
 }
 
