@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::output::Text;
-use super::{CREDENTIAL, Direct, PATIENCE, Stop, boot_of, explain};
+use super::{CREDENTIAL, Direct, JOB, PATIENCE, Stop, boot_of, explain};
 use crate::argv;
 use crate::error::{Error, Kind, Result};
 use crate::guest::{Command, Exit};
@@ -22,7 +22,13 @@ pub fn run(direct: &mut Direct, command: &Command, output: &mut dyn FnMut(&[u8])
     let deadline = Instant::now() + command.timeout;
     let id = uuid::Uuid::new_v4().simple().to_string()[..12].to_string();
     let line: Vec<String> = command.arguments.iter().map(|a| argv::quoted(a)).collect();
-    let arguments = [json!(id), json!(command.program), json!(line.join(" "))];
+    let line = line.join(" ");
+    let arguments = [
+        json!(id),
+        json!(command.program),
+        json!(line),
+        json!(JOB),
+    ];
     let started = direct.ask("start", &arguments, &["boot"], deadline, CREDENTIAL);
     let started = match started {
         Ok(answer) => answer,

@@ -29,6 +29,9 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("off", include_str!("scripts/off.ps1")),
 ];
 
+/// What a job's task runs; `start` writes it beside the job.
+pub const JOB: &str = include_str!("scripts/job.ps1");
+
 /// One script's work; each does little.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// For files, with what a busy guest adds.

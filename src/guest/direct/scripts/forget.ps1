@@ -12,7 +12,7 @@ function Get-Boot {
     }
     return [string]$key.GetValue('id')
 }
-$folder = "$env:SystemRoot\winimg-jobs\$Id"
+$folder = "$env:ProgramData\winimg-jobs\$Id"
 if ([System.IO.File]::Exists("$folder\pid") -and -not [System.IO.File]::Exists("$folder\status.json")) {
     $process = [System.IO.File]::ReadAllText("$folder\pid")
     [void](cmd.exe /d /c "taskkill.exe /PID $process /T /F >nul 2>&1")
@@ -25,7 +25,7 @@ foreach ($try in 1..20) {
     Remove-Item -LiteralPath $folder -Recurse -Force -ErrorAction SilentlyContinue
     if ([System.IO.Directory]::Exists($folder)) { Start-Sleep -Milliseconds 100 }
 }
-$all = "$env:SystemRoot\winimg-jobs"
+$all = "$env:ProgramData\winimg-jobs"
 if ([System.IO.Directory]::Exists($all) -and @(Get-ChildItem -LiteralPath $all -Force).Count -eq 0) {
     Remove-Item -LiteralPath $all -Force -ErrorAction SilentlyContinue
 }

@@ -12,7 +12,7 @@ function Get-Boot {
     }
     return [string]$key.GetValue('id')
 }
-$folder = "$env:SystemRoot\winimg-jobs\$Id"
+$folder = "$env:ProgramData\winimg-jobs\$Id"
 $answer = [ordered]@{ boot = (Get-Boot); known = $false; ended = $false; exit = $null; error = $null; output = ''; size = [long]0 }
 if ([System.IO.Directory]::Exists($folder)) {
     $answer.known = $true
