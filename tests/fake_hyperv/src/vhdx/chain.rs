@@ -159,7 +159,9 @@ impl Chain {
             while data.get(next).is_some_and(|(_, end)| *end <= at) {
                 next += 1;
             }
-            let in_raw = data.get(next).is_some_and(|(start, _)| *start < at + length);
+            let in_raw = data
+                .get(next)
+                .is_some_and(|(start, _)| *start < at + length);
             if !in_raw && !self.is_held(at, length) {
                 continue;
             }
@@ -218,7 +220,10 @@ fn write_runs(leaf: &mut Vhdx, number: u64, differs: &[bool], after: &[u8]) -> R
     let sector = SECTOR as usize;
     let mut from = 0;
     for run in differs.chunk_by(|a, b| a == b) {
-        let (start, end) = (from * sector, ((from + run.len()) * sector).min(after.len()));
+        let (start, end) = (
+            from * sector,
+            ((from + run.len()) * sector).min(after.len()),
+        );
         if run[0] {
             leaf.write(number, start as u64, &after[start..end])?;
         }

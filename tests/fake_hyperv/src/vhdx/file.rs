@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::Fault;
 use super::format::{
-    BITMAP_PRESENT, FULLY, HEADER_BYTES, HEADERS, Header, MIB, Metadata, PARTIALLY, REGIONS, Region,
-    Regions, SECTOR, SLOT, Table, file_identifier, offset, state,
+    BITMAP_PRESENT, FULLY, HEADER_BYTES, HEADERS, Header, MIB, Metadata, PARTIALLY, REGIONS,
+    Region, Regions, SECTOR, SLOT, Table, file_identifier, offset, state,
 };
 
 /// Log and metadata lie where Hyper-V puts them: right after the first MiB.
@@ -41,7 +41,10 @@ pub fn create(path: &Path, metadata: Metadata, data_write: Uuid) -> Result<Vhdx,
     let bytes = (table.entries(metadata.parent.is_some()) * 8).next_multiple_of(MIB);
     let region = |offset, length| Region { offset, length };
     let regions = Regions {
-        bat: region(BAT, u32::try_from(bytes).map_err(|_| Fault::Broken("the disk is too large".into()))?),
+        bat: region(
+            BAT,
+            u32::try_from(bytes).map_err(|_| Fault::Broken("the disk is too large".into()))?,
+        ),
         metadata: region(METADATA, MIB as u32),
     };
     let file = OpenOptions::new()
@@ -99,7 +102,9 @@ impl Vhdx {
         }
         let mut headers = Vec::new();
         for at in HEADERS {
-            headers.extend(Header::read(&bytes_at(&file, at, HEADER_BYTES).map_err(io)?));
+            headers.extend(Header::read(
+                &bytes_at(&file, at, HEADER_BYTES).map_err(io)?,
+            ));
         }
         let header = headers
             .into_iter()
@@ -125,8 +130,9 @@ impl Vhdx {
             return Err(broken("a region lies outside of the file"));
         }
         let length = regions.metadata.length as usize;
-        let metadata = Metadata::read(&bytes_at(&file, regions.metadata.offset, length).map_err(io)?)
-            .map_err(|fault| broken(&fault.to_string()))?;
+        let metadata =
+            Metadata::read(&bytes_at(&file, regions.metadata.offset, length).map_err(io)?)
+                .map_err(|fault| broken(&fault.to_string()))?;
         let table = Table::of(&metadata);
         let entries = table.entries(metadata.parent.is_some()) as usize;
         if entries * 8 > regions.bat.length as usize {
@@ -135,7 +141,12 @@ impl Vhdx {
         let bat: Vec<u64> = bytes_at(&file, regions.bat.offset, entries * 8)
             .map_err(io)?
             .chunks_exact(8)
-            .map(|entry| entry.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+            .map(|entry| {
+                entry
+                    .iter()
+                    .rev()
+                    .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+            })
             .collect();
         let vhdx = Vhdx {
             path: path.to_owned(),
@@ -252,7 +263,8 @@ impl Vhdx {
         let io = |e: io::Error| Fault::io(&self.path, &e);
         for _ in 0..2 {
             let slots = HEADERS.map(|at| bytes_at(&self.file, at, HEADER_BYTES).ok());
-            let sequence = |slot: &Option<Vec<u8>>| Header::read(slot.as_ref()?).map(|h| h.sequence);
+            let sequence =
+                |slot: &Option<Vec<u8>>| Header::read(slot.as_ref()?).map(|h| h.sequence);
             let older = usize::from(sequence(&slots[1]) < sequence(&slots[0]));
             self.header.sequence += 1;
             self.file

@@ -187,7 +187,8 @@ impl Locator {
             ("relative_path", self.relative.clone()),
             ("absolute_win32_path", self.absolute.clone()),
         ];
-        let wide = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+        let wide =
+            |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
         let mut bytes = LOCATOR_VHDX.to_bytes_le().to_vec();
         bytes.extend([0, 0]);
         bytes.extend((pairs.len() as u16).to_le_bytes());
@@ -286,7 +287,8 @@ impl Metadata {
             return Err(broken("table has no signature"));
         }
         let count = usize::from(u16::from_le_bytes([bytes[10], bytes[11]]));
-        let (mut parameters, mut size, mut disk_id, mut sector, mut locator) = (None, None, None, None, None);
+        let (mut parameters, mut size, mut disk_id, mut sector, mut locator) =
+            (None, None, None, None, None);
         for entry in (0..count.min(2047)).map(|index| 32 + index * 32) {
             let read = || {
                 let from = u32_at(bytes, entry + 16)? as usize;
@@ -301,15 +303,20 @@ impl Metadata {
                 LOGICAL_SECTOR => sector = u32_at(value, 0),
                 PHYSICAL_SECTOR => {}
                 PARENT_LOCATOR => locator = Locator::read(value),
-                _ if flags & IS_REQUIRED != 0 => return Err(broken("has an unknown required item")),
+                _ if flags & IS_REQUIRED != 0 => {
+                    return Err(broken("has an unknown required item"));
+                }
                 _ => {}
             }
         }
         let (block_size, flags) = parameters.ok_or_else(|| broken("lacks the file parameters"))?;
-        let sane = block_size.is_power_of_two() && (MIB..=256 * MIB).contains(&u64::from(block_size));
+        let sane =
+            block_size.is_power_of_two() && (MIB..=256 * MIB).contains(&u64::from(block_size));
         let size = size.filter(|size| size % SECTOR == 0 && *size <= 64 << 40);
         if !sane || size.is_none() || sector != Some(512) {
-            return Err(broken("has a block, disk or sector size that is not handled"));
+            return Err(broken(
+                "has a block, disk or sector size that is not handled",
+            ));
         }
         let parent = match flags & HAS_PARENT != 0 {
             true => Some(locator.ok_or_else(|| broken("names no parent"))?),

@@ -95,7 +95,10 @@ pub fn set_parent(child: &Path, parent: &Path, ignore_mismatch: bool) -> Result<
     let below = Chain::open(parent)?;
     let linkage = below.leaf().header.data_write;
     let Some(old) = &file.metadata.parent else {
-        return Err(Fault::Broken(format!("{}: it has no parent", child.display())));
+        return Err(Fault::Broken(format!(
+            "{}: it has no parent",
+            child.display()
+        )));
     };
     if below.size() != file.metadata.size || (old.linkage != linkage && !ignore_mismatch) {
         return Err(Fault::Mismatch(parent.to_owned()));

@@ -62,7 +62,10 @@ fn run(program: &str, arguments: &[&str]) -> String {
 
 fn content() -> Vec<u8> {
     let mut bytes = vec![0; SIZE as usize];
-    for (index, byte) in bytes[3 * MIB - 700..3 * MIB + 90_000].iter_mut().enumerate() {
+    for (index, byte) in bytes[3 * MIB - 700..3 * MIB + 90_000]
+        .iter_mut()
+        .enumerate()
+    {
         *byte = (index % 251) as u8 + 1;
     }
     bytes[17 * MIB..19 * MIB].fill(0x5A);
@@ -82,7 +85,18 @@ fn qemu_agrees(bench: &Bench, disk: &Path, content: &[u8]) {
     std::fs::write(&raw, content).unwrap();
     let check = run("qemu-img", &["check", "-f", "vhdx", disk]);
     assert!(check.contains("No errors were found"), "{check}");
-    run("qemu-img", &["compare", "-f", "vhdx", "-F", "raw", disk, raw.to_str().unwrap()]);
+    run(
+        "qemu-img",
+        &[
+            "compare",
+            "-f",
+            "vhdx",
+            "-F",
+            "raw",
+            disk,
+            raw.to_str().unwrap(),
+        ],
+    );
 }
 
 #[test]
@@ -109,7 +123,10 @@ fn a_dynamic_disk_is_the_same_disk_to_qemu() {
         let before = std::fs::metadata(&disk).unwrap().len();
         compact(&disk).unwrap();
         let after = std::fs::metadata(&disk).unwrap().len();
-        assert!(after < before || block == 32 << 20, "{block}: {before} -> {after}");
+        assert!(
+            after < before || block == 32 << 20,
+            "{block}: {before} -> {after}"
+        );
         qemu_agrees(&bench, &disk, &expected);
     }
 }
@@ -122,7 +139,12 @@ fn a_disk_made_by_qemu_is_read_and_changed() {
     std::fs::write(&raw, &expected).unwrap();
     let (from, to) = (raw.to_str().unwrap(), disk.to_str().unwrap());
     let options = "subformat=dynamic,block_size=1M";
-    run("qemu-img", &["convert", "-f", "raw", "-O", "vhdx", "-o", options, from, to]);
+    run(
+        "qemu-img",
+        &[
+            "convert", "-f", "raw", "-O", "vhdx", "-o", options, from, to,
+        ],
+    );
     same(&bench.flat(&disk), &expected);
     expected[5 * MIB..5 * MIB + 512].fill(3);
     bench.absorb(&disk, &expected);
@@ -144,7 +166,11 @@ fn unchanged_content_leaves_the_file_as_it_is() {
 fn three(bench: &Bench) -> (PathBuf, Vec<u8>) {
     let folder = bench.path("layers");
     std::fs::create_dir(&folder).unwrap();
-    let (base, middle, leaf) = (bench.path("base.vhdx"), folder.join("middle.vhdx"), folder.join("leaf.vhdx"));
+    let (base, middle, leaf) = (
+        bench.path("base.vhdx"),
+        folder.join("middle.vhdx"),
+        folder.join("leaf.vhdx"),
+    );
     let mut bytes = content();
     create(&base, SIZE, 1 << 20).unwrap();
     bench.absorb(&base, &bytes);
@@ -195,7 +221,10 @@ fn dissect_reads_the_same_chain() {
     let program = "import sys,pathlib\nfrom dissect.hypervisor.disk.vhdx import VHDX\n\
         d=VHDX(pathlib.Path(sys.argv[1]))\nopen(sys.argv[2],'wb').write(d.read(d.size))";
     let python = std::env::var("FAKE_HYPERV_PYTHON").unwrap_or("python3".into());
-    run(&python, &["-c", program, leaf.to_str().unwrap(), out.to_str().unwrap()]);
+    run(
+        &python,
+        &["-c", program, leaf.to_str().unwrap(), out.to_str().unwrap()],
+    );
     same(&std::fs::read(out).unwrap(), &expected);
 }
 
@@ -206,17 +235,29 @@ fn a_parent_that_changed_or_went_is_refused() {
     let middle = bench.path("layers/middle.vhdx");
     let moved = bench.path("moved.vhdx");
     std::fs::rename(&middle, &moved).unwrap();
-    assert_eq!(Chain::open(&leaf).err(), Some(Fault::NoParent(middle.clone())));
+    assert_eq!(
+        Chain::open(&leaf).err(),
+        Some(Fault::NoParent(middle.clone()))
+    );
     // The middle one's own parent is beside it now: its absolute path leads there still.
     set_parent(&leaf, &moved, false).unwrap();
     same(&bench.flat(&leaf), &expected);
-    assert_eq!(facts(&leaf).unwrap().parent.unwrap().1.relative, r"..\moved.vhdx");
+    assert_eq!(
+        facts(&leaf).unwrap().parent.unwrap().1.relative,
+        r"..\moved.vhdx"
+    );
 
     let mut other = bench.flat(&moved);
     other[0] = 1;
     bench.absorb(&moved, &other);
-    assert_eq!(Chain::open(&leaf).err(), Some(Fault::Mismatch(bench.path("layers/../moved.vhdx"))));
-    assert_eq!(set_parent(&leaf, &moved, false), Err(Fault::Mismatch(moved.clone())));
+    assert_eq!(
+        Chain::open(&leaf).err(),
+        Some(Fault::Mismatch(bench.path("layers/../moved.vhdx")))
+    );
+    assert_eq!(
+        set_parent(&leaf, &moved, false),
+        Err(Fault::Mismatch(moved.clone()))
+    );
     set_parent(&leaf, &moved, true).unwrap();
     assert_eq!(bench.flat(&leaf)[0], 1);
 }
@@ -257,6 +298,11 @@ fn damaged_files_are_refused() {
     bytes[128 << 10] = 0;
     std::fs::write(&disk, &bytes).unwrap();
     assert!(Chain::open(&disk).is_err());
-    assert_eq!(create(&disk, SIZE, 1 << 20).err().map(|f| f.to_string().contains("exists")), Some(true));
+    assert_eq!(
+        create(&disk, SIZE, 1 << 20)
+            .err()
+            .map(|f| f.to_string().contains("exists")),
+        Some(true)
+    );
     assert!(create(&bench.path("n.vhdx"), SIZE, 3 << 20).is_err());
 }
