@@ -5,6 +5,7 @@
 mod calls;
 mod config;
 mod engine;
+mod vhdx;
 
 fn main() {
     let config = config::Config::of_environment();
