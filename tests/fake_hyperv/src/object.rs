@@ -8,12 +8,28 @@ use crate::refusal::Refusal;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Thing {
     Vm(String),
-    HardDisk { vm: String },
-    Dvd { vm: String, number: u32, location: u32 },
-    Adapter { vm: String },
-    Service { vm: String, id: String },
-    Firmware { vm: String },
-    Credential { user: String, password: String },
+    HardDisk {
+        vm: String,
+    },
+    Dvd {
+        vm: String,
+        number: u32,
+        location: u32,
+    },
+    Adapter {
+        vm: String,
+    },
+    Service {
+        vm: String,
+        id: String,
+    },
+    Firmware {
+        vm: String,
+    },
+    Credential {
+        user: String,
+        password: String,
+    },
     Session(u32),
     Disk,
     Host,
@@ -27,7 +43,10 @@ impl Thing {
             "VirtualMachine" => matches!(self, Self::Vm(_)),
             "DvdDrive" => matches!(self, Self::Dvd { .. }),
             "VMComponentObject" => {
-                matches!(self, Self::Dvd { .. } | Self::HardDisk { .. } | Self::Adapter { .. })
+                matches!(
+                    self,
+                    Self::Dvd { .. } | Self::HardDisk { .. } | Self::Adapter { .. }
+                )
             }
             "VMNetworkAdapterBase" => matches!(self, Self::Adapter { .. }),
             "VMIntegrationComponent" => matches!(self, Self::Service { .. }),
@@ -48,7 +67,10 @@ pub struct Object {
 impl Object {
     pub fn new(thing: Thing, properties: Value) -> Self {
         let Value::Object(properties) = properties else {
-            return Self { thing, properties: Map::new() };
+            return Self {
+                thing,
+                properties: Map::new(),
+            };
         };
         Self { thing, properties }
     }
@@ -60,9 +82,15 @@ impl Object {
         }
         let mut out = Map::new();
         for name in names {
-            let found = self.properties.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+            let found = self
+                .properties
+                .iter()
+                .find(|(n, _)| n.eq_ignore_ascii_case(name));
             let Some((_, value)) = found else {
-                return Err(Refusal::stand_in(format!("{:?} has no property {name}", self.thing)));
+                return Err(Refusal::stand_in(format!(
+                    "{:?} has no property {name}",
+                    self.thing
+                )));
             };
             out.insert(name.clone(), value.clone());
         }

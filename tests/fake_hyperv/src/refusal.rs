@@ -4,8 +4,7 @@ use serde::Serialize;
 
 pub const VIRTUALIZATION: &str = "Microsoft.HyperV.PowerShell.VirtualizationException";
 pub const BINDING: &str = "System.Management.Automation.ParameterBindingException";
-pub const REMOTING: &str =
-    "System.Management.Automation.Remoting.PSRemotingTransportException";
+pub const REMOTING: &str = "System.Management.Automation.Remoting.PSRemotingTransportException";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refusal {
@@ -91,7 +90,9 @@ impl Refusal {
 
     pub fn no_module(module: &str) -> Self {
         Self {
-            message: format!("The module '{module}' could not be loaded. For more information, run 'Import-Module {module}'."),
+            message: format!(
+                "The module '{module}' could not be loaded. For more information, run 'Import-Module {module}'."
+            ),
             id: "CouldNotAutoLoadModule".into(),
             category: "ObjectNotFound".into(),
             kind: "System.Management.Automation.CommandNotFoundException".into(),
@@ -152,5 +153,33 @@ impl Refusal {
         let text = "An error has occurred which Windows PowerShell cannot handle. A remote session might have ended.";
         Self::new(cmdlet, "CreateRemoteRunspaceForVMFailed", "OpenError", text)
             .of("System.Management.Automation.Remoting.PSRemotingDataStructureException")
+    }
+
+    /// A session that was open breaks under a command.
+    ///
+    /// Source: PowerShell: RemotingErrorIdStrings.resx.
+    pub fn broke() -> Self {
+        Self {
+            message: "The background process reported an error with the following message: \"The Hyper-V socket target process has ended.\"."
+                .into(),
+            id: "2100,PSSessionStateBroken".into(),
+            category: "OperationStopped".into(),
+            kind: REMOTING.into(),
+        }
+    }
+
+    /// A command in a session that broke before.
+    ///
+    /// Source: as above.
+    pub fn broken(number: u32, vm: &str) -> Self {
+        Self {
+            message: format!(
+                "Because the session state for session Session{number}, {vm} is not equal to Open, you cannot run a command in the session. The session \
+                 state is Broken."
+            ),
+            id: "PSSessionStateBroken".into(),
+            category: "OpenError".into(),
+            kind: "System.Management.Automation.Runspaces.InvalidRunspaceStateException".into(),
+        }
     }
 }

@@ -66,7 +66,8 @@ fn plain(line: &'static str) -> Vec<Parameter> {
             &w[1..end]
         });
         // `[-Name] <Type>` may be left unnamed, `[-Name <Type>]` and `[-Switch]` may be left out.
-        let optional = word.starts_with("[[") || (word.starts_with('[') && (next.is_none() || !word.ends_with(']')));
+        let optional = word.starts_with("[[")
+            || (word.starts_with('[') && (next.is_none() || !word.ends_with(']')));
         all.push(Parameter {
             name,
             kind,
@@ -91,7 +92,8 @@ pub fn bind(cmdlet: &str, given: &BTreeMap<String, Argument>) -> Result<Bound, R
         .iter()
         .map(|line| set(line).into_iter().chain([CONFIRM]).collect())
         .collect();
-    let known = |set: &[Parameter], name: &str| set.iter().any(|p| p.name.eq_ignore_ascii_case(name));
+    let known =
+        |set: &[Parameter], name: &str| set.iter().any(|p| p.name.eq_ignore_ascii_case(name));
     for name in given.keys() {
         if !sets.iter().any(|set| known(set, name)) {
             let text = format!("A parameter cannot be found that matches parameter name '{name}'.");
@@ -114,7 +116,9 @@ pub fn bind(cmdlet: &str, given: &BTreeMap<String, Argument>) -> Result<Bound, R
     };
     let Some(chosen) = fitting.iter().find(|set| missing(set).is_empty()) else {
         let names = missing(first).join(" ");
-        let text = format!("Cannot process command because of one or more missing mandatory parameters: {names}.");
+        let text = format!(
+            "Cannot process command because of one or more missing mandatory parameters: {names}."
+        );
         return Err(binding(cmdlet, "MissingMandatoryParameter", text));
     };
     let mut values = BTreeMap::new();
@@ -142,7 +146,9 @@ fn fits(parameter: &Parameter, value: &Argument) -> Result<(), String> {
         None => (parameter.kind, false),
     };
     match value {
-        Argument::List(all) if many && !all.is_empty() => all.iter().try_for_each(|one| is(kind, one)),
+        Argument::List(all) if many && !all.is_empty() => {
+            all.iter().try_for_each(|one| is(kind, one))
+        }
         // PowerShell makes an empty string of it, which takes the medium out of a drive.
         Argument::Null if parameter.name == "Path" && !parameter.mandatory => Ok(()),
         other => is(kind, other),
@@ -179,17 +185,26 @@ fn is(kind: &str, value: &Argument) -> Result<(), String> {
         }
         _ => false,
     };
-    if fitting { Ok(()) } else { Err(cannot(value, kind, "")) }
+    if fitting {
+        Ok(())
+    } else {
+        Err(cannot(value, kind, ""))
+    }
 }
 
 fn cannot(value: &Argument, kind: &str, more: &str) -> String {
-    format!("Cannot convert value \"{}\" to type \"{kind}\". Error: {more}", value.shown())
+    format!(
+        "Cannot convert value \"{}\" to type \"{kind}\". Error: {more}",
+        value.shown()
+    )
 }
 
 pub fn is_guid(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     parts.iter().map(|p| p.len()).eq([8, 4, 4, 4, 12])
-        && parts.iter().all(|p| p.bytes().all(|b| b.is_ascii_hexdigit()))
+        && parts
+            .iter()
+            .all(|p| p.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 impl Argument {
@@ -203,7 +218,10 @@ impl Argument {
             Self::Text(text) if text.chars().count() > 200 => {
                 format!("<{} characters>", text.chars().count())
             }
-            Self::Text(text) if text.is_empty() || text.contains([' ', '\'', '"', ',', ';', '(', '$', '{', '@', '\n']) => {
+            Self::Text(text)
+                if text.is_empty()
+                    || text.contains([' ', '\'', '"', ',', ';', '(', '$', '{', '@', '\n']) =>
+            {
                 format!("'{}'", text.replace('\'', "''").replace('\n', "\\n"))
             }
             Self::Text(text) => text.clone(),
@@ -220,7 +238,11 @@ impl Argument {
             Self::Flag(on) => (*on).into(),
             Self::Number(n) => i64::try_from(*n).ok()?.into(),
             Self::Text(text) => text.clone().into(),
-            Self::List(all) => all.iter().map(Self::to_json).collect::<Option<Vec<_>>>()?.into(),
+            Self::List(all) => all
+                .iter()
+                .map(Self::to_json)
+                .collect::<Option<Vec<_>>>()?
+                .into(),
             Self::Kept(..) | Self::Script(_) => return None,
         })
     }

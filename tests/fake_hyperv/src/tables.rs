@@ -52,18 +52,21 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
     ("Get-VM", &["[[-Name] <String[]>]", "[[-Id] <Guid>]"]),
     (
         "Set-VM",
-        &[
-            "[-Name] <String[]> {set}",
-            "[-VM] <VirtualMachine[]> {set}",
-        ],
+        &["[-Name] <String[]> {set}", "[-VM] <VirtualMachine[]> {set}"],
     ),
     (
         "Remove-VM",
-        &["[-Name] <String[]> [-Force] [-AsJob] [-Passthru]", "[-VM] <VirtualMachine[]> [-Force] [-AsJob] [-Passthru]"],
+        &[
+            "[-Name] <String[]> [-Force] [-AsJob] [-Passthru]",
+            "[-VM] <VirtualMachine[]> [-Force] [-AsJob] [-Passthru]",
+        ],
     ),
     (
         "Start-VM",
-        &["[-Name] <String[]> [-AsJob] [-Passthru]", "[-VM] <VirtualMachine[]> [-AsJob] [-Passthru]"],
+        &[
+            "[-Name] <String[]> [-AsJob] [-Passthru]",
+            "[-VM] <VirtualMachine[]> [-AsJob] [-Passthru]",
+        ],
     ),
     (
         "Stop-VM",
@@ -93,7 +96,10 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
             "[-VM] <VirtualMachine[]> {firmware}",
         ],
     ),
-    ("Get-VMFirmware", &["[-VMName] <String[]>", "[-VM] <VirtualMachine[]>"]),
+    (
+        "Get-VMFirmware",
+        &["[-VMName] <String[]>", "[-VM] <VirtualMachine[]>"],
+    ),
     (
         "Set-VMBios",
         &[
@@ -150,11 +156,26 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
             "[-VM] <VirtualMachine[]> -NewLocalKeyProtector [-Passthru]",
         ],
     ),
-    ("Enable-VMTPM", &["[-VMName] <String[]> [-Passthru]", "[-VM] <VirtualMachine[]> [-Passthru]"]),
-    ("Disable-VMTPM", &["[-VMName] <String[]> [-Passthru]", "[-VM] <VirtualMachine[]> [-Passthru]"]),
+    (
+        "Enable-VMTPM",
+        &[
+            "[-VMName] <String[]> [-Passthru]",
+            "[-VM] <VirtualMachine[]> [-Passthru]",
+        ],
+    ),
+    (
+        "Disable-VMTPM",
+        &[
+            "[-VMName] <String[]> [-Passthru]",
+            "[-VM] <VirtualMachine[]> [-Passthru]",
+        ],
+    ),
     (
         "Get-VMIntegrationService",
-        &["[-VMName] <String[]> [[-Name] <String[]>]", "[-VM] <VirtualMachine[]> [[-Name] <String[]>]"],
+        &[
+            "[-VMName] <String[]> [[-Name] <String[]>]",
+            "[-VM] <VirtualMachine[]> [[-Name] <String[]>]",
+        ],
     ),
     (
         "Enable-VMIntegrationService",
@@ -182,10 +203,22 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
     ("Get-VMHost", &[""]),
     (
         "New-PSSession",
-        &["-Credential <PSCredential> [-Name <String[]>] [-ConfigurationName <String>] [-VMId] <Guid[]> [-ThrottleLimit <Int32>]"],
+        &[
+            "-Credential <PSCredential> [-Name <String[]>] [-ConfigurationName <String>] [-VMId] <Guid[]> [-ThrottleLimit <Int32>]",
+        ],
     ),
-    ("Get-PSSession", &["[-Name <String[]>]", "[-Id] <Int32[]>", "-VMId <Guid[]> [-State <SessionFilterState>]"]),
-    ("Remove-PSSession", &["[-Session] <PSSession[]>", "[-Id] <Int32[]>"]),
+    (
+        "Get-PSSession",
+        &[
+            "[-Name <String[]>]",
+            "[-Id] <Int32[]>",
+            "-VMId <Guid[]> [-State <SessionFilterState>]",
+        ],
+    ),
+    (
+        "Remove-PSSession",
+        &["[-Session] <PSSession[]>", "[-Id] <Int32[]>"],
+    ),
     (
         "Invoke-Command",
         &[
@@ -211,12 +244,31 @@ pub const ENUMS: &[(&str, &[&str])] = &[
     ("StartAction", &["Nothing", "StartIfRunning", "Start"]),
     ("StopAction", &["TurnOff", "Save", "ShutDown"]),
     ("CriticalErrorAction", &["None", "Pause"]),
-    ("CheckpointType", &["Disabled", "Production", "ProductionOnly", "Standard"]),
+    (
+        "CheckpointType",
+        &["Disabled", "Production", "ProductionOnly", "Standard"],
+    ),
     ("ConsoleModeType", &["Default", "COM1", "COM2", "None"]),
     ("IPProtocolPreference", &["IPv4", "IPv6"]),
-    ("BootDevice", &["Floppy", "CD", "IDE", "LegacyNetworkAdapter", "NetworkAdapter", "VHD"]),
-    ("VhdCompactMode", &["Full", "Quick", "Retrim", "Pretrimmed", "Prezeroed"]),
+    (
+        "BootDevice",
+        &[
+            "Floppy",
+            "CD",
+            "IDE",
+            "LegacyNetworkAdapter",
+            "NetworkAdapter",
+            "VHD",
+        ],
+    ),
+    (
+        "VhdCompactMode",
+        &["Full", "Quick", "Retrim", "Pretrimmed", "Prezeroed"],
+    ),
     ("VhdType", &["Fixed", "Dynamic", "Differencing"]),
     ("ControllerType", &["IDE", "SCSI"]),
-    ("SessionFilterState", &["All", "Opened", "Disconnected", "Closed", "Broken"]),
+    (
+        "SessionFilterState",
+        &["All", "Opened", "Disconnected", "Closed", "Broken"],
+    ),
 ];
