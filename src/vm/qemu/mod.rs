@@ -32,7 +32,7 @@ use self::firmware::{Pair, Places};
 use self::program::Program;
 use self::rundir::RunDir;
 use self::running::Running;
-use super::{Accel, Hypervisor, Machine, MachinePlan, Probe, Start};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::io::folder_of;
@@ -89,6 +89,10 @@ impl Qemu {
 }
 
 impl Hypervisor for Qemu {
+    fn platform(&self) -> Platform {
+        Platform::Qemu
+    }
+
     fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
         cancel.check()?;
         let uefi = self.firmware(firmware, false)?;
