@@ -30,7 +30,6 @@ const GUEST_PASSWORD: &str = "hyperv-password";
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
-    let hypervisor = hypervisor::open(&args.hypervisor)?;
     let builder = builder(args.builder_id.as_deref())?;
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
@@ -40,6 +39,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
     let store = super::store(context)?;
+    let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
     let password = password(
         args.admin_password_file.as_deref(),
         hypervisor.platform(),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::cli::HypervisorArgs;
 use crate::error::{Error, Kind, Result};
+use crate::store::Store;
 use crate::vm::{self, Hypervisor, Platform};
 
 /// For what is only looked up: nothing has to be installed.
@@ -19,14 +20,17 @@ pub fn platform(args: &HypervisorArgs) -> Result<Platform> {
     }
 }
 
-/// One that machines can be started with.
-pub fn open(args: &HypervisorArgs) -> Result<Box<dyn Hypervisor>> {
+/// One that machines can be started with. What it learns of this host is kept in the store.
+pub fn open(args: &HypervisorArgs, store: &Store) -> Result<Box<dyn Hypervisor>> {
     if let Some(("fake", file)) = args.hypervisor.split_once(':') {
         return vm::fake::open(Path::new(file));
     }
     match platform(args)? {
-        Platform::Qemu => Ok(Box::new(vm::qemu::Qemu::find()?)),
-        Platform::HyperV => Err(unknown(&args.hypervisor)),
+        Platform::Qemu => {
+            let qemu = vm::qemu::Qemu::find()?;
+            Ok(Box::new(qemu.remembering(store.folder())))
+        }
+        Platform::HyperV => Ok(Box::new(vm::hyperv::HyperV::find()?)),
     }
 }
 
