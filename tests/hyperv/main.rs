@@ -18,7 +18,6 @@ use host::Host;
 
 const TOOLS: &[&str] = &[
     "wimlib-imagex",
-    "mkudffs",
     "genisoimage",
     "sgdisk",
     "qemu-img",
