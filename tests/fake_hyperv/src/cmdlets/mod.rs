@@ -3,6 +3,7 @@
 mod disks;
 mod drives;
 mod machines;
+mod services;
 mod settings;
 
 use serde_json::{Value, json};
@@ -55,8 +56,8 @@ pub fn carry_out(context: &mut Context<'_>, call: &Bound) -> Outcome {
         "Set-VMDvdDrive" => drives::set(context, call),
         "Remove-VMDvdDrive" => drives::remove(context, call),
         "Get-VMHardDiskDrive" => drives::hard_disks(context, call),
-        "Get-VMIntegrationService" => settings::services(context, call),
-        "Enable-VMIntegrationService" => settings::enable_service(context, call),
+        "Get-VMIntegrationService" => services::get(context, call),
+        "Enable-VMIntegrationService" => services::enable(context, call),
         "Get-VMNetworkAdapter" => drives::adapters(context, call),
         "Remove-VMNetworkAdapter" => drives::remove_adapters(context, call),
         "Get-VMHost" => Ok(vec![host()]),

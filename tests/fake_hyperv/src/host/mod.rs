@@ -1,10 +1,10 @@
-//! `host.ps1` and the scripts beside it: what they take, what they keep, what they answer.
+//! `host.ps1`: what it takes, what it keeps, what it answers.
+
+mod scripts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -342,64 +342,6 @@ impl Host {
         .to_string()
     }
 
-    fn script(
-        &mut self,
-        context: &mut Context<'_>,
-        name: &str,
-        given: &BTreeMap<String, Argument>,
-    ) -> Result<Vec<Object>, Refusal> {
-        let text = |name: &str| match given.get(name) {
-            Some(Argument::Text(text)) => Ok(text.clone()),
-            _ => Err(Refusal::stand_in(format!(
-                "the script wants a text for -{name}"
-            ))),
-        };
-        let number = |name: &str| match given.get(name) {
-            Some(Argument::Number(n)) => {
-                u32::try_from(*n).map_err(|_| Refusal::stand_in(format!("-{name} is {n}")))
-            }
-            _ => Err(Refusal::stand_in(format!(
-                "the script wants a number for -{name}"
-            ))),
-        };
-        let wanted: &[&str] = match name {
-            "credential" => &["User", "Password"],
-            "own" => &["VmId"],
-            "screen" => &["VmId", "Width", "Height"],
-            "key" => &["VmId", "Key"],
-            _ => &[],
-        };
-        if !given.keys().map(String::as_str).eq(sorted(wanted)) {
-            return Err(Refusal::stand_in(format!("script:{name} takes {wanted:?}")));
-        }
-        let properties = match name {
-            "probe" => probe(&self.config, context),
-            "credential" => {
-                let thing = Thing::Credential {
-                    user: text("User")?,
-                    password: text("Password")?,
-                };
-                return Ok(vec![Object::new(thing, json!({"UserName": text("User")?}))]);
-            }
-            "own" => {
-                self.owned = text("VmId")?.to_lowercase();
-                json!({"owned": self.owned})
-            }
-            "screen" => screen(context, &text("VmId")?, number("Width")?, number("Height")?)?,
-            _ => {
-                let (id, key) = (text("VmId")?.to_lowercase(), number("Key")?);
-                if context.power(&id)? != Power::Running {
-                    return Err(Refusal::stand_in(format!(
-                        "no running machine has the id {id}"
-                    )));
-                }
-                context.engine(&id)?.key(key).map_err(Refusal::stand_in)?;
-                json!({"returned": 0})
-            }
-        };
-        Ok(vec![Object::new(Thing::Plain, properties)])
-    }
-
     /// The input has ended: what was made by who asked goes, too.
     pub fn end(&mut self) -> Result<(), String> {
         let config = self.config.clone();
@@ -418,12 +360,6 @@ impl Host {
         cmdlets::forget(&mut context, &self.owned);
         held.save()
     }
-}
-
-fn sorted<'a>(names: &[&'a str]) -> Vec<&'a str> {
-    let mut names = names.to_vec();
-    names.sort_unstable();
-    names
 }
 
 /// What is on the allow-list, as module and cmdlet.
@@ -450,44 +386,6 @@ fn meet(
     faults.extend(due.iter().cloned());
     due.iter()
         .try_for_each(|f| fault::befall(context, f, cmdlet, text))
-}
-
-fn probe(config: &Config, context: &Context<'_>) -> Value {
-    let host = &config.host;
-    let service = if context.held.state.service_stopped {
-        "Stopped"
-    } else {
-        &host.service
-    };
-    json!({
-        "os": "Microsoft Windows Server 2022 Datacenter", "build": format!("10.0.{}", host.build), "hypervisorPresent": host.hypervisor,
-        "service": service, "admin": host.elevated, "module": if host.module { "2.0.0.0" } else { "" }, "nested": false
-    })
-}
-
-fn screen(context: &mut Context<'_>, id: &str, width: u32, height: u32) -> Result<Value, Refusal> {
-    let id = id.to_lowercase();
-    let failed = |text: String| Refusal {
-        id: text.clone(),
-        message: text,
-        category: "OperationStopped".into(),
-        kind: "System.Management.Automation.RuntimeException".into(),
-    };
-    if !context.held.state.vms.contains_key(&id) {
-        return Err(failed(format!("no machine has the id {id}")));
-    }
-    // Source: Microsoft: GetVirtualSystemThumbnailImage method, return values: 32775, invalid state.
-    if context.power(&id)? != Power::Running {
-        return Err(failed("the screen can't be had: code 32775".into()));
-    }
-    if !(1..=u32::from(u16::MAX)).contains(&width) || !(1..=u32::from(u16::MAX)).contains(&height) {
-        return Err(failed("the screen can't be had: code 4".into()));
-    }
-    let Some(picture) = context.engine(&id)?.screen() else {
-        return Err(failed("the screen can't be had: code 32775".into()));
-    };
-    let bytes = crate::screen::thumbnail(&picture, width, height);
-    Ok(json!({"width": width, "height": height, "rgb565": BASE64.encode(bytes)}))
 }
 
 /// For ever, as far as a caller's patience goes; a stand-in that nobody ends does end.
