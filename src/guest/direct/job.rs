@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::output::Text;
-use super::{CREDENTIAL, Direct, JOB, PATIENCE, Stop, boot_of, explain};
+use super::{CREDENTIAL, Direct, JOB, PATIENCE, POWERED_OFF, Stop, boot_of, explain};
 use crate::argv;
 use crate::error::{Error, Kind, Result};
 use crate::guest::{Command, Exit};
@@ -41,8 +41,11 @@ pub fn run(direct: &mut Direct, command: &Command, output: &mut dyn FnMut(&[u8])
         text.push(bytes, output);
     });
     text.end(output);
-    if let Ok(Exit::GuestGone) = &ended {
-        return ended;
+    match &ended {
+        Ok(Exit::GuestGone) => return ended,
+        // Whoever waits for the machine's end looks for that itself.
+        Err(error) if error.fact() == POWERED_OFF => return Ok(Exit::GuestGone),
+        _ => {}
     }
     // Even when it failed: nothing of it is to stay in the image, and nothing is to go on. `off` removes what this can't.
     let goodbye = Instant::now() + PATIENCE;

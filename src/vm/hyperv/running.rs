@@ -348,11 +348,14 @@ impl Running {
     }
 }
 
-/// Turns a machine off and removes it. Twice at most: Hyper-V may be busy with it.
+/// Turns a machine off and removes it. Three attempts at most: Hyper-V may be busy with it.
 pub fn remove(host: &Host, id: &str) -> bool {
     let never = Cancel::default();
     let call = |call: Call| host.call(&call.within(REMOVAL), &never);
-    for _ in 0..2 {
+    for attempt in 0..3 {
+        if attempt > 0 {
+            let _ = never.sleep(Duration::from_secs(1));
+        }
         let found = call(
             Call::new(r"Hyper-V\Get-VM")
                 .text("Id", id)
