@@ -23,12 +23,7 @@ pub fn run(direct: &mut Direct, command: &Command, output: &mut dyn FnMut(&[u8])
     let id = uuid::Uuid::new_v4().simple().to_string()[..12].to_string();
     let line: Vec<String> = command.arguments.iter().map(|a| argv::quoted(a)).collect();
     let line = line.join(" ");
-    let arguments = [
-        json!(id),
-        json!(command.program),
-        json!(line),
-        json!(JOB),
-    ];
+    let arguments = [json!(id), json!(command.program), json!(line), json!(JOB)];
     let started = direct.ask("start", &arguments, &["boot"], deadline, CREDENTIAL);
     let started = match started {
         Ok(answer) => answer,

@@ -38,9 +38,9 @@ pub const FOLDER: &str = "winimg-hyperv-";
 
 pub struct Host {
     program: PathBuf,
-    /// Declared before the lock: the folder goes first.
-    folder: TempDir,
+    /// Declared before the folder, which on Windows can't go while a file in it is open.
     _lock: Lock,
+    folder: TempDir,
     inner: Mutex<Inner>,
 }
 
@@ -93,9 +93,11 @@ impl Host {
         self.lock().owned = id.map(String::from);
     }
 
-    /// Changes with every new process: what an older one kept is gone.
-    pub fn generation(&self) -> u32 {
-        self.lock().generation
+    /// Of the process that takes the next call; a new one keeps nothing of what an older one kept.
+    pub fn generation(&self, cancel: &Cancel) -> Result<u32, Trouble> {
+        let mut inner = self.lock();
+        self.process(&mut inner, cancel)?;
+        Ok(inner.generation)
     }
 
     /// Carries out one call; others wait. What it gave, as far as it was selected.
