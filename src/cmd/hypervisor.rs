@@ -30,7 +30,7 @@ pub fn open(args: &HypervisorArgs, store: &Store) -> Result<Box<dyn Hypervisor>>
             let qemu = vm::qemu::Qemu::find()?;
             Ok(Box::new(qemu.remembering(store.folder())))
         }
-        Platform::HyperV => Err(unknown(&args.hypervisor)),
+        Platform::HyperV => Ok(Box::new(vm::hyperv::HyperV::find()?)),
     }
 }
 

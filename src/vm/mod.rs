@@ -1,15 +1,17 @@
 //! Machines that Windows is installed on.
 //!
-//! `qemu` is the real one here, `fake` plays scripted faults. This module decides nothing about the guest's content.
+//! `qemu` and `hyperv` are the real ones, `fake` plays scripted faults. This module decides nothing about the guest's content.
 
 pub mod bugcheck;
 pub mod fake;
+pub mod hyperv;
 mod qcow2;
 #[cfg(unix)]
 pub mod qemu;
 pub mod screen;
 mod seen;
 pub mod watch;
+mod watchdog;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::drives::entry;
-use super::sys;
+use super::{on_hyper_v, sys};
 
 /// A whole driver package.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,7 +225,9 @@ pub fn devices() -> Vec<String> {
             hex("device")
         )
     };
-    pci_devices().map(name).collect()
+    // Under Hyper-V the session's port stands for a device of the VMBus, which is none of PCI.
+    let shown = |name: &String| !on_hyper_v() || !name.starts_with(r"PCI\VEN_1AF4");
+    pci_devices().map(name).filter(shown).collect()
 }
 
 /// Whether a device of this computer has one of the package's hardware ids.

@@ -29,6 +29,15 @@ impl Firmware {
     }
 }
 
+/// A virtual machine of Hyper-V, by what its firmware says of itself (Microsoft: Win32_ComputerSystem of a virtual machine).
+pub fn on_hyper_v() -> bool {
+    let says = |name: &str, what: &str| {
+        std::fs::read_to_string(Path::new("/sys/class/dmi/id").join(name))
+            .is_ok_and(|text| text.trim() == what)
+    };
+    says("sys_vendor", "Microsoft Corporation") && says("product_name", "Virtual Machine")
+}
+
 /// The kernel command line holds `word`.
 pub fn asked(word: &str) -> bool {
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();

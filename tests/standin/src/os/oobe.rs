@@ -107,7 +107,7 @@ fn accounts(system: &System, shell: &Element, log: &Log) -> Result<(), Dialog> {
         if !password::meets_policy(&text, "Administrator") {
             return Err(refuse("AdministratorPassword does not meet the password policy (three of four character classes)".into()));
         }
-        if !system.windows.set_password("Administrator") {
+        if !system.windows.set_password("Administrator", &text) {
             return Err(refuse("there is no account Administrator".into()));
         }
         log.info("[Shell Unattend] AdministratorPassword was set");

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::{System, letters, power};
 use crate::dialog::Dialog;
-use crate::machine::{debug, sys};
-use crate::windows::{Windows, agent_installed, serve_agent};
+use crate::machine::{debug, on_hyper_v, sys};
+use crate::windows::{Windows, agent_installed, serve_agent, serve_direct};
 
 const PORT: &str = "org.qemu.guest_agent.0";
+/// Stands for the socket of Hyper-V that PowerShell Direct uses.
+const SESSIONS: &str = "standin.vmicvmsession";
 const POLL: Duration = Duration::from_millis(200);
 /// Windows writes changed hives back after some seconds.
 const FLUSH: Duration = Duration::from_secs(3);
@@ -19,6 +21,7 @@ const FLUSH: Duration = Duration::from_secs(3);
 pub fn run(system: &mut System) -> Dialog {
     system.screen.progress(&["Press Ctrl+Alt+Del to unlock."]);
     watch_agent(system);
+    serve_sessions(system);
     let mut flushed = Instant::now();
     loop {
         if let Some(request) = system.windows.power_request() {
@@ -84,7 +87,7 @@ pub fn watch_agent(system: &System) {
     std::thread::spawn(move || {
         loop {
             if agent_runs(&windows)
-                && let Some(port) = open_port()
+                && let Some(port) = open_port(PORT)
             {
                 debug("agent: port open");
                 serve_agent(port, windows.clone());
@@ -102,13 +105,27 @@ fn agent_runs(windows: &Arc<Windows>) -> bool {
         && String::from_utf8_lossy(&output).contains("RUNNING")
 }
 
-fn open_port() -> Option<File> {
+/// PowerShell Direct: in-box, so all it asks for is Hyper-V, and a Setup that has finished.
+fn serve_sessions(system: &System) {
+    if !on_hyper_v() {
+        return;
+    }
+    let windows = system.windows.clone();
+    std::thread::spawn(move || {
+        if let Some(port) = open_port(SESSIONS) {
+            debug("sessions: port open");
+            serve_direct(port, windows, true);
+        }
+    });
+}
+
+fn open_port(wanted: &str) -> Option<File> {
     sys::load_modules("vioser")
         .inspect_err(|fault| debug(&format!("vioser: {fault}")))
         .ok()?;
     let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
     let named = |held: &fs::DirEntry| {
-        fs::read_to_string(held.path().join("name")).is_ok_and(|name| name.trim() == PORT)
+        fs::read_to_string(held.path().join("name")).is_ok_and(|name| name.trim() == wanted)
     };
     let port = ports.into_iter().find(named)?.file_name();
     File::options()

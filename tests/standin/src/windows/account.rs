@@ -2,13 +2,16 @@
 //! UF_ bits of NetUserAdd), `Comment`, `FullName` and `PasswordSet` (REG_DWORD 1 once a password was given), and
 //! `SAM\Domains\Builtin\Aliases\Names\NAME` (a group made here: `Account\Aliases`) with `Members` (REG_MULTI_SZ) and
 //! `Comment`. These values are the stand-in's own; `sam.rs` writes Windows' form of them beside.
-//! A password is only judged (blank, length), not kept.
+//! A password is only judged (blank, length), not kept: `Verifier` tells whether one is the same.
 
 mod sam;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
-use super::regf::{Key, REG_MULTI_SZ, same};
+use sha2::{Digest, Sha256};
+
+use super::regf::{Key, REG_BINARY, REG_MULTI_SZ, same};
 use super::registry::{Registry, dword, dword_value, multi_sz, sz, texts};
 
 pub use sam::binary;
@@ -28,6 +31,8 @@ const GROUPS: [&str; 2] = [
 /// "Account is disabled" and "normal account", of NetUserAdd.
 pub const UF_ACCOUNTDISABLE: u32 = 2;
 pub const UF_NORMAL_ACCOUNT: u32 = 0x200;
+/// Bytes of a verifier before its digest.
+const SALT: usize = 16;
 
 /// Windows' own groups, their RIDs and who is in them at first.
 const BUILTIN: [(&str, u32, &[&str]); 20] = [
@@ -180,13 +185,34 @@ pub fn remove_user(registry: &mut Registry, name: &str) -> Result<(), String> {
 }
 
 /// Sets the password of a user that exists (the password itself is not kept); whether there is such a user.
-pub fn set_password(registry: &mut Registry, name: &str) -> bool {
+pub fn set_password(registry: &mut Registry, name: &str, password: &str) -> bool {
     if user(registry, name).is_none() {
         return false;
     }
-    registry
-        .set(&format!(r"{USERS}\{name}"), "PasswordSet", dword_value(1))
-        .is_ok()
+    let mut salt = [0; SALT];
+    let _ = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt));
+    let verifier = [&salt[..], &digest(&salt, password)].concat();
+    let key = format!(r"{USERS}\{name}");
+    registry.set(&key, "PasswordSet", dword_value(1)).is_ok()
+        && registry
+            .set(&key, "Verifier", (REG_BINARY, verifier))
+            .is_ok()
+}
+
+fn digest(salt: &[u8], password: &str) -> Vec<u8> {
+    let hash = Sha256::new().chain_update(salt).chain_update(password);
+    hash.finalize().to_vec()
+}
+
+/// Whether Windows lets this user in from elsewhere: the account is enabled, and its password is this one and not blank.
+pub fn takes(registry: &Registry, name: &str, password: &str) -> bool {
+    let Some(user) = user(registry, name).filter(|user| flags(user) & UF_ACCOUNTDISABLE == 0)
+    else {
+        return false;
+    };
+    user.value("Verifier")
+        .and_then(|value| value.data.split_at_checked(SALT))
+        .is_some_and(|(salt, kept)| !password.is_empty() && digest(salt, password) == kept)
 }
 
 /// Sets the members of a group, which is made when there is none of that name.

@@ -12,6 +12,7 @@ mod boot;
 mod cmd;
 pub mod cmdline;
 mod codepage;
+mod direct;
 mod error;
 mod image;
 mod process;
@@ -29,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
 pub use agent::serve_agent;
+pub use direct::serve_direct;
 pub use image::{ImageFacts, create_files, create_hives};
 
 use process::{Env, Process, Stream};
@@ -249,8 +251,8 @@ impl Windows {
     }
 
     /// Sets a local user's password as Setup does with `AdministratorPassword`; whether there is such a user.
-    pub fn set_password(&self, user: &str) -> bool {
-        account::set_password(&mut self.machine.registry(), user)
+    pub fn set_password(&self, user: &str, password: &str) -> bool {
+        account::set_password(&mut self.machine.registry(), user, password)
     }
 
     /// The host path of a Windows path, when something is there.

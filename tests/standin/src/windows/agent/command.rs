@@ -188,10 +188,10 @@ fn set_password(agent: &Agent, mut fields: Fields) -> Result<Value, Refusal> {
         return refuse(UNSUPPORTED);
     }
     let password = decode(&password)?;
-    if String::from_utf8(password).is_err() {
+    let Ok(password) = String::from_utf8(password) else {
         return refuse("can't convert 'password': Invalid byte sequence in conversion input");
-    }
-    if !account::set_password(&mut agent.windows.machine.registry(), &user) {
+    };
+    if !account::set_password(&mut agent.windows.machine.registry(), &user, &password) {
         return refuse("failed to set password: The user name could not be found.");
     }
     Ok(json!({}))

@@ -161,7 +161,7 @@ pub(super) enum Reply {
     Nothing,
 }
 
-fn readable(port: &File) -> bool {
+pub(super) fn readable(port: &File) -> bool {
     let mut poll = libc::pollfd {
         fd: port.as_raw_fd(),
         events: libc::POLLIN,

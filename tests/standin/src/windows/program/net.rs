@@ -176,8 +176,8 @@ fn user(p: &Process, operands: &[&str], options: &[(String, &str)]) -> Done {
         texts
             .iter()
             .try_for_each(|(value, text)| account::set_text(&mut registry, name, value, text))?;
-        if password.is_some() {
-            account::set_password(&mut registry, name);
+        if let Some(password) = password {
+            account::set_password(&mut registry, name, password);
         }
         if has("/add") {
             join(&mut registry, "Users", name)?;
