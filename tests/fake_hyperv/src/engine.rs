@@ -117,9 +117,9 @@ pub struct Figures {
 }
 
 /// The engine of one machine. `folder` is its own, exists, and outlives this process.
-pub fn open(config: &Config, _folder: &Path) -> Result<Box<dyn Engine>, String> {
+pub fn open(config: &Config, folder: &Path) -> Result<Box<dyn Engine>, String> {
     match config.guest {
         Guest::Script => Err("there is no scripted guest yet".into()),
-        Guest::Qemu => Err("there is no QEMU behind virtual machines yet".into()),
+        Guest::Qemu => Ok(Box::new(crate::qemu::Machine::open(folder))),
     }
 }

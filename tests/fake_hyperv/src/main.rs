@@ -5,6 +5,7 @@
 mod calls;
 mod config;
 mod engine;
+mod qemu;
 mod vhdx;
 
 fn main() {
