@@ -223,6 +223,8 @@ pub struct CacheExplain {
     pub recipe: RecipeArgs,
     #[command(flatten)]
     pub lock: LockArgs,
+    #[command(flatten)]
+    pub hypervisor: HypervisorArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -258,6 +260,8 @@ pub struct Plan {
     pub recipe: RecipeArgs,
     #[command(flatten)]
     pub lock: LockArgs,
+    #[command(flatten)]
+    pub hypervisor: HypervisorArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -312,10 +316,19 @@ pub struct Build {
     /// A URI for whoever answers for this machine; the provenance names it. A workstation unless given
     #[arg(long, value_name = "URI", env = "WINIMG_BUILDER_ID")]
     pub builder_id: Option<String>,
-    /// `qemu`, or `fake:FILE` to play a scripted machine
-    #[arg(long, hide = true, default_value = "qemu")]
+    #[command(flatten)]
+    pub hypervisor: HypervisorArgs,
+}
+
+/// What machines run on.
+#[derive(Debug, Args)]
+pub struct HypervisorArgs {
+    /// `qemu` or, on Windows, `hyperv`. A layer of the one is none of the other
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_HYPERVISOR)]
     pub hypervisor: String,
 }
+
+const DEFAULT_HYPERVISOR: &str = if cfg!(windows) { "hyperv" } else { "qemu" };
 
 /// What signs the records.
 #[derive(Debug, Args)]

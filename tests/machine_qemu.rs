@@ -102,6 +102,7 @@ impl Bench {
             cpus: 1,
             memory: 256 << 20,
             network: false,
+            password: winimg::text::Secret::new("Password-1"),
             start: Start::Install {
                 install_disc: Disc {
                     file: self.path("install.iso"),

@@ -12,6 +12,7 @@ use crate::plan::key::{self, Installation};
 use crate::plan::{Entry, Plan};
 use crate::recipe::Recipe;
 use crate::store::Chain;
+use crate::vm::Platform;
 
 /// The installation and every step, each with the key of the disk after it.
 pub fn of(
@@ -19,10 +20,10 @@ pub fn of(
     plan: &Plan,
     inputs: &Inputs,
     media: &Media,
-    hypervisor: &'static str,
+    platform: Platform,
 ) -> Result<Chain> {
     let installation = Installation {
-        hypervisor,
+        hypervisor: platform.name(),
         iso: inputs.iso.digest().clone(),
         virtio: inputs.virtio.as_ref().map(|blob| blob.digest().clone()),
         image: media.image.name.clone(),

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{HYPERVISOR, chain, inputs, media, resume};
+use super::{chain, inputs, media, resume};
 use crate::error::{Error, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::fetch::FetchOptions;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::store::{Chain, Kept, LayerRecord, Store};
+use crate::vm::Platform;
 
 /// What is known of a recipe's layers.
 pub enum Forecast {
@@ -38,12 +39,19 @@ impl Sink for Quiet {
     fn emit(&self, _event: &Event) {}
 }
 
-pub fn forecast(recipe: &Recipe, plan: &Plan, store: &Store, cancel: &Cancel) -> Result<Forecast> {
+/// What a build on this platform would find.
+pub fn forecast(
+    recipe: &Recipe,
+    plan: &Plan,
+    store: &Store,
+    platform: Platform,
+    cancel: &Cancel,
+) -> Result<Forecast> {
     let layers = store.layers();
     if !layers.iter().any(|layer| layer.recipe == recipe.name.value) {
         return Ok(Forecast::None);
     }
-    let chain = match chain_of(recipe, plan, store, cancel) {
+    let chain = match chain_of(recipe, plan, store, platform, cancel) {
         Ok(chain) => chain,
         Err(error) if cancel.is_cancelled() => return Err(error),
         Err(error) => return Ok(Forecast::Unknown(error)),
@@ -65,7 +73,13 @@ pub fn forecast(recipe: &Recipe, plan: &Plan, store: &Store, cancel: &Cancel) ->
     }))
 }
 
-fn chain_of(recipe: &Recipe, plan: &Plan, store: &Store, cancel: &Cancel) -> Result<Chain> {
+fn chain_of(
+    recipe: &Recipe,
+    plan: &Plan,
+    store: &Store,
+    platform: Platform,
+    cancel: &Cancel,
+) -> Result<Chain> {
     let sink: Arc<dyn Sink> = Arc::new(Quiet);
     let options = FetchOptions {
         offline: true,
@@ -76,13 +90,14 @@ fn chain_of(recipe: &Recipe, plan: &Plan, store: &Store, cancel: &Cancel) -> Res
         plan,
         store,
         options: &options,
+        platform,
         sink: &sink,
         cancel,
     };
     let mut found = inputs::fetch(&source)?;
-    let media = media::read(recipe, &found, &sink)?;
+    let media = media::read(recipe, &found, platform, &sink)?;
     inputs::fetch_images(&mut found, &source, &media.base_build())?;
-    chain::of(recipe, plan, &found, &media, HYPERVISOR)
+    chain::of(recipe, plan, &found, &media, platform)
 }
 
 impl Forecast {

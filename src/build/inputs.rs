@@ -12,6 +12,7 @@ use crate::fetch::{self, Address, FetchOptions, image::Image};
 use crate::plan::{Entry, Plan};
 use crate::recipe::{Component, ContainerImage, ProofWish, Recipe};
 use crate::store::{Blob, Proof, Store, Tree, Watch};
+use crate::vm::Platform;
 
 /// The proved inputs of one build.
 pub struct Inputs {
@@ -101,6 +102,7 @@ pub struct Source<'a> {
     pub plan: &'a Plan,
     pub store: &'a Store,
     pub options: &'a FetchOptions,
+    pub platform: Platform,
     pub sink: &'a Arc<dyn Sink>,
     pub cancel: &'a Cancel,
 }
@@ -112,6 +114,7 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
         plan,
         store,
         options,
+        platform,
         sink,
         cancel,
     } = *from;
@@ -122,13 +125,10 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
         .cloned()
         .collect();
     let mut requests = vec![fetch::Request::named("media.iso", &recipe.media.iso)];
-    requests.extend(
-        recipe
-            .media
-            .virtio
-            .iter()
-            .map(|origin| fetch::Request::named("media.virtio", origin)),
-    );
+    // Its drivers and its agent are for QEMU's machines.
+    let virtio = recipe.media.virtio.as_ref();
+    let virtio = virtio.filter(|_| platform == Platform::Qemu);
+    requests.extend(virtio.map(|origin| fetch::Request::named("media.virtio", origin)));
     requests.extend(used.iter().map(fetch::Request::component));
     let blobs =
         fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
@@ -139,7 +139,7 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
             .ok_or_else(|| Error::new(Kind::Failed, "a fetched input is missing"))
     };
     let iso = next()?;
-    let virtio = recipe.media.virtio.as_ref().map(|_| next()).transpose()?;
+    let virtio = virtio.map(|_| next()).transpose()?;
     let components: Vec<_> = used
         .into_iter()
         .map(|c| Ok((c, next()?)))
@@ -164,6 +164,7 @@ pub fn fetch_images(inputs: &mut Inputs, from: &Source<'_>, build: &str) -> Resu
         options,
         sink,
         cancel,
+        ..
     } = *from;
     let imported = |image: &&ContainerImage| {
         let name = &image.name.value;

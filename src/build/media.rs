@@ -14,10 +14,12 @@ use crate::iso::{self, Disc, Source, Stamp, Tree};
 use crate::recipe::{Firmware, Recipe};
 use crate::text::{Secret, Source as Template};
 use crate::udf::Medium;
+use crate::vm::Platform;
 use crate::wim::{Image, MediaFacts, Release};
 
 /// The answer disc's name in the working directory. It holds the build's password.
 pub const ANSWER_DISC: &str = "answer.iso";
+const INSTALL_COPY: &str = "install.iso";
 
 /// What was found on the install medium, and what is to be made of it.
 pub struct Media {
@@ -76,13 +78,18 @@ fn base_build(image: &Image) -> String {
 }
 
 /// Reads the medium, picks the image, renders and lints the answer file. Nothing is written.
-pub fn read(recipe: &Recipe, inputs: &Inputs, sink: &Arc<dyn Sink>) -> Result<Media> {
+pub fn read(
+    recipe: &Recipe,
+    inputs: &Inputs,
+    platform: Platform,
+    sink: &Arc<dyn Sink>,
+) -> Result<Media> {
     inputs.iso.check()?;
     let place = &recipe.media.iso.url.place;
     let medium = Medium::open(inputs.iso.path()).map_err(|e| e.from_place(place))?;
     let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
     // What the file says is the same with every password.
-    let facts = facts(recipe, &found, Secret::new("Password-1"))?;
+    let facts = facts(recipe, &found, platform, Secret::new("Password-1"))?;
     let image = found.images.pick(&recipe.media.image)?.clone();
     sink.emit(&Event::Progress {
         phase: "media",
@@ -90,7 +97,8 @@ pub fn read(recipe: &Recipe, inputs: &Inputs, sink: &Arc<dyn Sink>) -> Result<Me
     });
 
     let mut warnings = Vec::new();
-    if recipe.media.virtio.is_none() && recipe.setup.answer_file.is_none() {
+    let needs_agent = platform == Platform::Qemu;
+    if needs_agent && recipe.media.virtio.is_none() && recipe.setup.answer_file.is_none() {
         warnings.push(
             "without [media.virtio] the guest gets no serial driver and no agent, so winimg will not reach it".into(),
         );
@@ -121,11 +129,12 @@ pub fn discs(
     recipe: &Recipe,
     inputs: &Inputs,
     media: &Media,
+    platform: Platform,
     password: &Secret,
     work: &Path,
     epoch: i64,
 ) -> Result<Discs> {
-    let facts = facts(recipe, &media.found, password.clone())?;
+    let facts = facts(recipe, &media.found, platform, password.clone())?;
     let xml = answer::render(&media.template, &facts)?;
     let answer = work.join(ANSWER_DISC);
     let tree = answer_tree(recipe, inputs, &facts, &xml)?;
@@ -133,9 +142,18 @@ pub fn discs(
     answer::check_disc(&Medium::open(&answer)?)?;
     let iso = inputs.iso.path();
     let (install, remark) = match recipe.machine.firmware {
+        Firmware::Bios if platform == Platform::HyperV => {
+            let copy = work.join(INSTALL_COPY);
+            io::copy(iso, &copy)?;
+            (Disc::raw(&copy), None)
+        }
         Firmware::Bios => (Disc::raw(iso), None),
         Firmware::Uefi => {
-            let made = iso::without_prompt(iso, &work.join("install.qcow2"))?;
+            let made = match platform {
+                Platform::Qemu => iso::without_prompt(iso, &work.join("install.qcow2"))?,
+                // It takes plain ISOs only, and by their name.
+                Platform::HyperV => iso::copy_without_prompt(iso, &work.join(INSTALL_COPY))?,
+            };
             (made.disc, made.remark)
         }
     };
@@ -147,14 +165,24 @@ pub fn discs(
     })
 }
 
-fn facts(recipe: &Recipe, found: &MediaFacts, password: Secret) -> Result<Facts> {
-    Facts::new(
+/// Hyper-V's devices have their drivers in Windows, and PowerShell Direct needs no agent (Microsoft: PowerShell Direct).
+fn facts(
+    recipe: &Recipe,
+    found: &MediaFacts,
+    platform: Platform,
+    password: Secret,
+) -> Result<Facts> {
+    let mut facts = Facts::new(
         found,
         &recipe.media,
         &recipe.machine,
         &recipe.setup,
         password,
-    )
+    )?;
+    if platform == Platform::HyperV {
+        facts.drivers.clear();
+    }
+    Ok(facts)
 }
 
 /// Of every file but the answer file; a file of the virtio medium by its path alone, because that medium has a digest.

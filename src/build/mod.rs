@@ -7,7 +7,6 @@ pub mod console;
 pub mod evidence;
 mod expected;
 pub mod forecast;
-pub mod free_space;
 pub mod inputs;
 mod media;
 pub mod pause;
@@ -16,7 +15,6 @@ mod provision;
 mod resume;
 pub mod run;
 mod scratch;
-mod seal;
 mod session;
 pub mod shell;
 mod step_log;
@@ -51,9 +49,6 @@ pub use inputs::Inputs;
 pub use media::{Media, windows_build};
 pub use run::StepRecord;
 pub use scratch::{Scratch, run_dirs};
-
-/// Part of every key: Windows finds other devices under each.
-const HYPERVISOR: &str = "qemu";
 
 /// Everything that a build needs to know.
 pub struct Request<'a> {
@@ -189,6 +184,7 @@ fn chapters(
     cancel: &Cancel,
 ) -> Result<Outcome> {
     let (recipe, plan, store) = (request.recipe, request.plan, request.store);
+    let platform = session.platform();
     let phase = |name| Phase::start(name, sink);
 
     let fetching = phase("fetch");
@@ -198,6 +194,7 @@ fn chapters(
         plan,
         store,
         options: &request.fetch,
+        platform,
         sink,
         cancel,
     };
@@ -205,10 +202,10 @@ fn chapters(
     fetching.done();
 
     let reading = phase("media");
-    let media = media::read(recipe, &inputs, sink)?;
+    let media = media::read(recipe, &inputs, platform, sink)?;
     inputs::fetch_images(&mut inputs, &source, &media.base_build())?;
     let expected = expected::resolve(plan, &inputs)?;
-    let chain = chain::of(recipe, plan, &inputs, &media, HYPERVISOR)?;
+    let chain = chain::of(recipe, plan, &inputs, &media, platform)?;
     reading.done();
 
     // Held first, then looked for: no prune takes away what is found.

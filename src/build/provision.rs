@@ -70,6 +70,7 @@ impl Course<'_> {
             request.recipe,
             self.inputs,
             self.media,
+            session.platform(),
             &request.password,
             self.work,
             request.epoch,

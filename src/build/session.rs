@@ -6,22 +6,25 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::media::Discs;
 use super::run::StepRecord;
-use super::{Request, Scratch, boot, free_space, seal};
+use super::{Request, Scratch, boot};
 use crate::digest::Digest;
-use crate::disk::Image;
+use crate::disk::{DiskForm, Image};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::guest::Guest;
 use crate::io;
-use crate::store::layer::DISK;
 use crate::store::{About, Draft, Layer, Link};
-use crate::vm::{self, Hypervisor, Machine, MachinePlan, Probe, Start};
+use crate::vm::{self, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+
+/// Pending servicing can take minutes; killing it earlier breaks the image.
+const OFF_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a layer's record tells the manifest of a later build.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -101,6 +104,14 @@ impl<'a> Session<'a> {
         probe.ok_or_else(|| Error::new(Kind::Failed, "the host was not looked at"))
     }
 
+    pub fn platform(&self) -> Platform {
+        self.hypervisor.platform()
+    }
+
+    fn disk_form(&self) -> DiskForm {
+        self.platform().disk_form()
+    }
+
     pub fn slowness(&self) -> u32 {
         self.probe.as_ref().map_or(1, |probe| probe.slowness)
     }
@@ -109,9 +120,10 @@ impl<'a> Session<'a> {
     pub fn install(&mut self, discs: &Discs) -> Result<()> {
         let slowness = self.probe()?.slowness;
         let ground = self.new_ground(None)?;
-        let disk = ground.disk();
+        let disk = ground.disk(self.disk_form());
         self.ground = Some(ground);
-        seal::create(&disk, self.request.recipe.machine.disk_size, &self.cancel)?;
+        let bytes = self.request.recipe.machine.disk_size;
+        self.hypervisor.create_disk(&disk, bytes, &self.cancel)?;
         let start = Start::Install {
             install_disc: discs.install.clone(),
             answer_disc: discs.answer.clone(),
@@ -128,10 +140,11 @@ impl<'a> Session<'a> {
     pub fn boot(&mut self, layer: &Layer) -> Result<()> {
         self.probe()?;
         let ground = self.new_ground(Some(layer.record().key.clone()))?;
-        let disk = ground.disk();
+        let disk = ground.disk(self.disk_form());
         self.ground = Some(ground);
-        let backing = Draft::backing(&layer.record().key);
-        seal::create_over(&disk, &backing, &self.cancel)?;
+        let below = Draft::backing(&layer.record().key, self.disk_form());
+        self.hypervisor
+            .create_disk_over(&disk, &below, &self.cancel)?;
         let variables = self.run_dir.join(vm::VARIABLES);
         match layer.variables() {
             Some(kept) => {
@@ -154,16 +167,16 @@ impl<'a> Session<'a> {
     /// Powers the machine off; its disk is closed, whole, and holds no deleted bytes.
     pub fn power_off(&mut self) -> Result<()> {
         let slowness = self.slowness();
-        if let Some(guest) = self.guest.take() {
-            seal::power_off(running(&mut self.machine)?, guest, slowness)?;
+        if let Some(mut guest) = self.guest.take() {
+            guest.shut_down()?;
+            drop(guest);
+            running(&mut self.machine)?.wait_off(OFF_TIMEOUT * slowness)?;
         }
         self.machine = None;
         let disk = self.disk().unwrap_or_default();
-        seal::check(&disk, &self.cancel)?;
-        let doubts = free_space::clear(
-            Image::layered(&disk, &self.request.store.layers_folder()),
-            &self.cancel,
-        )?;
+        let layers = self.request.store.layers_folder();
+        let image = Image::layered(&disk, &layers);
+        let doubts = self.hypervisor.close_disk(image, &self.cancel)?;
         for doubt in doubts {
             self.sink.warn(doubt.clone());
             if !self.notes.warnings.contains(&doubt) {
@@ -200,7 +213,8 @@ impl<'a> Session<'a> {
 
     /// The machine's disk, as long as no layer was made of it.
     pub fn disk(&self) -> Option<PathBuf> {
-        self.ground.as_ref().map(Ground::disk)
+        let ground = self.ground.as_ref();
+        ground.map(|ground| ground.disk(self.disk_form()))
     }
 
     /// Ends the machine at once.
@@ -215,12 +229,15 @@ impl<'a> Session<'a> {
         match self.ground.take()? {
             Ground::Scratch(disk) => Some(Ok(disk)),
             Ground::Draft(draft, parent) => {
-                let kept = self.work.join(DISK);
+                let form = self.disk_form();
+                let kept = self.work.join(form.file_name());
                 let layers = self.request.store.layers_folder();
-                let backing = parent.map(|key| layers.join(key.hex()).join(DISK));
-                let moved = io::move_file(&draft.disk(), &kept).and_then(|()| match backing {
+                let parent = parent.map(|key| layers.join(key.hex()).join(form.file_name()));
+                let moved = io::move_file(&draft.disk(form), &kept).and_then(|()| match parent {
                     // The build may have been interrupted; this is not.
-                    Some(backing) => seal::rename_backing(&kept, &backing, &Cancel::default()),
+                    Some(parent) => self
+                        .hypervisor
+                        .move_parent(&kept, &parent, &Cancel::default()),
                     None => Ok(()),
                 });
                 Some(moved.map(|()| kept))
@@ -230,7 +247,10 @@ impl<'a> Session<'a> {
 
     fn new_ground(&self, parent: Option<Digest>) -> Result<Ground> {
         match self.request.layers {
-            super::Layers::None => Ok(Ground::Scratch(self.work.join(DISK))),
+            super::Layers::None => {
+                let name = self.disk_form().file_name();
+                Ok(Ground::Scratch(self.work.join(name)))
+            }
             _ => Ok(Ground::Draft(self.request.store.draft()?, parent)),
         }
     }
@@ -248,6 +268,7 @@ impl<'a> Session<'a> {
             cpus: wish.cpus,
             memory: wish.memory,
             network: wish.network,
+            password: self.request.password.clone(),
             start,
             run_dir: self.run_dir.clone(),
             accel: self.request.accel,
@@ -263,9 +284,9 @@ impl<'a> Session<'a> {
 }
 
 impl Ground {
-    fn disk(&self) -> PathBuf {
+    fn disk(&self, form: DiskForm) -> PathBuf {
         match self {
-            Self::Draft(draft, _) => draft.disk(),
+            Self::Draft(draft, _) => draft.disk(form),
             Self::Scratch(disk) => disk.clone(),
         }
     }

@@ -14,20 +14,22 @@ use crate::build::{self, Outcome, Request, Scratch};
 use crate::cli;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
-use crate::event::Sink;
+use crate::event::{Cancel, Sink};
 use crate::io;
 use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
+use crate::store::Store;
 use crate::text::Secret;
-use crate::vm::{self, Hypervisor};
+use crate::vm::Platform;
 
-use super::{Context, print, recipe, shared_cache, sign};
+use super::{Context, hypervisor, print, recipe, shared_cache, sign};
+
+/// The name of the guests' password in the store.
+const GUEST_PASSWORD: &str = "hyperv-password";
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
-    let hypervisor = hypervisor(&args.hypervisor)?;
-    let password = password(args.admin_password_file.as_deref())?;
     let builder = builder(args.builder_id.as_deref())?;
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
@@ -37,6 +39,14 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
     let store = super::store(context)?;
+    let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
+    let password = password(
+        args.admin_password_file.as_deref(),
+        hypervisor.platform(),
+        &store,
+        fetch.shared.is_some(),
+        &context.cancel,
+    )?;
     opened.remember_lock(&store)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
@@ -183,32 +193,40 @@ fn events(output: &Path) -> Result<Arc<dyn Sink>> {
     Ok(Arc::new(JsonLines::new(file)))
 }
 
-fn hypervisor(name: &str) -> Result<Box<dyn Hypervisor>> {
-    match name.split_once(':') {
-        None if name == "qemu" => Ok(Box::new(vm::qemu::Qemu::find()?)),
-        Some(("fake", file)) => vm::fake::open(Path::new(file)),
-        _ => Err(Error::new(Kind::Recipe, "no such hypervisor")
-            .expected("qemu")
-            .found(name)),
-    }
-}
-
-/// From the file, from the environment, or random for this build. It never leaves the answer disc.
-fn password(file: Option<&Path>) -> Result<Secret> {
-    let password = given_password(file)?;
+/// From the file, from the environment, or random. It never leaves the answer disc; but Hyper-V's guests are reached by
+/// logging on, so theirs is kept beside the layers, for the machine that is booted from one of them.
+fn password(
+    file: Option<&Path>,
+    platform: Platform,
+    store: &Store,
+    shares: bool,
+    cancel: &Cancel,
+) -> Result<Secret> {
+    let password = match (given_password(file)?, platform) {
+        (Some(given), _) => given,
+        (None, Platform::Qemu) => answer::generate_password()?,
+        (None, Platform::HyperV) if shares => {
+            let fact =
+                "layers of Hyper-V's machines are shared, but not the password that opens them";
+            return Err(Error::new(Kind::Recipe, fact).at("--cache-remote").cure(
+                "give every runner the same: --admin-password-file or WINIMG_ADMIN_PASSWORD",
+            ));
+        }
+        (None, Platform::HyperV) => {
+            store.kept_secret(GUEST_PASSWORD, answer::generate_password, cancel)?
+        }
+    };
     answer::check_password(&password)?;
     Ok(password)
 }
 
-fn given_password(file: Option<&Path>) -> Result<Secret> {
+fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
     if let Some(path) = file {
         let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
-        return Ok(Secret::new(text.trim_end_matches(['\r', '\n'])));
+        return Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))));
     }
-    match std::env::var("WINIMG_ADMIN_PASSWORD") {
-        Ok(text) if !text.is_empty() => Ok(Secret::new(text)),
-        _ => answer::generate_password(),
-    }
+    let given = std::env::var("WINIMG_ADMIN_PASSWORD");
+    Ok(given.ok().filter(|text| !text.is_empty()).map(Secret::new))
 }
 
 /// SOURCE_DATE_EPOCH, or now (reproducible-builds.org: SOURCE_DATE_EPOCH specification).

@@ -16,7 +16,7 @@ use crate::lock::LockFile;
 use crate::store::{Item, LayerRecord, Protected, Pruned, Store, Thing, Wish, span, total};
 
 use super::inputs::table;
-use super::{Context, print, recipe, store};
+use super::{Context, hypervisor, print, recipe, store};
 
 /// Bytes of a container image's manifest that are read.
 const MANIFEST: u64 = 4 << 20;
@@ -46,7 +46,13 @@ fn list(args: &cli::CacheLs, context: &Context) -> Result<()> {
 fn explain(args: &cli::CacheExplain, context: &Context) -> Result<()> {
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
     let store = store(context)?;
-    let forecast = forecast(&opened.recipe, &opened.plan, &store, &context.cancel)?;
+    let forecast = forecast(
+        &opened.recipe,
+        &opened.plan,
+        &store,
+        hypervisor::platform(&args.hypervisor)?,
+        &context.cancel,
+    )?;
     match args.json {
         true => print_json(&forecast.json()),
         false => print(&forecast.explanation()),

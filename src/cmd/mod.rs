@@ -7,6 +7,7 @@ mod cache;
 mod doctor;
 mod export;
 mod fetch;
+mod hypervisor;
 mod init;
 mod inputs;
 mod inspect;

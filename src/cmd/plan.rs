@@ -7,7 +7,7 @@ use crate::plan;
 use crate::store::Store;
 
 use super::inputs::{self, State};
-use super::{Context, print, recipe};
+use super::{Context, hypervisor, print, recipe};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let recipe::Opened { recipe, plan, .. } = recipe::open(&args.recipe, &args.lock, context)?;
@@ -29,9 +29,13 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
+    let platform = hypervisor::platform(&args.hypervisor)?;
     let folder = Store::default_folder().ok().filter(|f| f.is_dir());
     let layers = match folder {
-        Some(folder) => forecast(recipe, plan, &Store::open(&folder)?, &context.cancel)?,
+        Some(folder) => {
+            let store = Store::open(&folder)?;
+            forecast(recipe, plan, &store, platform, &context.cancel)?
+        }
         None => Forecast::None,
     };
     if args.json {

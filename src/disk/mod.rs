@@ -6,6 +6,8 @@
 pub mod backing;
 pub mod blocks;
 pub mod dynamic_vhd;
+pub mod form;
+pub mod free_space;
 pub mod gpt;
 pub mod ntfs;
 pub mod ova;
@@ -27,6 +29,7 @@ use std::path::Path;
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 
+pub use form::DiskForm;
 pub use raw::RawDisk;
 pub use reader::DiskReader;
 

@@ -4,6 +4,7 @@
 
 #[cfg(unix)]
 pub mod agent;
+pub mod direct;
 
 use std::path::Path;
 use std::time::Duration;

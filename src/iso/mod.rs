@@ -15,7 +15,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 pub use eltorito::{BootEntry, Catalog, Platform};
-pub use noprompt::{NoPrompt, without_prompt};
+pub use noprompt::{NoPrompt, copy_without_prompt, without_prompt};
 pub use tree::{Source, Stamp, Tree};
 pub use write::write;
 

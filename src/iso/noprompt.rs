@@ -1,8 +1,10 @@
-//! Lets an install medium boot under UEFI without "Press any key to boot from CD or DVD", and without copying or changing
-//! it: an overlay in which the El Torito entry for EFI points at the medium's own `efisys_noprompt.bin`.
+//! Lets an install medium boot under UEFI without "Press any key to boot from CD or DVD", and without changing it: an overlay
+//! or, where it must be a plain file, a copy in which the El Torito entry for EFI points at the medium's own `efisys_noprompt.bin`.
 //!
 //! Refuses to guess: whatever is not as expected leaves the medium as it is, says why, and leaves the key to the machine.
 
+use std::fs::OpenOptions;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -53,6 +55,35 @@ pub fn without_prompt(iso: &Path, overlay: &Path) -> Result<NoPrompt> {
             })
         }
     }
+}
+
+/// Makes a whole copy of the medium at `copy` for UEFI, for hypervisors that take nothing but a plain ISO. The copy of a
+/// medium that cannot be treated this way prompts, and the remark says why.
+pub fn copy_without_prompt(iso: &Path, copy: &Path) -> Result<NoPrompt> {
+    let patch = patched(&Medium::open(iso)?);
+    io::copy(iso, copy)?;
+    let remark = match patch {
+        Ok((cluster, data)) => {
+            let written = overwrite(copy, cluster * CLUSTER, &data);
+            written.map_err(|e| Error::io("write", copy, e))?;
+            None
+        }
+        Err(remark) => Some(remark),
+    };
+    Ok(NoPrompt {
+        disc: Disc {
+            prompts: remark.is_some(),
+            ..Disc::raw(copy)
+        },
+        remark,
+    })
+}
+
+fn overwrite(file: &Path, at: u64, data: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(file)?;
+    file.seek(SeekFrom::Start(at))?;
+    file.write_all(data)?;
+    file.sync_all()
 }
 
 /// The number and the new content of the cluster that holds the catalog's EFI entry; or why there is none.

@@ -7,11 +7,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::digest::Digest;
+use crate::disk::DiskForm;
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io;
 
-use super::layer::{DISK, FORMAT, RECORD, VARIABLES, check_files};
+use super::layer::{FORMAT, RECORD, VARIABLES, check_files};
 use super::{Chain, Draft, Kept, Layer, LayerFile, LayerRecord, Store};
 
 impl LayerRecord {
@@ -33,7 +34,12 @@ impl LayerRecord {
             return Some("has a key that does not follow from what went in");
         }
         let names: Vec<&str> = self.files.iter().map(|f| f.name.as_str()).collect();
-        if names != [DISK] && names != [DISK, VARIABLES] {
+        let forms = DiskForm::ALL.map(DiskForm::file_name);
+        let is_layer = match names[..] {
+            [disk] | [disk, VARIABLES] => forms.contains(&disk),
+            _ => false,
+        };
+        if !is_layer {
             return Some("names other files than a layer has");
         }
         // Strictly earlier, so that no chain of parents goes round.

@@ -1,7 +1,7 @@
 //! Layers: a machine's disk as it stood at a moment of a build, kept by the key of everything that went into it.
 //!
 //! ```text
-//! layers/<key>/disk.qcow2     an overlay over ../<parent>/disk.qcow2; the first layer stands alone
+//! layers/<key>/disk.qcow2     an overlay over ../<parent>/disk.qcow2; the first layer stands alone. Hyper-V: disk.vhdx
 //! layers/<key>/uefi-vars.fd   the firmware's variables, where the machine has such
 //! layers/<key>/layer.json     the record: what went in, and the files' digests
 //! layers/<key>/stamps.json    size, time and inode of the files when they were hashed; of this machine alone
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest::{Algorithm, Digest};
+use crate::disk::DiskForm;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::io::{self, Lock};
@@ -29,8 +30,7 @@ use super::{Store, note_use, read_record, write_record};
 /// Part of every key: raised when the same inputs would make another layer.
 pub const FORMAT: u32 = 1;
 
-/// The names of a layer's files.
-pub const DISK: &str = "disk.qcow2";
+/// The firmware's variables.
 pub const VARIABLES: &str = "uefi-vars.fd";
 pub(super) const RECORD: &str = "layer.json";
 const STAMPS: &str = "stamps.json";
@@ -129,8 +129,7 @@ impl LayerRecord {
 
     /// The SHA-256 of its disk.
     pub fn disk(&self) -> Option<&Digest> {
-        let disk = self.files.iter().find(|f| f.name == DISK);
-        disk.map(|f| &f.sha256)
+        self.files.first().map(|f| &f.sha256)
     }
 }
 
@@ -147,7 +146,8 @@ impl Layer {
     }
 
     pub fn disk(&self) -> PathBuf {
-        self.folder.join(DISK)
+        let disk = self.record.files.first();
+        self.folder.join(disk.map_or("", |disk| &disk.name))
     }
 
     /// The firmware's variables, where it has any.
@@ -166,8 +166,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub fn disk(&self) -> PathBuf {
-        self.folder.join(DISK)
+    pub fn disk(&self, form: DiskForm) -> PathBuf {
+        self.folder.join(form.file_name())
     }
 
     /// Sealed with the disk when it is there.
@@ -176,8 +176,8 @@ impl Draft {
     }
 
     /// How its disk names the disk of a layer: sealed and unsealed folders are neighbours.
-    pub fn backing(parent: &Digest) -> PathBuf {
-        Path::new("..").join(parent.hex()).join(DISK)
+    pub fn backing(parent: &Digest, form: DiskForm) -> PathBuf {
+        Path::new("..").join(parent.hex()).join(form.file_name())
     }
 }
 
@@ -277,13 +277,21 @@ impl Store {
         self.lease.hold(std::slice::from_ref(&key))?;
         let mut files = Vec::new();
         let mut stamps = Vec::new();
-        for name in [DISK, VARIABLES] {
+        for name in DiskForm::ALL
+            .map(DiskForm::file_name)
+            .into_iter()
+            .chain([VARIABLES])
+        {
             let path = draft.folder.join(name);
-            if name == DISK || path.exists() {
+            if path.exists() {
                 let (file, stamp) = hashed(&path, name, cancel)?;
                 files.push(file);
                 stamps.push(stamp);
             }
+        }
+        if files.first().is_none_or(|file| file.name == VARIABLES) {
+            let fact = "a layer was to be sealed that has no disk";
+            return Err(Error::new(Kind::Failed, fact).at(draft.folder.display()));
         }
         let record = LayerRecord {
             format: FORMAT,

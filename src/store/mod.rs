@@ -34,6 +34,7 @@ mod lease;
 mod output;
 mod partial;
 mod prune;
+mod secret;
 mod seen;
 mod serial;
 mod sweep;

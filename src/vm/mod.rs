@@ -1,14 +1,17 @@
 //! Machines that Windows is installed on.
 //!
-//! `qemu` is the real one here, `fake` plays scripted faults. This module decides nothing about the guest's content.
+//! `qemu` and `hyperv` are the real ones, `fake` plays scripted faults. This module decides nothing about the guest's content.
 
 pub mod bugcheck;
 pub mod fake;
+pub mod hyperv;
+mod qcow2;
 #[cfg(unix)]
 pub mod qemu;
 pub mod screen;
 mod seen;
 pub mod watch;
+mod watchdog;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +19,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::{DiskForm, Image};
 use crate::error::Result;
 use crate::event::{Attended, Cancel, Sink};
 use crate::guest::Guest;
 pub use crate::iso::Disc;
 use crate::recipe::{DiskBus, Firmware};
+use crate::text::Secret;
 
 /// What the user asked for with `--accel`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +38,30 @@ pub enum Accel {
     Hvf,
 }
 
+/// The hypervisors. Windows finds other devices under each, so a layer of the one is none of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Platform {
+    Qemu,
+    HyperV,
+}
+
+impl Platform {
+    /// As `--hypervisor`, layer keys and manifests name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Qemu => "qemu",
+            Self::HyperV => "hyperv",
+        }
+    }
+
+    pub fn disk_form(self) -> DiskForm {
+        match self {
+            Self::Qemu => DiskForm::Qcow2,
+            Self::HyperV => DiskForm::Vhdx,
+        }
+    }
+}
+
 /// A machine, decided whole before it starts.
 #[derive(Clone, Debug)]
 pub struct MachinePlan {
@@ -41,7 +70,7 @@ pub struct MachinePlan {
     pub firmware: Firmware,
     pub secure_boot: bool,
     pub disk_bus: DiskBus,
-    /// A qcow2 that exists; empty, unless it is only booted.
+    /// In the hypervisor's own form; exists, and is empty unless it is only booted.
     pub disk: PathBuf,
     /// Bytes that have to be free where the disk lies before it starts; a floor of its own holds in any case.
     pub room: u64,
@@ -49,6 +78,8 @@ pub struct MachinePlan {
     /// Bytes.
     pub memory: u64,
     pub network: bool,
+    /// Of the guest's built-in Administrator. For hypervisors that have to log on to reach the guest.
+    pub password: Secret,
     pub start: Start,
     /// A private directory (0700) for sockets, firmware variables ([`VARIABLES`]) and logs. Exists; variables that lie
     /// in it are taken, otherwise empty ones are made there.
@@ -92,6 +123,8 @@ pub struct Probe {
 
 /// Something that starts machines.
 pub trait Hypervisor {
+    fn platform(&self) -> Platform;
+
     /// Looks at the host. Cheap enough to call once a build (a boot canary of a second or so).
     fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe>;
 
@@ -102,6 +135,27 @@ pub trait Hypervisor {
         sink: Arc<dyn Sink>,
         cancel: Cancel,
     ) -> Result<Box<dyn Machine>>;
+
+    /// Makes an empty disk. `bytes` is a whole number of MiB.
+    fn create_disk(&self, disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
+        qcow2::create(disk, bytes, cancel)
+    }
+
+    /// Makes a disk that holds what the layer holds at `parent`, as the disk's folder sees it.
+    fn create_disk_over(&self, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {
+        qcow2::create_over(disk, parent, cancel)
+    }
+
+    /// Says where the layer below a moved disk is; not a byte of content changes.
+    fn move_parent(&self, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {
+        qcow2::rename_backing(disk, parent, cancel)
+    }
+
+    /// After the power-off: looks whether the disk is whole, and zeroes what no file has. Gives what could not be zeroed, in
+    /// words.
+    fn close_disk(&self, disk: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+        qcow2::close(disk, cancel)
+    }
 }
 
 /// A running machine. Dropping it stops it at once.

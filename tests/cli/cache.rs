@@ -29,7 +29,11 @@ fn site() -> Site {
     }
     for (number, link) in chain.links().iter().enumerate() {
         let draft = store.draft().expect("a draft");
-        fs::write(draft.disk(), format!("the disk after {}", link.name)).expect("a disk");
+        fs::write(
+            draft.disk(winimg::disk::DiskForm::Qcow2),
+            format!("the disk after {}", link.name),
+        )
+        .expect("a disk");
         let about = About {
             parent: number.checked_sub(1).map(|n| &chain.links()[n].key),
             recipe: "node",

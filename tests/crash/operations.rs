@@ -209,7 +209,11 @@ fn seal_layers(folder: &std::path::Path) {
             continue;
         }
         let draft = store.draft().expect("a draft");
-        fs::write(draft.disk(), format!("the disk after {}", link.name)).expect("a disk");
+        fs::write(
+            draft.disk(winimg::disk::DiskForm::Qcow2),
+            format!("the disk after {}", link.name),
+        )
+        .expect("a disk");
         fs::write(draft.variables(), "variables").expect("variables");
         let about = About {
             parent: number.checked_sub(1).map(|n| &chain.links()[n].key),

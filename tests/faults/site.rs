@@ -239,6 +239,11 @@ impl Site {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
+        self.watch(command, strike)
+    }
+
+    /// Runs winimg to its end, or for as long as a case may take.
+    pub fn watch(&self, mut command: Command, strike: Option<&Strike>) -> Run {
         let events = self.path("out/events.jsonl");
         if strike.is_some() {
             // An earlier build's events must not be taken for this one's.
@@ -372,7 +377,7 @@ fn virtio(root: &Path, iso: &Path) {
 }
 
 /// A GPT disk as Windows Setup leaves one. The second partition is where the scripted guest keeps its state.
-fn sealed_disk(raw: &Path, qcow2: &Path) {
+pub fn sealed_disk(raw: &Path, qcow2: &Path) {
     std::fs::File::create(raw)
         .and_then(|f| f.set_len(64 << 20))
         .expect("a disk");

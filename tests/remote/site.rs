@@ -192,7 +192,7 @@ impl Machine {
     /// Seals a layer after the first `parts` of a chain, over the layer `parent`.
     pub fn seal(&self, parts: usize, parent: Option<&Layer>, bytes: &[u8]) -> Layer {
         let draft = self.store.draft().unwrap();
-        fs::write(draft.disk(), bytes).unwrap();
+        fs::write(draft.disk(winimg::disk::DiskForm::Qcow2), bytes).unwrap();
         fs::write(draft.variables(), b"variables").unwrap();
         let chain = chain();
         let about = About {

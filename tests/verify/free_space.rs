@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::build::free_space;
+use winimg::disk::free_space;
 use winimg::disk::ntfs::Volume;
 use winimg::disk::{Image, gpt};
 use winimg::event::Cancel;

@@ -103,6 +103,7 @@ impl Node {
             plan,
             store: &store,
             options: &FetchOptions::default(),
+            platform: winimg::vm::Platform::Qemu,
             sink: &sink,
             cancel: &cancel,
         })?;

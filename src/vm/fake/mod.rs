@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use self::guest::FakeGuest;
 use self::script::{InstallOutcome, OffOutcome, RebootOutcome, Script};
-use super::{Accel, Camera, Hypervisor, Machine, MachinePlan, Probe, Start};
+use super::{Accel, Camera, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
 use crate::guest::Guest;
@@ -50,6 +50,11 @@ impl Fake {
 }
 
 impl Hypervisor for Fake {
+    /// The disks are QEMU's.
+    fn platform(&self) -> Platform {
+        Platform::Qemu
+    }
+
     fn probe(&self, _wish: Accel, _firmware: Firmware, _cancel: &Cancel) -> Result<Probe> {
         let probe = &self.script.probe;
         Ok(Probe {

@@ -8,6 +8,8 @@ use std::path::Path;
 use super::events::AGENT_PORT;
 use super::firmware::Pair;
 use super::rundir::RunDir;
+use serde::{Deserialize, Serialize};
+
 use crate::recipe::{DiskBus, Firmware};
 use crate::vm::{MachinePlan, Start};
 
@@ -19,7 +21,7 @@ pub const INSTALL_CD: &str = "install";
 pub const ANSWER_CD: &str = "answer";
 
 /// How the processor is run: decided by the canary.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acceleration {
     /// `kvm`, `tcg`, `whpx`, `hvf`
     pub accel: String,

@@ -2,6 +2,8 @@
 //!
 //! The weighing is pure but for the canary, which comes as a function. Never silently slower: every step down leaves a remark.
 
+use serde::{Deserialize, Serialize};
+
 use super::args::Acceleration;
 use super::canary::Outcome;
 use crate::error::{Error, Kind, Result};
@@ -20,7 +22,7 @@ const HOST: &str = "host,-vmx,-svm";
 const EMULATION_SLOWNESS: u32 = 10;
 
 /// What was decided, and why nothing better.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     pub how: Acceleration,
     pub remarks: Vec<String>,

@@ -22,6 +22,7 @@ pub mod rundir;
 mod running;
 mod setup;
 pub mod stage;
+mod verdicts;
 mod watchdog;
 
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ use self::firmware::{Pair, Places};
 use self::program::Program;
 use self::rundir::RunDir;
 use self::running::Running;
-use super::{Accel, Hypervisor, Machine, MachinePlan, Probe, Start};
+use self::verdicts::Verdicts;
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::io::folder_of;
@@ -44,6 +46,7 @@ pub struct Qemu {
     places: Places,
     /// The canary is sent once for each question.
     chosen: Mutex<Vec<((Accel, Firmware), Choice)>>,
+    verdicts: Verdicts,
 }
 
 impl Qemu {
@@ -56,7 +59,15 @@ impl Qemu {
             program,
             places,
             chosen: Mutex::default(),
+            verdicts: Verdicts::default(),
         }
+    }
+
+    /// Keeps what the canary said in this folder, for the next builds.
+    #[must_use]
+    pub fn remembering(mut self, folder: &Path) -> Self {
+        self.verdicts = Verdicts::kept_in(folder);
+        self
     }
 
     fn choose(&self, wish: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Choice> {
@@ -69,11 +80,32 @@ impl Qemu {
             accelerators: &self.program.accelerators,
             kvm_obstacle: choice::kvm_obstacle(),
         };
-        let choice = choice::choose(wish, &host, &mut |how| {
-            canary::send(&self.program, how, uefi)
-        })?;
+        let now = jiff::Timestamp::now().as_second();
+        let whole = self.question(wish, firmware, &host);
+        let kept = whole.as_ref().and_then(|q| self.verdicts.find(q, now));
+        let choice = match kept {
+            Some(choice) => choice,
+            None => {
+                let send = &mut |how: &_| canary::send(&self.program, how, uefi);
+                let choice = choice::choose(wish, &host, send)?;
+                if let Some(whole) = &whole {
+                    self.verdicts.keep(whole, &choice, now);
+                }
+                choice
+            }
+        };
         chosen.push((question, choice.clone()));
         Ok(choice)
+    }
+
+    /// Everything that the choice depends on.
+    fn question(&self, wish: Accel, firmware: Firmware, host: &Host<'_>) -> Option<String> {
+        let Program { path, version, .. } = &self.program;
+        let (path, why) = (path.display(), host.kvm_obstacle.as_deref().unwrap_or(""));
+        let here = verdicts::host()?;
+        Some(format!(
+            "{here} {wish:?} {firmware:?} {path} {version} {why}"
+        ))
     }
 
     fn firmware(&self, firmware: Firmware, secure_boot: bool) -> Result<Option<Pair>> {
@@ -89,6 +121,10 @@ impl Qemu {
 }
 
 impl Hypervisor for Qemu {
+    fn platform(&self) -> Platform {
+        Platform::Qemu
+    }
+
     fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
         cancel.check()?;
         let uefi = self.firmware(firmware, false)?;

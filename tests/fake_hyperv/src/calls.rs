@@ -52,7 +52,7 @@ pub const CMDLETS: &[(&str, &[&str])] = &[
 ];
 
 /// Beside `host.ps1`, called as `script:NAME`.
-pub const HOST_SCRIPTS: &[&str] = &["probe", "credential", "screen", "key", "own", "leftovers"];
+pub const HOST_SCRIPTS: &[&str] = &["probe", "credential", "screen", "key", "own"];
 
 /// The guest's, as `{"$script":"NAME"}`.
 pub const GUEST_SCRIPTS: &[&str] = &[

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::calls;
 
@@ -75,8 +75,8 @@ impl Default for Host {
 pub struct Install {
     /// The disk that Setup leaves behind: a dynamic VHDX no larger than the machine's.
     pub disk: Option<PathBuf>,
-    /// Looks at the machine that each stretch between two restarts takes.
-    pub looks: u32,
+    /// How long each stretch between two restarts takes.
+    pub stretch_ms: u64,
     /// Restarts from Setup's end on the disc to the end of OOBE; one at least.
     pub restarts: u32,
     /// Sessions that are refused after the last restart, before one opens.
@@ -92,7 +92,7 @@ impl Default for Install {
     fn default() -> Self {
         Self {
             disk: None,
-            looks: 1,
+            stretch_ms: 60,
             restarts: 2,
             refused: 1,
             restart_ms: 50,
@@ -102,7 +102,7 @@ impl Default for Install {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// Program and arguments with blanks between, case ignored; `*` stands for any text.
@@ -193,8 +193,6 @@ pub enum Deed {
     Restarts,
     /// It shows `picture` and does nothing more.
     StandsStill,
-    /// Its clock goes forward by `number` hours.
-    ClockJumps,
     /// A checkpoint is made of it: its disk is a new `.avhdx`.
     Checkpoint,
     /// The guest's record of the job is lost.
@@ -209,11 +207,11 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// Deeds of the guest's inside, which an engine has to carry out.
+    /// What an engine has to carry out.
     pub fn is_of_the_guest(self) -> bool {
         matches!(
             self,
-            Self::Restarts | Self::StandsStill | Self::ClockJumps | Self::PowersOff | Self::Forgets
+            Self::Restarts | Self::StandsStill | Self::PowersOff | Self::Forgets
         )
     }
 }

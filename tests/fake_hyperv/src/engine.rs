@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::config::{Config, Guest};
+use crate::config::{Config, Fault, Guest};
 
 /// The machine as its cmdlets have made it, at `Start-VM`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +108,11 @@ pub trait Engine {
 
     /// Bytes that the guest keeps in memory, seconds since it was started, and per cent of the host's processors: `Get-VM`'s figures.
     fn figures(&mut self) -> Figures;
+
+    /// A fault of the guest's inside; `about` is the call that met it.
+    fn suffer(&mut self, fault: &Fault, _about: &str) -> Result<(), String> {
+        Err(format!("this guest knows no {:?}", fault.deed))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,7 +124,7 @@ pub struct Figures {
 /// The engine of one machine. `folder` is its own, exists, and outlives this process.
 pub fn open(config: &Config, folder: &Path) -> Result<Box<dyn Engine>, String> {
     match config.guest {
-        Guest::Script => Err("there is no scripted guest yet".into()),
+        Guest::Script => Ok(Box::new(crate::script::Scripted::open(config, folder)?)),
         Guest::Qemu => Ok(Box::new(crate::qemu::Machine::open(folder))),
     }
 }

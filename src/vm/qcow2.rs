@@ -1,30 +1,13 @@
-//! The end of the machine's life: Windows powers itself off, QEMU goes, the disk is closed and checked.
+//! The qcow2 disks of machines, made and closed with `qemu-img`.
 //!
-//! Refuses a disk that is damaged: nothing is exported from it.
+//! Refuses a disk that is damaged: nothing is made from it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::time::Duration;
 
-use crate::disk::qemu_img;
+use crate::disk::{Image, free_space, qemu_img};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
-use crate::guest::Guest;
-use crate::vm::Machine;
-
-/// Pending servicing can take minutes; killing it earlier breaks the image.
-const OFF_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// Powers the guest off and waits until its disk is closed.
-pub fn power_off(
-    machine: &mut dyn Machine,
-    mut guest: Box<dyn Guest>,
-    slowness: u32,
-) -> Result<()> {
-    guest.shut_down()?;
-    drop(guest);
-    machine.wait_off(OFF_TIMEOUT * slowness)
-}
 
 /// An empty disk for the machine. `bytes` is a whole number of MiB.
 pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
@@ -57,7 +40,7 @@ pub fn rename_backing(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()
 }
 
 /// `qemu-img check` on the closed disk.
-pub fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
+fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
     let file = qemu_img::file_name(disk);
     let arguments = ["check", "-f", "qcow2"].map(OsStr::new);
     match qemu_img::run(&[&arguments[..], &[&file]].concat(), cancel) {
@@ -67,4 +50,10 @@ pub fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
             .at(disk.display())
             .lines(error.to_string().lines())),
     }
+}
+
+/// Looks whether the disk is whole, and zeroes what no file has; what could not be zeroed, in words.
+pub fn close(disk: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+    check(disk.file, cancel)?;
+    free_space::clear(disk, cancel)
 }

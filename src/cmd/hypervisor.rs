@@ -1,0 +1,42 @@
+//! `--hypervisor`: what machines run on.
+//!
+//! `fake:FILE` plays a scripted machine whose disks are QEMU's; it is for tests and in no help text.
+
+use std::path::Path;
+
+use crate::cli::HypervisorArgs;
+use crate::error::{Error, Kind, Result};
+use crate::store::Store;
+use crate::vm::{self, Hypervisor, Platform};
+
+/// For what is only looked up: nothing has to be installed.
+pub fn platform(args: &HypervisorArgs) -> Result<Platform> {
+    let name = args.hypervisor.as_str();
+    let is_it = |platform: &Platform| platform.name() == name;
+    match [Platform::Qemu, Platform::HyperV].into_iter().find(is_it) {
+        Some(platform) => Ok(platform),
+        None if name.starts_with("fake:") => Ok(Platform::Qemu),
+        None => Err(unknown(name)),
+    }
+}
+
+/// One that machines can be started with. What it learns of this host is kept in the store.
+pub fn open(args: &HypervisorArgs, store: &Store) -> Result<Box<dyn Hypervisor>> {
+    if let Some(("fake", file)) = args.hypervisor.split_once(':') {
+        return vm::fake::open(Path::new(file));
+    }
+    match platform(args)? {
+        Platform::Qemu => {
+            let qemu = vm::qemu::Qemu::find()?;
+            Ok(Box::new(qemu.remembering(store.folder())))
+        }
+        Platform::HyperV => Ok(Box::new(vm::hyperv::HyperV::find()?)),
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::new(Kind::Recipe, "no such hypervisor")
+        .at("--hypervisor")
+        .expected("qemu or hyperv")
+        .found(name)
+}

@@ -1,0 +1,129 @@
+//! A program's output as text, piece by piece: pieces come as bytes that end anywhere.
+
+use encoding_rs::{CoderResult, Decoder, UTF_16LE};
+
+/// Bytes without a line's end after which a piece is given nevertheless.
+const LONGEST: usize = 8 << 10;
+
+/// UTF-8, or UTF-16 where the first bytes make that unmistakable (`wsl`, `reg export`); what is neither, such as an OEM code page, is read with
+/// replacement characters.
+#[derive(Default)]
+pub struct Text {
+    kind: Option<Kind>,
+    held: Vec<u8>,
+}
+
+enum Kind {
+    Narrow,
+    Wide(Box<Decoder>),
+}
+
+impl Text {
+    /// Gives the whole lines that are known by now.
+    pub fn push(&mut self, bytes: &[u8], output: &mut dyn FnMut(&[u8])) {
+        self.held.extend_from_slice(bytes);
+        if self.held.len() >= 4 {
+            self.give(false, output);
+        }
+    }
+
+    /// Gives what is left.
+    pub fn end(mut self, output: &mut dyn FnMut(&[u8])) {
+        self.give(true, output);
+    }
+
+    fn give(&mut self, last: bool, output: &mut dyn FnMut(&[u8])) {
+        let kind = self.kind.get_or_insert_with(|| kind(&self.held));
+        let text = match kind {
+            Kind::Narrow => {
+                let end = match last {
+                    true => self.held.len(),
+                    false => whole_lines(&self.held),
+                };
+                let text = String::from_utf8_lossy(&self.held[..end]).into_owned();
+                self.held.drain(..end);
+                text
+            }
+            Kind::Wide(decoder) => {
+                let mut text = String::new();
+                let mut read = 0;
+                loop {
+                    text.reserve(self.held.len() * 2 + 16);
+                    let rest = &self.held[read..];
+                    let (result, count, _) = decoder.decode_to_string(rest, &mut text, last);
+                    read += count;
+                    if result == CoderResult::InputEmpty {
+                        break;
+                    }
+                }
+                self.held.clear();
+                text
+            }
+        };
+        if !text.is_empty() {
+            output(text.as_bytes());
+        }
+    }
+}
+
+fn kind(bytes: &[u8]) -> Kind {
+    let odd_zeros = bytes.iter().skip(1).step_by(2).filter(|b| **b == 0).count();
+    let wide =
+        bytes.starts_with(&[0xff, 0xfe]) || (bytes.len() >= 4 && odd_zeros * 5 > bytes.len() * 2);
+    match wide {
+        true => Kind::Wide(Box::new(UTF_16LE.new_decoder_with_bom_removal())),
+        false => Kind::Narrow,
+    }
+}
+
+/// Where the last whole line ends; in one long line, where a character does.
+fn whole_lines(bytes: &[u8]) -> usize {
+    if let Some(newline) = bytes.iter().rposition(|b| *b == b'\n') {
+        return newline + 1;
+    }
+    if bytes.len() < LONGEST {
+        return 0;
+    }
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(bytes: &[u8], size: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut take = |b: &[u8]| found.push(String::from_utf8(b.to_vec()).expect("text"));
+        let mut text = Text::default();
+        for piece in bytes.chunks(size) {
+            text.push(piece, &mut take);
+        }
+        text.end(&mut take);
+        found
+    }
+
+    #[test]
+    fn pieces_are_whole_lines_wherever_the_bytes_are_cut() {
+        let lines = "zażółć\r\ngęślą jaźń\r\nrest";
+        for size in 1..12 {
+            let found = pieces(lines.as_bytes(), size);
+            assert_eq!(found.concat(), lines, "{size}");
+            let (_, whole) = found.split_last().expect("pieces");
+            assert!(whole.iter().all(|p| p.ends_with('\n')), "{found:?}");
+        }
+        let long = "ł".repeat(20_000);
+        assert_eq!(pieces(long.as_bytes(), 999).concat(), long);
+        let wide: Vec<u8> = "\u{feff}Ä wide\r\nline"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        for size in [1, 3, 5, 64] {
+            assert_eq!(pieces(&wide, size).concat(), "Ä wide\r\nline", "{size}");
+        }
+        assert_eq!(pieces(b"\x8ft\xff\n", 2).concat(), "\u{fffd}t\u{fffd}\n");
+        assert_eq!(pieces(b"ok", 1).concat(), "ok");
+    }
+}

@@ -1,0 +1,42 @@
+# What a job has written from an offset on, and whether it has ended.
+param([string] $Id, [long] $Offset)
+$ErrorActionPreference = 'Stop'
+# A volatile key goes with a restart, whatever is done to the clock (Microsoft: RegistryOptions.Volatile).
+function Get-Boot {
+    $path = 'SOFTWARE\winimg-boot'
+    $key = [Microsoft.Win32.Registry]::LocalMachine.OpenSubKey($path)
+    if ($null -eq $key) {
+        $check = [Microsoft.Win32.RegistryKeyPermissionCheck]::ReadWriteSubTree
+        $key = [Microsoft.Win32.Registry]::LocalMachine.CreateSubKey($path, $check, [Microsoft.Win32.RegistryOptions]::Volatile)
+        $key.SetValue('id', [guid]::NewGuid().ToString('N'))
+    }
+    return [string]$key.GetValue('id')
+}
+$folder = "$env:ProgramData\winimg-jobs\$Id"
+$answer = [ordered]@{ boot = (Get-Boot); known = $false; ended = $false; exit = $null; error = $null; output = ''; size = [long]0 }
+if ([System.IO.Directory]::Exists($folder)) {
+    $answer.known = $true
+    # The end is looked for first: what was written before it is then in the file.
+    if ([System.IO.File]::Exists("$folder\status.json")) {
+        $status = [System.IO.File]::ReadAllText("$folder\status.json") | ConvertFrom-Json
+        $answer.ended = $true
+        $answer.exit = $status.exit
+        $answer.error = $status.error
+    }
+    if ([System.IO.File]::Exists("$folder\output.bin")) {
+        $file = [System.IO.File]::Open("$folder\output.bin", 'Open', 'Read', 'ReadWrite, Delete')
+        try {
+            $answer.size = $file.Length
+            $count = [int][Math]::Max([long]0, [Math]::Min([long]65536, $file.Length - $Offset))
+            if ($count -gt 0) {
+                [void]$file.Seek($Offset, 'Begin')
+                $bytes = New-Object byte[] $count
+                $read = $file.Read($bytes, 0, $count)
+                $answer.output = [Convert]::ToBase64String($bytes, 0, $read)
+            }
+        } finally {
+            $file.Dispose()
+        }
+    }
+}
+[pscustomobject]$answer

@@ -1,0 +1,39 @@
+# Starts a program as SYSTEM, in a task of its own: a session that breaks does not break it, and it runs as services do. A second call for the
+# same job does nothing.
+param([string] $Id, [string] $Program, [string] $Line, [string] $Job)
+$ErrorActionPreference = 'Stop'
+# A volatile key goes with a restart, whatever is done to the clock (Microsoft: RegistryOptions.Volatile).
+function Get-Boot {
+    $path = 'SOFTWARE\winimg-boot'
+    $key = [Microsoft.Win32.Registry]::LocalMachine.OpenSubKey($path)
+    if ($null -eq $key) {
+        $check = [Microsoft.Win32.RegistryKeyPermissionCheck]::ReadWriteSubTree
+        $key = [Microsoft.Win32.Registry]::LocalMachine.CreateSubKey($path, $check, [Microsoft.Win32.RegistryOptions]::Volatile)
+        $key.SetValue('id', [guid]::NewGuid().ToString('N'))
+    }
+    return [string]$key.GetValue('id')
+}
+$boot = Get-Boot
+$folder = "$env:ProgramData\winimg-jobs\$Id"
+if (-not [System.IO.File]::Exists("$folder\started")) {
+    [void][System.IO.Directory]::CreateDirectory($folder)
+    [System.IO.File]::WriteAllText("$folder\job.ps1", $Job)
+    $values = ConvertTo-Json -InputObject @{ program = $Program; line = $Line } -Compress
+    [System.IO.File]::WriteAllText("$folder\job.json", $values)
+    $shell = "$env:SystemRoot\System32\WindowsPowerShell\v1.0\powershell.exe"
+    $arguments = "-NoLogo -NoProfile -NonInteractive -ExecutionPolicy Bypass -File $folder\job.ps1 $folder"
+    $task = @{
+        TaskName = "winimg-$Id"
+        Action = New-ScheduledTaskAction -Execute $shell -Argument $arguments
+        Principal = New-ScheduledTaskPrincipal -UserId 'S-1-5-18' -LogonType ServiceAccount -RunLevel Highest
+        # Priority 7, a task's own, is below what services have.
+        Settings = New-ScheduledTaskSettingsSet -AllowStartIfOnBatteries -DontStopIfGoingOnBatteries -ExecutionTimeLimit ([TimeSpan]::Zero) -Priority 4
+        Force = $true
+    }
+    [void](Register-ScheduledTask @task)
+    [System.IO.File]::WriteAllText("$folder\started", $boot)
+    Start-ScheduledTask -TaskName "winimg-$Id"
+} else {
+    $boot = [System.IO.File]::ReadAllText("$folder\started")
+}
+[pscustomobject]@{ boot = $boot }

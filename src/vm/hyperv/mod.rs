@@ -1,0 +1,143 @@
+//! Hyper-V on this host.
+//!
+//! `call` and `making` decide what is asked of Hyper-V, `host` has one PowerShell carry it out, `install` and `watch` look at the machine, `machine` is
+//! what the build sees. Builds no PowerShell text from values, installs no role and changes no setting of the host.
+//! Sources: Microsoft: Hyper-V module for Windows PowerShell; PowerShell Direct; Hyper-V WMI provider (v2).
+
+pub mod call;
+mod disks;
+mod errors;
+mod figures;
+mod host;
+mod install;
+mod leftovers;
+mod machine;
+mod making;
+mod picture;
+mod probe;
+mod room;
+mod running;
+mod watch;
+mod words;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::host::Host;
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+use crate::disk::Image;
+use crate::error::{Error, Kind, Result};
+use crate::event::{Cancel, Sink};
+use crate::recipe::Firmware;
+
+/// The log of calls in a machine's run directory.
+const LOG: &str = "hyperv.log";
+
+pub struct HyperV {
+    host: Arc<Host>,
+    /// The host's logical processors, once it was looked at.
+    found: Mutex<Option<(Probe, u64)>>,
+}
+
+impl HyperV {
+    /// Starts nothing: a build whose layers are all there asks nothing of the host.
+    pub fn find() -> Result<Self> {
+        Ok(Self {
+            host: Arc::new(Host::new(program())?),
+            found: Mutex::default(),
+        })
+    }
+
+    fn look(&self, cancel: &Cancel) -> Result<(Probe, u64)> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = &*found {
+            return Ok(found.clone());
+        }
+        let new = probe::ask(&self.host, cancel)?;
+        Ok(found.insert((new.probe, new.processors)).clone())
+    }
+}
+
+/// Windows PowerShell, which has the Hyper-V module. Elsewhere the first of that name in `PATH`.
+fn program() -> PathBuf {
+    let system = std::env::var_os("SystemRoot").filter(|_| cfg!(windows));
+    match system {
+        Some(root) => PathBuf::from(root).join(r"System32\WindowsPowerShell\v1.0\powershell.exe"),
+        None => PathBuf::from("powershell.exe"),
+    }
+}
+
+impl Hypervisor for HyperV {
+    fn platform(&self) -> Platform {
+        Platform::HyperV
+    }
+
+    fn probe(&self, wish: Accel, _firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
+        cancel.check()?;
+        if wish != Accel::Auto {
+            return Err(Error::new(
+                Kind::Recipe,
+                "Hyper-V has no accelerators to choose from: it is one",
+            )
+            .at("--accel")
+            .expected("auto"));
+        }
+        Ok(self.look(cancel)?.0)
+    }
+
+    /// The machine is made and off; `Machine::guest` starts it.
+    fn start(
+        &self,
+        plan: MachinePlan,
+        sink: Arc<dyn Sink>,
+        cancel: Cancel,
+    ) -> Result<Box<dyn Machine>> {
+        let plan = absolute(plan)?;
+        let (_, processors) = self.look(&cancel)?;
+        self.host.write_down(&plan.run_dir.join(LOG));
+        leftovers::remove_folders(sink.as_ref());
+        leftovers::remove(&self.host, sink.as_ref(), &cancel)?;
+        let machine = machine::HyperVMachine::new(&self.host, plan, processors, sink, cancel)?;
+        Ok(Box::new(machine))
+    }
+
+    fn create_disk(&self, disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
+        disks::create(&self.host, disk, bytes, cancel)
+    }
+
+    fn create_disk_over(&self, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {
+        disks::create_over(&self.host, disk, parent, cancel)
+    }
+
+    fn move_parent(&self, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {
+        disks::move_parent(&self.host, disk, parent, cancel)
+    }
+
+    fn close_disk(&self, disk: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+        disks::close(&self.host, disk.file, cancel)
+    }
+}
+
+/// PowerShell runs where we do, but Hyper-V's service does not, and keeps what it is told.
+fn absolute(mut plan: MachinePlan) -> Result<MachinePlan> {
+    let mut paths = vec![&mut plan.disk, &mut plan.run_dir];
+    if let Start::Install {
+        install_disc,
+        answer_disc,
+    } = &mut plan.start
+    {
+        paths.extend([&mut install_disc.file, answer_disc]);
+    }
+    for path in paths {
+        let whole = std::path::absolute(&*path).map_err(|e| Error::io("resolve", &*path, e))?;
+        if whole.to_str().is_none() {
+            return Err(Error::new(
+                Kind::Host,
+                "Hyper-V can't be given a path that is no Unicode",
+            )
+            .at(whole.display()));
+        }
+        *path = whole;
+    }
+    Ok(plan)
+}

@@ -1,0 +1,150 @@
+//! Whether this host can run machines of Hyper-V, and what it lacks.
+//!
+//! Pure but for the two questions. All that is missing is told at once, each with its cure.
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::errors::explain;
+use super::host::Host;
+use crate::error::{Error, Kind, Result};
+use crate::event::Cancel;
+use crate::vm::Probe;
+
+/// What `probe.ps1` and `Get-VMHost` say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    os: String,
+    build: String,
+    hypervisor: bool,
+    service: String,
+    admin: bool,
+    module: String,
+    nested: bool,
+}
+
+/// Windows and its logical processors.
+pub struct Found {
+    pub probe: Probe,
+    pub processors: u64,
+}
+
+pub fn ask(host: &Host, cancel: &Cancel) -> Result<Found> {
+    let asked = host.call(&Call::new("script:probe").select(&["*"]), cancel);
+    let answer = asked.map_err(|t| explain("look at this host", &t))?;
+    let probe = judge(&Facts::of(answer.first().unwrap_or(&Value::Null)))?;
+    let call = Call::new(r"Hyper-V\Get-VMHost").select(&["LogicalProcessorCount"]);
+    let answer = host
+        .call(&call, cancel)
+        .map_err(|t| explain("look at this host", &t))?;
+    let processors = answer
+        .first()
+        .and_then(|host| host["LogicalProcessorCount"].as_u64());
+    Ok(Found {
+        probe,
+        processors: processors.unwrap_or(1).max(1),
+    })
+}
+
+impl Facts {
+    fn of(answer: &Value) -> Self {
+        let text = |name: &str| answer[name].as_str().unwrap_or_default().to_string();
+        let flag = |name: &str| answer[name].as_bool().unwrap_or(false);
+        Self {
+            os: text("os"),
+            build: match &answer["build"] {
+                Value::Number(number) => format!("10.0.{number}"),
+                other => other.as_str().unwrap_or_default().to_string(),
+            },
+            hypervisor: flag("hypervisorPresent"),
+            service: text("service"),
+            admin: flag("admin"),
+            module: text("module"),
+            nested: flag("nested"),
+        }
+    }
+}
+
+fn judge(facts: &Facts) -> Result<Probe> {
+    let mut lacks = Vec::new();
+    if facts.module.is_empty() || facts.module == "missing" {
+        lacks.push(
+            "the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V -IncludeManagementTools -Restart, or on a client \
+             Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All",
+        );
+    }
+    match facts.service.as_str() {
+        "Running" => {}
+        "" | "missing" => lacks.push("the Hyper-V role: its service vmms is not installed"),
+        _ => lacks.push("Hyper-V's service, which does not run: Start-Service vmms"),
+    }
+    if !facts.hypervisor {
+        lacks.push(
+            "a running hypervisor: switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart",
+        );
+    }
+    if !facts.admin {
+        lacks.push("rights: run winimg from an elevated prompt");
+    }
+    if !lacks.is_empty() {
+        let words = match lacks.len() {
+            1 => "this host lacks what Hyper-V needs".to_string(),
+            n => format!("this host lacks {n} things that Hyper-V needs"),
+        };
+        return Err(Error::new(Kind::Host, words)
+            .found(match facts.os.as_str() {
+                "" => "an unknown Windows",
+                os => os,
+            })
+            .lines(lacks)
+            .cure("mend the above and start again; winimg doctor looks again"));
+    }
+    let remark = "Hyper-V runs in a virtual machine itself (nested): it is slower, and deadlines stay as they are";
+    Ok(Probe {
+        version: format!("Hyper-V {}", facts.build),
+        accel: "hyperv".into(),
+        remarks: facts
+            .nested
+            .then(|| remark.to_string())
+            .into_iter()
+            .collect(),
+        slowness: 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_host_that_has_all_is_named_by_its_build() {
+        let facts = Facts::of(&json!({
+            "os": "Microsoft Windows Server 2022 Standard", "build": "10.0.20348", "hypervisorPresent": true,
+            "service": "Running", "admin": true, "module": "2.0.0.0", "nested": true,
+        }));
+        let probe = judge(&facts).expect("a good host");
+        assert_eq!(
+            (probe.version.as_str(), probe.accel.as_str(), probe.slowness),
+            ("Hyper-V 10.0.20348", "hyperv", 1)
+        );
+        assert_eq!(probe.remarks.len(), 1);
+    }
+
+    #[test]
+    fn all_that_is_missing_is_told_at_once() {
+        let facts = Facts::of(&json!({
+            "os": "Microsoft Windows 11 Pro", "build": "10.0.22631", "hypervisorPresent": false,
+            "service": "Stopped", "admin": false, "module": "", "nested": false,
+        }));
+        assert_eq!(
+            judge(&facts).expect_err("nothing is there").to_string(),
+            "this host lacks 4 things that Hyper-V needs\n  found: Microsoft Windows 11 Pro\n  \
+             | the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V -IncludeManagementTools -Restart, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All\n  \
+             | Hyper-V's service, which does not run: Start-Service vmms\n  \
+             | a running hypervisor: switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n  \
+             | rights: run winimg from an elevated prompt\n  \
+             cure: mend the above and start again; winimg doctor looks again"
+        );
+    }
+}

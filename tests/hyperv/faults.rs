@@ -1,0 +1,328 @@
+//! What goes wrong on a host with Hyper-V, and what winimg has to say of it.
+
+use std::path::Path;
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+
+use crate::host::Host;
+use crate::site::{Run, Strike};
+
+pub struct Row {
+    pub name: &'static str,
+    faults: &'static str,
+    changes: Vec<(&'static str, &'static str)>,
+    arguments: Vec<&'static str>,
+    strike: Option<Strike>,
+    status: i32,
+    /// In the error's first line.
+    cause: &'static str,
+    /// Elsewhere in what was said.
+    says: Vec<&'static str>,
+    /// A machine ran: there is something to look at.
+    evidence: bool,
+    /// It was killed: the next build does what it could not.
+    abrupt: bool,
+}
+
+fn row(name: &'static str) -> Row {
+    Row {
+        name,
+        faults: "",
+        changes: Vec::new(),
+        arguments: Vec::new(),
+        strike: None,
+        status: 0,
+        cause: "",
+        says: Vec::new(),
+        evidence: false,
+        abrupt: false,
+    }
+}
+
+impl Row {
+    fn fault(mut self, toml: &'static str) -> Self {
+        self.faults = toml;
+        self
+    }
+
+    fn host(mut self, from: &'static str, to: &'static str) -> Self {
+        self.changes.push((from, to));
+        self
+    }
+
+    fn strike(mut self, when: &'static str, blow: Signal) -> Self {
+        self.strike = Some(Strike {
+            when,
+            blows: vec![(50, blow)],
+        });
+        self
+    }
+
+    fn fails(mut self, status: i32, cause: &'static str) -> Self {
+        (self.status, self.cause, self.evidence) = (status, cause, true);
+        self
+    }
+
+    fn refuses(mut self, status: i32, cause: &'static str) -> Self {
+        (self.status, self.cause) = (status, cause);
+        self
+    }
+
+    fn drops(mut self, status: i32) -> Self {
+        (self.status, self.abrupt) = (status, true);
+        self
+    }
+
+    fn says(mut self, text: &'static str) -> Self {
+        self.says.push(text);
+        self
+    }
+
+    /// One line of the table, and what is not as it has to be.
+    pub fn carry_out(&self, template: &Host, folder: &Path) -> (String, Vec<String>) {
+        let name: String = self
+            .name
+            .chars()
+            .map(|c| if c.is_alphanumeric() { c } else { '-' })
+            .collect();
+        let dir = folder.join(name);
+        let host = template.copy(dir.clone());
+        let faults = format!("\n{}\n", self.faults);
+        host.machine(&faults, &self.changes);
+        let began = Instant::now();
+        let run = host.build(&self.arguments, self.strike.as_ref());
+        let seconds = began.elapsed().as_secs_f64();
+        let mut wrong = self.judge(&host, &run);
+        // The machines of the host are left as they are: the next build has to clean up.
+        if self.abrupt {
+            host.site.write(
+                "host.toml",
+                &host.site.read("host.toml").replace(&faults, "\n"),
+            );
+            let again = host.build(&[], None);
+            if again.status != 0 {
+                wrong.push(format!(
+                    "the next build ended with {}:\n{}",
+                    again.status, again.said
+                ));
+            }
+            let left = host.left();
+            if !left.is_empty() {
+                wrong.push(format!("left after the next build: {left:?}"));
+            }
+        }
+        if wrong.is_empty() {
+            let _ = std::fs::remove_dir_all(&dir);
+        }
+        let cause = if run.status == 0 {
+            "(goes well)"
+        } else {
+            run.cause()
+        };
+        (
+            format!(
+                "{:<62} | {seconds:>5.1} s | {:>3} | {cause}",
+                self.name, run.status
+            ),
+            wrong,
+        )
+    }
+
+    fn judge(&self, host: &Host, run: &Run) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if run.status != self.status {
+            wrong.push(format!(
+                "ended with {} instead of {}:\n{}",
+                run.status, self.status, run.said
+            ));
+        } else if !run.cause().contains(self.cause) {
+            wrong.push(format!("the cause is not `{}`:\n{}", self.cause, run.said));
+        }
+        for text in self.says.iter().filter(|t| !run.said.contains(**t)) {
+            wrong.push(format!("it does not say `{text}`:\n{}", run.said));
+        }
+        let page = ["out/failure/failure.html", "out/failure/error.txt"];
+        if self.evidence && !page.iter().any(|p| host.site.path(p).exists()) {
+            wrong.push("there is no out/failure/failure.html".into());
+        }
+        for secret in host.passwords() {
+            if host.site.read("trace.txt").contains(&secret) || run.said.contains(&secret) {
+                wrong.push("the password shows".into());
+            }
+        }
+        let left = if self.abrupt {
+            host.site.orphans()
+        } else {
+            host.left()
+        };
+        if !left.is_empty() {
+            wrong.push(format!("left: {left:?}"));
+        }
+        wrong
+    }
+}
+
+pub fn rows() -> Vec<Row> {
+    let mut all = hosts();
+    all.extend(machines());
+    all.extend(sessions());
+    all.extend(disks());
+    all.extend(processes());
+    all
+}
+
+/// The host can't have machines at all, or not this one.
+fn hosts() -> Vec<Row> {
+    vec![
+        row("Hyper-V's service is stopped")
+            .host("[install]", "[host]\nservice = 'Stopped'\n\n[install]")
+            .refuses(3, "")
+            .says("vmms"),
+        row("not elevated")
+            .host("[install]", "[host]\nelevated = false\n\n[install]")
+            .refuses(3, "")
+            .says("elevated"),
+        row("the module is missing")
+            .host("[install]", "[host]\nmodule = false\n\n[install]")
+            .refuses(3, "")
+            .says("Hyper-V-PowerShell"),
+        row("the hypervisor does not run")
+            .host("[install]", "[host]\nhypervisor = false\n\n[install]")
+            .refuses(3, "")
+            .says("hypervisorlaunchtype"),
+        row("the host has not enough memory")
+            .fault("[[fault]]\nat = {call = 'Start-VM'}\ndo = 'no-memory'")
+            .fails(3, "Hyper-V refused to start the machine")
+            .says("Not enough memory in the system to start the virtual machine")
+            .says("[machine] memory"),
+        row("the service stops while Windows is being installed")
+            .fault("[[fault]]\nat = {call = 'Get-VM', is = '*-Id*', nth = 2}\ndo = 'service-stops'")
+            .fails(8, ""),
+    ]
+}
+
+/// The machine ends, or stands.
+fn machines() -> Vec<Row> {
+    vec![
+        row("the machine vanishes during Setup")
+            .fault("[[fault]]\nat = {call = 'Get-VM', is = '*-Id*', nth = 2}\ndo = 'vm-vanishes'")
+            .host("refused = 0", "refused = 0\nstretch_ms = 20000")
+            .fails(8, "the VM vanished"),
+        row("the machine vanishes in a step")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'vm-vanishes'")
+            .fails(8, "the VM vanished"),
+        row("the host's disk is full during Setup")
+            .fault("[[fault]]\nat = {call = 'Get-VM', is = '*-Id*', nth = 2}\ndo = 'disk-full'")
+            .host("refused = 0", "refused = 0\nstretch_ms = 20000")
+            .fails(3, "the host ran out of disk or memory"),
+        row("the host's disk is full in a step")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'disk-full'")
+            .fails(3, "the host ran out of disk or memory"),
+        row("the machine is saved in a step")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'saved'")
+            .fails(8, "the machine was saved"),
+        row("the machine powers off during Setup")
+            .fault("[[fault]]\nat = {call = 'Get-VM', is = '*-Id*', nth = 2}\ndo = 'powers-off'")
+            .host("refused = 0", "refused = 0\nstretch_ms = 20000")
+            .fails(
+                6,
+                "the machine powered off while Windows was being installed",
+            ),
+        row("the machine powers off in a step")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'powers-off'")
+            .fails(7, "the guest went down while the step ran"),
+        row("the guest restarts in a step")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'restarts'")
+            .fails(7, "the guest went down while the step ran"),
+        row("Setup stands at a screen")
+            .fault("[[fault]]\nat = {call = 'Get-VM', is = '*-Id*'}\ndo = 'stands-still'")
+            .host("refused = 0", "refused = 0\nstretch_ms = 20000")
+            .fails(6, "Windows Setup stopped at a screen"),
+        row("Windows takes no session at all")
+            .host("refused = 0", "refused = 1000")
+            .fails(6, "Windows took no session of PowerShell Direct within")
+            .says("The credential is invalid."),
+        row("a checkpoint is made of the machine")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'checkpoint'")
+            .fails(8, "somebody made a checkpoint of the machine"),
+    ]
+}
+
+/// PowerShell Direct.
+fn sessions() -> Vec<Row> {
+    vec![
+        row("the credential is refused twice, then taken").fault("[[fault]]\nat = {call = 'New-PSSession', times = 2}\ndo = 'credential-invalid'"),
+        row("the session ends in a step")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'session-ends'"),
+        row("the session ends as a step starts")
+            .fault("[[fault]]\nat = {call = 'guest:start', is = '*001.cmd*'}\ndo = 'session-ends'"),
+        row("the guest forgets a job")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'forgets'")
+            .fails(8, "lost the program it ran"),
+        row("a program fails")
+            .fault("[[run]]\ncommand = '*\\steps\\001.cmd'\nexit = 1603\noutput = 'Fatal error during installation.'")
+            .fails(7, "a step failed in the guest")
+            .says("Fatal error during installation."),
+        row("a program hangs")
+            .fault("[[run]]\ncommand = '*\\steps\\001.cmd'\ndelay_ms = 600000")
+            .fails(7, "the program did not end within"),
+        row("no picture can be had of the screen")
+            .fault("[[fault]]\nat = {call = 'script:screen', times = 0}\ndo = 'refuses'\nwords = \"the screen can't be had: code 32775\""),
+        row("the disc can't be taken out of the drive")
+            .fault("[[fault]]\nat = {call = 'Set-VMDvdDrive', times = 0}\ndo = 'refuses'\nwords = 'The operation cannot be performed while the object is in use.'\nid = 'ObjectInUse'")
+            .fails(8, ""),
+    ]
+}
+
+fn disks() -> Vec<Row> {
+    vec![
+        row("the disk can't be made")
+            .fault("[[fault]]\nat = {call = 'New-VHD'}\ndo = 'locked'")
+            .refuses(3, "Hyper-V refused to make the machine's disk")
+            .says("0x80070020"),
+        row("the disk is not whole")
+            .fault("[[fault]]\nat = {call = 'Test-VHD'}\ndo = 'refuses'\nwords = 'The file or directory is corrupted and unreadable. (0x80070570).'")
+            .fails(8, "the machine's disk is damaged"),
+        row("the disk can't be mounted")
+            .fault("[[fault]]\nat = {call = 'Mount-VHD'}\ndo = 'locked'")
+            .says("the disk was not compacted"),
+        row("Optimize-VHD fails")
+            .fault("[[fault]]\nat = {call = 'Optimize-VHD'}\ndo = 'refuses'\nwords = 'The request is not supported. (0x80070032).'")
+            .says("the disk was not compacted"),
+        row("the machine can't be removed at first")
+            .fault("[[fault]]\nat = {call = 'Remove-VM'}\ndo = 'refuses'\nwords = 'The operation cannot be performed while the object is in use.'\nid = 'ObjectInUse'"),
+    ]
+}
+
+/// PowerShell itself, and winimg.
+fn processes() -> Vec<Row> {
+    vec![
+        row("PowerShell dies in a step")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'dies'")
+            .fails(8, "the PowerShell that speaks to Hyper-V died"),
+        row("PowerShell dies as the machine is made")
+            .fault("[[fault]]\nat = {call = 'New-VM'}\ndo = 'dies'")
+            .fails(8, "the PowerShell that speaks to Hyper-V died"),
+        row("PowerShell says rubbish")
+            .fault("[[fault]]\nat = {call = 'Set-VM'}\ndo = 'garbage'")
+            .fails(8, "PowerShell answered nonsense"),
+        row("PowerShell answers something else")
+            .fault("[[fault]]\nat = {call = 'Set-VM'}\ndo = 'other-id'")
+            .fails(8, "PowerShell answered nonsense"),
+        row("replies come in pieces of seven bytes")
+            .fault("[[fault]]\nat = {call = 'Get-VMHost'}\ndo = 'splits'\nnumber = 7"),
+        row("Ctrl-C during Setup")
+            .host("refused = 0", "refused = 0\nstretch_ms = 8000")
+            .strike("\"phase\":\"install\"", Signal::SIGINT)
+            .refuses(130, "interrupted"),
+        row("kill -9 during Setup")
+            .host("refused = 0", "refused = 0\nstretch_ms = 8000")
+            .strike("\"phase\":\"install\"", Signal::SIGKILL)
+            .drops(-9),
+        row("kill -9 in a step")
+            .fault("[[run]]\ncommand = '*\\steps\\001.cmd'\ndelay_ms = 2000")
+            .strike("steps\\\\001.cmd", Signal::SIGKILL)
+            .drops(-9),
+    ]
+}

@@ -1,0 +1,173 @@
+//! A folder with a recipe, its media, and a Windows host with Hyper-V that is a stand-in.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::media;
+use crate::site::{Run, Site, Strike, sealed_disk, winimg};
+
+/// A host on which the recipe goes well.
+const HEAD: &str = r#"
+state = "hyperv"
+trace = "trace.txt"
+
+[install]
+disk = "sealed.vhdx"
+refused = 0
+
+[files]
+'C:\winimg\bootstrap.done' = "stage=0\r\nresult=ok\r\n"
+"#;
+
+const ANSWERS: &str = r#"
+[[run]]
+command = 'C:\Windows\System32\cmd.exe /d /c C:\winimg\payload.cmd *'
+if_disc = "payload.iso"
+
+[[run]]
+command = 'C:\Windows\System32\cmd.exe /d /c C:\winimg\steps\*.cmd'
+output = "done\r\n"
+
+[[run]]
+command = 'C:\Windows\System32\Sysprep\sysprep.exe /generalize *'
+files = { 'C:\Windows\System32\Sysprep\Sysprep_succeeded.tag' = "" }
+
+[[run]]
+command = 'C:\Windows\System32\cmd.exe /d /c rd /s /q C:\winimg'
+deletes = ['C:\winimg\*']
+
+[[run]]
+command = 'C:\Windows\System32\cmd.exe /d /c if exist C:\winimg exit 1'
+
+[[run]]
+command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
+if_file = 'C:\Windows\System32\Sysprep\Sysprep_succeeded.tag'
+output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE\r\n"
+
+[[run]]
+command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
+output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_COMPLETE\r\n"
+"#;
+
+pub struct Host {
+    pub site: Site,
+}
+
+impl Host {
+    pub fn new(dir: PathBuf) -> Self {
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let site = Site { dir };
+        media::windows(&site.path("medium"), &site.path("windows.iso"));
+        site.write("tool.exe", "MZ the tool\n");
+        sealed_disk(&site.path("made.raw"), &site.path("made.qcow2"));
+        let (raw, vhdx) = (site.path("made.raw"), site.path("sealed.vhdx"));
+        media::run(
+            "qemu-img",
+            &[
+                "convert",
+                "-O",
+                "vhdx",
+                "-o",
+                "subformat=dynamic,block_size=1M",
+                media::text(&raw),
+                media::text(&vhdx),
+            ],
+        );
+        // No driver and no agent comes from there; that it is missing shows that nobody asks.
+        site.recipe(&[]);
+        let made = Path::new(env!("CARGO_BIN_EXE_winimg")).with_file_name("fake-powershell");
+        assert!(
+            made.exists(),
+            "cargo build --workspace makes {}",
+            made.display()
+        );
+        std::fs::create_dir_all(site.path("bin")).expect("a folder");
+        std::os::unix::fs::symlink(made, site.path("bin/powershell.exe")).expect("a link");
+        std::fs::create_dir_all(site.path("tmp")).expect("a folder");
+        let host = Self { site };
+        host.machine("", &[]);
+        host
+    }
+
+    pub fn copy(&self, dir: PathBuf) -> Self {
+        let host = Self {
+            site: self.site.copy(dir),
+        };
+        host.machine("", &[]);
+        host
+    }
+
+    /// Another host, counted from its first call on. What is given comes before the answers.
+    pub fn machine(&self, faults: &str, changes: &[(&str, &str)]) {
+        let mut config = format!("{HEAD}{faults}{ANSWERS}");
+        for (from, to) in changes {
+            assert!(config.contains(from), "the host has no {from}");
+            config = config.replace(from, to);
+        }
+        self.site.write("host.toml", &config);
+        let _ = std::fs::remove_file(self.site.path("trace.txt"));
+        let _ = std::fs::remove_dir_all(self.site.path("hyperv"));
+    }
+
+    pub fn build(&self, more: &[&str], strike: Option<&Strike>) -> Run {
+        let log = std::fs::File::create(self.site.path("said.txt")).expect("a file");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path);
+        let path = std::env::join_paths(std::iter::once(self.site.path("bin")).chain(folders))
+            .expect("a PATH");
+        let mut command = Command::new(winimg());
+        command
+            .args([
+                "build",
+                "recipe.toml",
+                "--hypervisor",
+                "hyperv",
+                "--output",
+                "out",
+                "--no-verify",
+            ])
+            .args(more)
+            .current_dir(&self.site.dir)
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", &self.site.dir)
+            .env("TMPDIR", self.site.path("tmp"))
+            .env("WINIMG_CACHE_DIR", self.site.path("cache"))
+            .env("SOURCE_DATE_EPOCH", "1700000000")
+            .env("FAKE_HYPERV", self.site.path("host.toml"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        self.site.watch(command, strike)
+    }
+
+    /// Machines, mounted disks, processes and files that a build left.
+    pub fn left(&self) -> Vec<String> {
+        let mut left = self.site.orphans();
+        let text = self.site.read("hyperv/host.json");
+        if let Ok(state) = serde_json::from_str::<serde_json::Value>(&text) {
+            let names = |what: &str| -> Vec<String> {
+                let found = state[what].as_object().into_iter().flatten();
+                found.map(|(name, _)| format!("{what}: {name}")).collect()
+            };
+            left.extend(names("vms"));
+            left.extend(names("mounts"));
+        }
+        left.extend(self.site.leftovers());
+        let temporary = std::fs::read_dir(self.site.path("tmp"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        left.extend(temporary.map(|e| e.path().display().to_string()));
+        left
+    }
+
+    /// What must show nowhere.
+    pub fn passwords(&self) -> Vec<String> {
+        let kept = self.site.read("cache/hyperv-password");
+        Some(kept.trim().to_string())
+            .filter(|p| !p.is_empty())
+            .into_iter()
+            .collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! The PowerShell that Hyper-V builds need parses without an error, and takes the calls that winimg makes (tree-sitter's grammar; no PowerShell
+//! runs here).
+
+use winimg::guest::direct;
+use winimg::vm::hyperv::call;
+
+fn faults(text: &str) -> bool {
+    let mut parser = tree_sitter::Parser::new();
+    let language = tree_sitter_powershell::LANGUAGE.into();
+    parser.set_language(&language).expect("the grammar loads");
+    let tree = parser.parse(text, None).expect("a tree");
+    tree.root_node().has_error()
+}
+
+fn host() -> &'static str {
+    let (name, text) = call::SCRIPTS[0];
+    assert_eq!(name, "host");
+    text
+}
+
+/// The texts in single quotes between `$name = @(` and its end.
+fn list(name: &str) -> Vec<&'static str> {
+    let (_, rest) = host()
+        .split_once(&format!("${name} = @("))
+        .expect("the list begins");
+    let (list, _) = rest.split_once(')').expect("the list ends");
+    list.split('\'').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_script_parses() {
+    let scripts = call::SCRIPTS.iter().chain(direct::SCRIPTS);
+    let scripts = scripts.chain(&[("job", direct::JOB)]);
+    let wrong: Vec<&str> = scripts
+        .filter(|(_, text)| faults(text))
+        .map(|(name, _)| *name)
+        .collect();
+    assert_eq!(wrong, [""; 0]);
+    // Without its last brace one is told to be wrong, so the parser does look.
+    let (broken, _) = host().rsplit_once('}').expect("a brace");
+    assert!(faults(broken));
+}
+
+#[test]
+fn the_host_takes_the_calls_that_winimg_makes_and_no_other() {
+    assert_eq!(list("Allowed"), call::CMDLETS);
+    let own: Vec<&str> = call::SCRIPTS[1..].iter().map(|(name, _)| *name).collect();
+    assert_eq!(list("Scripts"), own);
+    let guest: Vec<&str> = direct::SCRIPTS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(list("Blocks"), guest);
+}
+
+#[test]
+fn every_guest_script_tells_which_start_of_windows_answers() {
+    for (name, text) in direct::SCRIPTS {
+        assert!(text.contains("boot = "), "{name}");
+    }
+}
+
+/// Lines above 127 would be read in the host's code page: Windows PowerShell takes a file without a mark for ANSI.
+#[test]
+fn scripts_are_ascii() {
+    for (name, text) in call::SCRIPTS.iter().chain(direct::SCRIPTS) {
+        assert!(text.is_ascii(), "{name}");
+    }
+}
