@@ -14,7 +14,7 @@ mod tests;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -28,34 +28,40 @@ use session::Session;
 const RUNNING: &str = "running.json";
 const DISK: &str = "disk.raw";
 const LOCK: &str = "qemu.lock";
+/// What the guest knows the newest session by.
+const SESSION: &str = "session";
+const FIGURES: &str = "figures.json";
 
+/// Nothing but its folder: each call may be another process's.
 pub struct Machine {
     folder: PathBuf,
-    session: Option<Session>,
-    /// When the processor time was last asked for, and what it was.
-    last: Option<(Instant, u64)>,
 }
 
 /// A machine that was started and whose disk is not brought up to date yet.
 #[derive(Serialize, Deserialize)]
 struct Started {
     spec: Spec,
-    /// Seconds of Unix time.
+    /// Milliseconds of Unix time.
     at: u64,
+}
+
+/// When the processor time was last asked for, and what it was; milliseconds.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Used {
+    at: u64,
+    time: u64,
 }
 
 fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |now| now.as_secs())
+        .map_or(0, |now| now.as_millis() as u64)
 }
 
 impl Machine {
     pub fn open(folder: &Path) -> Machine {
         Machine {
             folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
-            session: None,
-            last: None,
         }
     }
 
@@ -123,8 +129,8 @@ impl Machine {
         Monitor::connect(&self.folder)
     }
 
-    fn drop_session(&mut self) -> SessionError {
-        self.session = None;
+    fn drop_session(&self) -> SessionError {
+        let _ = std::fs::remove_file(self.folder.join(SESSION));
         SessionError::Ended
     }
 }
@@ -148,7 +154,7 @@ impl Engine for Machine {
     }
 
     fn turn_off(&mut self) {
-        self.session = None;
+        self.drop_session();
         if let Some(started) = self.started() {
             process::kill(&self.folder, &started.spec.id);
         }
@@ -188,7 +194,7 @@ impl Engine for Machine {
     }
 
     fn open_session(&mut self, user: &str, password: &str) -> Result<(), SessionError> {
-        self.session = None;
+        self.drop_session();
         if self.state() != Power::Running {
             return Err(SessionError::Ended);
         }
@@ -196,13 +202,10 @@ impl Engine for Machine {
             // Nobody in the guest listens yet: Setup, or a Windows that comes up.
             return Err(SessionError::Credential);
         }
-        let asked = json!({"user": user, "password": password});
-        let mut session = Session::connect(&self.folder).map_err(|_| SessionError::Ended)?;
-        let reply = self.reply(&mut session, asked)?;
+        let reply = self.ask(json!({"user": user, "password": password}))?;
         if let Some(token) = reply["session"].as_str() {
-            session.token = token.to_owned();
-            self.session = Some(session);
-            return Ok(());
+            let kept = std::fs::write(self.folder.join(SESSION), token);
+            return kept.map_err(|_| SessionError::Ended);
         }
         match reply["refused"].is_string() {
             true => Err(SessionError::Credential),
@@ -211,22 +214,16 @@ impl Engine for Machine {
     }
 
     fn guest(&mut self, call: &str, arguments: &[Value]) -> Result<Value, SessionError> {
-        let Some(mut session) = self.session.take() else {
-            return Err(SessionError::Ended);
-        };
-        let asked = json!({"session": session.token, "call": call, "arguments": arguments});
-        let mut reply = self.reply(&mut session, asked)?;
+        let token = std::fs::read_to_string(self.folder.join(SESSION));
+        let token = token.map_err(|_| SessionError::Ended)?;
+        let asked = json!({"session": token, "call": call, "arguments": arguments});
+        let mut reply = self.ask(asked)?;
         if let Some(why) = reply["threw"].as_str() {
-            let why = why.to_owned();
-            self.session = Some(session);
-            return Err(SessionError::Threw(why));
+            return Err(SessionError::Threw(why.to_owned()));
         }
         match reply["value"].take() {
-            value @ Value::Object(_) => {
-                self.session = Some(session);
-                Ok(value)
-            }
-            _ => Err(SessionError::Ended),
+            value @ Value::Object(_) => Ok(value),
+            _ => Err(self.drop_session()),
         }
     }
 
@@ -250,25 +247,35 @@ impl Engine for Machine {
         let Some(started) = self.started() else {
             return Figures::default();
         };
-        let used = self
-            .pid(&started.spec)
-            .and_then(process::processor_time)
-            .unwrap_or(0);
-        let (since, before) = self.last.replace((Instant::now(), used)).unzip();
-        let uptime = now().saturating_sub(started.at);
-        let elapsed = since.map_or(uptime * 1000, |since| since.elapsed().as_millis() as u64);
+        let time = self.pid(&started.spec).and_then(process::processor_time);
+        let used = Used {
+            at: now(),
+            time: time.unwrap_or(0),
+        };
+        let file = self.folder.join(FIGURES);
+        let before = std::fs::read(&file)
+            .ok()
+            .and_then(|text| serde_json::from_slice::<Used>(&text).ok())
+            .filter(|before| before.at >= started.at)
+            .unwrap_or(Used {
+                at: started.at,
+                time: 0,
+            });
+        let _ = std::fs::write(&file, json!(used).to_string());
+        let elapsed = used.at.saturating_sub(before.at).max(1);
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-        let spent = used.saturating_sub(before.unwrap_or(0));
+        let spent = used.time.saturating_sub(before.time);
         Figures {
-            uptime,
-            cpu: (spent * 100 / (elapsed * cores).max(1)).min(100) as u32,
+            uptime: used.at.saturating_sub(started.at) / 1000,
+            cpu: (spent * 100 / (elapsed * cores)).min(100) as u32,
         }
     }
 }
 
 impl Machine {
-    /// Waits for the reply as long as the guest listens; a restart ends the session.
-    fn reply(&mut self, session: &mut Session, asked: Value) -> Result<Value, SessionError> {
+    /// Asks over a connection of its own, and waits as long as the guest listens: a restart ends the session.
+    fn ask(&mut self, asked: Value) -> Result<Value, SessionError> {
+        let mut session = Session::connect(&self.folder).map_err(|_| self.drop_session())?;
         let id = session.ask(asked).map_err(|_| self.drop_session())?;
         loop {
             match session.reply(&id) {

@@ -1,4 +1,4 @@
-//! A session of PowerShell Direct: requests and replies as lines over the guest's port.
+//! PowerShell Direct's way into the guest: requests and replies as lines over its port.
 //!
 //! Replies that an earlier process asked for, and what a guest that restarted left half-written, are passed over.
 
@@ -19,8 +19,6 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Session {
     stream: UnixStream,
     pending: Vec<u8>,
-    /// What the guest knows the session by.
-    pub token: String,
 }
 
 impl Session {
@@ -30,7 +28,6 @@ impl Session {
         Ok(Session {
             stream,
             pending: Vec::new(),
-            token: String::new(),
         })
     }
 
