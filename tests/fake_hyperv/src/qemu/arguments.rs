@@ -1,4 +1,5 @@
-//! QEMU's argument list for a virtual machine. Pure; file names are those of the machine's folder, which QEMU starts in.
+//! QEMU's argument list for a virtual machine. Pure. QEMU starts in the machine's folder: sockets have names only, since an address is short; the disk has
+//! its whole path, by which tests find a process that was left.
 
 use std::path::Path;
 
@@ -23,7 +24,7 @@ fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-pub fn of(spec: &Spec) -> Vec<String> {
+pub fn of(spec: &Spec, folder: &Path) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut add = |option: &str, value: String| all.extend([option.to_owned(), value]);
     let place = |wanted: Boot| {
@@ -61,7 +62,8 @@ pub fn of(spec: &Spec) -> Vec<String> {
     add(
         "-drive",
         format!(
-            "if=none,id=disk,format=raw,cache=unsafe,discard=unmap,detect-zeroes=unmap,file={DISK}"
+            "if=none,id=disk,format=raw,cache=unsafe,discard=unmap,detect-zeroes=unmap,file={}",
+            escaped(&folder.join(DISK))
         ),
     );
     add(
@@ -122,7 +124,7 @@ mod tests {
             com1: None,
         };
         let devices = |spec: &Spec| -> Vec<String> {
-            let all = of(spec);
+            let all = of(spec, Path::new("/vm"));
             let about = |text: &&String| text.contains("ide-") || text.contains("media=cdrom");
             all.iter().filter(about).cloned().collect()
         };
@@ -141,7 +143,11 @@ mod tests {
             boot: vec![Boot::Dvd(1)],
             ..spec
         };
-        assert!(!of(&bios).iter().any(|text| text.contains("pflash")));
+        assert!(
+            !of(&bios, Path::new("/vm"))
+                .iter()
+                .any(|text| text.contains("pflash"))
+        );
         assert_eq!(devices(&bios)[0], "ide-hd,bus=ide.0,drive=disk");
     }
 }

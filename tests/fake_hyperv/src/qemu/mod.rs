@@ -96,7 +96,7 @@ impl Machine {
             at: now(),
         });
         std::fs::write(self.folder.join(RUNNING), started.to_string()).map_err(io)?;
-        process::start(&self.folder, &arguments::of(spec))
+        process::start(&self.folder, &arguments::of(spec, &self.folder))
             .inspect_err(|_| drop(std::fs::remove_file(self.folder.join(RUNNING))))
     }
 
