@@ -19,6 +19,8 @@ mod scratch;
 mod seal;
 mod session;
 pub mod shell;
+#[cfg(test)]
+mod standing;
 mod step_log;
 
 use std::fs;
