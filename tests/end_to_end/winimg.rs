@@ -31,6 +31,17 @@ pub struct Build {
 impl Build {
     /// Builds a recipe of the source tree into `output` with its own cache, plus `more` arguments.
     pub fn start(recipe: &str, output: &Path, cache: &Path, more: &[&str]) -> Self {
+        Self::start_with(recipe, output, cache, more, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub fn start_with(
+        recipe: &str,
+        output: &Path,
+        cache: &Path,
+        more: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let standin = root().join("target/standin/standin.iso");
         assert!(
             standin.exists(),
@@ -41,6 +52,7 @@ impl Build {
             .arg(output)
             .args(more)
             .env("WINIMG_CACHE_DIR", cache)
+            .envs(environment.iter().copied())
             .current_dir(root())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
         steps: STEPS,
         small: true,
         play: |scene| {
-            let (mut build, filler) = filled(scene);
+            let (mut build, filler) = filled(scene, &[]);
             let mut said = String::new();
             build.wait_for("the warning", LIMIT, |event| {
                 let text = event["text"].as_str().unwrap_or_default();
@@ -50,8 +50,9 @@ pub const CASES: &[Case] = &[
         steps: STEPS,
         small: true,
         play: |scene| {
-            let (build, filler) = filled(scene);
-            let said = scene.fails(build, &["the host's disk is full"]);
+            let (build, filler) = filled(scene, &[("WINIMG_ROOM_WAIT", "20s")]);
+            let full = "the host's disk is full: the guest waited 20 s for room";
+            let said = scene.fails(build, &[full]);
             scene.nothing_is_lost_or_running();
             fs::remove_file(filler).expect("the filler is removed");
             said
@@ -61,9 +62,9 @@ pub const CASES: &[Case] = &[
 ];
 
 /// A build on a small file system that is full when the guest begins to write, and what fills it.
-fn filled(scene: &Scene) -> (Build, PathBuf) {
+fn filled(scene: &Scene, environment: &[(&str, &str)]) -> (Build, PathBuf) {
     write_much(&scene.folder);
-    let mut build = scene.start(&[]);
+    let mut build = scene.start_with(&[], environment);
     build.wait_for("the step", LIMIT, |e| {
         is(e, "step_started", "name", "waits")
     });

@@ -112,9 +112,13 @@ impl Scene {
     }
 
     pub fn start(&self, more: &[&str]) -> Build {
+        self.start_with(more, &[])
+    }
+
+    pub fn start_with(&self, more: &[&str], environment: &[(&str, &str)]) -> Build {
         let recipe = self.recipe();
         let recipe = recipe.to_str().expect("UTF-8");
-        Build::start(recipe, &self.output(), &self.cache, more)
+        Build::start_with(recipe, &self.output(), &self.cache, more, environment)
     }
 
     /// The machine of the build, once it is there.
