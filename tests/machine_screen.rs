@@ -43,6 +43,21 @@ fn every_box_of_setup_is_read_and_named() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
 }
 
+/// The rows of faults are made from the screens: a box without one would be tried by none.
+#[test]
+fn every_box_that_is_known_has_a_screen() {
+    let source = include_str!("../src/vm/screen/dialog.rs");
+    let names = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("name: \"")?.strip_suffix("\","));
+    let missing: Vec<&str> = names
+        .clone()
+        .filter(|name| !SCREENS.iter().any(|screen| screen.1 == *name))
+        .collect();
+    assert!(names.count() > 15, "the boxes are listed otherwise now");
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
 #[test]
 fn an_interrupt_ends_the_reading_and_leaves_nothing() {
     let Some(pictures) = drawn() else { return };
