@@ -38,7 +38,7 @@ pub const CASES: &[Case] = &[
                 said = event["text"].as_str().unwrap_or_default().to_string();
             }
             fs::remove_file(filler).expect("the filler is removed");
-            let status = build.end(LIMIT);
+            let status = scene.end(&mut build);
             assert!(status.success(), "{}", build.error());
             said
         },

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -152,7 +153,7 @@ impl Scene {
 
     /// The build ends with an error that says `words`, and leaves its evidence. The error's first line.
     pub fn fails(&self, mut build: Build, words: &[&str]) -> String {
-        let status = build.end(LIMIT);
+        let status = self.end(&mut build);
         let error = build.error();
         assert!(!status.success(), "the build ended well");
         assert!(
@@ -165,7 +166,26 @@ impl Scene {
         failed["message"].as_str().unwrap_or_default().to_string()
     }
 
-    /// No process of the build is left, and what an earlier one made is as it was.
+    /// Waits for a build that ends by itself: it takes its working directories with it, and the sockets in them.
+    pub fn end(&self, build: &mut Build) -> ExitStatus {
+        let pid = Pid::from_raw(i32::try_from(build.child.id()).expect("a pid"));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        // One beside the output, and one for sockets.
+        let folders = loop {
+            let folders = locked(pid);
+            if folders.len() >= 2 {
+                break folders;
+            }
+            assert!(Instant::now() < deadline, "it works only in {folders:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let status = build.end(LIMIT);
+        let left: Vec<&PathBuf> = folders.iter().filter(|f| f.exists()).collect();
+        assert!(left.is_empty(), "left at once: {left:?}");
+        status
+    }
+
+    /// No process of the build is left, nothing is mounted, and what an earlier one made is as it was.
     pub fn nothing_is_lost_or_running(&self) {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -175,6 +195,11 @@ impl Scene {
             }
             assert!(Instant::now() < deadline, "left running: {left:#?}");
             std::thread::sleep(Duration::from_millis(50));
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+        for folder in [self.output(), self.cache.clone()] {
+            let folder = folder.display().to_string();
+            assert!(!mounts.contains(&folder), "mounted: {mounts}");
         }
         for (name, text) in EARLIER {
             let found = fs::read_to_string(self.output().join(name));

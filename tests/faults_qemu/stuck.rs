@@ -63,7 +63,7 @@ fn refused(scene: &mut Scene, from: &str, to: &str, named: &str) -> String {
     fs::write(&answer_file, xml.replace(from, to)).expect("the answer file");
     let set = format!("setup.answer_file={}", answer_file.display());
     let mut build = scene.start(&["--set", &set, "--set", "setup.lint=warn"]);
-    let status = build.end(crate::scene::LIMIT);
+    let status = scene.end(&mut build);
     let error = build.failed();
     assert!(!status.success(), "the build ended well");
     let fact = error["message"].as_str().unwrap_or_default().to_string();
