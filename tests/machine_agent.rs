@@ -292,6 +292,99 @@ fn a_late_reply_does_not_answer_the_next_command() {
     );
 }
 
+/// What a peer does with the `id` of its requests.
+#[derive(Clone, Copy)]
+enum Ids {
+    Echoed,
+    Ignored,
+    Refused,
+}
+
+/// A peer whose program ends with code 7, and which says something else before it tells so.
+fn told_before(
+    ids: Ids,
+    mut before: impl FnMut(&Value) -> Vec<u8> + Send + 'static,
+) -> (String, Vec<String>) {
+    let world = World::open();
+    let mut asked = 0;
+    let (mut agent, heard) = peer(
+        &world,
+        4096,
+        in_step(move |request| {
+            let id = &request["id"];
+            if matches!(ids, Ids::Refused) && !id.is_null() {
+                let desc = "QMP input object member 'id' is unexpected";
+                return line(json!({"error": {"class": "GenericError", "desc": desc}}));
+            }
+            let mut reply = match request["execute"].as_str() {
+                Some("guest-exec") => json!({"return": {"pid": 1}}),
+                _ => {
+                    asked += 1;
+                    json!({"return": {"exited": asked > 1, "exitcode": 7}})
+                }
+            };
+            if matches!(ids, Ids::Echoed) {
+                reply["id"] = id.clone();
+            }
+            let mut bytes = match request["execute"].as_str() {
+                Some("guest-exec-status") => before(request),
+                _ => Vec::new(),
+            };
+            bytes.extend(line(reply));
+            bytes
+        }),
+    );
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    let (exit, _) = run(&mut agent, &command(r"C:\a.exe", &[]));
+    (format!("{exit:?}"), heard.commands())
+}
+
+#[test]
+fn a_reply_to_another_request_is_not_taken_for_this_ones() {
+    let stale = |id: Value| {
+        move |_: &Value| {
+            let mut reply = json!({"return": {"exited": true, "exitcode": 0}});
+            if !id.is_null() {
+                reply["id"] = id.clone();
+            }
+            line(reply)
+        }
+    };
+    let seven = "Ok(Code(7))";
+    assert_eq!(told_before(Ids::Echoed, stale(json!(1))).0, seven);
+    assert_eq!(told_before(Ids::Echoed, stale(json!("old"))).0, seven);
+    // Of a request that had none, such as another client's.
+    assert_eq!(told_before(Ids::Echoed, stale(Value::Null)).0, seven);
+}
+
+#[test]
+fn an_agent_without_ids_is_served() {
+    let asked = [
+        "guest-sync",
+        "guest-exec",
+        "guest-exec-status",
+        "guest-exec-status",
+    ];
+    let (exit, heard) = told_before(Ids::Ignored, |_| Vec::new());
+    assert_eq!(
+        (exit.as_str(), &heard[..]),
+        ("Ok(Code(7))", &asked.map(String::from)[..])
+    );
+    // One that takes the member for a mistake is asked again without it, and no more with it.
+    let (exit, heard) = told_before(Ids::Refused, |_| Vec::new());
+    assert_eq!(exit, "Ok(Code(7))");
+    assert_eq!(
+        heard,
+        [
+            "guest-sync",
+            "guest-exec",
+            "guest-exec",
+            "guest-exec-status",
+            "guest-exec-status",
+        ]
+    );
+}
+
 #[test]
 fn nothing_is_sent_before_the_port_is_open() {
     let world = World::default();

@@ -4,7 +4,7 @@
 //! Setup is complete. An agent that answers proves nothing alone: it does so behind Setup's error dialogs as well.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::run::image_state;
 use crate::error::{Error, Kind, Result};
@@ -30,14 +30,24 @@ pub fn install(
         phase: "install",
         text: "the guest agent answers; waiting for Setup to finish".into(),
     });
-    let deadline = Instant::now() + READY_TIMEOUT * slowness;
+    wait_ready(guest.as_mut(), READY_TIMEOUT, slowness, cancel)?;
+    Ok(guest)
+}
+
+fn wait_ready(
+    guest: &mut dyn Guest,
+    timeout: Duration,
+    slowness: u32,
+    cancel: &Cancel,
+) -> Result<()> {
+    let deadline = guest.now() + timeout * slowness;
     let mut seen = Progress::default();
     loop {
-        seen.look(guest.as_mut(), slowness)?;
+        seen.look(guest, slowness)?;
         match seen.judge() {
-            Readiness::Ready => return Ok(guest),
+            Readiness::Ready => return Ok(()),
             Readiness::Failed(error) => return Err(error),
-            Readiness::NotYet if Instant::now() > deadline => return Err(seen.timed_out()),
+            Readiness::NotYet if guest.now() > deadline => return Err(seen.timed_out()),
             Readiness::NotYet => cancel.sleep(Duration::from_secs(1))?,
         }
     }
@@ -140,6 +150,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::standing::Standing;
 
     fn judged(marker: Option<&str>, state: &str) -> String {
         let progress = Progress {
@@ -151,6 +162,15 @@ mod tests {
             Readiness::NotYet => "not yet".into(),
             Readiness::Failed(error) => error.fact().to_string(),
         }
+    }
+
+    #[test]
+    fn time_in_which_the_machine_stands_is_not_counted() {
+        let mut guest = Standing::new();
+        let limit = Duration::from_millis(1500);
+        let waited = wait_ready(&mut guest, limit, 1, &Cancel::default());
+        assert!(waited.is_ok(), "{waited:?}");
+        assert_eq!(guest.looks, 3);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub mod run;
 mod scratch;
 mod session;
 pub mod shell;
+#[cfg(test)]
+mod standing;
 mod step_log;
 
 use std::fs;

@@ -79,12 +79,12 @@ impl Engine<'_> {
             arguments,
             timeout: DISC_TIMEOUT * self.slowness,
         };
-        let deadline = Instant::now() + DISC_TIMEOUT * self.slowness;
+        let deadline = guest.now() + DISC_TIMEOUT * self.slowness;
         loop {
             let mut said = Vec::new();
             match guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))? {
                 Exit::Code(0) => return Ok(()),
-                exit if Instant::now() > deadline => {
+                exit if guest.now() > deadline => {
                     return Err(Error::new(
                         Kind::Machine,
                         "the guest does not see the payload disc",
@@ -249,13 +249,13 @@ impl Engine<'_> {
             command: line.clone(),
         });
         log.heading(&line)?;
-        let deadline = Instant::now() + run.timeout * self.slowness;
+        let deadline = guest.now() + run.timeout * self.slowness;
         loop {
             let started = Instant::now();
             let command = Command {
                 program: run.program.clone(),
                 arguments: run.arguments.clone(),
-                timeout: deadline.saturating_duration_since(Instant::now()),
+                timeout: deadline.saturating_duration_since(guest.now()),
             };
             let sink = Arc::clone(&self.sink);
             let mut written = Ok(());
@@ -292,7 +292,7 @@ impl Engine<'_> {
                     .cure("let the step end, and restart with a `reboot` step or exit code 3010"));
             };
             match run.exit.judge(code) {
-                Verdict::Busy if Instant::now() < deadline => {
+                Verdict::Busy if guest.now() < deadline => {
                     let wait = BUSY_WAIT.as_secs();
                     self.sink.note(format!(
                         "      another installation runs; trying again in {wait} s"
@@ -315,7 +315,7 @@ impl Engine<'_> {
     /// and no tag are believed soon.
     fn wait_generalized(&self, guest: &mut dyn Guest, timeout: Duration) -> Result<()> {
         const LOG: &str = r"C:\Windows\System32\Sysprep\Panther\setuperr.log";
-        let mut deadline = Instant::now() + timeout;
+        let mut deadline = guest.now() + timeout;
         loop {
             let state = image_state(guest, self.slowness)?;
             let tag = guest
@@ -326,9 +326,9 @@ impl Engine<'_> {
             }
             let log = guest.get(LOG, 1 << 20)?.unwrap_or_default();
             if !tag && !log.is_empty() {
-                deadline = deadline.min(Instant::now() + SYSPREP_GRACE);
+                deadline = deadline.min(guest.now() + SYSPREP_GRACE);
             }
-            if Instant::now() > deadline {
+            if guest.now() > deadline {
                 let log = String::from_utf8_lossy(&log).into_owned();
                 let lines: Vec<&str> = log.lines().collect();
                 return Err(
@@ -381,6 +381,50 @@ pub(super) fn exit_code(code: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::standing::Standing;
+    use crate::diag::Diagnostics;
+    use crate::plan::ExitRule;
+    use crate::report::Everywhere;
+
+    #[test]
+    fn a_program_is_tried_again_however_long_the_machine_stood() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan = Plan {
+            steps: Vec::new(),
+            payload: Vec::new(),
+            warnings: Diagnostics::default(),
+        };
+        let engine = Engine {
+            plan: &plan,
+            payload: Path::new("payload.iso"),
+            logs: folder.path(),
+            slowness: 1,
+            sink: Arc::new(Everywhere(Vec::new())),
+            cancel: Cancel::default(),
+            leaves_restarts: false,
+        };
+        let run = plan::Run {
+            program: r"C:\Windows\System32\msiexec.exe".into(),
+            arguments: Vec::new(),
+            exit: ExitRule::Msi,
+            timeout: BUSY_WAIT / 10,
+        };
+        let mut record = StepRecord {
+            name: String::new(),
+            verb: String::new(),
+            place: String::new(),
+            skipped: None,
+            commands: Vec::new(),
+            reboots: 0,
+            seconds: 0.0,
+        };
+        let mut log = StepLog::create(folder.path(), 1, "msi").expect("a log");
+        let mut guest = Standing::new();
+        let verdict = engine.carry_out(&mut guest, 1, &run, &mut record, &mut log);
+        assert_eq!(verdict.expect("it ends well"), Verdict::Success);
+        let codes: Vec<Option<i64>> = record.commands.iter().map(|c| c.exit_code).collect();
+        assert_eq!(codes, [Some(1618), Some(0)]);
+    }
 
     #[test]
     fn exit_codes_of_the_hresult_kind_are_shown_in_both_forms() {

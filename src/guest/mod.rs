@@ -7,7 +7,7 @@ pub mod agent;
 pub mod direct;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The quoting rules stand on the lowest floor, because the plan applies them too.
 pub use crate::argv as quote;
@@ -62,6 +62,11 @@ pub trait Guest: Send {
     /// Whether the guest that answered last still runs: `false` once it restarted, until `wait_back`. Asks the machine,
     /// not the guest; a machine that is dead or off, or an interrupt, is an error.
     fn is_there(&mut self) -> Result<bool>;
+
+    /// The time that limits in this guest are measured by: it stands while the machine does.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
 
     /// Asks the guest to power off; `Machine::wait_off` tells when it has.
     fn shut_down(&mut self) -> Result<()>;

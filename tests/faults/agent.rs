@@ -25,6 +25,8 @@ fn bears() -> Vec<Case> {
             .fault("at = 'agent'\nis = 'guest-sync'\ndo = 'agent-garbage'"),
         case("an old reply before the first one")
             .fault("at = 'agent'\nis = 'guest-sync'\ndo = 'agent-old-reply'"),
+        case("an old reply before the news of a step's end")
+            .fault(&format!("at = 'status'\n{STEP}\ndo = 'agent-old-reply'")),
         case("the first reply is three seconds late")
             .fault("at = 'agent'\nis = 'guest-sync'\ndo = 'agent-late'\nms = 3000"),
         case("the first reply never comes")

@@ -11,6 +11,8 @@ pub type Guard = Box<dyn Any>;
 
 type Before = Box<dyn Fn(&Site) -> Guard + Send + Sync>;
 type After = Box<dyn Fn(&Site) + Send + Sync>;
+/// What is wrong with what the faulty build left.
+type Judged = Box<dyn Fn(&Site, &Run) -> Vec<String> + Send + Sync>;
 /// What the next build used of the first, or why that is too little.
 type Reused = Box<dyn Fn(&Site, &Run) -> Result<String, String> + Send + Sync>;
 
@@ -39,6 +41,7 @@ pub struct Case {
     /// The next build is made with the recipe as it is when nothing is wrong.
     pub mended: bool,
     pub reused: Option<Reused>,
+    pub judged: Vec<Judged>,
 }
 
 impl Case {
@@ -62,6 +65,7 @@ impl Case {
             layers: false,
             mended: true,
             reused: None,
+            judged: Vec::new(),
         }
     }
 
@@ -143,6 +147,15 @@ impl Case {
         how: impl Fn(&Site, &Run) -> Result<String, String> + Send + Sync + 'static,
     ) -> Self {
         self.reused = Some(Box::new(how));
+        self
+    }
+
+    /// More to hold of what the faulty build left.
+    pub fn judged(
+        mut self,
+        how: impl Fn(&Site, &Run) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.judged.push(Box::new(how));
         self
     }
 

@@ -89,6 +89,9 @@ fn setup() -> Vec<Case> {
         case("Setup restarts again and again")
             .fault("at = 'applied'\ndo = 'reset-loop'\nms = 1100")
             .fails(6, "Windows Setup restarts again and again"),
+        case("Setup restarts without a pause")
+            .fault("at = 'applied'\ndo = 'reset-loop'\nms = 200")
+            .fails(6, "Windows Setup restarts again and again"),
         case("Setup powers the machine off")
             .fault("at = 'setup'\ndo = 'powers-off'")
             .fails(6, "the machine powered off"),

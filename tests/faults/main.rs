@@ -4,12 +4,15 @@
 
 mod agent;
 mod case;
+mod dialogs;
 mod host;
 mod inputs;
 mod layers;
 mod machine;
 #[path = "../media/mod.rs"]
 mod media;
+#[path = "../machine/screens.rs"]
+mod screens;
 #[allow(dead_code)]
 #[path = "../fetch/server.rs"]
 mod server;
@@ -17,7 +20,18 @@ mod site;
 mod steps;
 mod table;
 
+use std::path::Path;
+
 use site::Site;
+
+/// None without what draws and reads them.
+fn boxes(folder: &Path) -> Vec<case::Case> {
+    std::fs::create_dir_all(folder).expect("a folder");
+    match screens::draw(folder) {
+        true => dialogs::cases(folder),
+        false => Vec::new(),
+    }
+}
 
 #[test]
 #[ignore = "takes minutes: make faults"]
@@ -33,6 +47,7 @@ fn every_fault_is_named_and_the_next_build_goes_well() {
         host::cases(),
         inputs::cases(),
         layers::cases(),
+        boxes(&folder.join("screens")),
     ];
     let cases: Vec<case::Case> = groups.into_iter().flatten().collect();
     let filter = std::env::var("FAULTS").unwrap_or_default();

@@ -183,6 +183,7 @@ fn judge(case: &Case, site: &Site, run: &Run) -> Vec<String> {
     if case.evidence && !page.iter().any(|there| *there) {
         wrong.push("there is no out/failure/failure.html".into());
     }
+    wrong.extend(case.judged.iter().flat_map(|judged| judged(site, run)));
     let left = if case.abrupt {
         Vec::new()
     } else {

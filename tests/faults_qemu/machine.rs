@@ -66,7 +66,7 @@ pub const CASES: &[Case] = &[
             kill(qemu, Signal::SIGSTOP).expect("the signal is sent");
             std::thread::sleep(Duration::from_secs(25));
             kill(qemu, Signal::SIGCONT).expect("the signal is sent");
-            let status = build.end(LIMIT);
+            let status = scene.end(&mut build);
             assert!(status.success(), "{}", build.error());
             "none: the late answers were waited for".into()
         },

@@ -1,5 +1,6 @@
 //! The host's disk is full while the guest writes: a small tmpfs holds cache and output.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub const CASES: &[Case] = &[
         steps: STEPS,
         small: true,
         play: |scene| {
-            let (mut build, filler) = filled(scene);
+            let (mut build, filler) = filled(scene, &[]);
             let mut said = String::new();
             build.wait_for("the warning", LIMIT, |event| {
                 let text = event["text"].as_str().unwrap_or_default();
@@ -38,7 +39,7 @@ pub const CASES: &[Case] = &[
                 said = event["text"].as_str().unwrap_or_default().to_string();
             }
             fs::remove_file(filler).expect("the filler is removed");
-            let status = build.end(LIMIT);
+            let status = scene.end(&mut build);
             assert!(status.success(), "{}", build.error());
             said
         },
@@ -50,8 +51,9 @@ pub const CASES: &[Case] = &[
         steps: STEPS,
         small: true,
         play: |scene| {
-            let (build, filler) = filled(scene);
-            let said = scene.fails(build, &["the host's disk is full"]);
+            let (build, filler) = filled(scene, &[("WINIMG_ROOM_WAIT", "20s")]);
+            let full = "the host's disk is full: the guest waited 20 s for room";
+            let said = scene.fails(build, &[full]);
             scene.nothing_is_lost_or_running();
             fs::remove_file(filler).expect("the filler is removed");
             said
@@ -61,9 +63,9 @@ pub const CASES: &[Case] = &[
 ];
 
 /// A build on a small file system that is full when the guest begins to write, and what fills it.
-fn filled(scene: &Scene) -> (Build, PathBuf) {
+fn filled(scene: &Scene, environment: &[(&str, &OsStr)]) -> (Build, PathBuf) {
     write_much(&scene.folder);
-    let mut build = scene.start(&[]);
+    let mut build = scene.start_with(&[], environment);
     build.wait_for("the step", LIMIT, |e| {
         is(e, "step_started", "name", "waits")
     });

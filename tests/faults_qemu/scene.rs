@@ -1,8 +1,10 @@
 //! Where a case plays: a cache that holds the installation, a recipe with steps of its own, an output directory in which an
 //! earlier build's files lie. And what has to hold afterwards, whatever was done.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -112,9 +114,13 @@ impl Scene {
     }
 
     pub fn start(&self, more: &[&str]) -> Build {
+        self.start_with(more, &[])
+    }
+
+    pub fn start_with(&self, more: &[&str], environment: &[(&str, &OsStr)]) -> Build {
         let recipe = self.recipe();
         let recipe = recipe.to_str().expect("UTF-8");
-        Build::start(recipe, &self.output(), &self.cache, more)
+        Build::start_where(recipe, &self.output(), &self.cache, more, environment)
     }
 
     /// The machine of the build, once it is there.
@@ -148,7 +154,7 @@ impl Scene {
 
     /// The build ends with an error that says `words`, and leaves its evidence. The error's first line.
     pub fn fails(&self, mut build: Build, words: &[&str]) -> String {
-        let status = build.end(LIMIT);
+        let status = self.end(&mut build);
         let error = build.error();
         assert!(!status.success(), "the build ended well");
         assert!(
@@ -161,7 +167,26 @@ impl Scene {
         failed["message"].as_str().unwrap_or_default().to_string()
     }
 
-    /// No process of the build is left, and what an earlier one made is as it was.
+    /// Waits for a build that ends by itself: it takes its working directories with it, and the sockets in them.
+    pub fn end(&self, build: &mut Build) -> ExitStatus {
+        let pid = Pid::from_raw(i32::try_from(build.child.id()).expect("a pid"));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        // One beside the output, and one for sockets.
+        let folders = loop {
+            let folders = locked(pid);
+            if folders.len() >= 2 {
+                break folders;
+            }
+            assert!(Instant::now() < deadline, "it works only in {folders:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let status = build.end(LIMIT);
+        let left: Vec<&PathBuf> = folders.iter().filter(|f| f.exists()).collect();
+        assert!(left.is_empty(), "left at once: {left:?}");
+        status
+    }
+
+    /// No process of the build is left, nothing is mounted, and what an earlier one made is as it was.
     pub fn nothing_is_lost_or_running(&self) {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -171,6 +196,11 @@ impl Scene {
             }
             assert!(Instant::now() < deadline, "left running: {left:#?}");
             std::thread::sleep(Duration::from_millis(50));
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+        for folder in [self.output(), self.cache.clone()] {
+            let folder = folder.display().to_string();
+            assert!(!mounts.contains(&folder), "mounted: {mounts}");
         }
         for (name, text) in EARLIER {
             let found = fs::read_to_string(self.output().join(name));

@@ -17,6 +17,7 @@ pub const CASES: &[Case] = &[
                 scene,
                 "<Value>{{image_name}}</Value>",
                 "<Value>Windows 95</Value>",
+                "no image was chosen",
             )
         },
         reuses: INSTALLATION,
@@ -26,7 +27,14 @@ pub const CASES: &[Case] = &[
         slug: "stuck-key",
         steps: "",
         small: false,
-        play: |scene| refused(scene, "<ProductKey>", "<ProductKey><Key></Key>"),
+        play: |scene| {
+            refused(
+                scene,
+                "<ProductKey>",
+                "<ProductKey><Key></Key>",
+                "the product key does not fit",
+            )
+        },
         reuses: INSTALLATION,
     },
     Case {
@@ -34,12 +42,20 @@ pub const CASES: &[Case] = &[
         slug: "stuck-layout",
         steps: "",
         small: false,
-        play: |scene| refused(scene, "{{#if uefi}}", "{{#if bios}}"),
+        play: |scene| {
+            refused(
+                scene,
+                "{{#if uefi}}",
+                "{{#if bios}}",
+                "the answer file's disk layout cannot be applied",
+            )
+        },
         reuses: INSTALLATION,
     },
 ];
 
-fn refused(scene: &mut Scene, from: &str, to: &str) -> String {
+/// `named`: what winimg reads from the screen.
+fn refused(scene: &mut Scene, from: &str, to: &str, named: &str) -> String {
     let template = root().join("unattend/autounattend.xml");
     let xml = fs::read_to_string(template).expect("the template");
     assert!(xml.contains(from), "the template has no {from}");
@@ -47,14 +63,11 @@ fn refused(scene: &mut Scene, from: &str, to: &str) -> String {
     fs::write(&answer_file, xml.replace(from, to)).expect("the answer file");
     let set = format!("setup.answer_file={}", answer_file.display());
     let mut build = scene.start(&["--set", &set, "--set", "setup.lint=warn"]);
-    let status = build.end(crate::scene::LIMIT);
+    let status = scene.end(&mut build);
     let error = build.failed();
     assert!(!status.success(), "the build ended well");
     let fact = error["message"].as_str().unwrap_or_default().to_string();
-    assert!(
-        fact.contains("Windows Setup stopped at a screen"),
-        "{error:#}"
-    );
+    assert_eq!(fact, format!("Windows Setup stopped: {named}"), "{error:#}");
     let found = error["found"].as_str().unwrap_or_default();
     assert!(still_for(found) < 60, "a minute or more: {found}");
     let failure = scene.output().join("failure");

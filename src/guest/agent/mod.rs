@@ -165,6 +165,10 @@ impl Guest for Agent {
         }
     }
 
+    fn now(&self) -> Instant {
+        self.wire.now()
+    }
+
     fn shut_down(&mut self) -> Result<()> {
         // A refusal comes at once; silence means that it was taken.
         let deadline = self.wire.now() + self.patience.min(Duration::from_secs(3));

@@ -2,7 +2,7 @@
 //!
 //! Honoured traps: nothing is sent before the guest has opened its port (the bytes would lie in a buffer and be answered much later); a reply
 //! that came too late belongs to an older request, so after every missed deadline the two sides are brought in step again with a number that
-//! was never used before; `0xFF` clears the agent's parser only when half a request may lie in it (ours or another client's), since it makes the agent complain once more
+//! was never used before; each request carries an `id`, and a reply with another `id` answers an older one; `0xFF` clears the agent's parser only when half a request may lie in it (ours or another client's), since it makes the agent complain once more
 //! *after* it has answered. Every wait has a deadline and sees the machine die, pause or being interrupted.
 
 use std::io::{ErrorKind, Read, Write};
@@ -41,6 +41,19 @@ impl From<Error> for Trouble {
     }
 }
 
+/// What the agent does with a request's `id` (QEMU: docs/interop/qmp-spec).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ids {
+    Unknown,
+    /// As agents do from QEMU 3.0 on.
+    Echoed,
+    /// Older agents take the member for a mistake.
+    Refused,
+}
+
+/// What an agent that knows no `id` says of it.
+const REFUSES_ID: &str = "member 'id' is unexpected";
+
 pub struct Wire {
     stream: UnixStream,
     pub(super) host: Host,
@@ -52,6 +65,7 @@ pub struct Wire {
     in_step: bool,
     half_sent: bool,
     next_id: u64,
+    ids: Ids,
     transcript: Option<Transcript>,
 }
 
@@ -73,6 +87,7 @@ impl Wire {
             half_sent: false,
             // Numbers of an earlier process that used the same agent must not come again.
             next_id: u64::from(u32::from_le_bytes(random)) << 16,
+            ids: Ids::Unknown,
             transcript: None,
         })
     }
@@ -100,6 +115,8 @@ impl Wire {
                 self.buffer.clear();
                 self.searched = 0;
                 self.in_step = false;
+                // Maybe another agent than before.
+                self.ids = Ids::Unknown;
                 match self.sync(deadline) {
                     Ok(()) => return Ok(()),
                     Err(Trouble::Gone) => {}
@@ -136,7 +153,14 @@ impl Wire {
         if !self.in_step {
             self.sync(deadline)?;
         }
-        let answer = self.exchange(command, arguments, deadline);
+        let mut answer = self.exchange(command, &arguments, deadline);
+        if let Err(Trouble::Refused(words)) = &answer
+            && self.ids == Ids::Unknown
+            && words.contains(REFUSES_ID)
+        {
+            self.ids = Ids::Refused;
+            answer = self.exchange(command, &arguments, deadline);
+        }
         // Whatever was not answered may be answered later.
         self.in_step = matches!(answer, Ok(_) | Err(Trouble::Refused(_)));
         answer
@@ -158,13 +182,19 @@ impl Wire {
     fn exchange(
         &mut self,
         command: &str,
-        arguments: Value,
+        arguments: &Value,
         deadline: Instant,
     ) -> Result<Value, Trouble> {
-        let request = json!({"execute": command, "arguments": arguments});
+        let asked = json!({"execute": command, "arguments": arguments});
+        let mut request = asked.clone();
+        if self.ids != Ids::Refused {
+            self.next_id += 1;
+            request["id"] = self.next_id.into();
+        }
         let answer = self.send_and_read(&request, deadline);
         if let Some(transcript) = &mut self.transcript {
-            transcript.exchange(&transcript::told(&request), &told(&answer));
+            // Without its number: what is asked again and again is one line.
+            transcript.exchange(&transcript::told(&asked), &told(&answer));
         }
         answer
     }
@@ -173,17 +203,38 @@ impl Wire {
         let mut line = request.to_string();
         line.push('\n');
         self.send(line.as_bytes(), deadline)?;
-        let line = self.read_line(deadline)?;
-        let Ok(mut reply) = serde_json::from_slice::<Value>(&line) else {
-            return Err(Trouble::Broken(strange(&line)));
-        };
-        if let Some(error) = reply.get("error") {
-            let words = error["desc"].as_str().unwrap_or("no reason");
-            return Err(Trouble::Refused(words.to_string()));
+        loop {
+            let line = self.read_line(deadline)?;
+            let Ok(mut reply) = serde_json::from_slice::<Value>(&line) else {
+                return Err(Trouble::Broken(strange(&line)));
+            };
+            if self.is_older(&reply, request.get("id")) {
+                // A guest that floods the port leaves no silence in which the deadline would be noticed.
+                if self.now() >= deadline {
+                    return Err(Trouble::Late);
+                }
+                continue;
+            }
+            if let Some(error) = reply.get("error") {
+                let words = error["desc"].as_str().unwrap_or("no reason");
+                return Err(Trouble::Refused(words.to_string()));
+            }
+            return match reply.get_mut("return") {
+                Some(value) => Ok(value.take()),
+                None => Err(Trouble::Broken(strange(&line))),
+            };
         }
-        match reply.get_mut("return") {
-            Some(value) => Ok(value.take()),
-            None => Err(Trouble::Broken(strange(&line))),
+    }
+
+    /// Whether the reply answers another request than this one. An agent that could not read a request complains without its `id`.
+    fn is_older(&mut self, reply: &Value, id: Option<&Value>) -> bool {
+        match (reply.get("id"), id) {
+            (Some(echo), Some(id)) if echo == id => {
+                self.ids = Ids::Echoed;
+                false
+            }
+            (Some(_), _) => true,
+            (None, _) => self.ids == Ids::Echoed && reply.get("return").is_some(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! For UEFI the firmware itself is started too, since some KVMs fail only there.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -183,7 +184,7 @@ fn boot_firmware(
         Some(status) => Err(process.death("the firmware's canary", status)),
         None => Ok(()),
     };
-    let qmp = match Qmp::connect(&dir.qmp(), PATIENCE, &ended) {
+    let qmp = match Qmp::connect(&dir.qmp(), PATIENCE, &ended, Arc::default()) {
         Ok(qmp) => qmp,
         Err(_) if process.ended().is_some() => return Ok(firmware_died(&process)),
         Err(e) => return Err(e),

@@ -41,7 +41,8 @@ pub struct Seen {
     /// When the port opened or closed, or the guest restarted.
     pub port_changed: Option<Instant>,
     pub shutdown: Option<Shutdown>,
-    last_reset: Option<Instant>,
+    /// When the guest's last restart began.
+    restarted: Option<Instant>,
 }
 
 impl Seen {
@@ -87,11 +88,12 @@ impl Seen {
         }
         self.port.downs += 1;
         self.port_changed = Some(now);
+        // From its beginning, not from the last `RESET`: a guest that restarts without a pause must add up to a loop.
         let again = self
-            .last_reset
-            .is_some_and(|last| now.saturating_duration_since(last) < ONE_RESTART);
-        self.last_reset = Some(now);
+            .restarted
+            .is_some_and(|began| now.saturating_duration_since(began) < ONE_RESTART);
         if !again {
+            self.restarted = Some(now);
             self.restarts += 1;
         }
     }
@@ -118,6 +120,18 @@ mod tests {
         }
         seen.add(&host, start + Duration::from_millis(40_000));
         assert_eq!(seen.restarts, 2);
+    }
+
+    #[test]
+    fn restarts_without_a_pause_add_up() {
+        let start = Instant::now();
+        let guest = json!({"event": "RESET", "data": {"guest": true, "reason": "guest-reset"}});
+        let mut seen = Seen::default();
+        for n in 0..40 {
+            seen.add(&guest, start + Duration::from_millis(n * 300));
+        }
+        // 0, 1.2, 2.4 … 10.8 s: more than any Setup needs.
+        assert_eq!(seen.restarts, 10);
     }
 
     #[test]

@@ -31,14 +31,16 @@ pub struct QemuMachine {
 }
 
 impl QemuMachine {
+    /// `patience`: how long the guest waits for room on the host's disk.
     pub fn new(
         running: Arc<Running>,
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
         slowness: u32,
+        patience: Duration,
     ) -> Result<Self> {
         let folder = folder_of(&plan.disk).to_path_buf();
-        let room = room::keep(Arc::clone(&running), folder, Arc::clone(&sink))?;
+        let room = room::keep(Arc::clone(&running), folder, patience, Arc::clone(&sink))?;
         Ok(Self {
             running,
             plan,

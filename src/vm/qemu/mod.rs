@@ -153,8 +153,10 @@ impl Hypervisor for Qemu {
         }
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
         room::check(folder_of(&plan.disk), plan.room)?;
+        let patience = room::patience()?;
         let running = Running::start(&self.program.path, &arguments, dir, cancel, &plan)?;
-        let machine = machine::QemuMachine::new(Arc::new(running), plan, sink, choice.slowness)?;
+        let running = Arc::new(running);
+        let machine = machine::QemuMachine::new(running, plan, sink, choice.slowness, patience)?;
         Ok(Box::new(machine))
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::clock::Clock;
 use super::events::Seen;
 use crate::error::{Error, Kind, Result};
 
@@ -46,10 +47,12 @@ impl Shared {
 
 impl Qmp {
     /// Connects within `patience` and negotiates. `alive` is asked between tries: QEMU may have refused its arguments.
+    /// Events have the times of `clock`.
     pub fn connect(
         path: &Path,
         patience: Duration,
         alive: &dyn Fn() -> Result<()>,
+        clock: Arc<Clock>,
     ) -> Result<Self> {
         let deadline = Instant::now() + patience;
         let stream = loop {
@@ -69,7 +72,7 @@ impl Qmp {
         let for_reader = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("qmp".into())
-            .spawn(move || read(reader, &for_reader))
+            .spawn(move || read(reader, &for_reader, &clock))
             .map_err(failed)?;
         let qmp = Self {
             writer: Mutex::new(stream),
@@ -157,7 +160,7 @@ impl Drop for Qmp {
     }
 }
 
-fn read(stream: UnixStream, shared: &Shared) {
+fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
     for line in BufReader::new(stream).split(b'\n') {
         let Ok(line) = line else { break };
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
@@ -165,7 +168,7 @@ fn read(stream: UnixStream, shared: &Shared) {
         };
         let mut state = shared.lock();
         if message.get("event").is_some() {
-            state.seen.add(&message, Instant::now());
+            state.seen.add(&message, clock.now());
         } else if let Some(id) = message.get("id").and_then(Value::as_u64)
             && let Some(slot) = state.replies.get_mut(&id)
         {
@@ -176,4 +179,43 @@ fn read(stream: UnixStream, shared: &Shared) {
     }
     shared.lock().closed = true;
     shared.changed.notify_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// What the watch measures the agent's silence by: both ends of it by the same clock.
+    #[test]
+    fn events_have_the_machines_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("qmp.sock");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let (stands, stood) = channel();
+        let qemu = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut said = String::new();
+            BufReader::new(stream.try_clone().expect("a clone"))
+                .read_line(&mut said)
+                .expect("a request");
+            let request: Value = serde_json::from_str(&said).expect("JSON");
+            let reply = json!({"return": {}, "id": request["id"]});
+            writeln!(stream, "{}\n{reply}", json!({"QMP": {}})).expect("a reply");
+            stood.recv().expect("a word");
+            let event = json!({"event": "VSERPORT_CHANGE", "data": {"id": "agent0", "open": true}});
+            writeln!(stream, "{event}").expect("an event");
+        });
+        let clock = Arc::new(Clock::default());
+        let patience = Duration::from_secs(20);
+        let qmp = Qmp::connect(&path, patience, &|| Ok(()), Arc::clone(&clock));
+        let qmp = qmp.expect("a connection");
+        clock.stop();
+        stands.send(()).expect("it listens");
+        qemu.join().expect("it ends");
+        qmp.wait_closed(patience);
+        assert_eq!(qmp.seen().port_changed, Some(clock.now()));
+    }
 }

@@ -14,14 +14,17 @@ use serde_json::json;
 use super::running::Running;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
+use crate::recipe::duration;
 use crate::vm::seen::time;
 
 /// Free bytes below which the guest is stopped: what a fast guest can write between two looks.
 const FLOOR: u64 = 256 << 20;
 /// Free bytes at which it goes on in any case.
 const PLENTY: u64 = 1 << 30;
-/// How long it waits for room.
+/// How long it waits for room, where [`PATIENCE`] does not say.
 const BUDGET: Duration = Duration::from_secs(600);
+/// The variable of the environment that says how long: it is the host's affair, and no recipe's.
+const PATIENCE: &str = "WINIMG_ROOM_WAIT";
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Bytes of a file system.
@@ -66,6 +69,22 @@ fn enough(folder: &Path, space: Space, wanted: u64) -> Result<()> {
 
 const CURE: &str = "make room there (`winimg cache prune` removes what builds no longer need), or put the cache elsewhere";
 
+/// How long a guest of this host waits for room.
+pub fn patience() -> Result<Duration> {
+    match std::env::var_os(PATIENCE) {
+        Some(text) if !text.is_empty() => patience_of(&text.to_string_lossy()),
+        _ => Ok(BUDGET),
+    }
+}
+
+fn patience_of(text: &str) -> Result<Duration> {
+    duration(text).map_err(|help| {
+        Error::new(Kind::Host, format!("{PATIENCE} is not a time"))
+            .found(text)
+            .cure(help)
+    })
+}
+
 /// What is to be done about room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
@@ -75,13 +94,21 @@ enum Act {
     GiveUp,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Keeper {
+    patience: Duration,
     /// Since when the guest waits, and the room there was then.
     waits: Option<(Duration, u64)>,
 }
 
 impl Keeper {
+    fn new(patience: Duration) -> Self {
+        Self {
+            patience,
+            waits: None,
+        }
+    }
+
     /// `no_room`: QEMU stopped the guest because a write found none.
     fn look(&mut self, now: Duration, space: Space, no_room: bool) -> Act {
         let Some((since, then)) = self.waits else {
@@ -97,7 +124,7 @@ impl Keeper {
             self.waits = None;
             return Act::GoOn;
         }
-        match now.saturating_sub(since) >= BUDGET {
+        match now.saturating_sub(since) >= self.patience {
             true => Act::GiveUp,
             false => Act::Nothing,
         }
@@ -108,6 +135,7 @@ impl Keeper {
 #[derive(Clone, Debug)]
 pub struct NoRoom {
     folder: PathBuf,
+    waited: Duration,
     space: Space,
 }
 
@@ -115,7 +143,7 @@ impl NoRoom {
     pub fn error(&self) -> Error {
         let fact = format!(
             "the host's disk is full: the guest waited {} for room",
-            time(BUDGET)
+            time(self.waited)
         );
         Error::new(Kind::Host, fact)
             .at(self.folder.display())
@@ -142,16 +170,21 @@ pub fn write_failed(folder: &Path) -> Error {
 }
 
 /// Watches the folder until the machine has ended.
-pub fn keep(running: Arc<Running>, folder: PathBuf, sink: Arc<dyn Sink>) -> Result<JoinHandle<()>> {
+pub fn keep(
+    running: Arc<Running>,
+    folder: PathBuf,
+    patience: Duration,
+    sink: Arc<dyn Sink>,
+) -> Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name("room".into())
-        .spawn(move || watch(&running, &folder, &*sink))
+        .spawn(move || watch(&running, &folder, patience, &*sink))
         .map_err(|e| Error::new(Kind::Failed, "no thread can be started").because(e))
 }
 
-fn watch(running: &Running, folder: &Path, sink: &dyn Sink) {
+fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) {
     let began = Instant::now();
-    let mut keeper = Keeper::default();
+    let mut keeper = Keeper::new(patience);
     while running.process.wait(EVERY).is_none() {
         let Some(space) = Space::of(folder).ok().filter(|_| running.is_on()) else {
             continue;
@@ -168,7 +201,7 @@ fn watch(running: &Running, folder: &Path, sink: &dyn Sink) {
                     "{}: {}; the guest stands still until there is room, for {} at most",
                     folder.display(),
                     space.words(),
-                    time(BUDGET)
+                    time(patience)
                 ));
             }
             Act::GoOn => {
@@ -182,6 +215,7 @@ fn watch(running: &Running, folder: &Path, sink: &dyn Sink) {
             Act::GiveUp => {
                 running.give_up(NoRoom {
                     folder: folder.to_path_buf(),
+                    waited: patience,
                     space,
                 });
                 return;
@@ -198,7 +232,7 @@ mod tests {
 
     /// What is done each minute, for MiB that are free and whether QEMU stopped the guest.
     fn acts(minutes: &[(u64, bool)]) -> Vec<Act> {
-        let mut keeper = Keeper::default();
+        let mut keeper = Keeper::new(BUDGET);
         let look = |(minute, (free, no_room)): (usize, &(u64, bool))| {
             let now = Duration::from_secs(minute as u64 * 60);
             let space = Space {
@@ -239,8 +273,28 @@ mod tests {
     }
 
     #[test]
+    fn how_long_is_the_hosts_affair() {
+        let mut keeper = Keeper::new(patience_of("1m30s").expect("a time"));
+        let space = Space {
+            free: 10 << 20,
+            whole: WHOLE,
+        };
+        let mut look = |s| keeper.look(Duration::from_secs(s), space, false);
+        assert_eq!(
+            [look(0), look(89), look(90)],
+            [Act::Stop, Act::Nothing, Act::GiveUp]
+        );
+        let error = patience_of("long").expect_err("no time");
+        assert_eq!(
+            error.to_string(),
+            "WINIMG_ROOM_WAIT is not a time\n  found: long\n  \
+             cure: write it as \"90s\", \"45m\", \"2h\" or \"1h30m\""
+        );
+    }
+
+    #[test]
     fn a_small_file_system_needs_no_gibibyte() {
-        let mut keeper = Keeper::default();
+        let mut keeper = Keeper::new(BUDGET);
         let space = |mib: u64| Space {
             free: mib << 20,
             whole: 600 << 20,
@@ -290,6 +344,7 @@ mod tests {
         );
         let gone = NoRoom {
             folder: folder.into(),
+            waited: BUDGET,
             space,
         };
         assert_eq!(

@@ -5,7 +5,7 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub struct Running {
     pub attended: Attended,
     /// Where this machine's part of the firmware's log begins.
     pub log_start: u64,
-    pub clock: Clock,
+    pub clock: Arc<Clock>,
     /// On `clock`.
     powered_on: OnceLock<Instant>,
     pictures: Mutex<Pictures>,
@@ -91,7 +91,8 @@ impl Running {
             Some(status) => Err(process.death("QEMU did not start: it", status)),
             None => cancel.check(),
         };
-        let qmp = Qmp::connect(&dir.qmp(), START, &alive)?;
+        let clock = Arc::<Clock>::default();
+        let qmp = Qmp::connect(&dir.qmp(), START, &alive, Arc::clone(&clock))?;
         Ok(Self {
             qmp,
             process,
@@ -99,7 +100,7 @@ impl Running {
             cancel,
             attended: Attended::default(),
             log_start,
-            clock: Clock::default(),
+            clock,
             powered_on: OnceLock::new(),
             pictures,
             asked: Mutex::default(),

@@ -55,6 +55,7 @@ fn try_boot(machine: &Machine) -> Result<(), Interrupted> {
             Deed::NothingBoots => return dead_end(machine, false),
             _ => machine.suffer(&fault),
         };
+        machine.pass(0)?;
     }
     let turn = machine.lock().reset_loop;
     if let Some(ms) = turn {

@@ -1,0 +1,93 @@
+//! The boxes at which Windows waits for a person: each is named within a minute, with its picture.
+//!
+//! The picture is drawn; from then on nothing moves, as behind a real box. `still_limit` is the one that a user has.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::case::Case;
+use crate::screens::{self, SCREENS};
+use crate::site::{Run, Site};
+
+/// From the picture of the box to the end of the build, by the times of the events.
+const LIMIT: f64 = 60.0;
+
+/// When it comes up: it is Windows' own, of its firmware, of Setup, of a later start, or of a step.
+fn moment(name: &str) -> &'static str {
+    match name {
+        "the CD's key prompt" | "nothing to boot" | "the firmware's shell" => "at = 'boot'",
+        "an unexpected restart"
+        | "the system could not be configured"
+        | "the installation could not be completed"
+        | "the page for country and language"
+        | "the page for the Administrator's password" => "at = 'port'",
+        "a fatal error while sysprep ran" => "at = 'command'\nis = '*\\sysprep.exe *'",
+        "Windows' boot loader needs a repair" | "Windows' recovery" => "at = 'port'",
+        _ if name.starts_with("stop error") => "at = 'port'",
+        _ => "at = 'setup'",
+    }
+}
+
+/// `folder` holds the pictures.
+pub fn cases(folder: &Path) -> Vec<Case> {
+    let boxes = SCREENS.iter().enumerate().filter(|(_, s)| s.1 != "-");
+    boxes
+        .map(|(n, (_, name, _))| {
+            let picture = folder.join(screens::name(n));
+            let picture = picture.display();
+            let (status, who) = match moment(name) {
+                at if at.contains("command") => (8, "Windows stopped: "),
+                _ => (6, "Windows Setup stopped: "),
+            };
+            let cause = match name.strip_prefix("stop error ") {
+                Some(code) => format!("Windows crashed with the stop error {code}"),
+                None => format!("{who}{name}"),
+            };
+            Case::new("dialog", name)
+                .recipe("still_limit = \"4s\"\n", "")
+                .recipe("timeout = \"20s\"\n", "timeout = \"300s\"\n")
+                .fault(&format!(
+                    "{}\ndo = 'stands-still'\npicture = '{picture}'",
+                    moment(name)
+                ))
+                .fails(status, cause.leak())
+                .judged(soon)
+                .judged(shown)
+        })
+        .collect()
+}
+
+/// What is wrong with the times of `events.jsonl`.
+fn soon(site: &Site, _: &Run) -> Vec<String> {
+    let events = site.read("out/events.jsonl");
+    let events: Vec<Value> = events
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let time = |kind: &str| {
+        let event = events.iter().rfind(|e| e["event"] == kind)?;
+        let time: Timestamp = event["time"].as_str()?.parse().ok()?;
+        Some(time.as_millisecond() as f64 / 1000.0)
+    };
+    match (time("screen"), time("failed")) {
+        (Some(shown), Some(failed)) if failed - shown <= LIMIT => Vec::new(),
+        (Some(shown), Some(failed)) => vec![format!(
+            "named {:.1} s after the box was seen",
+            failed - shown
+        )],
+        _ => vec!["no events of a picture and of the end".into()],
+    }
+}
+
+fn shown(site: &Site, _: &Run) -> Vec<String> {
+    let wanted = [
+        "out/failure/failure.html",
+        "out/failure/screens/stopped.png",
+        "out/failure/qemu.log",
+        "out/failure/serial.log",
+    ];
+    let missing = wanted.iter().filter(|name| !site.path(name).is_file());
+    missing.map(|name| format!("there is no {name}")).collect()
+}
