@@ -73,7 +73,8 @@ fuzz: packages ## the same for FUZZ_SECONDS each (default 600); TARGETS="zip tar
 	fuzz/run.sh $(FUZZ_SECONDS) $(TARGETS)
 
 .PHONY: end-to-end
-end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, two at once, interrupts
+end-to-end: standin ## builds in QEMU: the demo, also on Hyper-V, its damages, the refusals, two at once, interrupts
+	$(CARGO) test --locked --workspace --bin fake-powershell qemu -- --ignored
 	$(CARGO) test --locked --workspace --test end_to_end -- --ignored --test-threads 2 --nocapture
 
 .PHONY: faults-qemu

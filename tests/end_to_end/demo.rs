@@ -34,7 +34,12 @@ fn the_artifacts_hold_what_the_steps_installed() {
     let dir = tempfile::tempdir_in(root().join("target")).expect("a directory");
     let output = dir.path().join("out");
     built(&output, &dir.path().join("cache"));
+    judge(&output, dir.path());
+    crate::verify::each_damage_is_named(&output, dir.path());
+}
 
+/// The demo's artifacts, whatever hypervisor made them.
+pub fn judge(output: &Path, dir: &Path) {
     let raw = output.join("demo.raw");
     let vhd = output.join("demo.vhd");
     output_of(
@@ -44,7 +49,7 @@ fn the_artifacts_hold_what_the_steps_installed() {
     let vhd_bytes = std::fs::metadata(&vhd).expect("the VHD").len();
     assert_eq!((vhd_bytes - 512) % (1 << 20), 0, "Azure takes whole MiB");
 
-    let unpacked = dir.path().join("ova");
+    let unpacked = dir.join("ova");
     std::fs::create_dir(&unpacked).expect("a directory");
     let members = output_of("tar", &["-tf", text(&output.join("demo.ova"))]);
     assert!(members.starts_with("demo.ovf\n"), "{members}");
@@ -76,10 +81,9 @@ fn the_artifacts_hold_what_the_steps_installed() {
     assert_eq!(import["Platform"], "Windows");
     assert_eq!(import["BootMode"], "uefi");
 
-    files_are_in_the_disk(&raw, dir.path());
-    manifest_says_what_went_in(&output);
-    no_password_is_left(&output);
-    crate::verify::each_damage_is_named(&output, dir.path());
+    files_are_in_the_disk(&raw, dir);
+    manifest_says_what_went_in(output);
+    no_password_is_left(output);
 }
 
 /// The NTFS volume, read by ntfs-3g's own tools.
@@ -145,10 +149,17 @@ fn files_are_in_the_disk(raw: &Path, dir: &Path) {
     let conf = String::from_utf8(ntfs_file(&volume, conf)).expect("text");
     assert!(conf.contains("username=capi"), "{conf}");
     let left = output_of("ntfsls", &["-f", "-p", "/", text(&volume)]);
-    assert!(
-        !left.contains("winimg"),
-        "winimg's own files are left in the image:\n{left}"
+    let data = output_of("ntfsls", &["-f", "-p", "/ProgramData", text(&volume)]);
+    let tasks = output_of(
+        "ntfsls",
+        &["-f", "-p", "/Windows/System32/Tasks", text(&volume)],
     );
+    for left in [left, data, tasks] {
+        assert!(
+            !left.contains("winimg"),
+            "winimg's own files are left in the image:\n{left}"
+        );
+    }
     services_are_registered(&volume, dir);
     only_administrators_write(&volume);
 }

@@ -1,5 +1,6 @@
 //! Runs the program as a user does, and reads its events while it runs.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -31,6 +32,17 @@ pub struct Build {
 impl Build {
     /// Builds a recipe of the source tree into `output` with its own cache, plus `more` arguments.
     pub fn start(recipe: &str, output: &Path, cache: &Path, more: &[&str]) -> Self {
+        Self::start_where(recipe, output, cache, more, &[])
+    }
+
+    /// The same with more environment.
+    pub fn start_where(
+        recipe: &str,
+        output: &Path,
+        cache: &Path,
+        more: &[&str],
+        environment: &[(&str, &OsStr)],
+    ) -> Self {
         let standin = root().join("target/standin/standin.iso");
         assert!(
             standin.exists(),
@@ -41,6 +53,7 @@ impl Build {
             .arg(output)
             .args(more)
             .env("WINIMG_CACHE_DIR", cache)
+            .envs(environment.iter().copied())
             .current_dir(root())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

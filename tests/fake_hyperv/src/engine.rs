@@ -125,6 +125,6 @@ pub struct Figures {
 pub fn open(config: &Config, folder: &Path) -> Result<Box<dyn Engine>, String> {
     match config.guest {
         Guest::Script => Ok(Box::new(crate::script::Scripted::open(config, folder)?)),
-        Guest::Qemu => Err("there is no QEMU behind virtual machines yet".into()),
+        Guest::Qemu => Ok(Box::new(crate::qemu::Machine::open(folder))),
     }
 }

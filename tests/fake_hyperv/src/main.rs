@@ -9,6 +9,7 @@ mod engine;
 mod fault;
 mod host;
 mod object;
+mod qemu;
 mod refusal;
 mod screen;
 mod script;
