@@ -217,7 +217,8 @@ fn calls_are_bound_as_powershell_binds_them() {
 fn machines_refuse_what_their_kind_and_state_forbid() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();
-    made(path, "");
+    // Setup takes longer than this test.
+    made(path, "[install]\nstretch_ms = 600000\n");
     let mut shell = PowerShell::start(path);
     let id = shell.machine(path, 2);
     let vm = json!({"$kept": "vm"});
