@@ -85,8 +85,12 @@ faults-qemu: standin ## a table of faults on QEMU: kills, full disks, stuck Setu
 faults-scripted: packages build ## builds that something happens to, over a scripted QEMU: a table of causes; FAULTS=word for some
 	$(CARGO) test --locked --workspace --test faults -- --ignored --nocapture --quiet
 
+.PHONY: faults-hyperv
+faults-hyperv: packages build ## builds on a stand-in for Hyper-V: their calls, and a table of causes; FAULTS=word for some
+	$(CARGO) test --locked --workspace --test hyperv -- --nocapture
+
 .PHONY: faults
-faults: faults-scripted faults-qemu ## both tables of faults
+faults: faults-scripted faults-hyperv faults-qemu ## all tables of faults
 
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting

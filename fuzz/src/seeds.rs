@@ -20,6 +20,9 @@ mod laid;
 mod media;
 #[path = "seeds/signed.rs"]
 mod signed;
+#[path = "../../tests/disk_vhdx/writer.rs"]
+#[allow(dead_code)]
+mod vhdx_writer;
 
 use std::fs;
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! from elsewhere reads any file of this machine. So backing files are followed only where the caller says so, only below one
 //! folder, only plain files, and only as qcow2 or raw as the header states it; no format is guessed and no protocol is
 //! spoken (QEMU: docs/interop/qcow2, "Backing file format name"). QEMU is then told of every file by its place, and reads
-//! no other.
+//! no other. The parents of a VHDX, which [`super::vhdx`] reads itself, keep to the same rule.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -202,23 +202,38 @@ fn below(
         let refused = refused(overlay, name).expected("a file");
         refused.found(format!("{}: {e}", path.display()))
     })?;
-    let within = canonical(within)?;
-    if !path.starts_with(&within) {
-        return Err(refused(overlay, name)
-            .expected(format!("a file below {}", within.display()))
-            .found(path.display()));
-    }
-    let metadata = path
-        .metadata()
-        .map_err(|e| Error::io("look at", &path, e))?;
-    if !metadata.is_file() {
-        let found = match metadata.is_dir() {
-            true => "a folder",
-            false => "a device, a pipe or a socket",
-        };
-        return Err(refused(overlay, name).expected("a plain file").found(found));
-    }
+    plain_below(&path, within).map_err(|why| {
+        refused(overlay, name)
+            .expected(why.expected)
+            .found(why.found)
+    })?;
     Ok((path, format))
+}
+
+/// Why a file may not be read as part of a chain.
+pub struct Unfit {
+    pub expected: String,
+    pub found: String,
+}
+
+/// Whether `path`, which has no links in it any more, is a plain file below the folder `within`.
+pub fn plain_below(path: &Path, within: &Path) -> Result<(), Unfit> {
+    let unfit = |expected: String, found: String| Unfit { expected, found };
+    let below = format!("a file below {}", within.display());
+    let within = within
+        .canonicalize()
+        .map_err(|e| unfit(below, e.to_string()))?;
+    if !path.starts_with(&within) {
+        let below = format!("a file below {}", within.display());
+        return Err(unfit(below, path.display().to_string()));
+    }
+    let found = match path.metadata() {
+        Ok(metadata) if metadata.is_file() => return Ok(()),
+        Ok(metadata) if metadata.is_dir() => "a folder".to_string(),
+        Ok(_) => "a device, a pipe or a socket".to_string(),
+        Err(e) => e.to_string(),
+    };
+    Err(unfit("a plain file".to_string(), found))
 }
 
 fn refused(overlay: &Path, name: &str) -> Error {

@@ -1,5 +1,5 @@
 //! A disk that its file keeps in blocks, in any order, with nothing kept for what was never written: the common part of
-//! dynamic VHD, VHDX and sparse VMDK.
+//! dynamic VHD and sparse VMDK, whose sectors have 512 bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,8 +16,6 @@ pub struct Blocks {
     pub len: u64,
     /// Bytes of a block.
     pub block: u64,
-    /// Bytes of the disk's own sectors.
-    pub sector: u64,
     /// Where each block begins in the file; 0: it is all zeros.
     pub places: Vec<u64>,
     /// Of the blocks that were written in part: a bit for each sector of 512 bytes, the highest first. The others are
@@ -86,10 +84,6 @@ pub fn refused(file: &RawDisk, why: impl Into<String>, cure: impl Into<String>) 
 impl Disk for Blocks {
     fn len(&self) -> u64 {
         self.len
-    }
-
-    fn sector(&self) -> u64 {
-        self.sector
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

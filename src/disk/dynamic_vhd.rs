@@ -52,7 +52,6 @@ pub fn open(path: &Path) -> Result<Blocks> {
     Blocks {
         len: found.size,
         block: table.block,
-        sector: SECTOR,
         places,
         written,
         file,

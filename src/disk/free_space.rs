@@ -2,14 +2,14 @@
 //!
 //! Windows marks the clusters of a deleted file as free and leaves their bytes: Setup's copies of the answer file, with the
 //! Administrator's password, are among them. Writes nothing but what the volume's own bitmap calls free, and nothing at all
-//! on a volume that was not shut down in order. Of an overlay only the overlay is written: it hides what the layers below it
-//! hold, and they keep it.
+//! on a volume that was not shut down in order. Of an overlay only the overlay is written: a qcow2 hides what the layers below
+//! it hold, and they keep it; a VHDX can't hide it without new blocks, so that what shows through is told.
 
 use std::ops::Range;
 
-use crate::disk::backing::Chain;
-use crate::disk::ntfs::Volume;
-use crate::disk::{Disk, Image, gpt, qemu_img};
+use super::backing::Chain;
+use super::ntfs::Volume;
+use super::{Disk, Image, gpt, qemu_img, vhdx};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 
@@ -26,14 +26,45 @@ pub fn clear(qcow2: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
     let opened = qcow2.open(cancel)?;
     for range in shared(&wanted, &opened.data()?) {
         if let Some(offset) = first_byte(opened.as_ref(), range, cancel)? {
-            return Err(Error::new(
-                Kind::Machine,
-                "free clusters of the sealed disk could not be zeroed",
-            )
-            .at(format!("{}, offset {offset}", qcow2.file.display())));
+            return Err(left(qcow2, offset));
         }
     }
     Ok(doubts)
+}
+
+/// The same for a closed VHDX, fixed, dynamic or differencing. What its parents have in clusters that were freed since is
+/// told with the doubts.
+pub fn clear_vhdx(vhdx: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+    let opened = vhdx::open(vhdx)?;
+    let mut doubts = Vec::new();
+    let wanted = shared(&free(&opened, &mut doubts), &opened.data()?);
+    drop(opened);
+    vhdx::zero_in_place(vhdx, &wanted, cancel)?;
+    let opened = vhdx::open(vhdx)?;
+    let mut shown = 0;
+    for range in &wanted {
+        shown += bytes_in(&opened, range.clone(), cancel)?;
+    }
+    if shown == 0 {
+        return Ok(doubts);
+    }
+    for range in opened.held(&wanted)? {
+        if let Some(offset) = first_byte(&opened, range, cancel)? {
+            return Err(left(vhdx, offset));
+        }
+    }
+    doubts.push(format!(
+        "{shown} bytes of deleted files show through from the layers below, in clusters that are free now"
+    ));
+    Ok(doubts)
+}
+
+fn left(image: Image<'_>, offset: u64) -> Error {
+    Error::new(
+        Kind::Machine,
+        "free clusters of the sealed disk could not be zeroed",
+    )
+    .at(format!("{}, offset {offset}", image.file.display()))
 }
 
 /// Free bytes of the disk's NTFS volumes, ascending and apart.
@@ -86,18 +117,43 @@ fn shared(one: &[Range<u64>], other: &[Range<u64>]) -> Vec<Range<u64>> {
 
 /// Where the first byte is that is not zero.
 fn first_byte(disk: &dyn Disk, range: Range<u64>, cancel: &Cancel) -> Result<Option<u64>> {
+    let mut first = None;
+    read(disk, range, cancel, |at, part| {
+        first = part.iter().position(|b| *b != 0).map(|i| at + i as u64);
+        first.is_none()
+    })?;
+    Ok(first)
+}
+
+/// How many bytes are not zero.
+fn bytes_in(disk: &dyn Disk, range: Range<u64>, cancel: &Cancel) -> Result<usize> {
+    let mut count = 0;
+    read(disk, range, cancel, |_, part| {
+        count += part.iter().filter(|b| **b != 0).count();
+        true
+    })?;
+    Ok(count)
+}
+
+/// Gives a range to `look` in pieces, for as long as it says so.
+fn read(
+    disk: &dyn Disk,
+    range: Range<u64>,
+    cancel: &Cancel,
+    mut look: impl FnMut(u64, &[u8]) -> bool,
+) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     let mut at = range.start;
     while at < range.end {
         cancel.check()?;
         let part = &mut buffer[..(range.end - at).min(BUFFER as u64) as usize];
         disk.read_at(at, part)?;
-        if let Some(index) = part.iter().position(|b| *b != 0) {
-            return Ok(Some(at + index as u64));
+        if !look(at, part) {
+            break;
         }
         at += part.len() as u64;
     }
-    Ok(None)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Disk images that are read: raw, qcow2, VHD, VHDX, VMDK in one file, OVA; and what lies on them.
 //!
-//! Nothing here writes to an image. A form that can't be read faithfully (encrypted, differencing, not closed) is
-//! refused by name, never guessed at.
+//! Nothing here writes to an image but zeros over what nobody reads ([`free_space`]). A form that can't be read faithfully
+//! (encrypted, not closed, part of it elsewhere) is refused by name, never guessed at.
 
 pub mod backing;
 pub mod blocks;
@@ -128,7 +128,8 @@ fn refused(path: &Path, what: &str) -> Error {
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     pub file: &'a Path,
-    /// Backing files are read when they lie below this folder, which is the caller's own. `None`: an overlay is refused.
+    /// Backing files and parents are read when they lie below this folder, which is the caller's own. `None`: an image that
+    /// has one is refused.
     pub layers: Option<&'a Path>,
 }
 
@@ -138,7 +139,7 @@ impl<'a> Image<'a> {
         Self { file, layers: None }
     }
 
-    /// A qcow2 that may be an overlay over files below `layers`.
+    /// A qcow2 or VHDX that may stand over files below `layers`.
     pub fn layered(file: &'a Path, layers: &'a Path) -> Self {
         Self {
             file,
@@ -154,7 +155,7 @@ impl<'a> Image<'a> {
             Format::Qcow2 => Box::new(qcow2::Qcow2::open(self, cancel)?),
             Format::FixedVhd => Box::new(vhd::open(path)?.0),
             Format::DynamicVhd => Box::new(dynamic_vhd::open(path)?),
-            Format::Vhdx => Box::new(vhdx::open(path)?),
+            Format::Vhdx => Box::new(vhdx::open(self)?),
             Format::SparseVmdk => Box::new(sparse_vmdk::open(path)?),
             Format::StreamVmdk => Box::new(vmdk::StreamVmdk::open(RawDisk::open(path)?)?),
             Format::Ova => Box::new(ova::Ova::open(path)?.disk()?),
@@ -167,7 +168,7 @@ pub fn open(path: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
     Image::alone(path).open(cancel)
 }
 
-/// Opens an image that may be an overlay; its backing files must lie below `within`.
+/// Opens an image that may stand over others, which must lie below `within`.
 pub fn open_layered(path: &Path, within: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
     Image::layered(path, within).open(cancel)
 }

@@ -60,7 +60,6 @@ pub fn open(path: &Path) -> Result<Blocks> {
     Blocks {
         len: capacity * SECTOR,
         block: grain * SECTOR,
-        sector: SECTOR,
         places,
         written: BTreeMap::new(),
         file,

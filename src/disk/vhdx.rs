@@ -1,55 +1,188 @@
-//! VHDX, Hyper-V's disk format, fixed and dynamic.
+//! VHDX, Hyper-V's disk format: fixed, dynamic, and differencing over the files below.
 //!
-//! Refused: differencing disks, and disks whose log is not empty: the log is part of the content until it is replayed.
+//! A differencing disk names its parent, and whoever made it chose that name: parents are followed only where the caller
+//! says so ([`super::backing`] has the rules). Refused: disks whose log is not empty (the log is part of the content until
+//! it is replayed), and a parent that is not what it was when its child was made.
 //!
 //! Source: Microsoft, [MS-VHDX] (little-endian; checksums are CRC-32C with their own field taken as zero).
 
+mod erase;
+mod header;
+mod layer;
+mod parent;
 mod region;
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::HashSet;
+use std::ops::Range;
 
-use crc::{CRC_32_ISCSI, Crc};
+use super::backing::DEEPEST;
+use super::blocks::refused;
+use super::{Disk, Image, RawDisk};
+use crate::error::{Error, Kind, Result};
+use layer::{Holder, Layer};
 
-use super::blocks::{Blocks, MOST, damaged, refused};
-use super::{Disk, RawDisk};
-use crate::error::Result;
-use region::{Item, Regions};
+pub use erase::zero_in_place;
 
 const FORMAT: &str = "VHDX";
 const MIB: u64 = 1 << 20;
 const KIB64: u64 = 64 << 10;
-/// Sectors that one block of the sector bitmap covers: 2.2, "chunk ratio".
-const BITMAP_SECTORS: u64 = 1 << 23;
-const LARGEST: u64 = 64 << 40;
 
-static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
+/// An open VHDX and the files below it. None of them may be written by anyone while this lives.
+pub struct Vhdx {
+    /// The topmost first; at least that one.
+    layers: Vec<Layer>,
+}
 
-pub fn open(path: &Path) -> Result<Blocks> {
-    let file = RawDisk::open(path)?;
-    let header = header(&file)?;
-    if header.log != [0; 16] {
-        return Err(refused(
-            &file,
-            "was not closed in order: its log holds changes that the disk lacks",
-            format!(
-                "shut that machine down, or replay the log: qemu-img check -r all {}",
-                path.display()
-            ),
-        ));
+/// Opens the file and, where it may, its parents. All their tables are read and judged.
+pub fn open(image: Image<'_>) -> Result<Vhdx> {
+    let mut layers = vec![Layer::open(image.file)?];
+    let mut seen = HashSet::from([canonical(image.file)?]);
+    loop {
+        let child = &layers[layers.len() - 1];
+        if !child.differencing {
+            return Ok(Vhdx { layers });
+        }
+        let Some(within) = image.layers else {
+            return Err(refused(
+                &child.file,
+                "is a differencing VHDX: part of the disk is in its parent",
+                "merge it first: Merge-VHD",
+            ));
+        };
+        let locator = child.locator()?;
+        let path = parent::find(&child.file, &locator, within)?;
+        if !seen.insert(path.clone()) {
+            return Err(parent::refused(&child.file, path.display())
+                .expected("a chain with an end")
+                .found("a file that stands above it"));
+        }
+        if layers.len() == DEEPEST {
+            return Err(parent::refused(&child.file, path.display())
+                .expected(format!("at most {DEEPEST} files in a chain"))
+                .found("more")
+                .cure("merge some of them: Merge-VHD"));
+        }
+        let below = parent::open(child, &locator, &path)?;
+        layers.push(below);
     }
-    let regions = Regions::read(&file)?;
-    let shape = Shape::read(&file, &regions)?;
-    let places = shape.places(&file, &regions)?;
-    Blocks {
-        len: shape.len,
-        block: shape.block,
-        sector: shape.sector,
-        places,
-        written: BTreeMap::new(),
-        file,
+}
+
+fn canonical(path: &std::path::Path) -> Result<std::path::PathBuf> {
+    path.canonicalize().map_err(|e| Error::io("find", path, e))
+}
+
+impl Vhdx {
+    /// How many files the disk is made of.
+    pub fn files(&self) -> usize {
+        self.layers.len()
     }
-    .check(FORMAT)
+
+    fn leaf(&self) -> &Layer {
+        &self.layers[0]
+    }
+
+    /// The parts of `ranges` whose bytes are in the topmost file itself.
+    pub fn held(&self, ranges: &[Range<u64>]) -> Result<Vec<Range<u64>>> {
+        let mut held = Vec::new();
+        for range in ranges {
+            let mut at = range.start;
+            while at < range.end.min(self.len()) {
+                let (holder, len) = self.leaf().holder(at, range.end - at)?;
+                if let Holder::Here(_) = holder {
+                    add(&mut held, at..at + len);
+                }
+                at += len;
+            }
+        }
+        Ok(held)
+    }
+
+    /// Reads what the file at `depth` and those below it say. There are at most [`DEEPEST`].
+    fn fill(&self, depth: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let rest = &mut buffer[done..];
+            // What lies below may be smaller: a disk grows in its topmost file. Beyond its end it has zeros.
+            let Some(layer) = self.layers.get(depth).filter(|l| at < l.len) else {
+                rest.fill(0);
+                return Ok(());
+            };
+            let (holder, len) = layer.holder(at, rest.len() as u64)?;
+            let part = &mut rest[..len as usize];
+            match holder {
+                Holder::Here(place) => layer.file.read_at(place, part)?,
+                Holder::Zero => part.fill(0),
+                Holder::Below => self.fill(depth + 1, at, part)?,
+            }
+            done += len as usize;
+        }
+        Ok(())
+    }
+}
+
+/// Appends a range, or lengthens the last one that it continues.
+fn add(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
+}
+
+impl Disk for Vhdx {
+    fn len(&self) -> u64 {
+        self.leaf().len
+    }
+
+    fn sector(&self) -> u64 {
+        self.leaf().sector
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buffer.len() as u64);
+        if end.is_none_or(|end| end > self.len()) {
+            return Err(Error::new(
+                Kind::Failed,
+                format!(
+                    "reading beyond the end of {}",
+                    self.leaf().file.path().display()
+                ),
+            )
+            .at(format!("offset {offset}"))
+            .found(format!("{} bytes in all", self.len())));
+        }
+        self.fill(0, offset, buffer)
+    }
+
+    /// By blocks: one that a file holds in part counts as held, whatever its bitmap says.
+    fn data(&self) -> Result<Vec<Range<u64>>> {
+        let mut data = Vec::new();
+        let whole = 0..self.len();
+        let mut open = vec![whole];
+        for layer in &self.layers {
+            let mut below = Vec::new();
+            for range in open {
+                let end = range.end.min(layer.len);
+                let mut at = range.start;
+                while at < end {
+                    let to = (at - at % layer.block + layer.block).min(end);
+                    match layer.block_holder(at) {
+                        Holder::Here(_) => add(&mut data, at..to),
+                        Holder::Below => add(&mut below, at..to),
+                        Holder::Zero => {}
+                    }
+                    at = to;
+                }
+            }
+            open = below;
+        }
+        data.sort_by_key(|r| r.start);
+        let mut joined = Vec::new();
+        for range in data {
+            add(&mut joined, range);
+        }
+        Ok(joined)
+    }
 }
 
 fn u16_at(b: &[u8], at: usize) -> u16 {
@@ -68,148 +201,9 @@ fn u64_at(b: &[u8], at: usize) -> u64 {
 fn read(file: &RawDisk, at: u64, len: u64, what: &str) -> Result<Vec<u8>> {
     if at.checked_add(len).is_none_or(|end| end > file.len()) {
         let why = format!("{what} lies outside the file");
-        return Err(damaged(file, FORMAT, at, why));
+        return Err(super::blocks::damaged(file, FORMAT, at, why));
     }
     let mut bytes = vec![0; len as usize];
     file.read_at(at, &mut bytes)?;
     Ok(bytes)
-}
-
-/// Whether a structure has its signature and the right checksum in bytes 4 to 8.
-fn sound(bytes: &[u8], signature: &[u8; 4]) -> bool {
-    let mut sum = CRC.digest();
-    sum.update(&bytes[..4]);
-    sum.update(&[0; 4]);
-    sum.update(&bytes[8..]);
-    bytes.starts_with(signature) && u32_at(bytes, 4) == sum.finalize()
-}
-
-struct Header {
-    sequence: u64,
-    log: [u8; 16],
-    bytes: Vec<u8>,
-}
-
-/// The newer of the two headers; a header that was being written when the machine stopped has a wrong checksum.
-fn header(file: &RawDisk) -> Result<Header> {
-    let mut newest: Option<Header> = None;
-    for at in [KIB64, 2 * KIB64] {
-        let bytes = read(file, at, 4096, "a header")?;
-        if !sound(&bytes, b"head") {
-            continue;
-        }
-        let sequence = u64_at(&bytes, 8);
-        let mut log = [0; 16];
-        log.copy_from_slice(&bytes[48..64]);
-        match &newest {
-            Some(other) if other.sequence > sequence => {}
-            Some(other) if other.sequence == sequence && other.bytes != bytes => {
-                return Err(damaged(
-                    file,
-                    FORMAT,
-                    at,
-                    "two headers that differ have the same number",
-                ));
-            }
-            _ => {
-                newest = Some(Header {
-                    sequence,
-                    log,
-                    bytes,
-                });
-            }
-        }
-    }
-    let Some(header) = newest else {
-        let why = "neither of the two headers is whole";
-        return Err(damaged(file, FORMAT, KIB64, why));
-    };
-    let version = u16_at(&header.bytes, 66);
-    if version != 1 {
-        return Err(damaged(file, FORMAT, KIB64, format!("version {version}")));
-    }
-    Ok(header)
-}
-
-/// What the metadata says of the disk.
-struct Shape {
-    len: u64,
-    block: u64,
-    sector: u64,
-}
-
-impl Shape {
-    fn read(file: &RawDisk, regions: &Regions) -> Result<Self> {
-        let items = regions.items(file)?;
-        let at = regions.metadata.start;
-        let bad = |why: String| damaged(file, FORMAT, at, why);
-        let item = |item: Item, len: u64| {
-            let found = items
-                .get(&item)
-                .ok_or_else(|| bad(format!("no {item:?} in the metadata")))?;
-            if found.end - found.start != len {
-                return Err(bad(format!(
-                    "{item:?} has {} bytes",
-                    found.end - found.start
-                )));
-            }
-            read(file, found.start, len, "the metadata")
-        };
-        let parameters = item(Item::FileParameters, 8)?;
-        if u32_at(&parameters, 4) & 2 != 0 {
-            return Err(refused(
-                file,
-                "is a differencing VHDX: part of the disk is in its parent",
-                "merge it first: Merge-VHD",
-            ));
-        }
-        let shape = Self {
-            block: u32_at(&parameters, 0).into(),
-            len: u64_at(&item(Item::DiskSize, 8)?, 0),
-            sector: u32_at(&item(Item::LogicalSector, 4)?, 0).into(),
-        };
-        if !shape.block.is_power_of_two() || !(MIB..=256 * MIB).contains(&shape.block) {
-            return Err(bad(format!("blocks of {} bytes", shape.block)));
-        }
-        if ![512, 4096].contains(&shape.sector) {
-            return Err(bad(format!("sectors of {} bytes", shape.sector)));
-        }
-        if shape.len == 0 || shape.len > LARGEST || !shape.len.is_multiple_of(shape.sector) {
-            return Err(bad(format!("a disk of {} bytes", shape.len)));
-        }
-        Ok(shape)
-    }
-
-    /// Reads the block allocation table. After each chunk of payload blocks stands the entry of its sector bitmap, which
-    /// only differencing disks use.
-    fn places(&self, file: &RawDisk, regions: &Regions) -> Result<Vec<u64>> {
-        let ratio = BITMAP_SECTORS * self.sector / self.block;
-        let count = self.len.div_ceil(self.block);
-        let entries = count + (count - 1) / ratio;
-        let table = &regions.table;
-        if entries * 8 > table.end - table.start || count > MOST {
-            return Err(damaged(
-                file,
-                FORMAT,
-                table.start,
-                format!("a block table too small for {count} blocks"),
-            ));
-        }
-        let bytes = read(file, table.start, entries * 8, "the block table")?;
-        let mut places = Vec::new();
-        for i in 0..count {
-            let at = (i + i / ratio) * 8;
-            let entry = u64_at(&bytes, at as usize);
-            places.push(match entry & 7 {
-                // Not present, undefined, zero, unmapped: without a parent they all read as zeros.
-                0..=3 => 0,
-                6 if entry >> 20 != 0 => entry & !(MIB - 1),
-                state => {
-                    let why = format!("block {i} in state {state}, entry {entry:#x}");
-                    return Err(damaged(file, FORMAT, table.start + at, why));
-                }
-            });
-        }
-        Ok(places)
-    }
 }

@@ -6,13 +6,13 @@ use crate::digest::{Algorithm, Digest, Hasher};
 use crate::disk::backing::Chain;
 use crate::disk::qcow2::Qcow2;
 use crate::disk::qemu_img::{self, Named};
-use crate::disk::{self, Disk, Format, Image};
+use crate::disk::{self, Disk, Format, Image, vhdx};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 
 pub struct Source {
     pub disk: Box<dyn Disk>,
-    /// As QEMU is told of it; `None` where QEMU does not know its format (an OVA).
+    /// As QEMU is told of it; `None` where QEMU can't read it (an OVA, a VHDX with a parent).
     pub qemu: Option<Named>,
 }
 
@@ -28,7 +28,8 @@ impl Source {
         let driver = match Format::of(path)? {
             Format::Raw => Some("raw"),
             Format::FixedVhd | Format::DynamicVhd => Some("vpc"),
-            Format::Vhdx => Some("vhdx"),
+            // QEMU reads no parents.
+            Format::Vhdx => (vhdx::open(job.source)?.files() == 1).then_some("vhdx"),
             Format::SparseVmdk => Some("vmdk"),
             Format::StreamVmdk | Format::Ova => None,
             Format::Qcow2 => return Self::qcow2(job, staging, sink, cancel),
@@ -74,7 +75,7 @@ impl Source {
         self.qemu.as_ref().ok_or_else(|| {
             Error::new(
                 Kind::Export,
-                "a qcow2 can't be made from an OVA or a stream-optimised VMDK",
+                "a qcow2 can't be made from an OVA, a stream-optimised VMDK or a differencing VHDX",
             )
             .cure("export a raw disk from it, and a qcow2 from that")
         })

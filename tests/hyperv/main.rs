@@ -18,7 +18,6 @@ use host::Host;
 
 const TOOLS: &[&str] = &[
     "wimlib-imagex",
-    "mkudffs",
     "genisoimage",
     "sgdisk",
     "qemu-img",
@@ -60,6 +59,33 @@ fn a_recipe_becomes_an_image_by_these_calls() {
         "the_calls_of_a_build",
         story::told(&host.site.read("trace.txt"), &host.site.dir)
     );
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_changed_last_step_is_built_over_the_layer_below_it() {
+    if !media::have(TOOLS) {
+        return;
+    }
+    let folder = folder();
+    let host = Host::new(folder.join("site"));
+    let first = host.build(&[], None);
+    assert_eq!(first.status, 0, "{}", first.said);
+    let changed = ("echo bye".to_string(), "echo ciao".to_string());
+    host.site.recipe(&[changed]);
+    host.machine("", &[]);
+    let second = host.build(&[], None);
+    assert_eq!(second.status, 0, "{}", second.said);
+    assert!(
+        second.said.contains("going on from the layer"),
+        "{}",
+        second.said
+    );
+    let trace = host.site.read("trace.txt");
+    let over = |line: &&str| line.contains("New-VHD") && line.contains("-Differencing");
+    assert!(trace.lines().any(|line| over(&line)), "{trace}");
+    assert!(!trace.contains("windows.iso"), "{trace}");
+    assert_eq!(host.left(), Vec::<String>::new(), "{}", second.said);
     let _ = std::fs::remove_dir_all(&folder);
 }
 

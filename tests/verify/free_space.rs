@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::disk::free_space;
 use winimg::disk::ntfs::Volume;
-use winimg::disk::{Image, gpt};
+use winimg::disk::{Image, free_space, gpt};
 use winimg::event::Cancel;
 
 use crate::disk::{run, set_dirty, text, wait_for_the_end};
+use crate::vhdx_writer::{Writer, data_write};
 
 const MIB: u64 = 1 << 20;
 /// Long enough to have clusters of its own.
@@ -79,6 +79,22 @@ fn qcow2(raw: &Path, qcow2: &Path) {
     run(
         "qemu-img",
         &["convert", "-O", "qcow2", text(raw), text(qcow2)],
+    );
+}
+
+fn vhdx(raw: &Path, vhdx: &Path) {
+    let options = "subformat=dynamic,block_size=1M";
+    run(
+        "qemu-img",
+        &[
+            "convert",
+            "-O",
+            "vhdx",
+            "-o",
+            options,
+            text(raw),
+            text(vhdx),
+        ],
     );
 }
 
@@ -222,4 +238,70 @@ fn an_overlay_hides_what_was_deleted_and_the_layer_below_keeps_it() {
         times(&parent, DELETED) > 8000,
         "what a layer held is in it for as long as it is kept"
     );
+}
+
+fn kept(image: Image<'_>) -> Vec<u8> {
+    let disk = image.open(&Cancel::default()).expect("a disk");
+    let table = gpt::table(disk.as_ref()).expect("a table");
+    let volume = Volume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
+    let kept = volume.read(r"C:\kept.txt", MIB).expect("readable");
+    kept.expect("a file")
+}
+
+#[test]
+fn a_vhdx_keeps_no_byte_of_a_deleted_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    sealed(folder.path(), false);
+    let disk = folder.path().join("disk.vhdx");
+    vhdx(&folder.path().join("disk.raw"), &disk);
+    assert!(times_in(&disk, DELETED) > 8000, "there is nothing to clear");
+    let image = Image::alone(&disk);
+    let doubts = free_space::clear_vhdx(image, &Cancel::default()).expect("cleared");
+    assert_eq!(doubts, [""; 0]);
+    assert_eq!(times_in(&disk, DELETED), 0);
+    run("qemu-img", &["check", "-q", text(&disk)]);
+    assert_eq!(kept(image), KEPT.repeat(9000).into_bytes());
+}
+
+#[test]
+fn what_shows_through_from_a_vhdx_below_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (parent, child) = (folder.path().join("parent"), folder.path().join("child"));
+    let (before, after) = (folder.path().join("before"), folder.path().join("after"));
+    let volume = volume(folder.path());
+    partitioned(&volume, &before);
+    vhdx(&before, &parent);
+    delete(&volume);
+    partitioned(&volume, &after);
+    let read = |path| fs::read(path).expect("a disk");
+    let (before, after) = (read(before), read(after));
+    let mut file = Writer::over(32 * MIB, MIB, data_write(&parent), "parent");
+    for (number, new) in after.chunks(4096).enumerate() {
+        if before[number * 4096..][..4096] != *new {
+            file.write(number as u64 * 4096, new);
+        }
+    }
+    // What a second file left, in the middle of what is free.
+    let left = DELETED.repeat(512);
+    file.write(20 * MIB, &left.as_bytes()[..16_384]);
+    file.save(&child);
+    let below = fs::read(&parent).expect("a layer");
+    assert!(times_in(&child, DELETED) > 400);
+
+    let image = Image::layered(&child, folder.path());
+    let doubts = free_space::clear_vhdx(image, &Cancel::default()).expect("cleared");
+
+    let [doubt] = doubts.as_slice() else {
+        panic!("{doubts:?}");
+    };
+    let (count, rest) = doubt.split_once(' ').expect("a sentence");
+    let count: usize = count.parse().expect("a number");
+    assert!(count > 8000 * DELETED.len(), "{count}");
+    assert_eq!(
+        rest,
+        "bytes of deleted files show through from the layers below, in clusters that are free now"
+    );
+    assert_eq!(times_in(&child, DELETED), 0);
+    assert!(fs::read(&parent).expect("a layer") == below);
+    assert_eq!(kept(image), KEPT.repeat(9000).into_bytes());
 }

@@ -4,3 +4,6 @@ mod disk;
 mod expected;
 mod free_space;
 mod spoiled;
+#[allow(dead_code)]
+#[path = "../disk_vhdx/writer.rs"]
+mod vhdx_writer;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::bytes::{tar_entry, tar_of};
 use super::media::{self, have, run, text};
+use super::vhdx_writer::Writer;
 use super::{base, seed};
 
 pub fn make(scratch: &Path) {
@@ -19,6 +20,25 @@ pub fn make(scratch: &Path) {
     }
     if have(&["qemu-img"]) {
         formats(&scratch.join("formats"));
+    }
+    differencing(scratch);
+}
+
+/// A VHDX over another, with a block of each kind.
+fn differencing(scratch: &Path) {
+    const MIB: u64 = 1 << 20;
+    let mut parent = Writer::new(4 * MIB, MIB);
+    parent.write(0, &[1; 8192]);
+    parent.write(3 * MIB, &[3; 8192]);
+    let mut child = Writer::over(4 * MIB, MIB, parent.data_write, "vhdx-parent");
+    child.write(512, &[4; 1024]);
+    // Bytes that an input does not change: the tables are what matters.
+    child.write(MIB, &[0xff; 1 << 20]);
+    child.state(2, 2, 0);
+    for (name, file) in [("vhdx-parent", parent), ("vhdx-child", child)] {
+        let path = scratch.join(name);
+        file.save(&path);
+        base(name, &path);
     }
 }
 
@@ -134,7 +154,7 @@ fn formats(folder: &Path) {
         run("qemu-img", &arguments);
         base(name, &to);
     }
-    for (target, count) in [("vhd", 2), ("vhdx", 1), ("vmdk", 2)] {
+    for (target, count) in [("vhd", 2), ("vhdx", 2), ("vmdk", 2)] {
         for which in 0..count {
             seed(target, &format!("base-{which}"), &[which]);
         }

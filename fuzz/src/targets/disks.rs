@@ -60,14 +60,21 @@ pub fn vhd(input: &[u8]) -> bool {
 }
 
 pub fn vhdx(input: &[u8]) -> bool {
-    image(input, &["vhdx"], seal::vhdx)
+    static PARENT: OnceLock<()> = OnceLock::new();
+    PARENT.get_or_init(|| {
+        // Where the child among the bases looks for it.
+        let parent = ground::folder().join("vhdx-parent");
+        let _ = std::fs::copy(ground::made().join("bases/vhdx-parent"), parent);
+    });
+    image(input, &["vhdx", "vhdx-child"], seal::vhdx)
 }
 
 pub fn vmdk(input: &[u8]) -> bool {
     image(input, &["vmdk-sparse", "vmdk-stream"], |_| {})
 }
 
-/// Reads a disk of any format as `inspect` and `export` do. qcow2 is not among them: qemu-img reads that.
+/// Reads a disk of any format as `export` does, which may follow a VHDX to its parent. qcow2 is not among them: qemu-img
+/// reads that.
 fn image(input: &[u8], names: &'static [&str], seal: fn(&mut [u8])) -> bool {
     static BASES: OnceLock<Vec<Base>> = OnceLock::new();
     let bases = BASES.get_or_init(|| names.iter().map(|n| Base::load(n)).collect());
@@ -89,7 +96,7 @@ fn read(path: &Path) -> bool {
     ) {
         return false;
     }
-    let Ok(disk) = disk::open(path, &Cancel::default()) else {
+    let Ok(disk) = disk::open_layered(path, ground::folder(), &Cancel::default()) else {
         return false;
     };
     content(&*disk)

@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use uuid::Uuid;
 
-use super::{FORMAT, KIB64, MIB, damaged, read, sound, u16_at, u32_at, u64_at};
+use super::header::sound;
+use super::{FORMAT, KIB64, MIB, read, u16_at, u32_at, u64_at};
+use crate::disk::blocks::damaged;
 use crate::disk::{Disk, RawDisk};
 use crate::error::Result;
 
@@ -16,6 +18,8 @@ const METADATA: u128 = 0x8b7ca206_4790_4b9a_b8fe_575f050f886e;
 pub struct Regions {
     pub table: Range<u64>,
     pub metadata: Range<u64>,
+    /// These two and the optional ones that are not known.
+    pub all: Vec<Range<u64>>,
 }
 
 /// The items of the metadata that are looked at, or known and not needed.
@@ -38,7 +42,8 @@ const ITEMS: [(u128, Item); 6] = [
     (0xa8d35f2d_b30b_454d_abf7_d3d84834ab0c, Item::ParentLocator),
 ];
 
-fn guid(bytes: &[u8]) -> Uuid {
+/// The GUID in the first 16 bytes.
+pub fn guid(bytes: &[u8]) -> Uuid {
     let mut guid = [0; 16];
     guid.copy_from_slice(&bytes[..16]);
     Uuid::from_bytes_le(guid)
@@ -60,6 +65,7 @@ impl Regions {
     fn of(file: &RawDisk, bytes: &[u8], at: u64) -> Result<Self> {
         let bad = |why: String| damaged(file, FORMAT, at, why);
         let (mut table, mut metadata) = (None, None);
+        let mut all = Vec::new();
         let count = u32_at(bytes, 8) as usize;
         let entries = bytes[16..].chunks_exact(32);
         if count > entries.len() {
@@ -76,18 +82,26 @@ impl Regions {
                         guid(entry)
                     )));
                 }
-                _ => continue,
+                _ => {
+                    all.push(start..start.saturating_add(len));
+                    continue;
+                }
             };
             let end = start.checked_add(len).filter(|end| *end <= file.len());
             let Some(end) = end.filter(|_| start >= MIB && start.is_multiple_of(MIB)) else {
                 return Err(bad(format!("a region of {len} bytes at {start:#x}")));
             };
+            all.push(start..end);
             if place.replace(start..end).is_some() {
                 return Err(bad(format!("region {} twice", guid(entry))));
             }
         }
         match (table, metadata) {
-            (Some(table), Some(metadata)) => Ok(Self { table, metadata }),
+            (Some(table), Some(metadata)) => Ok(Self {
+                table,
+                metadata,
+                all,
+            }),
             _ => Err(bad("no block table or no metadata".into())),
         }
     }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::output::Text;
-use super::{CREDENTIAL, Direct, JOB, PATIENCE, Stop, boot_of, explain};
+use super::{CREDENTIAL, Direct, JOB, PATIENCE, POWERED_OFF, Stop, boot_of, explain};
 use crate::argv;
 use crate::error::{Error, Kind, Result};
 use crate::guest::{Command, Exit};
@@ -23,12 +23,7 @@ pub fn run(direct: &mut Direct, command: &Command, output: &mut dyn FnMut(&[u8])
     let id = uuid::Uuid::new_v4().simple().to_string()[..12].to_string();
     let line: Vec<String> = command.arguments.iter().map(|a| argv::quoted(a)).collect();
     let line = line.join(" ");
-    let arguments = [
-        json!(id),
-        json!(command.program),
-        json!(line),
-        json!(JOB),
-    ];
+    let arguments = [json!(id), json!(command.program), json!(line), json!(JOB)];
     let started = direct.ask("start", &arguments, &["boot"], deadline, CREDENTIAL);
     let started = match started {
         Ok(answer) => answer,
@@ -41,8 +36,11 @@ pub fn run(direct: &mut Direct, command: &Command, output: &mut dyn FnMut(&[u8])
         text.push(bytes, output);
     });
     text.end(output);
-    if let Ok(Exit::GuestGone) = &ended {
-        return ended;
+    match &ended {
+        Ok(Exit::GuestGone) => return ended,
+        // Whoever waits for the machine's end looks for that itself.
+        Err(error) if error.fact() == POWERED_OFF => return Ok(Exit::GuestGone),
+        _ => {}
     }
     // Even when it failed: nothing of it is to stay in the image, and nothing is to go on. `off` removes what this can't.
     let goodbye = Instant::now() + PATIENCE;

@@ -7,6 +7,8 @@
 mod files;
 mod job;
 mod output;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

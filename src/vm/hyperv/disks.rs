@@ -1,6 +1,6 @@
 //! The machine's disk, as Hyper-V keeps it: a dynamic VHDX, over another where a layer is below it.
 //!
-//! Refuses a disk that Hyper-V itself does not find whole. Reads and writes no byte of it itself.
+//! Refuses a disk that Hyper-V itself does not find whole.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use super::call::Call;
 use super::errors::{Trouble, explain};
 use super::host::Host;
 use super::making::path;
+use crate::disk::{Image, free_space};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io::folder_of;
@@ -50,9 +51,9 @@ pub fn move_parent(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> 
     made(host, "tell the disk where its layer is", &call, cancel)
 }
 
-/// Whether it is whole; then its free blocks are given back. What could not be done for size alone is told in words.
-pub fn close(host: &Host, disk: &Path, cancel: &Cancel) -> Result<Vec<String>> {
-    let disk = path(&whole(disk)?);
+/// Whether it is whole; then its free blocks are given back, and zeroed where they stay. What could not be done is told in words.
+pub fn close(host: &Host, image: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+    let disk = path(&whole(image.file)?);
     let test = Call::new(r"Hyper-V\Test-VHD")
         .text("Path", &disk)
         .within(WHOLE_DISK);
@@ -77,6 +78,7 @@ pub fn close(host: &Host, disk: &Path, cancel: &Cancel) -> Result<Vec<String>> {
             trouble.fact()
         ));
     }
+    doubts.extend(free_space::clear_vhdx(image, cancel)?);
     Ok(doubts)
 }
 

@@ -143,12 +143,18 @@ const KNOWN: &[Known] = &[
     Known {
         codes: &["0x800706BA"],
         words: &[
-            "Virtual Machine Management service",
             "was unable to connect to the service",
             "the service is not running",
         ],
         kind: Kind::Host,
         cure: "start Hyper-V's service: Start-Service vmms",
+    },
+    // Said of a service that does not run, and of an object that is gone.
+    Known {
+        codes: &[],
+        words: &["Virtual Machine Management service"],
+        kind: Kind::Machine,
+        cure: "see whether Hyper-V's service runs (Get-Service vmms), and whether somebody removed the machine",
     },
     Known {
         codes: &["CommandNotFoundException"],

@@ -78,26 +78,22 @@ impl HyperVMachine {
         let mut known_to = None;
         Direct::new(direct::Host {
             connect: Box::new(move || {
-                let generation = connect.host.generation();
+                let generation = connect.host.generation(&connect.cancel);
+                let generation = generation.map_err(|trouble| told(&trouble))?;
                 if known_to != Some(generation) {
                     let credential = Call::new("script:credential")
                         .text("User", USER)
                         .with("Password", Arg::Secret(password.expose().to_string()))
                         .keep(CREDENTIAL);
                     talk(&connect, &credential)?;
-                    known_to = Some(connect.host.generation());
+                    known_to = Some(generation);
                 }
                 let session = Call::new(r"Microsoft.PowerShell.Core\New-PSSession")
                     .text("VMId", &connect.id)
                     .kept("Credential", CREDENTIAL)
                     .keep(SESSION)
                     .within(CONNECT);
-                let opened = talk(&connect, &session);
-                // A process that was replaced meanwhile knows no password.
-                if connect.host.generation() != known_to.unwrap_or_default() {
-                    known_to = None;
-                }
-                opened.map(|_| ())
+                talk(&connect, &session).map(|_| ())
             }),
             invoke: Box::new(move |script, arguments, select, patience| {
                 let call = Call::new(r"Microsoft.PowerShell.Core\Invoke-Command")
@@ -119,32 +115,31 @@ impl HyperVMachine {
     }
 }
 
-/// A call to the guest: what breaks a session is told apart from what a script threw.
 fn talk(running: &Running, call: &Call) -> Result<Vec<Value>, Trouble> {
-    running
-        .host
-        .call(call, &running.cancel)
-        .map_err(|trouble| match &trouble {
-            // What a script throws in the guest comes as this type (Microsoft: RemoteException).
-            HostTrouble::Refused(refusal)
-                if refusal.exception == "System.Management.Automation.RemoteException" =>
-            {
-                Trouble::Threw(refusal.message.trim().to_string())
-            }
-            HostTrouble::Refused(refusal)
-                if refusal.message.contains("The credential is invalid") =>
-            {
-                Trouble::Credential(trouble.fact())
-            }
-            HostTrouble::Refused(_) => Trouble::Broken(trouble.fact()),
-            HostTrouble::Interrupted | HostTrouble::NoPowerShell(_) => {
-                Trouble::Machine(explain("speak to the guest", &trouble))
-            }
-            // Another process takes its place, and the guest goes on meanwhile.
-            HostTrouble::Late { .. } | HostTrouble::Died { .. } | HostTrouble::Garbled { .. } => {
-                Trouble::Host(explain("speak to the guest", &trouble))
-            }
-        })
+    let done = running.host.call(call, &running.cancel);
+    done.map_err(|trouble| told(&trouble))
+}
+
+/// What breaks a session is told apart from what a script threw.
+fn told(trouble: &HostTrouble) -> Trouble {
+    let failed = || explain("speak to the guest", trouble);
+    match trouble {
+        // What a script throws in the guest comes as this type (Microsoft: RemoteException).
+        HostTrouble::Refused(refusal)
+            if refusal.exception == "System.Management.Automation.RemoteException" =>
+        {
+            Trouble::Threw(refusal.message.trim().to_string())
+        }
+        HostTrouble::Refused(refusal) if refusal.message.contains("The credential is invalid") => {
+            Trouble::Credential(trouble.fact())
+        }
+        HostTrouble::Refused(_) => Trouble::Broken(trouble.fact()),
+        HostTrouble::Interrupted | HostTrouble::NoPowerShell(_) => Trouble::Machine(failed()),
+        // Another process takes its place, and the guest goes on meanwhile.
+        HostTrouble::Late { .. } | HostTrouble::Died { .. } | HostTrouble::Garbled { .. } => {
+            Trouble::Host(failed())
+        }
+    }
 }
 
 fn make(

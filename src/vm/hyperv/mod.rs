@@ -114,7 +114,7 @@ impl Hypervisor for HyperV {
     }
 
     fn close_disk(&self, disk: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
-        disks::close(&self.host, disk.file, cancel)
+        disks::close(&self.host, disk, cancel)
     }
 }
 

@@ -69,13 +69,13 @@ fn judge(facts: &Facts) -> Result<Probe> {
     let mut lacks = Vec::new();
     if facts.module.is_empty() || facts.module == "missing" {
         lacks.push(
-            "the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V -IncludeManagementTools -Restart, or on a client \
-             Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All",
+            "the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V-PowerShell, or on a client \
+             Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V-Management-PowerShell",
         );
     }
     match facts.service.as_str() {
         "Running" => {}
-        "" | "missing" => lacks.push("the Hyper-V role: its service vmms is not installed"),
+        "" | "missing" => lacks.push("the Hyper-V role, whose service is vmms: Install-WindowsFeature Hyper-V -Restart, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All"),
         _ => lacks.push("Hyper-V's service, which does not run: Start-Service vmms"),
     }
     if !facts.hypervisor {
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(
             judge(&facts).expect_err("nothing is there").to_string(),
             "this host lacks 4 things that Hyper-V needs\n  found: Microsoft Windows 11 Pro\n  \
-             | the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V -IncludeManagementTools -Restart, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All\n  \
+             | the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V-PowerShell, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V-Management-PowerShell\n  \
              | Hyper-V's service, which does not run: Start-Service vmms\n  \
              | a running hypervisor: switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n  \
              | rights: run winimg from an elevated prompt\n  \

@@ -68,8 +68,10 @@ impl Running {
         cancel: Cancel,
     ) -> Result<Self> {
         let (id, name) = made;
+        let generation = host.generation(&cancel);
+        let generation = generation.map_err(|trouble| explain("make the machine", &trouble))?;
         Ok(Self {
-            kept_by: AtomicU32::new(host.generation()),
+            kept_by: AtomicU32::new(generation),
             host,
             id,
             name,
@@ -144,15 +146,8 @@ impl Running {
         figures.clone()
     }
 
-    /// Hyper-V answers, and does not list it. A refusal's own words differ by language.
     fn is_gone(&self) -> bool {
-        let list = Call::new(r"Hyper-V\Get-VM").select(&["Id"]).within(LOOK);
-        self.host.call(&list, &self.cancel).is_ok_and(|all| {
-            !all.iter().any(|vm| {
-                let id = vm["Id"].as_str().unwrap_or_default();
-                id.eq_ignore_ascii_case(&self.id)
-            })
-        })
+        is_gone(&self.host, &self.id, &self.cancel)
     }
 
     pub fn figures(&self) -> Figures {
@@ -322,8 +317,10 @@ impl Running {
 
     /// A new process keeps nothing: the drives are found again by where they are.
     fn keep_drives(&self) -> Result<()> {
-        // One call, so that a process is there whose generation counts.
-        if self.kept_by.load(Ordering::SeqCst) == self.host.generation() {
+        let generation = self.host.generation(&self.cancel);
+        let generation =
+            generation.map_err(|trouble| explain("find the machine's drives", &trouble))?;
+        if self.kept_by.load(Ordering::SeqCst) == generation {
             return Ok(());
         }
         for (drive, place) in &self.drives {
@@ -335,7 +332,7 @@ impl Running {
                 .keep(drive);
             self.order("find the machine's drives", &find)?;
         }
-        self.kept_by.store(self.host.generation(), Ordering::SeqCst);
+        self.kept_by.store(generation, Ordering::SeqCst);
         Ok(())
     }
 
@@ -348,11 +345,23 @@ impl Running {
     }
 }
 
-/// Turns a machine off and removes it. Twice at most: Hyper-V may be busy with it.
+/// Hyper-V answers, and does not list it. A refusal's own words differ by language.
+fn is_gone(host: &Host, id: &str, cancel: &Cancel) -> bool {
+    let list = Call::new(r"Hyper-V\Get-VM").select(&["Id"]).within(LOOK);
+    host.call(&list, cancel).is_ok_and(|all| {
+        let ids = all.iter().filter_map(|vm| vm["Id"].as_str());
+        !ids.into_iter().any(|found| found.eq_ignore_ascii_case(id))
+    })
+}
+
+/// Turns a machine off and removes it. Three attempts at most: Hyper-V may be busy with it.
 pub fn remove(host: &Host, id: &str) -> bool {
     let never = Cancel::default();
     let call = |call: Call| host.call(&call.within(REMOVAL), &never);
-    for _ in 0..2 {
+    for attempt in 0..3 {
+        if attempt > 0 {
+            let _ = never.sleep(Duration::from_secs(1));
+        }
         let found = call(
             Call::new(r"Hyper-V\Get-VM")
                 .text("Id", id)
@@ -360,6 +369,9 @@ pub fn remove(host: &Host, id: &str) -> bool {
                 .keep("leaving"),
         );
         let Ok(found) = found else {
+            if is_gone(host, id, &never) {
+                return true;
+            }
             continue;
         };
         let state = found.first().map(|vm| vm["State"].clone());

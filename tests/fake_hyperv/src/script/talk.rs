@@ -72,6 +72,12 @@ impl Scripted {
                 "the job's name can't be a folder's: {id}"
             )));
         }
+        let job = arguments.get(3).and_then(Value::as_str);
+        if !job.is_some_and(|text| text.contains("ProcessStartInfo")) {
+            return Err(SessionError::Threw(
+                "the text of the script that runs the job is missing".into(),
+            ));
+        }
         if self.life.jobs.contains_key(&id) {
             return Ok(json!({"boot": self.life.boot}));
         }

@@ -1,0 +1,161 @@
+//! A guest that is a list of answers: what the channel asks, in which order, and what it makes of each.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Each answer belongs to the script that is named: another question fails the test.
+type Answers = Arc<Mutex<VecDeque<(&'static str, Result<Value, Trouble>)>>>;
+
+struct Scene {
+    answers: Answers,
+    connects: Arc<Mutex<u32>>,
+}
+
+fn scene(
+    answers: Vec<(&'static str, Result<Value, Trouble>)>,
+    off: &'static str,
+) -> (Direct, Scene) {
+    let answers: Answers = Arc::new(Mutex::new(answers.into()));
+    let connects = Arc::new(Mutex::new(0));
+    let (asked, counted) = (Arc::clone(&answers), Arc::clone(&connects));
+    let direct = Direct::new(Host {
+        connect: Box::new(move || {
+            *counted.lock().expect("a count") += 1;
+            Ok(())
+        }),
+        invoke: Box::new(move |script, _, _, _| {
+            let next = asked.lock().expect("answers").pop_front();
+            let (wanted, answer) = next.unwrap_or_else(|| panic!("{script} is asked too much"));
+            assert_eq!(script, wanted);
+            answer
+        }),
+        check: Box::new(move |fresh| match fresh && !off.is_empty() {
+            true => Err(Error::new(Kind::Machine, off)),
+            false => Ok(()),
+        }),
+        restarts: Box::new(|| 0),
+        known_restarts: Box::new(|| 0),
+        discs: Box::new(|_| Ok(())),
+        talked: Box::new(|_| {}),
+    });
+    (direct, Scene { answers, connects })
+}
+
+fn boot(id: &str) -> Result<Value, Trouble> {
+    Ok(json!({"boot": id}))
+}
+
+fn poll(id: &str, output: &str, size: usize, exit: Value) -> Result<Value, Trouble> {
+    Ok(
+        json!({"boot": id, "known": true, "ended": !exit.is_null(), "exit": exit, "error": null,
+        "output": BASE64.encode(output), "size": size}),
+    )
+}
+
+fn command(timeout: u64) -> Command {
+    Command {
+        program: r"C:\Windows\System32\cmd.exe".into(),
+        arguments: vec!["/c".into(), "dir".into()],
+        timeout: Duration::from_secs(timeout),
+    }
+}
+
+fn run(direct: &mut Direct, timeout: u64) -> (Result<Exit>, String) {
+    let mut said = Vec::new();
+    let exit = direct.run(&command(timeout), &mut |bytes| {
+        said.extend_from_slice(bytes)
+    });
+    (exit, String::from_utf8(said).expect("text"))
+}
+
+#[test]
+fn a_program_goes_on_while_a_session_breaks() {
+    let broken = || Err(Trouble::Broken("the session ended".into()));
+    let (mut direct, scene) = scene(
+        vec![
+            ("start", boot("a")),
+            ("poll", poll("a", "one\ntw", 6, Value::Null)),
+            ("poll", broken()),
+            ("poll", poll("a", "o\n", 8, json!(0xc000_0005u32))),
+            ("forget", boot("a")),
+        ],
+        "",
+    );
+    let (exit, said) = run(&mut direct, 60);
+    assert_eq!(exit.expect("an end"), Exit::Code(-1_073_741_819));
+    assert_eq!(said, "one\ntwo\n");
+    assert_eq!(*scene.connects.lock().expect("a count"), 2);
+    assert!(scene.answers.lock().expect("answers").is_empty());
+}
+
+#[test]
+fn a_guest_that_restarts_or_powers_off_takes_the_program_along() {
+    let (mut direct, _) = scene(
+        vec![
+            ("start", boot("a")),
+            ("poll", poll("b", "", 0, Value::Null)),
+        ],
+        "",
+    );
+    assert_eq!(run(&mut direct, 60).0.expect("an end"), Exit::GuestGone);
+    let broken = Err(Trouble::Broken("the session ended".into()));
+    let (mut direct, _) = scene(vec![("start", boot("a")), ("poll", broken)], POWERED_OFF);
+    assert_eq!(run(&mut direct, 60).0.expect("an end"), Exit::GuestGone);
+}
+
+#[test]
+fn a_program_that_does_not_start_or_end_is_told_and_forgotten() {
+    let none = json!({"boot": "a", "known": true, "ended": true, "exit": null,
+        "error": "The system cannot find the file specified", "output": "", "size": 0});
+    let (mut direct, _) = scene(
+        vec![
+            ("start", boot("a")),
+            ("poll", Ok(none)),
+            ("forget", boot("a")),
+        ],
+        "",
+    );
+    assert_eq!(
+        run(&mut direct, 60).0.expect_err("no program").to_string(),
+        "the guest can't start the program\n  at: C:\\Windows\\System32\\cmd.exe\n  found: The system cannot find the file specified"
+    );
+    let (mut direct, scene) = scene(
+        vec![
+            ("start", boot("a")),
+            ("poll", poll("a", "half a line", 11, Value::Null)),
+            ("forget", boot("a")),
+        ],
+        "",
+    );
+    let (exit, said) = run(&mut direct, 0);
+    assert_eq!(
+        exit.expect_err("too long").fact(),
+        "the program did not end within 0 s"
+    );
+    assert_eq!(said, "half a line");
+    assert!(scene.answers.lock().expect("answers").is_empty());
+}
+
+#[test]
+fn a_reboot_is_over_when_another_start_of_windows_answers() {
+    let refused = Err(Trouble::Credential("The credential is invalid.".into()));
+    let (mut direct, scene) = scene(
+        vec![
+            ("restart", boot("a")),
+            ("look", boot("a")),
+            ("look", refused),
+            ("look", boot("b")),
+        ],
+        "",
+    );
+    direct.reboot(Duration::from_secs(60)).expect("back");
+    assert_eq!(direct.boot, "b");
+    assert!(scene.answers.lock().expect("answers").is_empty());
+}
