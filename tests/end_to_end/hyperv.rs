@@ -26,7 +26,7 @@ fn prepare(dir: &Path) -> std::ffi::OsString {
     std::fs::create_dir(&bin).expect("a folder");
     std::os::unix::fs::symlink(made, bin.join("powershell.exe")).expect("a link");
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::iter::once(bin).chain(std::env::split_paths(&path).map(Into::into));
+    let folders = std::iter::once(bin).chain(std::env::split_paths(&path));
     std::env::join_paths(folders).expect("a PATH")
 }
 

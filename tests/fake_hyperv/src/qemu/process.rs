@@ -67,10 +67,15 @@ pub fn kill(folder: &Path, id: &str) {
     }
 }
 
-/// Milliseconds of processor time that it has used (proc(5): utime and stime, the 14th and 15th field).
+/// Milliseconds of processor time that its threads have used or waited for (Linux: scheduler statistics, /proc/PID/schedstat): a host that is
+/// overloaded must not make a busy guest look idle.
 pub fn processor_time(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    Some(ticks * 10)
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of = |thread: std::fs::DirEntry| -> Option<u64> {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let mut fields = text.split_whitespace().map(str::parse::<u64>);
+        Some(fields.next()?.ok()? + fields.next()?.ok()?)
+    };
+    let nanoseconds: u64 = threads.flatten().filter_map(of).sum();
+    Some(nanoseconds / 1_000_000)
 }

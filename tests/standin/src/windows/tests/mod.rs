@@ -4,6 +4,7 @@ mod accounts;
 mod agent;
 mod attach;
 mod cmd;
+mod direct;
 mod guest;
 mod msi;
 mod ntfs;
