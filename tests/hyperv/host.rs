@@ -154,6 +154,15 @@ impl Host {
             left.extend(names("mounts"));
         }
         left.extend(self.site.leftovers());
+        let trace = self.site.read("trace.txt");
+        let notes = trace
+            .lines()
+            .filter_map(|l| l.split_once("-Notes 'winimg: ")?.1.split('\'').next());
+        left.extend(
+            notes
+                .filter(|dir| Path::new(dir).exists())
+                .map(String::from),
+        );
         let temporary = std::fs::read_dir(self.site.path("tmp"))
             .into_iter()
             .flatten()

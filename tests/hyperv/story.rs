@@ -12,11 +12,14 @@ pub fn told(trace: &str, dir: &Path) -> String {
             "<id>",
         ),
         (r"winimg-[0-9a-f]{8}\b", "winimg-<n>"),
+        (r"/[^ ']*/winimg-[0-9]+/\.winimg-work-[0-9a-f]+", "<run>"),
         (r"\.winimg-work-[0-9a-f]+", ".winimg-work-<n>"),
         (r"\.new-[0-9A-Za-z]+", ".new-<n>"),
         (r"/layers/[0-9a-f]{16,}", "/layers/<key>"),
         (r"/machine-[0-9A-Za-z]+", "/machine-<n>"),
         (r"\b[0-9a-f]{32}\b", "<id>"),
+        (r"-ArgumentList [0-9a-f]{12}\b", "-ArgumentList <job>"),
+        (r"<[0-9]+ characters>", "<text>"),
     ];
     let patterns = patterns.map(|(pattern, by)| (Regex::new(pattern).expect("a pattern"), by));
     let mut seen = BTreeSet::new();
@@ -33,7 +36,9 @@ pub fn told(trace: &str, dir: &Path) -> String {
             "-ScriptBlock {poll}",
             "-ScriptBlock {look}",
         ];
-        let look = looks.iter().find(|l| line.contains(**l));
+        let look = looks
+            .iter()
+            .find(|l| line.starts_with(**l) || (l.starts_with('-') && line.contains(**l)));
         if look.is_some_and(|l| !seen.insert(*l)) {
             continue;
         }
