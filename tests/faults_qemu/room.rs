@@ -51,7 +51,7 @@ pub const CASES: &[Case] = &[
         steps: STEPS,
         small: true,
         play: |scene| {
-            let (build, filler) = filled(scene, &[("WINIMG_ROOM_WAIT", "20s")]);
+            let (build, filler) = filled(scene, &[("WINIMG_ROOM_WAIT", OsStr::new("20s"))]);
             let full = "the host's disk is full: the guest waited 20 s for room";
             let said = scene.fails(build, &[full]);
             scene.nothing_is_lost_or_running();
