@@ -297,10 +297,8 @@ fn processes() -> Vec<Row> {
     vec![
         row("PowerShell dies in a step")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'dies'"),
-        row("PowerShell dies in a step again and again")
-            .fault(
-                "[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*', times = 0}\ndo = 'dies'",
-            )
+        row("PowerShell dies whenever a program is asked for")
+            .fault("[[fault]]\nat = {call = 'guest:poll', times = 0}\ndo = 'dies'")
             .fails(8, "the PowerShell that speaks to Hyper-V died"),
         row("PowerShell dies as the machine is made")
             .fault("[[fault]]\nat = {call = 'New-VM'}\ndo = 'dies'")

@@ -20,7 +20,7 @@ const POLLED: [&str; 7] = ["boot", "known", "ended", "exit", "error", "output", 
 
 pub fn run(direct: &mut Direct, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
     let deadline = Instant::now() + command.timeout;
-    let id = uuid::Uuid::new_v4().simple().to_string()[..12].to_string();
+    let id = uuid::Uuid::new_v4().simple().to_string();
     let line: Vec<String> = command.arguments.iter().map(|a| argv::quoted(a)).collect();
     let line = line.join(" ");
     let arguments = [json!(id), json!(command.program), json!(line), json!(JOB)];

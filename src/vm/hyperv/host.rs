@@ -419,7 +419,11 @@ echo ended >> "$0.log"
 
     fn facts(host: &Host, names: &[&'static str]) -> Vec<String> {
         let ask = |name: &&'static str| {
-            let seconds = if name.ends_with("Optimize-VHD") { 1 } else { 60 };
+            let seconds = if name.ends_with("Optimize-VHD") {
+                1
+            } else {
+                60
+            };
             let call = Call::new(name).within(Duration::from_secs(seconds));
             match host.call(&call, &Cancel::default()) {
                 Ok(done) => done[0]["number"].to_string(),

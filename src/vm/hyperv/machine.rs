@@ -13,6 +13,7 @@ use super::errors::{Trouble as HostTrouble, explain};
 use super::host::Host;
 use super::install::Install;
 use super::making::{self, DISK, INSTALL, NAME, PAYLOAD, VM};
+use super::probe::Found;
 use super::running::{self, Running};
 use super::{figures, room, watch};
 use crate::error::{Error, Kind, Result};
@@ -47,7 +48,7 @@ impl HyperVMachine {
     pub fn new(
         host: &Arc<Host>,
         plan: MachinePlan,
-        processors: u64,
+        found: &Found,
         sink: Arc<dyn Sink>,
         cancel: Cancel,
     ) -> Result<Self> {
@@ -55,7 +56,7 @@ impl HyperVMachine {
         room::check(folder_of(&plan.disk), plan.room)?;
         let unique = uuid::Uuid::new_v4().simple().to_string();
         let name = format!("{NAME}{}", &unique[..8]);
-        match make(host, &plan, &name, processors, &cancel) {
+        match make(host, &plan, &name, found, &cancel) {
             Ok(running) => Ok(Self {
                 running: Arc::new(running),
                 plan,
@@ -146,7 +147,7 @@ fn make(
     host: &Arc<Host>,
     plan: &MachinePlan,
     name: &str,
-    processors: u64,
+    found: &Found,
     cancel: &Cancel,
 ) -> Result<Running> {
     let order = |doing: &str, call: &Call| {
@@ -163,7 +164,7 @@ fn make(
         "take the machine as ours",
         &Call::new("script:own").text("VmId", &id),
     )?;
-    for call in making::hardware(plan, name) {
+    for call in making::hardware(plan, name, found.checkpoints) {
         order("set the machine up", &call)?;
     }
     let disk = Call::new(r"Hyper-V\Get-VMHardDiskDrive").kept("VM", VM);
@@ -177,7 +178,7 @@ fn make(
         plan,
         (id, name.to_string()),
         drives,
-        processors,
+        found.processors,
         cancel.clone(),
     )
 }
@@ -285,8 +286,12 @@ impl Machine for HyperVMachine {
     }
 
     fn camera(&self) -> Camera {
-        let running = Arc::clone(&self.running);
-        Box::new(move |file| running.dump_screen(file))
+        // Whoever keeps the camera must not keep the machine's PowerShell.
+        let running = Arc::downgrade(&self.running);
+        Box::new(move |file| match running.upgrade() {
+            Some(running) => running.dump_screen(file),
+            None => Err(Error::new(Kind::Machine, "the machine has ended")),
+        })
     }
 
     fn attended(&self) -> Attended {

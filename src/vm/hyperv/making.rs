@@ -50,14 +50,17 @@ pub fn create(plan: &MachinePlan, name: &str) -> Call {
         .keep(VM)
 }
 
-/// What its hardware is, but for drives.
-pub fn hardware(plan: &MachinePlan, name: &str) -> Vec<Call> {
+/// What its hardware is, but for drives. `checkpoints`: the host would make some by itself.
+pub fn hardware(plan: &MachinePlan, name: &str, checkpoints: bool) -> Vec<Call> {
     let vm = |cmdlet| Call::new(cmdlet).kept("VM", VM);
+    let notes = format!("{NOTES}{}", path(&plan.run_dir));
+    let set = vm(r"Hyper-V\Set-VM").text("Notes", notes);
+    let set = match checkpoints {
+        true => set.flag("AutomaticCheckpointsEnabled", false),
+        false => set,
+    };
     let mut calls = vec![
-        vm(r"Hyper-V\Set-VM")
-            .text("Notes", format!("{NOTES}{}", path(&plan.run_dir)))
-            .flag("AutomaticCheckpointsEnabled", false)
-            .text("CheckpointType", "Disabled")
+        set.text("CheckpointType", "Disabled")
             .text("AutomaticStartAction", "Nothing")
             .text("AutomaticStopAction", "TurnOff")
             .on("StaticMemory"),
@@ -169,7 +172,7 @@ mod tests {
 
     fn lines(plan: &MachinePlan) -> Vec<String> {
         let mut calls = vec![create(plan, "winimg-1")];
-        calls.extend(hardware(plan, "winimg-1"));
+        calls.extend(hardware(plan, "winimg-1", true));
         calls.extend(boot_order(plan));
         calls.iter().map(ToString::to_string).collect()
     }

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::host::Host;
+use self::probe::Found;
 use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
 use crate::disk::Image;
 use crate::error::{Error, Kind, Result};
@@ -35,8 +36,7 @@ const LOG: &str = "hyperv.log";
 
 pub struct HyperV {
     host: Arc<Host>,
-    /// The host's logical processors, once it was looked at.
-    found: Mutex<Option<(Probe, u64)>>,
+    found: Mutex<Option<Found>>,
 }
 
 impl HyperV {
@@ -48,13 +48,13 @@ impl HyperV {
         })
     }
 
-    fn look(&self, cancel: &Cancel) -> Result<(Probe, u64)> {
+    /// Looks at the host, once.
+    fn look(&self, cancel: &Cancel) -> Result<Found> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = &*found {
             return Ok(found.clone());
         }
-        let new = probe::ask(&self.host, cancel)?;
-        Ok(found.insert((new.probe, new.processors)).clone())
+        Ok(found.insert(probe::ask(&self.host, cancel)?).clone())
     }
 }
 
@@ -82,7 +82,7 @@ impl Hypervisor for HyperV {
             .at("--accel")
             .expected("auto"));
         }
-        Ok(self.look(cancel)?.0)
+        Ok(self.look(cancel)?.probe)
     }
 
     /// The machine is made and off; `Machine::guest` starts it.
@@ -93,11 +93,11 @@ impl Hypervisor for HyperV {
         cancel: Cancel,
     ) -> Result<Box<dyn Machine>> {
         let plan = absolute(plan)?;
-        let (_, processors) = self.look(&cancel)?;
+        let found = self.look(&cancel)?;
         self.host.write_down(&plan.run_dir.join(LOG));
         leftovers::remove_folders(sink.as_ref());
         leftovers::remove(&self.host, sink.as_ref(), &cancel)?;
-        let machine = machine::HyperVMachine::new(&self.host, plan, processors, sink, cancel)?;
+        let machine = machine::HyperVMachine::new(&self.host, plan, &found, sink, cancel)?;
         Ok(Box::new(machine))
     }
 

@@ -23,16 +23,24 @@ pub struct Facts {
     nested: bool,
 }
 
-/// Windows and its logical processors.
+/// What is known of a host that has all.
+#[derive(Clone, Debug)]
 pub struct Found {
     pub probe: Probe,
+    /// Logical ones.
     pub processors: u64,
+    /// Its machines make checkpoints by themselves unless they are told not to (Microsoft: Set-VM; since Windows 10 1709).
+    pub checkpoints: bool,
 }
+
+/// The first build of Windows whose Set-VM knows AutomaticCheckpointsEnabled.
+const CHECKPOINTS_SINCE: u64 = 16_299;
 
 pub fn ask(host: &Host, cancel: &Cancel) -> Result<Found> {
     let asked = host.call(&Call::new("script:probe").select(&["*"]), cancel);
     let answer = asked.map_err(|t| explain("look at this host", &t))?;
-    let probe = judge(&Facts::of(answer.first().unwrap_or(&Value::Null)))?;
+    let facts = Facts::of(answer.first().unwrap_or(&Value::Null));
+    let probe = judge(&facts)?;
     let call = Call::new(r"Hyper-V\Get-VMHost").select(&["LogicalProcessorCount"]);
     let answer = host
         .call(&call, cancel)
@@ -43,6 +51,7 @@ pub fn ask(host: &Host, cancel: &Cancel) -> Result<Found> {
     Ok(Found {
         probe,
         processors: processors.unwrap_or(1).max(1),
+        checkpoints: facts.makes_checkpoints(),
     })
 }
 
@@ -62,6 +71,11 @@ impl Facts {
             module: text("module"),
             nested: flag("nested"),
         }
+    }
+
+    fn makes_checkpoints(&self) -> bool {
+        let build = self.build.rsplit('.').next().map(str::parse::<u64>);
+        !matches!(build, Some(Ok(build)) if build < CHECKPOINTS_SINCE)
     }
 }
 
@@ -97,7 +111,7 @@ fn judge(facts: &Facts) -> Result<Probe> {
                 os => os,
             })
             .lines(lacks)
-            .cure("mend the above and start again; winimg doctor looks again"));
+            .cure("mend the above and build again"));
     }
     let remark = "Hyper-V runs in a virtual machine itself (nested): it is slower, and deadlines stay as they are";
     Ok(Probe {
@@ -129,6 +143,9 @@ mod tests {
             ("Hyper-V 10.0.20348", "hyperv", 1)
         );
         assert_eq!(probe.remarks.len(), 1);
+        assert!(facts.makes_checkpoints());
+        let old = Facts::of(&json!({"build": "10.0.14393"}));
+        assert!(!old.makes_checkpoints());
     }
 
     #[test]
@@ -144,7 +161,7 @@ mod tests {
              | Hyper-V's service, which does not run: Start-Service vmms\n  \
              | a running hypervisor: switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n  \
              | rights: run winimg from an elevated prompt\n  \
-             cure: mend the above and start again; winimg doctor looks again"
+             cure: mend the above and build again"
         );
     }
 }
