@@ -22,7 +22,6 @@ mod windows;
 
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::json;
 
@@ -113,9 +112,6 @@ fn say(text: &str, pieces: usize) -> Result<(), String> {
         out.write_all(piece)
             .and_then(|()| out.flush())
             .map_err(|e| e.to_string())?;
-        if pieces > 0 {
-            std::thread::sleep(Duration::from_micros(200));
-        }
     }
     Ok(())
 }

@@ -124,7 +124,7 @@ pub fn new(_context: &mut Context<'_>, call: &Bound) -> Outcome {
                 ));
             }
             let size = call.number("SizeBytes").unwrap_or(0);
-            if size < LEAST || size % 512 != 0 {
+            if size < LEAST || !size.is_multiple_of(512) {
                 return Err(wrong(format!(
                     "{size} is not a valid size of a virtual hard disk."
                 )));

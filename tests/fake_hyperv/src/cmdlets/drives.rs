@@ -205,7 +205,7 @@ fn change(context: &mut Context<'_>, call: &Bound, id: &str, at: usize) -> Resul
 pub fn remove(context: &mut Context<'_>, call: &Bound) -> Outcome {
     let mut found = drives(context, call)?;
     // From behind, so that the places before stay what they are.
-    found.sort_by(|a, b| b.1.cmp(&a.1));
+    found.sort_by_key(|(_, at)| std::cmp::Reverse(*at));
     for (id, at) in found {
         context.needs_off(call, &id, "Removing a DVD drive")?;
         let vm = context.vm(&call.cmdlet, &id)?;

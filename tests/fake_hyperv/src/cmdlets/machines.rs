@@ -43,7 +43,7 @@ pub fn new(context: &mut Context<'_>, call: &Bound) -> Outcome {
         )));
     }
     let memory = call.number("MemoryStartupBytes").unwrap_or(1 << 30);
-    if memory < 32 << 20 || memory % PAGE != 0 {
+    if memory < 32 << 20 || !memory.is_multiple_of(PAGE) {
         return Err(wrong(format!(
             "Failed to modify device 'Memory'.\nInvalid startup memory amount assigned for '{name}': {memory} bytes."
         )));

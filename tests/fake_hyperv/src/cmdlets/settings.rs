@@ -312,7 +312,8 @@ pub fn com_port(context: &mut Context<'_>, call: &Bound) -> Outcome {
                 "The COM port number {number} is not valid. Specify 1 or 2."
             )));
         }
-        if !path.is_empty() && !(path.starts_with("\\\\") && path.contains("\\pipe\\")) {
+        let is_pipe = path.starts_with("\\\\") && path.contains("\\pipe\\");
+        if !path.is_empty() && !is_pipe {
             return Err(wrong(format!(
                 "'{path}' is not a valid path of a named pipe."
             )));

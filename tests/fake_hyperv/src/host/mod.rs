@@ -50,8 +50,6 @@ pub struct Host {
     kept: BTreeMap<String, Vec<Object>>,
     sessions: Vec<Session>,
     owned: String,
-    /// Command lines of jobs, so that a fault can wait for a poll of one.
-    jobs: BTreeMap<String, String>,
 }
 
 impl Host {
@@ -62,7 +60,6 @@ impl Host {
             kept: BTreeMap::new(),
             sessions: Vec::new(),
             owned: String::new(),
-            jobs: BTreeMap::new(),
         }
     }
 
@@ -286,7 +283,7 @@ impl Host {
         if self.sessions[number as usize].broken {
             return Err(Refusal::broken(number + 1, &vm));
         }
-        let about = self.about(script, &arguments);
+        let about = about(&mut context.held.state.jobs, script, &arguments);
         let met = meet(
             context,
             &format!("guest:{script}"),
@@ -316,32 +313,6 @@ impl Host {
         }
     }
 
-    /// What a fault can look for: the script, its arguments, and the command line of the job that they name.
-    fn about(&mut self, script: &str, arguments: &[Value]) -> String {
-        let texts: Vec<String> = arguments
-            .iter()
-            .map(|v| v.as_str().map_or(v.to_string(), str::to_owned))
-            .collect();
-        if let ("start", [id, program, line, ..]) = (script, texts.as_slice()) {
-            self.jobs.insert(id.clone(), format!("{program} {line}"));
-        }
-        let job = texts
-            .first()
-            .and_then(|id| self.jobs.get(id))
-            .filter(|_| script != "start");
-        let shown = texts
-            .iter()
-            .take(3)
-            .map(|t| t.chars().take(400).collect::<String>());
-        format!(
-            "{script} {} {}",
-            shown.collect::<Vec<_>>().join(" "),
-            job.map_or("", |j| j)
-        )
-        .trim_end()
-        .to_string()
-    }
-
     /// The input has ended: what was made by who asked goes, too.
     pub fn end(&mut self) -> Result<(), String> {
         let config = self.config.clone();
@@ -360,6 +331,32 @@ impl Host {
         cmdlets::forget(&mut context, &self.owned);
         held.save()
     }
+}
+
+/// What a fault can look for: the script, its arguments, and the command line of the job that they name.
+fn about(jobs: &mut BTreeMap<String, String>, script: &str, arguments: &[Value]) -> String {
+    let texts: Vec<String> = arguments
+        .iter()
+        .map(|v| v.as_str().map_or(v.to_string(), str::to_owned))
+        .collect();
+    if let ("start", [id, program, line, ..]) = (script, texts.as_slice()) {
+        jobs.insert(id.clone(), format!("{program} {line}"));
+    }
+    let job = texts
+        .first()
+        .and_then(|id| jobs.get(id))
+        .filter(|_| script != "start");
+    let shown = texts
+        .iter()
+        .take(3)
+        .map(|t| t.chars().take(400).collect::<String>());
+    format!(
+        "{script} {} {}",
+        shown.collect::<Vec<_>>().join(" "),
+        job.map_or("", |j| j)
+    )
+    .trim_end()
+    .to_string()
 }
 
 /// What is on the allow-list, as module and cmdlet.

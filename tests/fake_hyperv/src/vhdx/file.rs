@@ -122,7 +122,7 @@ impl Vhdx {
             .ok_or_else(|| broken("neither region table is valid"))?;
         let inside = |region: &Region| {
             region.offset >= MIB
-                && region.offset % MIB == 0
+                && region.offset.is_multiple_of(MIB)
                 && region.length < 256 << 20
                 && region.offset + u64::from(region.length) <= end
         };
