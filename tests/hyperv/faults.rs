@@ -316,7 +316,7 @@ fn processes() -> Vec<Row> {
             .strike("\"phase\":\"install\"", Signal::SIGINT)
             .refuses(130, "interrupted"),
         row("kill -9 during Setup")
-            .host("refused = 0", "refused = 0\nstretch_ms = 8000")
+            .host("refused = 0", "refused = 0\nstretch_ms = 3000")
             .strike("\"phase\":\"install\"", Signal::SIGKILL)
             .drops(-9),
         row("kill -9 in a step")
