@@ -18,7 +18,10 @@ pub fn told(trace: &str, dir: &Path) -> String {
         (r"/layers/[0-9a-f]{16,}", "/layers/<key>"),
         (r"/machine-[0-9A-Za-z]+", "/machine-<n>"),
         (r"\b[0-9a-f]{32}\b", "<id>"),
-        (r"-ArgumentList [0-9a-f]{12}\b", "-ArgumentList <job>"),
+        (
+            r"-ArgumentList (?:[0-9a-f]{12}\b|<id>)",
+            "-ArgumentList <job>",
+        ),
         (r"<[0-9]+ characters>", "<text>"),
     ];
     let patterns = patterns.map(|(pattern, by)| (Regex::new(pattern).expect("a pattern"), by));
@@ -28,6 +31,12 @@ pub fn told(trace: &str, dir: &Path) -> String {
         let mut line = line.replace(&format!("{}/", dir.display()), "…/");
         for (pattern, by) in &patterns {
             line = pattern.replace_all(&line, *by).into_owned();
+        }
+        // How soon Windows takes a session differs.
+        let refused = line.starts_with("    ");
+        if refused && out.last().is_some_and(|l| l.contains("New-PSSession")) {
+            out.pop();
+            continue;
         }
         // The first look of each kind stands for all.
         let looks = [
