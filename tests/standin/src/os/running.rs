@@ -112,9 +112,13 @@ fn serve_sessions(system: &System) {
     }
     let windows = system.windows.clone();
     std::thread::spawn(move || {
-        if let Some(port) = open_port(SESSIONS) {
-            debug("sessions: port open");
-            serve_direct(port, windows, true);
+        // The port shows some time after its driver.
+        loop {
+            if let Some(port) = open_port(SESSIONS) {
+                debug("sessions: port open");
+                serve_direct(port, windows.clone(), true);
+            }
+            std::thread::sleep(POLL);
         }
     });
 }

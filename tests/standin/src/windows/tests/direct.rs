@@ -96,8 +96,8 @@ fn a_session_wants_an_enabled_account_and_its_password() {
         assert_eq!(opens(user, password), fits, "{user} {password:?}");
     }
     let run = |line: &str| assert_eq!(guest.run(line).0, 0, "{line}");
-    run(r#"net.exe user other "Other-Pass-1" /add"#);
-    assert!(opens("other", "Other-Pass-1"));
+    run(r#"net.exe user other "Quite-New-1" /add"#);
+    assert!(opens("other", "Quite-New-1"));
     run(r#"net.exe user Administrator "Second-Pass-2""#);
     assert!(!opens("Administrator", "Winimg-Build-1!"));
     assert!(opens("Administrator", "Second-Pass-2"));
@@ -114,13 +114,13 @@ fn jobs_run_as_system_and_leave_nothing_when_forgotten() {
     let guest = guest();
     let mut talk = Talk::new(&guest);
     let cmd = r"C:\Windows\System32\cmd.exe";
-    let line = r#"/d /c "echo one & echo two 1>&2 & exit /b 3""#;
+    let line = r#"/d /c "echo one & echo two>&2& exit /b 3""#;
     talk.value("start", json!(["j-1", cmd, line, SCRIPT]));
     let state = talk.ended("j-1");
     assert_eq!((&state["exit"], &state["error"]), (&json!(3), &Value::Null));
-    assert_eq!(state["output"], "b25lIA0KdHdvIA0K");
-    assert_eq!(state["size"], 12);
-    assert_eq!(talk.value("poll", json!(["j-1", 9]))["output"], "IA0K");
+    assert_eq!(state["output"], "b25lIA0KdHdvDQo=");
+    assert_eq!(state["size"], 11);
+    assert_eq!(talk.value("poll", json!(["j-1", 9]))["output"], "DQo=");
     assert_eq!(talk.value("poll", json!(["j-1", 99]))["output"], "");
     // A second start of the same job does nothing.
     talk.value("start", json!(["j-1", cmd, "/c exit 9", SCRIPT]));
@@ -141,7 +141,7 @@ fn jobs_run_as_system_and_leave_nothing_when_forgotten() {
     assert_eq!(state["exit"], Value::Null);
     assert_eq!(state["error"], "The system cannot find the file specified.");
     // NT status codes are negative, as .NET has them.
-    talk.value("start", json!(["j-3", cmd, "/c exit 3221225477", SCRIPT]));
+    talk.value("start", json!(["j-3", cmd, "/c exit -1073741819", SCRIPT]));
     assert_eq!(talk.ended("j-3")["exit"], -1073741819);
 
     // What was not forgotten goes with `off`.
