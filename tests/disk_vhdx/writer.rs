@@ -70,7 +70,7 @@ impl Writer {
 
     /// Writes whole sectors, as a guest does.
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
-        assert!(at.is_multiple_of(self.sector) && bytes.len() as u64 % self.sector == 0);
+        assert!(at.is_multiple_of(self.sector) && (bytes.len() as u64).is_multiple_of(self.sector));
         let differencing = !self.locator.is_empty();
         for (i, sector) in bytes.chunks(self.sector as usize).enumerate() {
             let at = at + i as u64 * self.sector;

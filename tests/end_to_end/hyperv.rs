@@ -67,7 +67,11 @@ fn demo_on_hyper_v() {
     insta::assert_snapshot!("the_calls_of_the_demo", calls(&trace, dir.path()));
 }
 
-/// The build's story, without how often a session was refused.
+/// What a machine is told when its payload disc is in: the end of a boot from a layer.
+const DISC_IS_IN: &str = r"payload.cmd 000'";
+
+/// The build's story, without what depends on how fast this machine is: how often a session was refused and something was
+/// asked again, and how many layers were sealed because a minute had passed. The first layer stands for all.
 fn calls(trace: &str, dir: &Path) -> String {
     let told = story::told(trace, dir);
     let mut lines: Vec<&str> = Vec::new();
@@ -83,6 +87,38 @@ fn calls(trace: &str, dir: &Path) -> String {
             continue;
         }
         lines.push(line);
+        without_repeat(&mut lines);
     }
-    lines.join("\n")
+    one_layer(&lines).join("\n")
+}
+
+/// Drops the end when it says once more what stands before it.
+fn without_repeat(lines: &mut Vec<&str>) {
+    for length in 1..=4 {
+        let Some(first) = lines.len().checked_sub(2 * length) else {
+            return;
+        };
+        if lines[first..first + length] == lines[first + length..] {
+            lines.truncate(first + length);
+        }
+    }
+}
+
+/// Keeps the first power-off with the boot that follows it, and the last power-off.
+fn one_layer<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let mut kept = Vec::new();
+    let mut rest = lines;
+    let mut is_first = true;
+    while let Some(off) = rest.iter().position(|l| l.contains("-ScriptBlock {off}")) {
+        let Some(booted) = rest[off..].iter().position(|l| l.contains(DISC_IS_IN)) else {
+            break;
+        };
+        // With the job's being forgotten.
+        let end = (off + booted + 2).min(rest.len());
+        kept.extend(&rest[..if is_first { end } else { off }]);
+        is_first = false;
+        rest = &rest[end..];
+    }
+    kept.extend(rest);
+    kept
 }
