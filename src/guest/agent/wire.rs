@@ -45,7 +45,7 @@ impl From<Error> for Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ids {
     Unknown,
-    /// As agents do from QEMU 3.0 on.
+    /// As agents do that know the member `id`.
     Echoed,
     /// Older agents take the member for a mistake.
     Refused,

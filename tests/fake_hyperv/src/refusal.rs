@@ -157,7 +157,7 @@ impl Refusal {
 
     /// A session that was open breaks under a command.
     ///
-    /// Source: PowerShell: RemotingErrorIdStrings.resx.
+    /// Its words are a guess after PowerShell's resources for remoting.
     pub fn broke() -> Self {
         Self {
             message: "The background process reported an error with the following message: \"The Hyper-V socket target process has ended.\"."

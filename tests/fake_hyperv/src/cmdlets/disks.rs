@@ -26,7 +26,7 @@ fn refused(call: &Bound, fault: &Fault) -> Refusal {
             format!("The file or directory is corrupted and unreadable. (0x80070570). {text}"),
         ),
         Fault::NoParent(path) => Refusal::no_file(&call.cmdlet, &path.display().to_string()),
-        // Source: Microsoft: System error codes, ERROR_VHD_DIFF_PARENT ... "chain of virtual hard disks is corrupted" (0xC03A000E).
+        // The words are a guess after Windows' system error 0xC03A000E.
         Fault::Mismatch(path) => of(
             "InvalidData",
             "InvalidData",
