@@ -185,7 +185,7 @@ fn an_installed_machine_is_kept_in_vhdx_files() {
     let boot = first.call("look", json!([]))["boot"].clone();
     let (exit, said) = first.run(
         "a-1",
-        r#"/c "echo one two> C:\kept.txt & type C:\kept.txt & exit /b 7""#,
+        r#"/c "echo one two>C:\kept.txt&type C:\kept.txt&exit /b 7""#,
     );
     assert_eq!((exit, said.as_str()), (json!(7), "one two\r\n"));
     assert_eq!(first.call("poll", json!(["a-1", 0]))["known"], false);
