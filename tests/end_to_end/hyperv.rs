@@ -39,7 +39,7 @@ fn machines(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "boots QEMU: make end-to-end"]
+#[ignore = "boots QEMU: make end-to-end-hyperv"]
 fn demo_on_hyper_v() {
     let dir = tempfile::tempdir_in(root().join("target")).expect("a directory");
     let path = prepare(dir.path());

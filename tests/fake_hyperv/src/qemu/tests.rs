@@ -135,7 +135,7 @@ impl Bench {
 }
 
 #[test]
-#[ignore = "boots QEMU: make end-to-end"]
+#[ignore = "boots QEMU: make end-to-end-hyperv"]
 fn an_installed_machine_is_kept_in_vhdx_files() {
     let files = tempfile::tempdir().unwrap();
     let (base, leaf) = (
