@@ -25,12 +25,7 @@ struct Slot {
     device: Device,
     mounted: Option<PathBuf>,
     held: bool,
-    /// Seen, and not yet mounted: QEMU tells of one change twice (hw/ide/atapi.c: not ready, then unit attention).
-    settles: bool,
 }
-
-/// Looks until a medium that lies there from the start is mounted.
-const FIRST_LOOKS: u32 = 5;
 
 /// The CD drives of one boot and what is in them.
 pub struct CdDrives {
@@ -63,7 +58,6 @@ impl CdDrives {
                 device,
                 mounted: None,
                 held: false,
-                settles: false,
             })
         };
         let slots = devices::cd_drives()
@@ -72,9 +66,7 @@ impl CdDrives {
             .filter_map(open)
             .collect();
         let mut drives = CdDrives { slots, turn: 0 };
-        for _ in 0..FIRST_LOOKS {
-            drives.refresh();
-        }
+        drives.refresh();
         drives
     }
 
@@ -84,25 +76,23 @@ impl CdDrives {
         for slot in &mut self.slots {
             let holds = sys::holds_medium(&slot.file);
             let changed = sys::medium_changed(&slot.file);
-            let is_new = holds && (changed || !slot.held);
-            let went = slot.held && !holds;
+            if holds == slot.held && !(holds && changed && self.turn > 0) {
+                continue;
+            }
+            any = true;
+            if let Some(old) = slot.mounted.take() {
+                let _ = sys::unmount(&old).or_else(|_| sys::detach(&old));
+            }
             slot.held = holds;
-            if is_new || went {
-                slot.settles = is_new;
-                if let Some(old) = slot.mounted.take() {
-                    any = true;
-                    let _ = sys::unmount(&old).or_else(|_| sys::detach(&old));
-                }
-            } else if slot.settles {
-                any = true;
-                slot.settles = false;
-                self.turn += 1;
+            self.turn += 1;
+            if holds {
                 let target = PathBuf::from(format!("/mnt/{}{}", slot.letter, self.turn));
                 slot.mounted = mount_cd(&slot.device.node(), &target)
                     .is_ok()
                     .then_some(target);
             }
         }
+        self.turn += 1;
         any
     }
 
