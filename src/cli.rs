@@ -471,6 +471,8 @@ pub struct Inspect {
 pub struct Doctor {
     #[arg(long, value_enum, default_value_t = AccelArg::Auto)]
     pub accel: AccelArg,
+    #[command(flatten)]
+    pub hypervisor: HypervisorArgs,
 }
 
 #[cfg(test)]

@@ -27,11 +27,17 @@ fn list(name: &str) -> Vec<&'static str> {
     list.split('\'').skip(1).step_by(2).collect()
 }
 
+/// Those of the host and of the guest, as they are written out.
+fn all() -> Vec<(&'static str, String)> {
+    let own = call::SCRIPTS.iter().chain(&[("job", direct::JOB)]);
+    let own = own.map(|(name, text)| (*name, (*text).to_string()));
+    own.chain(direct::scripts()).collect()
+}
+
 #[test]
 fn every_script_parses() {
-    let scripts = call::SCRIPTS.iter().chain(direct::SCRIPTS);
-    let scripts = scripts.chain(&[("job", direct::JOB)]);
-    let wrong: Vec<&str> = scripts
+    let wrong: Vec<&str> = all()
+        .iter()
         .filter(|(_, text)| faults(text))
         .map(|(name, _)| *name)
         .collect();
@@ -46,21 +52,22 @@ fn the_host_takes_the_calls_that_winimg_makes_and_no_other() {
     assert_eq!(list("Allowed"), call::CMDLETS);
     let own: Vec<&str> = call::SCRIPTS[1..].iter().map(|(name, _)| *name).collect();
     assert_eq!(list("Scripts"), own);
-    let guest: Vec<&str> = direct::SCRIPTS.iter().map(|(name, _)| *name).collect();
+    let guest: Vec<&str> = direct::scripts().iter().map(|(name, _)| *name).collect();
     assert_eq!(list("Blocks"), guest);
 }
 
 #[test]
 fn every_guest_script_tells_which_start_of_windows_answers() {
-    for (name, text) in direct::SCRIPTS {
+    for (name, text) in direct::scripts() {
         assert!(text.contains("boot = "), "{name}");
+        assert_eq!(text.matches("function Get-Boot {").count(), 1, "{name}");
     }
 }
 
 /// Lines above 127 would be read in the host's code page: Windows PowerShell takes a file without a mark for ANSI.
 #[test]
 fn scripts_are_ascii() {
-    for (name, text) in call::SCRIPTS.iter().chain(direct::SCRIPTS) {
+    for (name, text) in all() {
         assert!(text.is_ascii(), "{name}");
     }
 }

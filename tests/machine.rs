@@ -21,6 +21,7 @@ fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
         cpus: 4,
         memory: 4 << 30,
         network: false,
+        tpm: false,
         password: winimg::text::Secret::new("Password-1"),
         start: Start::Install {
             install_disc: Disc {

@@ -28,6 +28,7 @@ fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
         computer_name: "*".into(),
         administrator_password: Secret::new("Winimg-Build-1!"),
         drivers: vec!["viostor".into(), "NetKVM".into(), "vioserial".into()],
+        tpm: false,
     }
 }
 
@@ -90,6 +91,7 @@ fn lint(xml: &str, facts: &Facts) -> Diagnostics {
             firmware: facts.firmware,
             release: facts.release,
             eval: facts.eval,
+            tpm: facts.tpm,
             images: &images,
             answer_file_on_medium: None,
         },
@@ -153,6 +155,37 @@ fn whole_answer_files() {
             }
         }
     }
+}
+
+/// BitLocker in an image is fatal: sysprep refuses it, and no clone could read its disk.
+#[test]
+fn with_a_tpm_windows_is_kept_from_encrypting_its_disk() {
+    let plain = facts(Release::Server2025, Firmware::Uefi, true);
+    let tpm = Facts {
+        tpm: true,
+        ..plain.clone()
+    };
+    let rendered = |facts| answer::render(&answer::built_in(), facts).unwrap();
+    let (without, with) = (rendered(&plain), rendered(&tpm));
+    let command = r#"        <RunSynchronousCommand wcm:action="add">
+          <Order>2</Order>
+          <Path>reg.exe add HKLM\SYSTEM\CurrentControlSet\Control\BitLocker /v PreventDeviceEncryption /t REG_DWORD /d 1 /f</Path>
+          <Description>winimg: no device encryption in an image</Description>
+          <WillReboot>Never</WillReboot>
+        </RunSynchronousCommand>
+      </RunSynchronous>
+"#;
+    let end = "      </RunSynchronous>\n";
+    assert_eq!(with.expose(), without.expose().replacen(end, command, 1));
+    assert_eq!(shown(&lint(with.expose(), &tpm)), [""; 0]);
+    // A team's own answer file has to do it, too.
+    let found = shown(&lint(without.expose(), &tpm));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0]
+            .contains("the machine has a TPM, and nothing keeps Windows from encrypting its disk"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -417,6 +450,7 @@ fn an_answer_file_on_the_medium_is_refused() {
             firmware: Firmware::Uefi,
             release: Release::Server2022,
             eval: true,
+            tpm: false,
             images: &images,
             answer_file_on_medium: Some("Autounattend.xml"),
         },
@@ -621,6 +655,7 @@ fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish
             cpus: 2,
             memory: 4 << 30,
             network: false,
+            tpm: false,
         },
         SetupWish {
             answer_file: None,

@@ -185,6 +185,7 @@ cmd = "ver"
             "machine.cpus = 4",
             r#"machine.memory = "4 GiB""#,
             "machine.network = false",
+            "machine.tpm = false",
             r#"setup.computer_name = "winimg-build""#,
             r#"setup.timeout = "60m""#,
             r#"setup.still_limit = "45s""#,

@@ -25,6 +25,8 @@ pub struct Facts {
     pub administrator_password: Secret,
     /// Folders under `drv` on the answer CD; none: Setup is told of no driver path.
     pub drivers: Vec<String>,
+    /// The machine has a TPM, so Windows could encrypt its disk by itself.
+    pub tpm: bool,
 }
 
 impl Facts {
@@ -87,6 +89,7 @@ impl Facts {
             computer_name: setup.computer_name.clone(),
             administrator_password,
             drivers: setup.drivers.clone(),
+            tpm: machine.tpm,
         })
     }
 }

@@ -57,6 +57,7 @@ fn values(facts: &Facts) -> Value {
         "computer_name": facts.computer_name,
         "administrator_password": password::encode_administrator(&facts.administrator_password),
         "driver_paths": paths,
+        "tpm": facts.tpm,
         "no_compact": facts.release == Release::Server2025,
     })
 }

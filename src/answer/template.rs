@@ -42,6 +42,7 @@ pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics>
                 firmware: recipe.machine.firmware,
                 release,
                 eval,
+                tpm: recipe.machine.tpm,
                 images: &images,
                 answer_file_on_medium: None,
             };
@@ -66,5 +67,6 @@ fn facts(recipe: &Recipe, release: Release, eval: bool) -> Facts {
         computer_name: recipe.setup.computer_name.clone(),
         administrator_password: Secret::new("any"),
         drivers: recipe.setup.drivers.clone(),
+        tpm: recipe.machine.tpm,
     }
 }

@@ -1,7 +1,7 @@
 //! From power-on to a guest that is ready to be provisioned.
 //!
-//! Ready means three things at once: the agent answers, our bootstrap says that it went well, and Windows says that
-//! Setup is complete. An agent that answers proves nothing alone: it does so behind Setup's error dialogs as well.
+//! Ready means three things at once: the guest answers, our bootstrap says that it went well, and Windows says that
+//! Setup is complete. An answer proves nothing alone: it comes from behind Setup's error dialogs as well.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::vm::Machine;
 
 /// Written last by the bootstrap's SetupComplete.cmd: `name=code` lines, then `result=ok` or `result=failed`.
 const MARKER: &str = r"C:\winimg\bootstrap.done";
-/// From the agent's first answer to a finished Setup.
+/// From the guest's first answer to a finished Setup.
 const READY_TIMEOUT: Duration = Duration::from_secs(900);
 const COMPLETE: &str = "IMAGE_STATE_COMPLETE";
 
@@ -28,7 +28,7 @@ pub fn install(
     let mut guest = machine.guest()?;
     sink.emit(&Event::Progress {
         phase: "install",
-        text: "the guest agent answers; waiting for Setup to finish".into(),
+        text: format!("{} answers; waiting for Setup to finish", guest.channel()),
     });
     wait_ready(guest.as_mut(), READY_TIMEOUT, slowness, cancel)?;
     Ok(guest)
@@ -47,7 +47,9 @@ fn wait_ready(
         match seen.judge() {
             Readiness::Ready => return Ok(()),
             Readiness::Failed(error) => return Err(error),
-            Readiness::NotYet if guest.now() > deadline => return Err(seen.timed_out()),
+            Readiness::NotYet if guest.now() > deadline => {
+                return Err(seen.timed_out(guest.channel()));
+            }
             Readiness::NotYet => cancel.sleep(Duration::from_secs(1))?,
         }
     }
@@ -124,15 +126,15 @@ impl Progress {
                     .at(MARKER)
                     .expected("result=ok")
                     .lines(marker.lines())
-                    .cure("the line whose code is not 0 names the driver or the agent that failed"),
+                    .cure("the line whose code is not 0 names what failed"),
             ),
         }
     }
 
-    fn timed_out(&self) -> Error {
+    fn timed_out(&self, channel: &str) -> Error {
         let error = Error::new(
             Kind::Setup,
-            "the guest agent answers, but Windows Setup does not finish",
+            format!("{channel} answers, but Windows Setup does not finish"),
         )
         .expected(format!("{MARKER} with result=ok, and {COMPLETE}"));
         let marker = match &self.marker {
@@ -162,6 +164,17 @@ mod tests {
             Readiness::NotYet => "not yet".into(),
             Readiness::Failed(error) => error.fact().to_string(),
         }
+    }
+
+    #[test]
+    fn a_setup_that_does_not_finish_is_told_with_what_answers() {
+        let late = Progress::default().timed_out("PowerShell Direct");
+        assert_eq!(
+            late.to_string(),
+            "PowerShell Direct answers, but Windows Setup does not finish\n  \
+             expected: C:\\winimg\\bootstrap.done with result=ok, and IMAGE_STATE_COMPLETE\n  \
+             found: no marker, no ImageState"
+        );
     }
 
     #[test]

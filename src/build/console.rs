@@ -1,15 +1,16 @@
 //! What a running build shows to other terminals: a private socket that tells where it is and takes pictures at any time,
-//! and lets a person work in the guest while the build is paused.
+//! and lets a person work in the guest while the build is paused. The socket is a Unix one: on Windows a build has none, and
+//! pauses at its own terminal alone.
 //!
 //! The guest belongs to the build's own thread: what concerns it is handed over there and answered from there. Refuses
 //! everything but looking while the build is not paused. No client can harm the build: lines are bounded, clients few,
 //! and nobody waits for one that hangs.
 
 mod line;
+#[cfg(unix)]
 mod serve;
 pub mod wire;
 
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -38,7 +39,9 @@ pub enum Work {
 /// The build's end of the socket. A `Sink`, because that is how it learns where the build is.
 pub struct Console {
     shared: Arc<Shared>,
-    socket: Option<PathBuf>,
+    /// Dropped: closed, and everyone who is connected sent away.
+    #[cfg(unix)]
+    _socket: Option<serve::Socket>,
 }
 
 struct Shared {
@@ -49,8 +52,6 @@ struct Shared {
     /// One picture at a time.
     photo: Mutex<()>,
     run_dir: PathBuf,
-    clients: Mutex<Vec<(u64, UnixStream)>>,
-    closed: AtomicBool,
     /// The input of the build's own terminal has ended.
     typed_out: AtomicBool,
 }
@@ -65,23 +66,20 @@ impl Console {
     /// Serves `run_dir/attach.sock` until dropped. `run_dir` is private (0700).
     pub fn open(run_dir: &Path, name: &str, output: &Path) -> Result<Arc<Self>> {
         let shared = Shared::new(run_dir, name, output);
-        let socket = run_dir.join(SOCKET);
-        let failed = |e| Error::io("listen on", &socket, e);
-        let listener = UnixListener::bind(&socket).map_err(failed)?;
-        let served = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("console".into())
-            .spawn(move || serve::listen(&listener, &served))
-            .map_err(failed)?;
-        let socket = Some(socket);
-        Ok(Arc::new(Self { shared, socket }))
+        Ok(Arc::new(Self {
+            #[cfg(unix)]
+            _socket: Some(serve::Socket::open(&shared)?),
+            shared,
+        }))
     }
 
     /// A console that nobody can reach.
     pub fn none() -> Arc<Self> {
-        let shared = Shared::new(Path::new(""), "", Path::new(""));
-        let socket = None;
-        Arc::new(Self { shared, socket })
+        Arc::new(Self {
+            shared: Shared::new(Path::new(""), "", Path::new("")),
+            #[cfg(unix)]
+            _socket: None,
+        })
     }
 
     /// The machine whose screen is shown from now on. Its end needs no word: its camera then says so.
@@ -156,19 +154,6 @@ impl Sink for Console {
     }
 }
 
-impl Drop for Console {
-    fn drop(&mut self) {
-        let Some(socket) = &self.socket else { return };
-        self.shared.closed.store(true, Ordering::SeqCst);
-        // Wakes the thread that waits for clients, so that it sees that this is the end.
-        let _ = UnixStream::connect(socket);
-        for (_, stream) in lock(&self.shared.clients).drain(..) {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-        let _ = std::fs::remove_file(socket);
-    }
-}
-
 impl Shared {
     fn new(run_dir: &Path, name: &str, output: &Path) -> Arc<Self> {
         let state = State {
@@ -184,8 +169,6 @@ impl Shared {
             view: Mutex::default(),
             photo: Mutex::default(),
             run_dir: run_dir.into(),
-            clients: Mutex::default(),
-            closed: AtomicBool::default(),
             typed_out: AtomicBool::default(),
         })
     }
@@ -203,20 +186,6 @@ impl Shared {
         let taken = (view.camera)(&file).and_then(|()| read_picture(&file));
         let _ = std::fs::remove_file(&file);
         taken
-    }
-
-    /// Hands a question to the paused build's thread.
-    fn hand_over(&self, ask: Ask) -> Result<Receiver<Reply>, String> {
-        let (reply, replies) = channel();
-        let queue = lock(&self.queue);
-        let handed = queue.as_ref().map(|q| q.send(Work::Asked { ask, reply }));
-        match handed {
-            Some(Ok(())) => Ok(replies),
-            _ => Err(format!(
-                "the build is not paused: {}",
-                lock(&self.state).place()
-            )),
-        }
     }
 }
 

@@ -126,7 +126,7 @@ impl Engine<'_> {
             place: step.place.to_string(),
         });
         let started = Instant::now();
-        let mut log = StepLog::create(self.logs, number, &step.name)?;
+        let mut log = StepLog::open(self.logs, number, &step.name)?;
         let outcome = self.ops(guest, number, step, &mut record, &mut log);
         record.seconds = started.elapsed().as_secs_f64();
         log.close()?;
@@ -418,7 +418,7 @@ mod tests {
             reboots: 0,
             seconds: 0.0,
         };
-        let mut log = StepLog::create(folder.path(), 1, "msi").expect("a log");
+        let mut log = StepLog::open(folder.path(), 1, "msi").expect("a log");
         let mut guest = Standing::new();
         let verdict = engine.carry_out(&mut guest, 1, &run, &mut record, &mut log);
         assert_eq!(verdict.expect("it ends well"), Verdict::Success);

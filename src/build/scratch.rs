@@ -4,7 +4,6 @@
 //! running one: leftovers are named and removed, nothing needs a hand.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
@@ -21,8 +20,10 @@ pub struct Scratch {
     /// Sockets, firmware variables, QEMU's own log. 0700, and short: a socket's path holds 107 bytes.
     run: PathBuf,
     keep: bool,
-    /// Declared last: the directories go before their locks do.
-    _locks: Vec<Lock>,
+    /// Of the directories; declared late, because those go before their locks do.
+    locks: Vec<Lock>,
+    /// The output's. The last one to go.
+    _output: Lock,
 }
 
 impl Scratch {
@@ -36,7 +37,7 @@ impl Scratch {
                     .cure("wait for it, or give this one another --output"),
             );
         };
-        let runtime = runtime_dir()?;
+        let runtime = io::runtime_folder()?;
         sweep(output, sink)?;
         sweep(&runtime, sink)?;
         let (work, work_lock) = create_locked(output)?;
@@ -45,7 +46,8 @@ impl Scratch {
             work,
             run,
             keep: false,
-            _locks: vec![work_lock, run_lock, output_lock],
+            locks: vec![work_lock, run_lock],
+            _output: output_lock,
         })
     }
 
@@ -66,6 +68,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        if cfg!(windows) {
+            // There a directory with an open file in it is not removed.
+            self.locks.clear();
+        }
         let _ = fs::remove_dir_all(&self.run);
         if self.keep {
             let _ = fs::remove_file(self.work.join(LOCK));
@@ -75,26 +81,9 @@ impl Drop for Scratch {
     }
 }
 
-/// `/tmp/winimg-<uid>`, 0700 and ours. Not `$TMPDIR`: its path may be too long for a socket.
-fn runtime_dir() -> Result<PathBuf> {
-    let uid = nix::unistd::getuid();
-    let dir = PathBuf::from(format!("/tmp/winimg-{uid}"));
-    make_private(&dir)?;
-    let found = fs::symlink_metadata(&dir).map_err(|e| Error::io("read", &dir, e))?;
-    if !found.is_dir() || found.uid() != uid.as_raw() || found.mode() & 0o077 != 0 {
-        return Err(
-            Error::new(Kind::Host, "the directory for sockets is not private")
-                .at(dir.display())
-                .expected(format!("a directory of user {uid}, mode 0700"))
-                .cure("remove it"),
-        );
-    }
-    Ok(dir)
-}
-
 /// The run directories of this user's builds, running or left over.
 pub fn run_dirs() -> Result<Vec<PathBuf>> {
-    let runtime = runtime_dir()?;
+    let runtime = io::runtime_folder()?;
     let entries = fs::read_dir(&runtime).map_err(|e| Error::io("read", &runtime, e))?;
     let is_ours = |e: &fs::DirEntry| e.file_name().to_string_lossy().starts_with(WORK);
     let mut dirs: Vec<PathBuf> = entries
@@ -106,23 +95,12 @@ pub fn run_dirs() -> Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
-fn make_private(dir: &Path) -> Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700);
-    builder.create(dir).map_err(|e| Error::io("create", dir, e))
-}
-
 fn create_locked(parent: &Path) -> Result<(PathBuf, Lock)> {
-    // The lock is taken before the directory can be seen under its final name, so that a sweep of another build
-    // never meets a fresh directory without its lock.
     let id = &uuid::Uuid::new_v4().simple().to_string()[..8];
     let hidden = parent.join(format!(".winimg-new-{id}"));
     let dir = parent.join(format!("{WORK}{id}"));
-    make_private(&hidden)?;
-    let lock = Lock::try_take(&hidden.join(LOCK))?.ok_or_else(|| {
-        Error::new(Kind::Failed, "a fresh working directory is already locked").at(hidden.display())
-    })?;
-    fs::rename(&hidden, &dir).map_err(|e| Error::io("create", &dir, e))?;
+    io::create_private_folders(&hidden)?;
+    let lock = io::reveal_locked(&hidden, &dir, LOCK)?;
     Ok((dir, lock))
 }
 

@@ -268,6 +268,7 @@ impl<'a> Session<'a> {
             cpus: wish.cpus,
             memory: wish.memory,
             network: wish.network,
+            tpm: wish.tpm,
             password: self.request.password.clone(),
             start,
             run_dir: self.run_dir.clone(),

@@ -21,9 +21,11 @@ pub struct StepLog {
 }
 
 impl StepLog {
-    pub fn create(dir: &Path, number: usize, name: &str) -> Result<Self> {
+    /// What stands there is an earlier try of this build, since a build begins with no logs: it stays, and this one follows.
+    pub fn open(dir: &Path, number: usize, name: &str) -> Result<Self> {
         let path = dir.join(format!("{number:02}-{}.log", slug(name)));
-        let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
+        let file = File::options().create(true).append(true).open(&path);
+        let file = file.map_err(|e| Error::io("write", &path, e))?;
         Ok(Self {
             path,
             to: BufWriter::new(file),

@@ -38,6 +38,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let epoch = epoch()?;
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
+    hypervisor::platform(&args.hypervisor)?.check(&opened.recipe.machine)?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
     let password = password(

@@ -2,23 +2,20 @@
 
 use crate::cli;
 use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
 use crate::io::without_secrets;
-use crate::recipe::Firmware;
-use crate::vm::{Hypervisor as _, qemu::Qemu, screen::ocr};
+use crate::vm::{Platform, screen::ocr};
 
-use super::{Context, print};
+use super::{Context, hypervisor, print};
+
+mod hyperv;
 
 pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
+    if hypervisor::platform(&args.hypervisor)? == Platform::HyperV {
+        return hyperv::run(args, context);
+    }
     let mut lacking = 0;
     let mut text = String::new();
-    match Qemu::find() {
-        Ok(qemu) => machines(&qemu, args, &context.cancel, &mut text, &mut lacking),
-        Err(error) => {
-            lacking += 1;
-            text += &format!("QEMU: {error}\n");
-        }
-    }
+    machines(args, context, &mut text, &mut lacking);
     let mut tool = std::process::Command::new("qemu-img");
     without_secrets(&mut tool);
     text += &match tool.arg("--version").output() {
@@ -32,11 +29,20 @@ pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
             "qemu-img: not found; install qemu-utils\n".to_string()
         }
     };
-    text += &match ocr::version() {
+    text += &reader();
+    end(&text, lacking)
+}
+
+/// What reads screens; a build goes on without it.
+fn reader() -> String {
+    match ocr::version() {
         Some(version) => format!("{version}: reads the screen of a machine that stops\n"),
         None => "tesseract: not found; with tesseract-ocr, errors also tell what a stopped machine's screen says\n".to_string(),
-    };
-    print(&text)?;
+    }
+}
+
+fn end(text: &str, lacking: u32) -> Result<()> {
+    print(text)?;
     if lacking > 0 {
         return Err(Error::new(
             Kind::Host,
@@ -49,14 +55,29 @@ pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
     Ok(())
 }
 
+/// What starts here.
+#[cfg(not(unix))]
+fn machines(_: &cli::Doctor, _: &Context, text: &mut String, lacking: &mut u32) {
+    *lacking += 1;
+    *text +=
+        "QEMU: winimg does not start it on a Windows host; leave --hypervisor away for Hyper-V\n";
+}
+
 /// What starts here, with each firmware.
-fn machines(
-    qemu: &Qemu,
-    args: &cli::Doctor,
-    cancel: &Cancel,
-    text: &mut String,
-    lacking: &mut u32,
-) {
+#[cfg(unix)]
+fn machines(args: &cli::Doctor, context: &Context, text: &mut String, lacking: &mut u32) {
+    use crate::recipe::Firmware;
+    use crate::vm::{Hypervisor as _, qemu::Qemu};
+
+    let qemu = match Qemu::find() {
+        Ok(qemu) => qemu,
+        Err(error) => {
+            *lacking += 1;
+            *text += &format!("QEMU: {error}\n");
+            return;
+        }
+    };
+    let cancel = &context.cancel;
     for (name, firmware) in [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)] {
         match qemu.probe(args.accel.into(), firmware, cancel) {
             Ok(probe) => {

@@ -26,12 +26,23 @@ pub fn open(args: &HypervisorArgs, store: &Store) -> Result<Box<dyn Hypervisor>>
         return vm::fake::open(Path::new(file));
     }
     match platform(args)? {
-        Platform::Qemu => {
-            let qemu = vm::qemu::Qemu::find()?;
-            Ok(Box::new(qemu.remembering(store.folder())))
-        }
+        Platform::Qemu => qemu(store),
         Platform::HyperV => Ok(Box::new(vm::hyperv::HyperV::find()?)),
     }
+}
+
+#[cfg(unix)]
+fn qemu(store: &Store) -> Result<Box<dyn Hypervisor>> {
+    let qemu = vm::qemu::Qemu::find()?;
+    Ok(Box::new(qemu.remembering(store.folder())))
+}
+
+#[cfg(not(unix))]
+fn qemu(_: &Store) -> Result<Box<dyn Hypervisor>> {
+    let fact = "winimg does not start QEMU on a Windows host";
+    Err(Error::new(Kind::Host, fact)
+        .at("--hypervisor")
+        .cure("leave it away, so that Hyper-V runs the machine; or build on Linux"))
 }
 
 fn unknown(name: &str) -> Error {

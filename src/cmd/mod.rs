@@ -1,5 +1,6 @@
 //! Carries out the command line: one module a command, one exit status for each kind of error.
 
+#[cfg(unix)]
 mod attach;
 mod build;
 mod bundle;
@@ -11,11 +12,14 @@ mod hypervisor;
 mod init;
 mod inputs;
 mod inspect;
+mod interrupt;
 mod lock;
 mod partitions;
 mod plan;
 mod recipe;
+#[cfg(unix)]
 mod running;
+#[cfg(unix)]
 mod screen;
 mod shared_cache;
 mod shipped;
@@ -56,6 +60,7 @@ pub fn run(cli: Cli) -> ExitCode {
     };
     let outcome = match &cli.command {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
+        #[cfg(unix)]
         Command::Attach(args) => attach::run(args),
         _ => watch_signals(&context)
             .and_then(|()| dispatch(cli.command, &context))
@@ -76,8 +81,14 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Validate(args) => plan::validate(&args, context),
         Command::Plan(args) => plan::show(&args, context),
         Command::Build(args) => build::run(&args, context),
+        #[cfg(unix)]
         Command::Attach(args) => attach::run(&args).map(|_| ()),
+        #[cfg(unix)]
         Command::Screen(args) => screen::run(&args),
+        #[cfg(not(unix))]
+        Command::Attach(_) => Err(no_socket("winimg attach")),
+        #[cfg(not(unix))]
+        Command::Screen(_) => Err(no_socket("winimg screen")),
         Command::Lock(args) => lock::run(&args, context),
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),
@@ -99,28 +110,26 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
     }
 }
 
-/// The first Ctrl-C or SIGTERM ends the work in order; the second ends the process at once, and QEMU with it.
+/// The first interrupt ends the work in order; the second ends the process at once, and QEMU with it.
 fn watch_signals(context: &Context) -> Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    use signal_hook::iterator::Signals;
-
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|e| Error::new(Kind::Failed, "cannot watch for signals").because(e))?;
     let cancel = context.cancel.clone();
-    // The thread outlives the command; the terminal's live line must not.
+    // The watch outlives the command; the terminal's live line must not.
     let sink: Weak<dyn Sink> = Arc::downgrade(&context.sink);
-    std::thread::spawn(move || {
-        for _ in &mut signals {
-            if cancel.is_cancelled() {
-                signal_hook::low_level::exit(i32::from(Kind::Cancelled.exit_status()));
-            }
-            cancel.cancel();
-            if let Some(sink) = sink.upgrade() {
-                sink.note("interrupted: stopping and cleaning up (once more: at once)");
-            }
+    interrupt::watch(move || {
+        if cancel.is_cancelled() {
+            interrupt::exit_now(i32::from(Kind::Cancelled.exit_status()));
         }
-    });
-    Ok(())
+        cancel.cancel();
+        if let Some(sink) = sink.upgrade() {
+            sink.note("interrupted: stopping and cleaning up (once more: at once)");
+        }
+    })
+}
+
+#[cfg(not(unix))]
+fn no_socket(command: &str) -> Error {
+    let fact = format!("`{command}` is not available on Windows yet");
+    Error::new(Kind::Host, fact).cure("with --on-error ask, a build asks at its own terminal")
 }
 
 /// The store where the environment says, with a word about what killed runs left there.

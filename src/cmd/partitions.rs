@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::disk::{self, Disk, Format, Image, RawDisk, gpt, qcow2::Qcow2, qemu_img};
 use crate::error::{Error, Result};
 use crate::event::Cancel;
+use crate::io::Positioned as _;
 
 /// Holds an MBR, and a GPT with far more entries than the 128 that Windows makes.
 const HEAD: &str = "count=2";
@@ -46,7 +47,6 @@ fn head(file: &Path, cancel: &Cancel) -> Result<RawDisk> {
 
 /// Bytes 24 to 31 of the header, big-endian (QEMU: docs/interop/qcow2).
 fn virtual_len(file: &Path) -> Result<u64> {
-    use std::os::unix::fs::FileExt as _;
     let mut bytes = [0; 8];
     std::fs::File::open(file)
         .and_then(|f| f.read_exact_at(&mut bytes, 24))

@@ -64,7 +64,7 @@ fn files(dir: &'static Dir<'static>) -> Vec<&'static include_dir::File<'static>>
 fn digest() -> String {
     let mut hasher = Hasher::new(Algorithm::Sha256);
     for file in files(&RECIPES) {
-        hasher.update(file.path().to_string_lossy().as_bytes());
+        hasher.update(io::slashed(file.path()).as_bytes());
         hasher.update(&[0]);
         hasher.update(&(file.contents().len() as u64).to_le_bytes());
         hasher.update(file.contents());

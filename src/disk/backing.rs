@@ -16,6 +16,7 @@ use super::Image;
 use super::qemu_img::{self, Named};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::io;
 
 /// Files in a chain, the overlay among them.
 pub const DEEPEST: usize = 64;
@@ -198,7 +199,7 @@ fn below(
     };
     let folder = overlay.parent().unwrap_or(Path::new(""));
     let path = folder.join(name);
-    let path = path.canonicalize().map_err(|e| {
+    let path = io::canonicalize(&path).map_err(|e| {
         let refused = refused(overlay, name).expected("a file");
         refused.found(format!("{}: {e}", path.display()))
     })?;
@@ -245,7 +246,7 @@ fn refused(overlay: &Path, name: &str) -> Error {
 }
 
 fn canonical(path: &Path) -> Result<PathBuf> {
-    path.canonicalize().map_err(|e| Error::io("find", path, e))
+    io::canonicalize(path).map_err(|e| Error::io("find", path, e))
 }
 
 fn flatten(path: &Path) -> String {

@@ -23,11 +23,11 @@ pub mod vmdk;
 
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::io::Positioned as _;
 
 pub use form::DiskForm;
 pub use raw::RawDisk;

@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -15,6 +14,7 @@ use super::backing::Chain;
 use super::{Disk, Image, qemu_img};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::io::Positioned as _;
 
 /// An open qcow2. No file of it may be written by anyone while this lives.
 #[derive(Debug)]

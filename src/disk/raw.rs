@@ -2,14 +2,11 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-
-use nix::errno::Errno;
-use nix::unistd::{Whence, lseek};
 
 use super::Disk;
 use crate::error::{Error, Kind, Result};
+use crate::io::{Positioned as _, data_within};
 
 /// Bytes `start .. start + len` of a file.
 #[derive(Debug)]
@@ -61,15 +58,6 @@ impl RawDisk {
         .expected(format!("{len} bytes"))
         .found(format!("{} bytes in all", self.len))
     }
-
-    /// The next data or hole at or after `from`, counted in the file. `None`: nothing more (or the file system can't say).
-    fn seek(&self, from: u64, whence: Whence) -> Result<Option<u64>> {
-        match lseek(&self.file, from as i64, whence) {
-            Ok(at) => Ok(Some(at as u64)),
-            Err(Errno::ENXIO) => Ok(None),
-            Err(e) => Err(Error::io("look for holes in", &self.path, e.into())),
-        }
-    }
 }
 
 impl Disk for RawDisk {
@@ -87,22 +75,13 @@ impl Disk for RawDisk {
             .map_err(|e| Error::io("read", &self.path, e))
     }
 
-    /// Asks the file system for holes (Linux lseek(2), SEEK_DATA and SEEK_HOLE).
+    /// Asks the file system for holes.
     fn data(&self) -> Result<Vec<Range<u64>>> {
-        let mut ranges = Vec::new();
-        let end = self.start + self.len;
-        let mut at = self.start;
-        while at < end {
-            let Some(data) = self.seek(at, Whence::SeekData)? else {
-                break;
-            };
-            if data >= end {
-                break;
-            }
-            let hole = self.seek(data, Whence::SeekHole)?.unwrap_or(end).min(end);
-            ranges.push(data - self.start..hole - self.start);
-            at = hole;
-        }
-        Ok(ranges)
+        let found = data_within(&self.file, self.start..self.start + self.len)
+            .map_err(|e| Error::io("look for holes in", &self.path, e))?;
+        let ranges = found.into_iter();
+        Ok(ranges
+            .map(|r| r.start - self.start..r.end - self.start)
+            .collect())
     }
 }

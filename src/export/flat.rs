@@ -3,7 +3,6 @@
 //! Sparse: runs of 4 KiB of zeros are holes. Sizes are never rounded; the pass admits whole MiB only, as Azure does.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -17,6 +16,7 @@ use crate::disk::vhd::Footer;
 use crate::disk::{Disk, RawDisk, vhd};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::io::Positioned as _;
 
 /// Bytes that are skipped together when they are zero: the block of the usual file systems.
 const HOLE: usize = 4096;

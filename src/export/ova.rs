@@ -5,7 +5,6 @@
 //! are plain ustar with binary sizes from 8 GiB; vSphere does not take pax headers (vmware/open-vmdk, pull request 65).
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
@@ -20,6 +19,7 @@ use crate::disk::vmdk::GRAIN;
 use crate::disk::{self, SECTOR};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::io::Positioned as _;
 
 pub struct Ova<'j> {
     job: &'j Job<'j>,

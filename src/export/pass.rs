@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use crate::event::Cancel;
 
 /// Bytes of a chunk, and of all that is handed around.
 pub const CHUNK: u64 = 1 << 20;
+
+/// Chunks without data that are handed around together: the threads would spend their time waking one another.
+const AT_ONCE: u64 = 16;
 
 /// One MiB of the disk.
 pub struct Chunk {
@@ -93,7 +96,7 @@ struct State {
     claimed: u64,
     /// Chunks that every worker step is done with.
     taken: u64,
-    hash: Lane<Arc<Chunk>>,
+    hash: Lane<Chunk>,
     append: Lane<Vec<Vec<u8>>>,
     chunks: Vec<Option<u32>>,
     error: Option<Error>,
@@ -213,16 +216,20 @@ impl Pass<'_> {
         }
     }
 
-    /// The next chunk, when the window allows one. `None`: there is no more to do.
-    fn claim(&self) -> Option<u64> {
+    /// The next chunk, when the window allows one, or the next few that hold nothing. `None`: there is no more to do.
+    fn claim(&self) -> Option<Range<u64>> {
         let mut state = self.lock();
         loop {
             if state.stopped || state.claimed == self.total {
                 return None;
             }
-            if state.claimed < state.hash.next.min(state.append.next) + self.window {
-                state.claimed += 1;
-                return Some(state.claimed - 1);
+            let open = state.hash.next.min(state.append.next) + self.window;
+            let first = state.claimed;
+            if first < open {
+                let most = open.min(self.total).min(first + AT_ONCE);
+                let empty = (first..most).take_while(|&index| !touches(&self.data, index));
+                state.claimed += (empty.count() as u64).max(1);
+                return Some(first..state.claimed);
             }
             state = self.wait(state);
         }
@@ -231,31 +238,38 @@ impl Pass<'_> {
     fn work(&self) {
         let _alarm = Alarm(self);
         let mut deflater = Deflater::new(self.level);
-        while let Some(index) = self.claim() {
-            if let Err(e) = self.chunk(index, &mut deflater) {
+        while let Some(run) = self.claim() {
+            if let Err(e) = self.take(run, &mut deflater) {
                 return self.stop(e);
             }
         }
     }
 
-    fn chunk(&self, index: u64, deflater: &mut Deflater) -> Result<()> {
-        let chunk = Arc::new(self.read(index)?);
-        let crc = chunk.data().map(libdeflater::crc32);
-        let mut packed = Vec::with_capacity(self.exporters.len());
-        for exporter in self.exporters {
-            packed.push(match exporter.needs().chunks {
-                true => exporter.take(&chunk, deflater)?,
-                false => Vec::new(),
-            });
+    fn take(&self, run: Range<u64>, deflater: &mut Deflater) -> Result<()> {
+        let mut taken = Vec::new();
+        for index in run {
+            let chunk = self.read(index)?;
+            let mut packed = Vec::with_capacity(self.exporters.len());
+            for exporter in self.exporters {
+                packed.push(match exporter.needs().chunks {
+                    true => exporter.take(&chunk, deflater)?,
+                    false => Vec::new(),
+                });
+            }
+            let crc = chunk.data().map(libdeflater::crc32);
+            taken.push((chunk, crc, packed));
         }
         let mut state = self.lock();
-        state.chunks[index as usize] = crc;
-        state.taken += 1;
-        if self.hashes {
-            state.hash.ready.insert(index, chunk);
-        }
-        if self.appends {
-            state.append.ready.insert(index, packed);
+        for (chunk, crc, packed) in taken {
+            let index = chunk.index;
+            state.chunks[index as usize] = crc;
+            state.taken += 1;
+            if self.hashes {
+                state.hash.ready.insert(index, chunk);
+            }
+            if self.appends {
+                state.append.ready.insert(index, packed);
+            }
         }
         self.changed.notify_all();
         Ok(())
@@ -271,38 +285,44 @@ impl Pass<'_> {
         Ok(Chunk { index, data })
     }
 
-    /// The next value of a lane, when it has come. `None`: the lane is at its end.
-    fn next<T>(&self, lane: fn(&mut State) -> &mut Lane<T>) -> Option<(u64, T)> {
+    /// The next values of a lane, as many as have come, by their chunks' numbers. `None`: the lane is at its end.
+    fn next<T>(&self, lane: fn(&mut State) -> &mut Lane<T>) -> Option<Vec<(u64, T)>> {
         let mut state = self.lock();
         loop {
-            let next = lane(&mut state).next;
-            if state.stopped || next == self.total {
+            let stopped = state.stopped;
+            let Lane { next, ready } = lane(&mut state);
+            if stopped || *next == self.total {
                 return None;
             }
-            if let Some(value) = lane(&mut state).ready.remove(&next) {
-                return Some((next, value));
+            let come: Vec<(u64, T)> = (*next..)
+                .map_while(|index| ready.remove_entry(&index))
+                .collect();
+            if !come.is_empty() {
+                return Some(come);
             }
             state = self.wait(state);
         }
     }
 
-    fn advance<T>(&self, lane: fn(&mut State) -> &mut Lane<T>) {
-        lane(&mut self.lock()).next += 1;
+    fn advance<T>(&self, lane: fn(&mut State) -> &mut Lane<T>, chunks: usize) {
+        lane(&mut self.lock()).next += chunks as u64;
         self.changed.notify_all();
     }
 
     fn append(&self) {
         let _alarm = Alarm(self);
-        while let Some((index, packed)) = self.next(|s| &mut s.append) {
-            for (exporter, packed) in self.exporters.iter().zip(&packed) {
-                if !exporter.needs().stream {
-                    continue;
-                }
-                if let Err(e) = exporter.append(index, packed) {
-                    return self.stop(e);
+        while let Some(come) = self.next(|s| &mut s.append) {
+            for (index, packed) in &come {
+                for (exporter, packed) in self.exporters.iter().zip(packed) {
+                    if !exporter.needs().stream {
+                        continue;
+                    }
+                    if let Err(e) = exporter.append(*index, packed) {
+                        return self.stop(e);
+                    }
                 }
             }
-            self.advance(|s| &mut s.append);
+            self.advance(|s| &mut s.append, come.len());
         }
     }
 
@@ -310,10 +330,12 @@ impl Pass<'_> {
         let _alarm = Alarm(self);
         let zeros = vec![0; CHUNK as usize];
         let mut hasher = Hasher::new(Algorithm::Sha256);
-        while let Some((_, chunk)) = self.next(|s| &mut s.hash) {
-            hasher.update(chunk.data().unwrap_or(&zeros));
-            drop(chunk);
-            self.advance(|s| &mut s.hash);
+        while let Some(come) = self.next(|s| &mut s.hash) {
+            let chunks = come.len();
+            for (_, chunk) in come {
+                hasher.update(chunk.data().unwrap_or(&zeros));
+            }
+            self.advance(|s| &mut s.hash, chunks);
         }
         hasher
     }

@@ -4,7 +4,6 @@
 //! (no `-W`), so that the same disk gives the same file.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::path::PathBuf;
 
 use super::source::Source;
@@ -13,6 +12,7 @@ use super::{Artifact, Exporter, Job, Needs, Totals, check};
 use crate::disk::qemu_img::{self, file_name};
 use crate::error::{Error, Result};
 use crate::event::Cancel;
+use crate::io;
 
 pub struct Qcow2<'s> {
     source: &'s Source,
@@ -48,9 +48,7 @@ impl Exporter for Qcow2<'_> {
         arguments.extend(source.format("-f"));
         arguments.extend([&*source.name, &to]);
         qemu_img::run(&arguments, cancel)?;
-        File::open(&self.temporary)
-            .and_then(|f| f.sync_all())
-            .map_err(|e| Error::io("sync", &self.temporary, e))
+        io::sync_file(&self.temporary).map_err(|e| Error::io("sync", &self.temporary, e))
     }
 
     fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {

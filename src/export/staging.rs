@@ -4,12 +4,11 @@
 //! two exports of the same name apart, and dies with its process.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::error::{Error, Kind, Result};
-use crate::io;
+use crate::io::{self, file_lock};
 
 /// The files of one export. Dropping it removes those that were not committed.
 pub struct Staging {
@@ -111,7 +110,7 @@ fn lock(path: &Path) -> Result<File> {
             .truncate(false)
             .open(path)
             .map_err(|e| Error::io("create", path, e))?;
-        match file.try_lock() {
+        match file_lock::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(
@@ -123,8 +122,7 @@ fn lock(path: &Path) -> Result<File> {
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
         }
         // The other may have renamed or removed it between our open and our lock.
-        let ours = file.metadata().map_err(|e| Error::io("look at", path, e))?;
-        if fs::metadata(path).is_ok_and(|m| m.ino() == ours.ino() && m.dev() == ours.dev()) {
+        if file_lock::is_at(&file, path).map_err(|e| Error::io("look at", path, e))? {
             return Ok(file);
         }
     }

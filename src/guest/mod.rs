@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The quoting rules stand on the lowest floor, because the plan applies them too.
 pub use crate::argv as quote;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 
 /// A program to run in the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,18 @@ pub struct Command {
     pub arguments: Vec<String>,
     /// Measured from the start; already scaled for the accelerator.
     pub timeout: Duration,
+}
+
+impl Command {
+    /// Refuses what would not reach the program as it is written.
+    fn check(&self) -> Result<()> {
+        quote::check(&self.program, &self.arguments).map_err(|why| {
+            let fact = "a command line cannot reach the guest unchanged";
+            Error::new(Kind::Step, fact)
+                .found(why)
+                .cure("put it into a batch file")
+        })
+    }
 }
 
 /// How a program ended.
@@ -62,6 +74,11 @@ pub trait Guest: Send {
     /// Whether the guest that answered last still runs: `false` once it restarted, until `wait_back`. Asks the machine,
     /// not the guest; a machine that is dead or off, or an interrupt, is an error.
     fn is_there(&mut self) -> Result<bool>;
+
+    /// What answers, as people know it.
+    fn channel(&self) -> &'static str {
+        "the guest agent"
+    }
 
     /// The time that limits in this guest are measured by: it stands while the machine does.
     fn now(&self) -> Instant {

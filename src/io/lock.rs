@@ -8,7 +8,8 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use super::file_lock;
+use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 
 /// A lock that is held until this value is dropped or the process ends.
@@ -48,7 +49,7 @@ impl Lock {
             .write(true)
             .open(path)
             .map_err(io)?;
-        match file.try_lock() {
+        match file_lock::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(e)) => return Err(io(e)),
@@ -69,15 +70,67 @@ impl Lock {
     }
 }
 
+/// Keeps others who ask for the same away from a folder, for the moment that a file in it is read and replaced. Leaves nothing
+/// in it.
+#[cfg(unix)]
+pub fn lock_folder(folder: &Path) -> Result<Lock> {
+    let file = File::open(folder).map_err(|e| Error::io("open", folder, e))?;
+    file.lock().map_err(|e| Error::io("lock", folder, e))?;
+    Ok(Lock { _file: file })
+}
+
+/// The same. A folder cannot be locked there: one lock of this user is for all of them.
+#[cfg(windows)]
+pub fn lock_folder(_: &Path) -> Result<Lock> {
+    let path = super::runtime_folder()?.join("folders.lock");
+    Lock::take(&path, &Cancel::default(), |_| ())
+}
+
+/// Gives the new, empty folder `hidden` the name that sweeps look for, with a lock of this name in it: no sweep ever meets the
+/// folder without its lock.
+pub fn reveal_locked(hidden: &Path, folder: &Path, name: &str) -> Result<Lock> {
+    let create = |e| Error::io("create", folder, e);
+    if cfg!(windows) {
+        // There a folder that holds an open file keeps its name; a sweep passes over one without a lock file.
+        fs::rename(hidden, folder).map_err(create)?;
+        let file = create_held(&folder.join(name)).map_err(create)?;
+        return Ok(Lock { _file: file });
+    }
+    let lock = Lock::try_take(&hidden.join(name))?.ok_or_else(|| {
+        Error::new(Kind::Failed, "a fresh working directory is already locked").at(hidden.display())
+    })?;
+    fs::rename(hidden, folder).map_err(create)?;
+    Ok(lock)
+}
+
+/// A new file that no other handle can lock from its first moment on.
+fn create_held(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(windows)]
+    {
+        use windows_sys::Win32::Storage::FileSystem::{FILE_SHARE_DELETE, FILE_SHARE_READ};
+        let shared = FILE_SHARE_READ | FILE_SHARE_DELETE;
+        std::os::windows::fs::OpenOptionsExt::share_mode(&mut options, shared);
+    }
+    options.open(path)
+}
+
 /// Removes a killed build's folder, and says so, unless a living process holds the lock of this name in it.
 pub fn remove_leftover(folder: &Path, lock: &str, sink: &dyn Sink) -> Result<()> {
-    let Ok(Some(_lock)) = Lock::try_take(&folder.join(lock)) else {
+    let path = folder.join(lock);
+    if cfg!(windows) && !path.exists() {
+        return Ok(());
+    }
+    let Ok(Some(lock)) = Lock::try_take(&path) else {
         return Ok(());
     };
     sink.note(format!(
         "removing what an interrupted build left: {}",
         folder.display()
     ));
+    // A folder with an open file in it is not removed on Windows. Nobody begins anything in one of this name.
+    let _lock = (!cfg!(windows)).then_some(lock);
     match fs::remove_dir_all(folder) {
         // Another build swept it between our look and our lock.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
@@ -99,7 +152,6 @@ fn holder(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
 
     #[test]
     fn a_held_lock_names_its_holder_and_a_cancelled_wait_ends() {

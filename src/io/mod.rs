@@ -4,11 +4,16 @@
 //! bytes mean.
 
 mod child;
+pub mod file_lock;
+mod holes;
 mod lock;
+mod positioned;
+mod private;
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tempfile::NamedTempFile;
 
@@ -16,7 +21,10 @@ use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
 pub use child::{die_with_parent, without_secrets};
-pub use lock::{Lock, remove_leftover};
+pub use holes::data_within;
+pub use lock::{Lock, lock_folder, remove_leftover, reveal_locked};
+pub use positioned::Positioned;
+pub use private::{create_private_folders, runtime_folder};
 
 /// A file that appears under its name whole, or not at all.
 ///
@@ -72,11 +80,22 @@ impl AtomicFile {
             .as_file()
             .sync_all()
             .map_err(|e| Error::io("write", &path, e))?;
-        temporary
-            .persist(&path)
-            .map_err(|e| Error::io("write", &path, e.error))?;
+        name(temporary, &path).map_err(|e| Error::io("write", &path, e))?;
         sync_folder(folder_of(&path))
     }
+}
+
+/// Gives the file its name, also where another file of that name is open for reading.
+fn name(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        return temporary.persist(path).map(|_| ()).map_err(|e| e.error);
+    }
+    // What `persist` calls on Windows replaces no open file; `rename` does (Microsoft: FILE_RENAME_INFO, POSIX semantics).
+    let (file, part) = temporary.keep().map_err(|e| e.error)?;
+    drop(file);
+    fs::rename(&part, path).inspect_err(|_| {
+        let _ = fs::remove_file(&part);
+    })
 }
 
 impl Write for AtomicFile {
@@ -121,6 +140,61 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
             .map_err(|e| Error::io("write", folder, e))?;
     }
     Ok(())
+}
+
+/// Makes the bytes of a file durable that another program wrote, or another handle.
+pub fn sync_file(path: &Path) -> io::Result<()> {
+    // Windows takes this from a handle that could write only (Microsoft: FlushFileBuffers).
+    OpenOptions::new()
+        .read(true)
+        .write(cfg!(windows))
+        .open(path)?
+        .sync_all()
+}
+
+/// A path without links and `..`. On Windows without the prefix `\\?\` too, which other programs do not read everywhere.
+pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
+    let whole = fs::canonicalize(path)?;
+    #[cfg(windows)]
+    {
+        use std::path::{Component, Prefix};
+        if let Some(Component::Prefix(prefix)) = whole.components().next()
+            && let Prefix::VerbatimDisk(disk) = prefix.kind()
+        {
+            let rest: PathBuf = whole.components().skip(1).collect();
+            let mut plain = PathBuf::from(format!("{}:", char::from(disk)));
+            plain.push(rest);
+            return Ok(plain);
+        }
+    }
+    Ok(whole)
+}
+
+/// The path with `/` between its names, on every system.
+pub fn slashed(path: &Path) -> String {
+    let text = path.display().to_string();
+    match cfg!(windows) {
+        true => text.replace('\\', "/"),
+        false => text,
+    }
+}
+
+/// Sets when a file or folder was written last. It need not be writable; on Windows only this is asked for.
+pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    options.read(true);
+    #[cfg(windows)]
+    {
+        use std::os::windows::fs::OpenOptionsExt as _;
+        use windows_sys::Win32::Storage::FileSystem::{
+            FILE_FLAG_BACKUP_SEMANTICS, FILE_WRITE_ATTRIBUTES,
+        };
+        options.access_mode(FILE_WRITE_ATTRIBUTES);
+        // Without it no folder is opened (Microsoft: CreateFile, Directories).
+        options.custom_flags(FILE_FLAG_BACKUP_SEMANTICS);
+    }
+    options.open(path)?.set_modified(time)
 }
 
 /// A file's SHA-256, and its size in bytes.
@@ -200,6 +274,27 @@ mod tests {
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["manifest.json"]);
+    }
+
+    #[test]
+    #[cfg_attr(
+        windows,
+        ignore = "Wine replaces no open file; Windows 10 and later do on NTFS"
+    )]
+    fn a_file_is_replaced_while_others_read_it() {
+        use std::io::Read as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write_atomically(&path, b"old").unwrap();
+        let mut reader = File::open(&path).unwrap();
+        write_atomically(&path, b"new").unwrap();
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        assert_eq!(
+            (read.as_str(), fs::read(&path).unwrap()),
+            ("old", b"new".to_vec())
+        );
     }
 
     #[test]

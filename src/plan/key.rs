@@ -6,7 +6,7 @@ use super::words::{encoding_name, entry_path};
 use super::{Entry, Op, Plan, PlannedStep, Until};
 use crate::argv;
 use crate::digest::Digest;
-use crate::recipe::Recipe;
+use crate::recipe::{MachineWish, Recipe};
 use crate::store::{Chain, Ingredient, Link};
 
 /// What the installation is made from, apart from what the recipe says itself.
@@ -58,10 +58,8 @@ pub fn chain(
 }
 
 fn installed(recipe: &Recipe, from: &Installation) -> Vec<Ingredient> {
-    let machine = &recipe.machine;
-    let lower = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
     let none = || "none".to_string();
-    let rows = [
+    let mut rows = vec![
         ("the hypervisor", from.hypervisor.to_string()),
         ("the install medium", from.iso.to_string()),
         (
@@ -71,16 +69,29 @@ fn installed(recipe: &Recipe, from: &Installation) -> Vec<Ingredient> {
         ("the image", from.image.clone()),
         ("the answer file", from.answer_file.to_string()),
         ("the bootstrap", from.bootstrap.to_string()),
-        ("machine.firmware", lower(&machine.firmware)),
-        ("machine.secure_boot", machine.secure_boot.to_string()),
-        ("machine.disk_bus", lower(&machine.disk_bus)),
-        ("machine.disk_size", mebibytes(machine.disk_size)),
-        ("machine.cpus", machine.cpus.to_string()),
-        ("machine.memory", mebibytes(machine.memory)),
-        ("machine.network", machine.network.to_string()),
     ];
+    rows.extend(machine(&recipe.machine));
+    let rows = rows.into_iter();
     rows.map(|(what, value)| Ingredient::new(what, value))
-        .into()
+        .collect()
+}
+
+fn machine(wish: &MachineWish) -> Vec<(&'static str, String)> {
+    let lower = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
+    let mut rows = vec![
+        ("machine.firmware", lower(&wish.firmware)),
+        ("machine.secure_boot", wish.secure_boot.to_string()),
+        ("machine.disk_bus", lower(&wish.disk_bus)),
+        ("machine.disk_size", mebibytes(wish.disk_size)),
+        ("machine.cpus", wish.cpus.to_string()),
+        ("machine.memory", mebibytes(wish.memory)),
+        ("machine.network", wish.network.to_string()),
+    ];
+    // A wish that came later is told where it is wished for alone: layers from before it stay what they are.
+    if wish.tpm {
+        rows.push(("machine.tpm", "true".into()));
+    }
+    rows
 }
 
 fn mebibytes(bytes: u64) -> String {
@@ -272,6 +283,39 @@ fn short(line: &str, same: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipe::{DiskBus, Firmware};
+
+    /// A layer's key is made from these texts: another one, and every layer that people have is stale.
+    #[test]
+    fn a_machine_without_a_tpm_says_nothing_of_it() {
+        let wish = MachineWish {
+            firmware: Firmware::Uefi,
+            secure_boot: false,
+            disk_bus: DiskBus::Virtio,
+            disk_size: 64 << 30,
+            cpus: 4,
+            memory: 4 << 30,
+            network: false,
+            tpm: false,
+        };
+        let told = |wish: &MachineWish| {
+            let rows = machine(wish).into_iter();
+            rows.map(|(what, value)| format!("{what} {value}"))
+                .collect::<Vec<_>>()
+        };
+        let mut known = vec![
+            "machine.firmware uefi",
+            "machine.secure_boot false",
+            "machine.disk_bus virtio",
+            "machine.disk_size 65536 MiB",
+            "machine.cpus 4",
+            "machine.memory 4096 MiB",
+            "machine.network false",
+        ];
+        assert_eq!(told(&wish), known);
+        known.push("machine.tpm true");
+        assert_eq!(told(&MachineWish { tpm: true, ..wish }), known);
+    }
 
     /// Links with these names and ingredients.
     fn chain(parts: &[(&str, &[(&str, &str)])]) -> Chain {

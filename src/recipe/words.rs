@@ -82,6 +82,7 @@ const FOREIGN: &[(&str, &str)] = &[
         "enable_secure_boot",
         "write `secure_boot` under `[machine]`",
     ),
+    ("vtpm", "write `tpm` under `[machine]`"),
     (
         "disk_interface",
         "write `disk_bus` under `[machine]`: nvme, virtio or ahci",

@@ -184,7 +184,7 @@ fn manifest(
         recipe: manifest::Recipe {
             name: recipe.name.value.clone(),
             description: recipe.description.clone(),
-            path: recording.recipe_path.display().to_string(),
+            path: io::slashed(recording.recipe_path),
             digest: recipe.digest.to_string(),
             lock: request.lock.zip(lock).map(|(lock, digest)| manifest::Lock {
                 serial: lock.serial,

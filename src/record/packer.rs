@@ -3,7 +3,6 @@
 //!
 //! A run is appended to what is there; the file of a real Packer is continued, never replaced.
 
-use std::fs::File;
 use std::path::Path;
 
 use serde::Serialize;
@@ -45,9 +44,7 @@ fn uuid_text<S: serde::Serializer>(uuid: &Uuid, s: S) -> Result<S::Ok, S::Error>
 /// Appends `build` to the file at `path`, which is made when it is not there. Two runs at once both get in: the
 /// directory is locked for the moment.
 pub fn append(path: &Path, build: &Build) -> Result<()> {
-    let directory = io::folder_of(path);
-    let lock = File::open(directory).map_err(|e| Error::io("open", directory, e))?;
-    lock.lock().map_err(|e| Error::io("lock", directory, e))?;
+    let _lock = io::lock_folder(io::folder_of(path))?;
     let old = match std::fs::read_to_string(path) {
         Ok(text) => Some(text),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,

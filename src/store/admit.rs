@@ -1,6 +1,6 @@
 //! The one door into the store: hash, compare, judge the signatures, then rename into place.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl Store {
         match candidate {
             Candidate::Downloaded(path) => self.admit_downloaded(&path, terms, watch),
             Candidate::Local(path) => {
-                let path = fs::canonicalize(&path).map_err(|e| unreadable(&path, e))?;
+                let path = io::canonicalize(&path).map_err(|e| unreadable(&path, e))?;
                 let metadata = fs::metadata(&path).map_err(|e| unreadable(&path, e))?;
                 if !metadata.is_file() {
                     return Err(Error::new(
@@ -358,17 +358,14 @@ fn blob(path: PathBuf, hashed: Hashed, terms: &Terms, signers: Vec<Signer>) -> B
     }
 }
 
-/// Durable and read-only, before it gets its name.
+/// Durable and read-only, before it gets its name. Not read-only on Windows: there such a file could not be moved or
+/// removed either, and a change shows by its stamp.
 fn seal(path: &Path) -> std::io::Result<()> {
-    let file = File::open(path)?;
-    let mut permissions = file.metadata()?.permissions();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        permissions.set_mode(0o444);
+        let read_only = fs::Permissions::from_mode(0o444);
+        fs::File::open(path)?.set_permissions(read_only)?;
     }
-    #[cfg(not(unix))]
-    permissions.set_readonly(true);
-    file.set_permissions(permissions)?;
-    file.sync_all()
+    io::sync_file(path)
 }

@@ -12,7 +12,8 @@ use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io;
 
-use super::layer::{FORMAT, RECORD, VARIABLES, check_files};
+use super::chain::FORMAT;
+use super::layer::{RECORD, VARIABLES, check_files};
 use super::{Chain, Draft, Kept, Layer, LayerFile, LayerRecord, Store};
 
 impl LayerRecord {

@@ -127,7 +127,7 @@ impl Store {
     }
 
     fn blob_items(&self) -> Vec<Item> {
-        let folders = entries(&self.folder.join("blobs/sha256"));
+        let folders = entries(&self.sha256_blobs());
         let files = folders
             .into_iter()
             .flat_map(|folder| entries(&folder.path()));

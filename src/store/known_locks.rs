@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::error::Result;
+use crate::io;
 
 use super::{Store, key_of, note_use, read_record, write_record};
 
@@ -30,7 +31,7 @@ pub struct KnownLock {
 impl Store {
     /// Remembers a lock file. A file in the store itself came with a bundle, which has its inputs with it.
     pub fn remember_lock(&self, path: &Path, mut named: Vec<Digest>) -> Result<()> {
-        let path = match fs::canonicalize(path) {
+        let path = match io::canonicalize(path) {
             Ok(path) => path,
             // It is about to be written.
             Err(_) => std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),

@@ -15,7 +15,6 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest::{Algorithm, Digest};
@@ -25,10 +24,9 @@ use crate::event::{Cancel, Sink};
 use crate::io::{self, Lock};
 
 use super::blob::Stamp;
+use super::chain::{FORMAT, LayerFile, LayerRecord, Link};
+use super::lease::Gate;
 use super::{Store, note_use, read_record, write_record};
-
-/// Part of every key: raised when the same inputs would make another layer.
-pub const FORMAT: u32 = 1;
 
 /// The firmware's variables.
 pub const VARIABLES: &str = "uefi-vars.fd";
@@ -36,102 +34,6 @@ pub(super) const RECORD: &str = "layer.json";
 const STAMPS: &str = "stamps.json";
 pub(super) const LOCK: &str = "lock";
 pub(super) const DRAFT: &str = ".new-";
-
-/// One thing that went into a part of a build, in words that a person knows: `version`, `1.36.1`. Never a secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ingredient {
-    pub what: String,
-    pub value: String,
-}
-
-impl Ingredient {
-    pub fn new(what: impl Into<String>, value: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            value: value.into(),
-        }
-    }
-}
-
-/// A part of a build that changes the disk: the installation, then step after step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
-    /// ``the installation``, ``step `kubelet` ``
-    pub name: String,
-    /// Of the disk after this part: everything up to here is in it.
-    pub key: Digest,
-    pub ingredients: Vec<Ingredient>,
-}
-
-/// All parts of a build, each with the key of the disk after it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chain(Vec<Link>);
-
-impl Chain {
-    /// The next part. Its name is for people and not in the key.
-    pub fn push(&mut self, name: impl Into<String>, ingredients: Vec<Ingredient>) {
-        let before = self.0.last().map(|link| &link.key);
-        let all = serde_json::json!([FORMAT, before, ingredients]);
-        let key = Digest::sha256_of(all.to_string().as_bytes());
-        self.0.push(Link {
-            name: name.into(),
-            key,
-            ingredients,
-        });
-    }
-
-    pub fn links(&self) -> &[Link] {
-        &self.0
-    }
-}
-
-/// A file of a layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LayerFile {
-    pub name: String,
-    pub sha256: Digest,
-    /// Bytes.
-    pub size: u64,
-}
-
-/// What is written down of a layer, the same on every machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LayerRecord {
-    pub format: u32,
-    pub key: Digest,
-    pub parent: Option<Digest>,
-    /// The SHA-256 of the parent's disk: two disks that were made by one key are not the same, and an overlay of the one
-    /// is garbage over the other.
-    #[serde(default)]
-    pub parent_disk: Option<Digest>,
-    /// The recipe's name.
-    pub recipe: String,
-    /// Seconds since 1970.
-    pub made: i64,
-    /// The disk first.
-    pub files: Vec<LayerFile>,
-    /// Everything up to this layer; the last link's key is the layer's.
-    pub links: Vec<Link>,
-    /// What the build's own records tell of the links.
-    pub notes: Value,
-}
-
-impl LayerRecord {
-    /// The part of the build after which it was sealed.
-    pub fn after(&self) -> &str {
-        self.links.last().map_or("nothing", |link| &link.name)
-    }
-
-    /// Bytes of all its files.
-    pub fn size(&self) -> u64 {
-        self.files.iter().map(|f| f.size).sum()
-    }
-
-    /// The SHA-256 of its disk.
-    pub fn disk(&self) -> Option<&Digest> {
-        self.files.first().map(|f| &f.sha256)
-    }
-}
 
 /// A sealed layer whose files, and whose parents' files, are the recorded ones. Read-only by agreement.
 #[derive(Clone, Debug)]
@@ -162,7 +64,7 @@ impl Layer {
 pub struct Draft {
     pub(super) folder: PathBuf,
     /// Freed by the kernel when the process ends, so that a leftover is known.
-    _lock: Option<Lock>,
+    lock: Option<Lock>,
 }
 
 impl Draft {
@@ -184,6 +86,10 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if !self.folder.as_os_str().is_empty() {
+            if cfg!(windows) {
+                // There a folder with an open file in it is not removed.
+                self.lock = None;
+            }
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
@@ -255,16 +161,11 @@ impl Store {
     /// An empty folder for a layer.
     pub fn draft(&self) -> Result<Draft> {
         let id = &uuid::Uuid::new_v4().simple().to_string()[..8];
-        // Locked before it has a name that a sweep looks for.
         let hidden = self.folder.join("layers").join(format!(".tmp-{id}"));
         fs::create_dir(&hidden).map_err(|e| Error::io("create", &hidden, e))?;
-        let lock = Lock::try_take(&hidden.join(LOCK))?;
         let folder = self.folder.join("layers").join(format!("{DRAFT}{id}"));
-        fs::rename(&hidden, &folder).map_err(|e| Error::io("create", &folder, e))?;
-        Ok(Draft {
-            folder,
-            _lock: lock,
-        })
+        let lock = Some(io::reveal_locked(&hidden, &folder, LOCK)?);
+        Ok(Draft { folder, lock })
     }
 
     /// Makes a layer of the draft, whose files nobody has open any more. When another build sealed the same layer in the
@@ -312,15 +213,19 @@ impl Store {
     /// Gives the finished draft the name of its key.
     pub(super) fn place_layer(
         &self,
-        draft: Draft,
+        mut draft: Draft,
         record: LayerRecord,
         cancel: &Cancel,
     ) -> Result<Layer> {
         io::sync_folder(&draft.folder)?;
         let folder = self.layer_folder(&record.key);
+        let _gate = match cfg!(windows) {
+            true => Some(self.unlock_draft(&mut draft)?),
+            false => None,
+        };
         match fs::rename(&draft.folder, &folder) {
             Ok(()) => {}
-            Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => {
+            Err(e) if is_taken(&e, &folder) => {
                 if let Kept::Layer(theirs) = self.layer(&record.key, cancel)? {
                     return Ok(*theirs);
                 }
@@ -339,6 +244,16 @@ impl Store {
         self.sealed(draft, folder, record)
     }
 
+    /// On Windows a folder with an open file in it keeps its name. Sweeps pass over a draft without its lock file, and as long
+    /// as the gate is shared nothing is pruned.
+    fn unlock_draft(&self, draft: &mut Draft) -> Result<Gate> {
+        let gate = Gate::shared(&self.folder)?;
+        draft.lock = None;
+        let lock = draft.folder.join(LOCK);
+        fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
+        Ok(gate)
+    }
+
     /// After a damaged layer of the same key was set aside.
     fn seal_again(&self, draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
         fs::rename(&draft.folder, &folder).map_err(|e| Error::io("create", &folder, e))?;
@@ -350,7 +265,9 @@ impl Store {
         draft.folder = PathBuf::new();
         io::sync_folder(&self.folder.join("layers"))?;
         let lock = folder.join(LOCK);
-        fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
+        if draft.lock.is_some() {
+            fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
+        }
         Ok(Layer { folder, record })
     }
 
@@ -447,14 +364,19 @@ pub(super) fn check_files(
     Ok(None)
 }
 
+/// A folder with something in it has the name. Windows says only that it may not be replaced.
+fn is_taken(error: &std::io::Error, folder: &Path) -> bool {
+    error.kind() == ErrorKind::DirectoryNotEmpty || (cfg!(windows) && folder.exists())
+}
+
 /// Brings the file to the disk and hashes it.
 fn hashed(path: &Path, name: &str, cancel: &Cancel) -> Result<(LayerFile, Stamp)> {
     cancel.check()?;
-    let io = |e| Error::io("read", path, e);
-    let file = File::open(path).map_err(io)?;
-    file.sync_all().map_err(io)?;
-    let metadata = file.metadata().map_err(io)?;
-    let (sha256, size) = Digest::of_reader(Algorithm::Sha256, file).map_err(io)?;
+    let unreadable = |e| Error::io("read", path, e);
+    io::sync_file(path).map_err(unreadable)?;
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    let (sha256, size) = Digest::of_reader(Algorithm::Sha256, file).map_err(unreadable)?;
     let file = LayerFile {
         name: name.into(),
         sha256,

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
+use crate::io::file_lock;
 
 use super::Store;
 
@@ -59,12 +60,14 @@ impl Lease {
         // Nobody looks at leases before this one is locked.
         let _gate = Gate::shared(store)?;
         let cannot = |e| Error::io("write", &path, e);
+        // Windows locks no file that is open for appending alone.
         let file = OpenOptions::new()
+            .read(true)
             .append(true)
             .create_new(true)
             .open(&path)
             .map_err(cannot)?;
-        file.lock().map_err(cannot)?;
+        file_lock::try_lock(&file).map_err(|e| cannot(e.into()))?;
         Ok(Self {
             store: store.to_path_buf(),
             path,
@@ -110,19 +113,21 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    fn shared(store: &Path) -> Result<Self> {
-        Self::take(store, File::try_lock_shared)
+    pub(super) fn shared(store: &Path) -> Result<Self> {
+        Self::take(store, file_lock::try_lock_shared)
     }
 
     /// Nobody begins a lease or adds to one as long as this lives: for moments only.
     pub(super) fn exclusive(store: &Path) -> Result<Self> {
-        Self::take(store, File::try_lock)
+        Self::take(store, file_lock::try_lock)
     }
 
     /// The same, unless somebody else is there.
     pub(super) fn at_once(store: &Path) -> Option<Self> {
         let file = Self::open(store).ok()?;
-        file.try_lock().ok().map(|()| Self { _file: file })
+        file_lock::try_lock(&file)
+            .ok()
+            .map(|()| Self { _file: file })
     }
 
     fn open(store: &Path) -> Result<File> {
@@ -177,7 +182,7 @@ pub(super) fn leased(store: &Path, _gate: &Gate, own: &Path) -> Result<Leased> {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
             Err(e) => return Err(Error::io("read", &path, e)),
         };
-        match file.try_lock_shared() {
+        match file_lock::try_lock_shared(&file) {
             Ok(()) => {
                 let _ = fs::remove_file(&path);
                 continue;

@@ -25,6 +25,7 @@
 mod admit;
 mod adopt;
 mod blob;
+mod chain;
 mod hash;
 mod inventory;
 mod judge;
@@ -59,10 +60,11 @@ use crate::io::{self, Lock};
 
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected, Proof};
+pub use chain::{Chain, Ingredient, LayerFile, LayerRecord, Link};
 pub use inventory::{Item, Thing};
 pub use judge::{Demand, Refused, Signatures, met, together};
 pub use known_locks::KnownLock;
-pub use layer::{About, Chain, Draft, Ingredient, Kept, Layer, LayerFile, LayerRecord, Link};
+pub use layer::{About, Draft, Kept, Layer};
 pub use lease::Lease;
 pub use partial::{Partial, Resumable};
 pub use prune::{Protected, Pruned, Wish, span, total};
@@ -106,7 +108,7 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self> {
         io::create_folders(folder)?;
         // Blobs' paths go to other programs, which may run elsewhere.
-        let folder = fs::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
+        let folder = io::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
         for name in &FOLDERS {
             io::create_folders(&folder.join(name))?;
         }
@@ -145,10 +147,14 @@ impl Store {
             .is_some_and(|sha256| self.blob_path(&sha256).is_file())
     }
 
+    fn sha256_blobs(&self) -> PathBuf {
+        self.folder.join("blobs").join("sha256")
+    }
+
     /// Where a SHA-256's blob stands, whether it is there or not.
     fn blob_path(&self, sha256: &Digest) -> PathBuf {
         let hex = sha256.hex();
-        self.folder.join("blobs/sha256").join(&hex[..2]).join(&hex)
+        self.sha256_blobs().join(&hex[..2]).join(&hex)
     }
 
     fn stamp_path(&self, sha256: &Digest) -> PathBuf {
@@ -193,11 +199,12 @@ fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf
         cache.or_else(|| home().map(|h| h.join(".cache")))
     };
     cache.map(|c| c.join("winimg")).ok_or_else(|| {
-        Error::new(
-            Kind::Host,
-            "there is no folder for the store: neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
-        )
-        .cure("set WINIMG_CACHE_DIR")
+        let asked = match cfg!(windows) {
+            true => "neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set",
+            false => "neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
+        };
+        let fact = format!("there is no folder for the store: {asked}");
+        Error::new(Kind::Host, fact).cure("set WINIMG_CACHE_DIR")
     })
 }
 
@@ -215,7 +222,7 @@ fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
 
 /// Remembers by a record's own time that what it describes was used now. Failing only makes it look older.
 fn note_use(record: &Path) {
-    let _ = fs::File::open(record).and_then(|f| f.set_modified(SystemTime::now()));
+    let _ = io::set_modified(record, SystemTime::now());
 }
 
 /// A file name for a text that must not show in it.
@@ -227,6 +234,7 @@ fn key_of(text: &str) -> String {
 mod tests {
     use super::*;
 
+    #[cfg(not(target_os = "macos"))]
     fn folder_with(set: &[(&str, &str)]) -> Result<PathBuf> {
         default_folder(|name| {
             set.iter()
@@ -256,6 +264,23 @@ mod tests {
             folder_with(&[]).unwrap_err().to_string(),
             "there is no folder for the store: neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set\n  \
              cure: set WINIMG_CACHE_DIR"
+        );
+    }
+
+    #[test]
+    #[cfg(windows)]
+    fn the_folder_follows_the_environment() {
+        let local = ("LOCALAPPDATA", r"C:\Users\u\AppData\Local");
+        let own = ("WINIMG_CACHE_DIR", r"D:\cache");
+        for (set, folder) in [
+            (&[local, own][..], r"D:\cache"),
+            (&[local], r"C:\Users\u\AppData\Local\winimg"),
+        ] {
+            assert_eq!(folder_with(set).unwrap(), Path::new(folder));
+        }
+        assert_eq!(
+            folder_with(&[]).unwrap_err().to_string(),
+            "there is no folder for the store: neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set\n  cure: set WINIMG_CACHE_DIR"
         );
     }
 }

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use crate::io::Positioned as _;
+
 /// The bytes of a medium, readable from several threads at once.
 #[derive(Debug)]
 pub enum Bytes {
@@ -44,7 +46,7 @@ impl Bytes {
             ));
         }
         match self {
-            Self::File { file, .. } => read_file_at(file, buffer, offset),
+            Self::File { file, .. } => file.read_exact_at(buffer, offset),
             Self::Memory(bytes) => {
                 let start = offset as usize;
                 buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
@@ -65,24 +67,6 @@ impl Bytes {
         self.read_at(&mut buffer, offset)?;
         Ok(buffer)
     }
-}
-
-#[cfg(unix)]
-fn read_file_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
-}
-
-#[cfg(windows)]
-fn read_file_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !buffer.is_empty() {
-        let n = std::os::windows::fs::FileExt::seek_read(file, buffer, offset)?;
-        if n == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        buffer = &mut buffer[n..];
-        offset += n as u64;
-    }
-    Ok(())
 }
 
 /// Little-endian field of a structure; zero beyond its end, so that a short structure fails its own check instead of

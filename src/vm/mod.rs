@@ -9,9 +9,11 @@ mod qcow2;
 #[cfg(unix)]
 pub mod qemu;
 pub mod screen;
+#[cfg_attr(not(unix), allow(dead_code, reason = "only QEMU is watched yet"))]
 mod seen;
 pub mod watch;
 mod watchdog;
+mod wishes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{DiskForm, Image};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::event::{Attended, Cancel, Sink};
 use crate::guest::Guest;
 pub use crate::iso::Disc;
@@ -60,6 +62,17 @@ impl Platform {
             Self::HyperV => DiskForm::Vhdx,
         }
     }
+
+    /// A path as the hypervisor may keep it, whatever folder it works in. One that is no Unicode is refused: it travels as
+    /// JSON.
+    fn absolute(self, path: &Path) -> Result<PathBuf> {
+        let whole = std::path::absolute(path).map_err(|e| Error::io("resolve", path, e))?;
+        if whole.to_str().is_none() {
+            let fact = format!("{self} can't be given a path that is no Unicode");
+            return Err(Error::new(Kind::Host, fact).at(whole.display()));
+        }
+        Ok(whole)
+    }
 }
 
 /// A machine, decided whole before it starts.
@@ -78,6 +91,8 @@ pub struct MachinePlan {
     /// Bytes.
     pub memory: u64,
     pub network: bool,
+    /// A virtual one, new with each machine. [`Platform::check`] refuses it where there is none.
+    pub tpm: bool,
     /// Of the guest's built-in Administrator. For hypervisors that have to log on to reach the guest.
     pub password: Secret,
     pub start: Start,
@@ -89,6 +104,24 @@ pub struct MachinePlan {
     pub timeout: Duration,
     /// How long Windows may stand entirely still.
     pub still_limit: Duration,
+}
+
+impl MachinePlan {
+    /// With paths that the hypervisor may keep.
+    fn absolute(mut self, platform: Platform) -> Result<Self> {
+        let mut paths = vec![&mut self.disk, &mut self.run_dir];
+        if let Start::Install {
+            install_disc,
+            answer_disc,
+        } = &mut self.start
+        {
+            paths.extend([&mut install_disc.file, answer_disc]);
+        }
+        for path in paths {
+            *path = platform.absolute(path)?;
+        }
+        Ok(self)
+    }
 }
 
 /// The firmware's variables in a machine's `run_dir`.

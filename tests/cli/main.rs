@@ -4,7 +4,11 @@
 
 mod built;
 mod cache;
+#[allow(dead_code)]
+#[path = "../remote/registry.rs"]
+mod cache_registry;
 mod events;
+mod furnished;
 mod interrupts;
 mod lock;
 mod lock_bundle;
@@ -24,6 +28,7 @@ mod secrets;
 #[path = "../fetch/server.rs"]
 mod server;
 mod setup;
+mod sharing;
 mod shipped;
 mod sign;
 mod site;

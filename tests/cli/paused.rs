@@ -205,6 +205,10 @@ fn a_failed_step_is_mended_and_tried_again() {
     insta::assert_snapshot!("mended", said);
     let outcome = site.ended(build.end()).ended_well();
     insta::assert_snapshot!("mended_build", outcome.stderr());
+    let log = site.read("out/logs/02-two.log");
+    let said: Vec<&str> = log.lines().filter(|l| !l.contains("payload")).collect();
+    let command = r"> C:\Windows\System32\cmd.exe /d /c C:\winimg\steps\002.cmd";
+    assert_eq!(said, [command, "no", command], "{log}");
     let manifest: serde_json::Value =
         serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
     assert_eq!(

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::site::{SEAL, Site};
 
-const STEPS: &str = r#"
+pub const STEPS: &str = r#"
 [[steps]]
 name = "the tool"
 copy = { component = "tool", to = 'C:\k\tool.exe' }
@@ -26,7 +26,7 @@ fn site() -> Site {
 }
 
 /// The lines that speak of layers, and how often a machine was installed or booted.
-fn told(site: &Site, arguments: &[&str]) -> String {
+pub fn told(site: &Site, arguments: &[&str]) -> String {
     let transcript = site.path("asked.txt");
     let _ = fs::remove_file(&transcript);
     let outcome = site.build(arguments).ended_well();
@@ -39,6 +39,7 @@ fn told(site: &Site, arguments: &[&str]) -> String {
         "is gone",
         "nothing changed",
         "damaged",
+        "shared cache",
     ];
     let lines = said.lines().filter(|l| words.iter().any(|w| l.contains(w)));
     let sizes = Regex::new(r"[0-9.]+ [KM]?i?B, sealed in \[seconds\]").expect("a pattern");

@@ -2,40 +2,14 @@
 
 use serde_json::Value;
 
-use crate::media;
+use crate::furnished;
+pub use crate::furnished::furnished;
 use crate::site::{Outcome, SEAL, Site};
+use crate::windows_disk::WindowsDisk;
 pub use crate::windows_disk::can_make;
-use crate::windows_disk::{REG_SZ, WindowsDisk, sz};
-
-const STEPS: &str = r#"
-[[steps]]
-name = "the tool"
-copy = { component = "tool", to = 'C:\k\tool.exe' }
-
-[[steps]]
-name = "site settings"
-registry = { key = 'HKLM\SOFTWARE\Example', name = "Tier", type = "sz", data = "gold" }
-"#;
-
-/// What the steps leave, by hand: the fake machine runs nothing.
-pub fn furnished() -> WindowsDisk {
-    let mut disk = WindowsDisk::sound();
-    disk.file(r"C:\k\tool.exe", b"MZ the tool\n");
-    disk.value(r"HKLM\SOFTWARE\Example", "Tier", REG_SZ, &sz("gold"));
-    disk
-}
 
 pub fn site(disk: &WindowsDisk) -> Site {
-    let site = Site::new(&format!("{STEPS}\n{SEAL}"));
-    let recipe = site.read("recipe.toml");
-    let every = "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\n";
-    site.write("recipe.toml", &recipe.replace("raw = {}\n", every));
-    let raw = site.path("windows.raw");
-    disk.write(&raw);
-    let qcow2 = site.path("sealed.qcow2");
-    let (from, to) = (media::text(&raw), media::text(&qcow2));
-    media::run("qemu-img", &["convert", "-O", "qcow2", from, to]);
-    site
+    furnished::site(disk, "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\n")
 }
 
 pub fn build(site: &Site) -> Outcome<'_> {

@@ -4,15 +4,10 @@
 
 use std::path::Path;
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use crate::case::Case;
 use crate::screens::{self, SCREENS};
 use crate::site::{Run, Site};
-
-/// From the picture of the box to the end of the build, by the times of the events.
-const LIMIT: f64 = 60.0;
+use crate::soon::soon;
 
 /// When it comes up: it is Windows' own, of its firmware, of Setup, of a later start, or of a step.
 fn moment(name: &str) -> &'static str {
@@ -53,32 +48,10 @@ pub fn cases(folder: &Path) -> Vec<Case> {
                     moment(name)
                 ))
                 .fails(status, cause.leak())
-                .judged(soon)
+                .judged(|site, _| soon(site))
                 .judged(shown)
         })
         .collect()
-}
-
-/// What is wrong with the times of `events.jsonl`.
-fn soon(site: &Site, _: &Run) -> Vec<String> {
-    let events = site.read("out/events.jsonl");
-    let events: Vec<Value> = events
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
-    let time = |kind: &str| {
-        let event = events.iter().rfind(|e| e["event"] == kind)?;
-        let time: Timestamp = event["time"].as_str()?.parse().ok()?;
-        Some(time.as_millisecond() as f64 / 1000.0)
-    };
-    match (time("screen"), time("failed")) {
-        (Some(shown), Some(failed)) if failed - shown <= LIMIT => Vec::new(),
-        (Some(shown), Some(failed)) => vec![format!(
-            "named {:.1} s after the box was seen",
-            failed - shown
-        )],
-        _ => vec!["no events of a picture and of the end".into()],
-    }
 }
 
 fn shown(site: &Site, _: &Run) -> Vec<String> {

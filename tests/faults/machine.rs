@@ -1,6 +1,10 @@
 //! QEMU itself: killed, silent, stopped; firmware and Setup that come to nothing; accelerators that do not work.
 
 use crate::case::Case;
+use crate::site::Site;
+
+/// What the canary said.
+const VERDICTS: &str = "cache/accelerator.json";
 
 fn case(name: &'static str) -> Case {
     Case::new("machine", name)
@@ -57,7 +61,8 @@ fn stops() -> Vec<Case> {
         case("KVM fails under Setup")
             .fault("at = 'setup'\ndo = 'internal-error'")
             .fails(8, "the machine stopped: internal-error")
-            .says("KVM internal error"),
+            .says("KVM internal error")
+            .judged(|site, _| is_believed_no_more(site)),
         case("KVM fails under a step")
             .fault("at = 'command'\nis = '*\\steps\\001.cmd'\ndo = 'internal-error'")
             .fails(8, "the machine stopped: internal-error"),
@@ -112,25 +117,39 @@ fn setup() -> Vec<Case> {
     ]
 }
 
+/// The next build asks the accelerator again.
+fn is_believed_no_more(site: &Site) -> Vec<String> {
+    match site.read(VERDICTS).contains(" Hvf ") {
+        true => vec!["the accelerator is still believed to work".into()],
+        false => Vec::new(),
+    }
+}
+
 /// What the host's QEMU can do.
 fn hosts() -> Vec<Case> {
     let offers = "accelerators = [\"tcg\", \"hvf\"]";
     let canary = |how: &str| format!("{offers}\ncanary = {{ hvf = \"{how}\" }}");
     let unusable = "--accel hvf can't be used on this host";
+    let unknown = |name| {
+        case(name).before(|site| {
+            std::fs::remove_file(site.path(VERDICTS)).expect("what the canary said");
+            Box::new(())
+        })
+    };
     vec![
-        case("the accelerator crashes under a guest")
+        unknown("the accelerator crashes under a guest")
             .script(offers, &canary("crashes"))
             .refuses(3, unusable)
             .says("SIGABRT"),
-        case("the accelerator crawls")
+        unknown("the accelerator crawls")
             .script(offers, &canary("crawls"))
             .refuses(3, unusable)
             .says("crawls"),
-        case("no permission for the accelerator")
+        unknown("no permission for the accelerator")
             .script(offers, &canary("refused"))
             .refuses(3, unusable)
             .says("Permission denied"),
-        case("the firmware fails on the accelerator")
+        unknown("the firmware fails on the accelerator")
             .script(offers, &canary("firmware-stops"))
             .refuses(3, unusable)
             .says("internal-error"),
@@ -144,8 +163,12 @@ fn hosts() -> Vec<Case> {
         case("QEMU is too old")
             .script(offers, "version = \"6.2.0\"")
             .refuses(3, "this QEMU is too old"),
-        case("QEMU has no such accelerator")
+        unknown("QEMU has no such accelerator")
             .script(offers, "accelerators = [\"tcg\"]")
             .refuses(3, unusable),
+        case("the accelerator that worked is there no more")
+            .script(offers, "accelerators = [\"tcg\"]")
+            .fails(8, "QEMU did not start")
+            .judged(|site, _| is_believed_no_more(site)),
     ]
 }

@@ -17,8 +17,10 @@ mod screens;
 #[path = "../fetch/server.rs"]
 mod server;
 mod site;
+mod soon;
 mod steps;
 mod table;
+mod wanted;
 
 use std::path::Path;
 
@@ -50,12 +52,11 @@ fn every_fault_is_named_and_the_next_build_goes_well() {
         boxes(&folder.join("screens")),
     ];
     let cases: Vec<case::Case> = groups.into_iter().flatten().collect();
-    let filter = std::env::var("FAULTS").unwrap_or_default();
     let threads = std::env::var("FAULTS_AT_ONCE")
         .ok()
         .and_then(|n| n.parse().ok())
         .unwrap_or(3);
-    let rows = table::run(&cases, &template, &folder, &filter, threads);
+    let rows = table::run(&cases, &template, &folder, threads);
     let failed: Vec<usize> = rows
         .iter()
         .filter(|r| !r.wrong.is_empty())

@@ -79,7 +79,8 @@ const MARKER: &str = r#"
 'C:\winimg\bootstrap.done' = "stage=0\r\nagent=0\r\nresult=ok\r\n"
 "#;
 
-const ANSWERS: &str = r#"
+/// What the programs of a good run answer.
+pub const ANSWERS: &str = r#"
 [[run]]
 command = 'C:\Windows\System32\cmd.exe /d /c C:\winimg\payload.cmd *'
 if_disc = "payload.iso"

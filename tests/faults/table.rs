@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::case::Case;
 use crate::site::{Run, Site};
+use crate::wanted::wanted;
 
 /// One line of the table.
 pub struct Row {
@@ -21,18 +22,12 @@ pub struct Row {
     pub wrong: Vec<String>,
 }
 
-/// All cases whose group or name holds `filter`. Two at a time suit two processors: most of a case is waiting.
-pub fn run(
-    cases: &[Case],
-    template: &Site,
-    folder: &Path,
-    filter: &str,
-    threads: usize,
-) -> Vec<Row> {
+/// All cases that are wanted. Two at a time suit two processors: most of a case is waiting.
+pub fn run(cases: &[Case], template: &Site, folder: &Path, threads: usize) -> Vec<Row> {
     let chosen: Vec<(usize, &Case)> = cases
         .iter()
         .enumerate()
-        .filter(|(_, c)| c.name.contains(filter) || c.group.contains(filter))
+        .filter(|(_, c)| wanted(c.group, c.name))
         .collect();
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     println!(

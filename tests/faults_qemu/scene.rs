@@ -29,10 +29,10 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Builds the small recipe once, so that its installation is a layer. `WINIMG_FAULTS_KEEP` keeps the folder.
+    /// Builds the small recipe once, so that its installation is a layer. `FAULTS_KEEP` keeps the folder.
     pub fn prepare() -> Self {
         let folder = root().join("target/faults");
-        if std::env::var_os("WINIMG_FAULTS_KEEP").is_none() {
+        if std::env::var_os("FAULTS_KEEP").is_none() {
             let _ = fs::remove_dir_all(&folder);
         }
         let cache = folder.join("cache");
@@ -48,7 +48,7 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        if std::env::var_os("WINIMG_FAULTS_KEEP").is_none() && !std::thread::panicking() {
+        if std::env::var_os("FAULTS_KEEP").is_none() && !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }

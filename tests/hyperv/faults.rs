@@ -7,10 +7,12 @@ use nix::sys::signal::Signal;
 
 use crate::host::Host;
 use crate::site::{Run, Strike};
+use crate::soon::soon;
 
 pub struct Row {
     pub name: &'static str,
-    faults: &'static str,
+    faults: String,
+    recipe: Vec<(String, String)>,
     changes: Vec<(&'static str, &'static str)>,
     arguments: Vec<&'static str>,
     strike: Option<Strike>,
@@ -21,14 +23,17 @@ pub struct Row {
     says: Vec<&'static str>,
     /// A machine ran: there is something to look at.
     evidence: bool,
+    /// A box is on the screen: it is named soon, and its picture is kept.
+    pictured: bool,
     /// It was killed: the next build does what it could not.
     abrupt: bool,
 }
 
-fn row(name: &'static str) -> Row {
+pub fn row(name: &'static str) -> Row {
     Row {
         name,
-        faults: "",
+        faults: String::new(),
+        recipe: Vec::new(),
         changes: Vec::new(),
         arguments: Vec::new(),
         strike: None,
@@ -36,17 +41,28 @@ fn row(name: &'static str) -> Row {
         cause: "",
         says: Vec::new(),
         evidence: false,
+        pictured: false,
         abrupt: false,
     }
 }
 
 impl Row {
-    fn fault(mut self, toml: &'static str) -> Self {
-        self.faults = toml;
+    pub fn fault(mut self, toml: &str) -> Self {
+        self.faults = toml.into();
         self
     }
 
-    fn host(mut self, from: &'static str, to: &'static str) -> Self {
+    pub fn recipe(mut self, from: &str, to: &str) -> Self {
+        self.recipe.push((from.into(), to.into()));
+        self
+    }
+
+    pub fn pictured(mut self) -> Self {
+        self.pictured = true;
+        self
+    }
+
+    pub fn host(mut self, from: &'static str, to: &'static str) -> Self {
         self.changes.push((from, to));
         self
     }
@@ -59,7 +75,7 @@ impl Row {
         self
     }
 
-    fn fails(mut self, status: i32, cause: &'static str) -> Self {
+    pub fn fails(mut self, status: i32, cause: &'static str) -> Self {
         (self.status, self.cause, self.evidence) = (status, cause, true);
         self
     }
@@ -90,6 +106,7 @@ impl Row {
         let host = template.copy(dir.clone());
         let faults = format!("\n{}\n", self.faults);
         host.machine(&faults, &self.changes);
+        host.site.recipe(&self.recipe);
         let began = Instant::now();
         let run = host.build(&self.arguments, self.strike.as_ref());
         let seconds = began.elapsed().as_secs_f64();
@@ -143,6 +160,15 @@ impl Row {
         if self.evidence && !page.iter().any(|p| host.site.path(p).exists()) {
             wrong.push("there is no out/failure/failure.html".into());
         }
+        if self.pictured {
+            wrong.extend(soon(&host.site));
+            if !host.site.path("out/failure/screens/stopped.png").is_file() {
+                wrong.push("there is no picture of what stopped".into());
+            }
+        }
+        if run.said.contains("guest agent") {
+            wrong.push(format!("nobody here has a guest agent:\n{}", run.said));
+        }
         for secret in host.passwords() {
             if host.site.read("trace.txt").contains(&secret) || run.said.contains(&secret) {
                 wrong.push("the password shows".into());
@@ -188,6 +214,15 @@ fn hosts() -> Vec<Row> {
             .host("[install]", "[host]\nhypervisor = false\n\n[install]")
             .refuses(3, "")
             .says("hypervisorlaunchtype"),
+        row("a TPM can't be had")
+            .recipe("[machine]\n", "[machine]\ntpm = true\n")
+            .fault("[[fault]]\nat = {call = 'Set-VMKeyProtector'}\ndo = 'refuses'\nwords = 'The operation cannot be performed. (0x80070057).'")
+            .refuses(8, "Hyper-V refused to set the machine up")
+            .says("Set-VMKeyProtector -VM $vm -NewLocalKeyProtector"),
+        row("a recipe that asks for a network")
+            .recipe("[machine]\n", "[machine]\nnetwork = true\n")
+            .refuses(2, "machines of Hyper-V are built without a network")
+            .says("set network = false"),
         row("the host has not enough memory")
             .fault("[[fault]]\nat = {call = 'Start-VM'}\ndo = 'no-memory'")
             .fails(3, "Hyper-V refused to start the machine")
@@ -254,6 +289,19 @@ fn sessions() -> Vec<Row> {
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'session-ends'"),
         row("the session ends as a step starts")
             .fault("[[fault]]\nat = {call = 'guest:start', is = '*001.cmd*'}\ndo = 'session-ends'"),
+        row("a session does not open, and nothing answers")
+            .fault("[[fault]]\nat = {call = 'New-PSSession', times = 0}\ndo = 'hangs'")
+            .fails(6, "Windows took no session of PowerShell Direct within 20 s")
+            .says("the last attempt was told: PowerShell did not answer Microsoft.PowerShell.Core\\New-PSSession within"),
+        row("a session breaks in a step, and the next one does not open")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'session-ends'\n[[fault]]\nat = {call = 'New-PSSession', nth = 3}\ndo = 'hangs'")
+            .fails(8, "the guest did not answer in time during a command")
+            .says("PowerShell did not answer Microsoft.PowerShell.Core\\New-PSSession within 10 s and was ended"),
+        row("the guest's clock jumps as a step starts")
+            .fault("[[fault]]\nat = {call = 'guest:start', is = '*001.cmd*'}\ndo = 'clock-jumps'\n[[run]]\ncommand = '*\\steps\\001.cmd'\ndelay_ms = 1000"),
+        row("the guest's clock jumps, and the program hangs")
+            .fault("[[fault]]\nat = {call = 'guest:start', is = '*001.cmd*'}\ndo = 'clock-jumps'\n[[run]]\ncommand = '*\\steps\\001.cmd'\ndelay_ms = 600000")
+            .fails(7, "the program did not end within"),
         row("the guest forgets a job")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'forgets'")
             .fails(8, "lost the program it ran"),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::media;
-use crate::site::{Run, Site, Strike, sealed_disk, winimg};
+use crate::site::{ANSWERS, Run, Site, Strike, sealed_disk, winimg};
 
 /// A host on which the recipe goes well.
 const HEAD: &str = r#"
@@ -19,34 +19,11 @@ refused = 0
 'C:\winimg\bootstrap.done' = "stage=0\r\nresult=ok\r\n"
 "#;
 
-const ANSWERS: &str = r#"
-[[run]]
-command = 'C:\Windows\System32\cmd.exe /d /c C:\winimg\payload.cmd *'
-if_disc = "payload.iso"
-
+/// Before the answers of every good run.
+const SCRIPTS: &str = r#"
 [[run]]
 command = 'C:\Windows\System32\cmd.exe /d /c C:\winimg\steps\*.cmd'
 output = "done\r\n"
-
-[[run]]
-command = 'C:\Windows\System32\Sysprep\sysprep.exe /generalize *'
-files = { 'C:\Windows\System32\Sysprep\Sysprep_succeeded.tag' = "" }
-
-[[run]]
-command = 'C:\Windows\System32\cmd.exe /d /c rd /s /q C:\winimg'
-deletes = ['C:\winimg\*']
-
-[[run]]
-command = 'C:\Windows\System32\cmd.exe /d /c if exist C:\winimg exit 1'
-
-[[run]]
-command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
-if_file = 'C:\Windows\System32\Sysprep\Sysprep_succeeded.tag'
-output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE\r\n"
-
-[[run]]
-command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
-output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_COMPLETE\r\n"
 "#;
 
 pub struct Host {
@@ -75,6 +52,21 @@ impl Host {
         );
         // No driver and no agent comes from there; that it is missing shows that nobody asks.
         site.recipe(&[]);
+        let host = Self { site };
+        host.install();
+        host
+    }
+
+    /// A host without a recipe and media: nothing is built on it.
+    pub fn bare(dir: PathBuf) -> Self {
+        std::fs::create_dir_all(&dir).expect("a folder");
+        let host = Self { site: Site { dir } };
+        host.install();
+        host
+    }
+
+    fn install(&self) {
+        let site = &self.site;
         let made = Path::new(env!("CARGO_BIN_EXE_winimg")).with_file_name("fake-powershell");
         assert!(
             made.exists(),
@@ -84,9 +76,7 @@ impl Host {
         std::fs::create_dir_all(site.path("bin")).expect("a folder");
         std::os::unix::fs::symlink(made, site.path("bin/powershell.exe")).expect("a link");
         std::fs::create_dir_all(site.path("tmp")).expect("a folder");
-        let host = Self { site };
-        host.machine("", &[]);
-        host
+        self.machine("", &[]);
     }
 
     pub fn copy(&self, dir: PathBuf) -> Self {
@@ -99,7 +89,7 @@ impl Host {
 
     /// Another host, counted from its first call on. What is given comes before the answers.
     pub fn machine(&self, faults: &str, changes: &[(&str, &str)]) {
-        let mut config = format!("{HEAD}{faults}{ANSWERS}");
+        let mut config = format!("{HEAD}{faults}{SCRIPTS}{ANSWERS}");
         for (from, to) in changes {
             assert!(config.contains(from), "the host has no {from}");
             config = config.replace(from, to);
@@ -111,39 +101,56 @@ impl Host {
 
     /// The same host with its machines, without what was wrong with it.
     pub fn mend(&self) {
-        self.site.write("host.toml", &format!("{HEAD}{ANSWERS}"));
+        self.site
+            .write("host.toml", &format!("{HEAD}{SCRIPTS}{ANSWERS}"));
+    }
+
+    /// What winimg says, on both outputs, and its status.
+    pub fn says(&self, arguments: &[&str]) -> String {
+        let mut command = self.command();
+        let output = command.args(arguments).output().expect("winimg starts");
+        let said = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let said = format!("{}{}", said(&output.stdout), said(&output.stderr));
+        let reader = |line: &&str| !line.starts_with("tesseract");
+        let lines: Vec<&str> = said.lines().filter(reader).collect();
+        format!("{}\n{:?}", lines.join("\n"), output.status.code())
     }
 
     pub fn build(&self, more: &[&str], strike: Option<&Strike>) -> Run {
+        self.build_with(self.command(), more, strike)
+    }
+
+    /// What `command` is: a winimg with its surroundings.
+    pub fn build_with(&self, mut command: Command, more: &[&str], strike: Option<&Strike>) -> Run {
         let log = std::fs::File::create(self.site.path("said.txt")).expect("a file");
+        command
+            .args(["build", "recipe.toml", "--hypervisor", "hyperv"])
+            .args(["--output", "out", "--no-verify"])
+            .args(more)
+            .current_dir(&self.site.dir)
+            .env("SOURCE_DATE_EPOCH", "1700000000")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        self.site.watch(command, strike)
+    }
+
+    fn command(&self) -> Command {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path);
         let path = std::env::join_paths(std::iter::once(self.site.path("bin")).chain(folders))
             .expect("a PATH");
         let mut command = Command::new(winimg());
         command
-            .args([
-                "build",
-                "recipe.toml",
-                "--hypervisor",
-                "hyperv",
-                "--output",
-                "out",
-                "--no-verify",
-            ])
-            .args(more)
             .current_dir(&self.site.dir)
             .env_clear()
             .env("PATH", path)
             .env("HOME", &self.site.dir)
             .env("TMPDIR", self.site.path("tmp"))
             .env("WINIMG_CACHE_DIR", self.site.path("cache"))
-            .env("SOURCE_DATE_EPOCH", "1700000000")
             .env("FAKE_HYPERV", self.site.path("host.toml"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
-        self.site.watch(command, strike)
+            .stdin(Stdio::null());
+        command
     }
 
     /// Machines, mounted disks, processes and files that a build left.

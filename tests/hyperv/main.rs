@@ -2,19 +2,30 @@
 //!
 //! `make faults-hyperv` prints the table; `FAULTS=session` picks the rows whose name holds the word. `tests/fake_hyperv/README.md` tells how to add one.
 
+mod dialogs;
+#[path = "../windows/exe.rs"]
+mod exe;
 mod faults;
 mod host;
 #[path = "../media/mod.rs"]
 mod media;
+#[path = "../machine/screens.rs"]
+mod screens;
 #[allow(dead_code)]
 #[path = "../faults/site.rs"]
 mod site;
+#[path = "../faults/soon.rs"]
+mod soon;
 mod story;
+#[path = "../faults/wanted.rs"]
+mod wanted;
+mod windows;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use host::Host;
+use wanted::wanted;
 
 const TOOLS: &[&str] = &[
     "wimlib-imagex",
@@ -39,6 +50,9 @@ fn a_recipe_becomes_an_image_by_these_calls() {
     let run = host.build(&[], None);
     assert_eq!(run.status, 0, "{}", run.said);
     assert_eq!(host.left(), Vec::<String>::new(), "{}", run.said);
+    let answers = "PowerShell Direct answers; waiting for Setup to finish";
+    assert!(run.said.contains(answers), "{}", run.said);
+    assert!(!run.said.contains("guest agent"), "{}", run.said);
     let raw = std::fs::metadata(host.site.path("out/node.raw"));
     assert_eq!(raw.expect("the artifact").len(), 64 << 20);
     assert!(host.site.path("out/manifest.json").is_file());
@@ -90,16 +104,103 @@ fn a_changed_last_step_is_built_over_the_layer_below_it() {
 }
 
 #[test]
+fn a_tpm_is_there_before_each_start() {
+    if !media::have(TOOLS) {
+        return;
+    }
+    let folder = folder();
+    let host = Host::new(folder.join("site"));
+    let machine = "[machine]\n".to_string();
+    host.site
+        .recipe(&[(machine.clone(), format!("{machine}tpm = true\n"))]);
+    let plan = host.says(&["plan", "recipe.toml", "--hypervisor", "hyperv"]);
+    assert!(plan.contains("\n  machine.tpm = true "), "{plan}");
+    let refused = host.says(&["plan", "recipe.toml", "--hypervisor", "qemu"]);
+    assert!(
+        refused.ends_with(
+            "error: QEMU's machines have no TPM\n  \
+             at: [machine]\n  \
+             cure: set tpm = false, or build on Hyper-V (--hypervisor hyperv)\n\
+             Some(2)"
+        ),
+        "{refused}"
+    );
+    let run = host.build(&[], None);
+    assert_eq!(run.status, 0, "{}", run.said);
+    assert_eq!(host.left(), Vec::<String>::new(), "{}", run.said);
+    let trace = story::told(&host.site.read("trace.txt"), &host.site.dir);
+    let machines: Vec<&str> = trace.split("$vm = ").skip(1).collect();
+    assert_eq!(machines.len(), 3, "{trace}");
+    for machine in &machines {
+        let (made, _) = machine.split_once("Start-VM").expect("a start");
+        assert!(made.contains("Enable-VMTPM"), "{machine}");
+    }
+    let (made, _) = machines[0].split_once("$credential").expect("a session");
+    insta::assert_snapshot!("the_calls_that_make_a_machine_with_a_tpm", made);
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+fn doctor(host: &Host) -> String {
+    host.says(&["doctor", "--hypervisor", "hyperv"])
+}
+
+#[test]
+fn doctor_has_a_line_for_all_that_a_build_needs() {
+    let folder = folder();
+    let host = Host::bare(folder.join("site"));
+    assert_eq!(
+        doctor(&host),
+        "Microsoft Windows Server 2022 Datacenter, 10.0.20348\n\
+         the Hyper-V module for Windows PowerShell, version 2.0.0.0\n\
+         Hyper-V's service (vmms) runs\n\
+         the hypervisor runs\n\
+         this prompt has the rights to run machines\n\
+         Hyper-V answers: 8 logical processors\n\
+         Some(0)"
+    );
+    let lacks = "[host]\nservice = 'missing'\nelevated = false\nmodule = false\nhypervisor = false\n\n[install]";
+    host.machine("", &[("[install]", lacks)]);
+    assert_eq!(
+        doctor(&host),
+        "Microsoft Windows Server 2022 Datacenter, 10.0.20348\n\
+         missing: the Hyper-V module for Windows PowerShell; Install-WindowsFeature Hyper-V-PowerShell, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V-Management-PowerShell\n\
+         missing: the Hyper-V role, whose service is vmms; Install-WindowsFeature Hyper-V -Restart, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All\n\
+         missing: a running hypervisor; switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n\
+         missing: rights; run winimg from an elevated prompt\n\
+         error: a build on this host lacks 4 things\n\
+         Some(3)"
+    );
+    host.machine(
+        "",
+        &[("[install]", "[host]\nservice = 'Stopped'\n\n[install]")],
+    );
+    let stopped = doctor(&host);
+    assert!(
+        stopped.contains("\nmissing: Hyper-V's service, which does not run; Start-Service vmms\n"),
+        "{stopped}"
+    );
+    std::fs::remove_file(host.site.path("bin/powershell.exe")).expect("it goes");
+    let without = doctor(&host);
+    assert!(
+        without.starts_with("Hyper-V: powershell.exe cannot be started: ")
+            && without.ends_with("error: a build on this host lacks one thing\nSome(3)"),
+        "{without}"
+    );
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
 fn every_fault_is_named_and_no_machine_is_left() {
     if !media::have(TOOLS) {
         return;
     }
     let folder = folder();
     let template = Host::new(folder.join("template"));
-    let filter = std::env::var("FAULTS").unwrap_or_default();
+    let boxes = dialogs::rows(&folder.join("screens"));
     let rows: Vec<faults::Row> = faults::rows()
         .into_iter()
-        .filter(|r| r.name.contains(&filter))
+        .chain(boxes)
+        .filter(|r| wanted("hyperv", r.name))
         .collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -121,6 +222,7 @@ fn every_fault_is_named_and_no_machine_is_left() {
         }
     });
     let failed = failed.into_inner().expect("rows");
+    println!("\n{} cases, {} failed", rows.len(), failed.len());
     assert!(
         failed.is_empty(),
         "{} of {} failed; their folders are in {}\n{}",

@@ -47,6 +47,7 @@ impl Maker {
                 cpus: 2,
                 memory: 4 << 30,
                 network: false,
+                tpm: false,
             },
             setup: SetupWish {
                 answer_file: None,

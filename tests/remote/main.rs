@@ -1,5 +1,6 @@
 //! Layers and inputs over a real registry: what is shared arrives whole, and what is not to be believed does not arrive.
 
+mod registry;
 mod site;
 
 use std::fs;
@@ -15,6 +16,7 @@ use winimg::fetch::sharing::Credentials;
 use winimg::store::{Kept, Watch};
 use winimg::text::Secret;
 
+use registry::Registry;
 use site::*;
 
 /// Changes a layer's manifest as anyone may who can write to the registry.

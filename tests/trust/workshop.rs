@@ -13,13 +13,32 @@ pub struct Shop {
     folder: tempfile::TempDir,
 }
 
+const PREFIX: &str = "winimg-trust-";
+
+/// What a static holds is never dropped: each run removes what runs before it left.
+fn sweep() {
+    let old = SystemTime::now() - Duration::from_secs(3600);
+    for entry in std::fs::read_dir(std::env::temp_dir())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let is_old = entry
+            .metadata()
+            .and_then(|m| m.modified())
+            .is_ok_and(|m| m < old);
+        if is_ours && is_old {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// Runs `tests/trust/SCRIPT` in a new folder, once in a test run.
 pub fn shop(cell: &'static OnceLock<Shop>, script: &str) -> &'static Shop {
     cell.get_or_init(|| {
-        let folder = tempfile::Builder::new()
-            .prefix("winimg-trust-")
-            .tempdir()
-            .unwrap();
+        sweep();
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap();
         let script = Path::new(file!()).with_file_name(script);
         let script = match script.is_absolute() {
             true => script,

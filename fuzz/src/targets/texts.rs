@@ -67,6 +67,7 @@ pub fn answer_file(bytes: &[u8]) -> bool {
         firmware: Firmware::Uefi,
         release: Release::Server2022,
         eval: true,
+        tpm: false,
         images: &images,
         answer_file_on_medium: None,
     };

@@ -4,6 +4,7 @@
 //! Refuses to show a password: texts in complaints have theirs blanked.
 
 mod disk;
+mod encryption;
 mod image;
 mod oobe;
 mod shape;
@@ -33,6 +34,8 @@ pub struct LintFacts<'a> {
     pub release: Release,
     /// Whether the install medium is for evaluation.
     pub eval: bool,
+    /// Whether the machine has a TPM.
+    pub tpm: bool,
     /// Those of the medium; none while the medium is not known.
     pub images: &'a WimImages,
     /// An answer file on the install medium itself, which Setup could take instead.
@@ -47,6 +50,7 @@ impl<'a> LintFacts<'a> {
             firmware: facts.firmware,
             release: facts.release,
             eval: facts.eval,
+            tpm: facts.tpm,
             images: &medium.images,
             answer_file_on_medium: medium.answer_file.as_deref(),
         }
@@ -59,6 +63,7 @@ pub fn lint(xml: &str, facts: &LintFacts) -> Diagnostics {
         disk::all(check, root);
         image::all(check, root);
         oobe::all(check, root);
+        encryption::all(check, root);
     })
 }
 
@@ -74,6 +79,7 @@ pub fn lint_clone(name: &str, xml: &str) -> Diagnostics {
         firmware: Firmware::Uefi,
         release: Release::Server2022,
         eval: false,
+        tpm: false,
         images: &images,
         answer_file_on_medium: None,
     };

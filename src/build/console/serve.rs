@@ -4,37 +4,84 @@
 
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::wire::{Ask, LONGEST_ASK, Lines, Reply, write};
-use super::{Shared, lock};
+use super::{SOCKET, Shared, Work, lock};
+use crate::error::{Error, Result};
 
 const MOST_CLIENTS: usize = 8;
 /// How long a client may take to read what it asked for.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
-pub fn listen(listener: &UnixListener, shared: &Arc<Shared>) {
+/// The open socket in the build's run directory. Dropped: closed.
+pub struct Socket {
+    path: PathBuf,
+    open: Arc<Open>,
+}
+
+/// What its threads share.
+struct Open {
+    shared: Arc<Shared>,
+    clients: Mutex<Vec<(u64, UnixStream)>>,
+    closed: AtomicBool,
+}
+
+impl Socket {
+    pub fn open(shared: &Arc<Shared>) -> Result<Self> {
+        let path = shared.run_dir.join(SOCKET);
+        let failed = |e| Error::io("listen on", &path, e);
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        let open = Arc::new(Open {
+            shared: Arc::clone(shared),
+            clients: Mutex::default(),
+            closed: AtomicBool::default(),
+        });
+        let served = Arc::clone(&open);
+        std::thread::Builder::new()
+            .name("console".into())
+            .spawn(move || listen(&listener, &served))
+            .map_err(failed)?;
+        Ok(Self { path, open })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.open.closed.store(true, Ordering::SeqCst);
+        // Wakes the thread that waits for clients, so that it sees that this is the end.
+        let _ = UnixStream::connect(&self.path);
+        for (_, stream) in lock(&self.open.clients).drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn listen(listener: &UnixListener, open: &Arc<Open>) {
     for (id, stream) in (0_u64..).zip(listener.incoming()) {
-        if shared.closed.load(Ordering::SeqCst) {
+        if open.closed.load(Ordering::SeqCst) {
             return;
         }
         match stream {
-            Ok(stream) => welcome(id, stream, shared),
+            Ok(stream) => welcome(id, stream, open),
             // No file descriptor is left: the build's own trouble comes first.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
 }
 
-fn welcome(id: u64, mut stream: UnixStream, shared: &Arc<Shared>) {
+fn welcome(id: u64, mut stream: UnixStream, open: &Arc<Open>) {
     if !is_ours(&stream) || stream.set_write_timeout(Some(WRITE_PATIENCE)).is_err() {
         return;
     }
     let Ok(kept) = stream.try_clone() else { return };
     {
-        let mut clients = lock(&shared.clients);
+        let mut clients = lock(&open.clients);
         if clients.len() >= MOST_CLIENTS {
             drop(clients);
             let _ = write(&mut stream, &Reply::refused("too many clients"));
@@ -42,16 +89,16 @@ fn welcome(id: u64, mut stream: UnixStream, shared: &Arc<Shared>) {
         }
         clients.push((id, kept));
     }
-    let served = Arc::clone(shared);
+    let served = Arc::clone(open);
     let spawned = std::thread::Builder::new()
         .name("console client".into())
         .spawn(move || {
-            serve(&stream, &served);
+            serve(&stream, &served.shared);
             let _ = stream.shutdown(std::net::Shutdown::Both);
             lock(&served.clients).retain(|(other, _)| *other != id);
         });
     if spawned.is_err() {
-        lock(&shared.clients).retain(|(other, _)| *other != id);
+        lock(&open.clients).retain(|(other, _)| *other != id);
     }
 }
 
@@ -106,7 +153,7 @@ fn answer(ask: Ask, shared: &Shared, mut to: &UnixStream) -> std::io::Result<()>
             };
             return write(&mut to, &reply);
         }
-        other => shared.hand_over(other),
+        other => hand_over(shared, other),
     };
     let replies = match handed {
         Ok(replies) => replies,
@@ -122,4 +169,18 @@ fn answer(ask: Ask, shared: &Shared, mut to: &UnixStream) -> std::io::Result<()>
         &mut to,
         &Reply::refused("the build went on before it was this line's turn"),
     )
+}
+
+/// Hands a question to the paused build's thread.
+fn hand_over(shared: &Shared, ask: Ask) -> Result<Receiver<Reply>, String> {
+    let (reply, replies) = channel();
+    let queue = lock(&shared.queue);
+    let handed = queue.as_ref().map(|q| q.send(Work::Asked { ask, reply }));
+    match handed {
+        Some(Ok(())) => Ok(replies),
+        _ => Err(format!(
+            "the build is not paused: {}",
+            lock(&shared.state).place()
+        )),
+    }
 }

@@ -64,7 +64,7 @@ pub struct Reading {
     pub lines: Vec<String>,
 }
 
-/// `installing`: the build was still waiting for Windows, or for its agent, to come up.
+/// `installing`: the build was still waiting for Windows, or for its first answer, to come.
 pub fn reading(state: &DiskState, logs: &[Log], installing: bool) -> Reading {
     Reading {
         headline: headline(state, installing),
@@ -149,8 +149,8 @@ fn windows(state: &DiskState, installing: bool) -> String {
             "Windows is to start in audit mode: nothing of the answer file's out-of-box pass was done"
         }
         "IMAGE_STATE_COMPLETE" if installing => {
-            "Windows says that Setup is complete, but its agent did not answer or its first commands failed: \
-             SetupComplete.cmd did not run, or the driver or the agent could not be installed"
+            "Windows says that Setup is complete, but it did not answer or its first commands failed: \
+             SetupComplete.cmd did not run, or what it installs (drivers, an agent) could not be installed"
         }
         "IMAGE_STATE_COMPLETE" if registry.generalization.is_some_and(|g| g != 7) => {
             "Setup is complete, and sysprep was begun but did not seal the image"

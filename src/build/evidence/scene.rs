@@ -79,7 +79,7 @@ struct Taken {
 
 /// The last screens, newest first, and how many there are.
 pub fn screens(run_dir: &Path, failure: &Path, copied: &[PathBuf]) -> (Vec<Screen>, usize) {
-    let times = times(&failure.join("screens/times.jsonl"));
+    let times = times(&failure.join("screens").join("times.jsonl"));
     let mut all: Vec<(Timestamp, &PathBuf, Option<&Taken>)> = copied
         .iter()
         .filter(|path| path.extension().is_some_and(|e| e == "png"))

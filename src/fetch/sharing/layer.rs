@@ -18,7 +18,8 @@ use std::sync::Arc;
 use minisign_verify::{Error as Refusal, Signature};
 use oci_client::manifest::OciImageManifest;
 
-use super::registry::{self, Fault, Registry};
+use super::fault::Fault;
+use super::registry::{self, Registry};
 use super::{Remote, Sign};
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Error, Kind, Result};

@@ -6,6 +6,7 @@
 
 mod address;
 mod credentials;
+mod fault;
 mod layer;
 mod registry;
 
@@ -25,7 +26,8 @@ use crate::store::{Blob, Layer, Link, Store, Watch};
 use crate::text::Secret;
 use crate::trust::minisign::Rule;
 
-use registry::{Fault, Registry};
+use fault::Fault;
+use registry::Registry;
 
 pub use address::Address;
 pub use credentials::{Credentials, found as credentials};

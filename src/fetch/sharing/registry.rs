@@ -14,15 +14,16 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use oci_client::Reference;
 use oci_client::client::{Client, ClientConfig, ClientProtocol};
-use oci_client::errors::{OciDistributionError, OciErrorCode};
+use oci_client::errors::OciDistributionError;
 use oci_client::manifest::{OciDescriptor, OciImageManifest, OciManifest};
 use oci_client::secrets::RegistryAuth;
 use tokio::time::{sleep, timeout};
 
+use super::fault::{Fault, is_absent};
 use super::{Address, Credentials, Patience};
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
-use crate::fetch::image::pull::{other_bytes, shown};
+use crate::fetch::image::pull::shown;
 use crate::store::Watch;
 
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -39,24 +40,6 @@ const PAGE: usize = 1000;
 const CHUNK: usize = 1 << 20;
 /// Room that stays free on the cache's disk, bytes.
 const SPARE: u64 = 64 << 20;
-
-/// Why something did not come or go.
-pub enum Fault {
-    Cancelled,
-    /// No answer, or one that broke off.
-    Unreachable(Error),
-    /// It answered, and that is of no use.
-    Refused(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        match error.kind() {
-            Kind::Cancelled => Self::Cancelled,
-            _ => Self::Refused(error),
-        }
-    }
-}
 
 pub struct Registry {
     client: Client,
@@ -131,7 +114,7 @@ impl Registry {
         match timeout(self.patience.answer, work).await {
             Ok(Ok(answer)) => Ok(Some(answer)),
             Ok(Err(e)) if is_absent(&e) => Ok(None),
-            Ok(Err(e)) => Err(self.fault(&e)),
+            Ok(Err(e)) => Err(Fault::of(&self.address, &e)),
             Err(_) => Err(self.silent(self.patience.answer)),
         }
     }
@@ -139,34 +122,6 @@ impl Registry {
     fn silent(&self, limit: Duration) -> Fault {
         let error = self.error("the shared cache does not answer");
         Fault::Unreachable(error.expected(format!("a byte within {} s", limit.as_secs_f64())))
-    }
-
-    fn fault(&self, error: &OciDistributionError) -> Fault {
-        use OciDistributionError as E;
-        if other_bytes(error) {
-            let told = self.error("the shared cache gives other bytes than their digest says");
-            return Fault::Refused(told.of_kind(Kind::Unproved).found(shown(error)));
-        }
-        match (error, status(error)) {
-            (_, Some(401 | 403)) | (E::AuthenticationFailure(_) | E::UnauthorizedError { .. }, _) => {
-                Fault::Refused(self.error("the shared cache does not let us in").found(words(error)).cure(
-                    "set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login` to the registry",
-                ))
-            }
-            (_, Some(code)) if code >= 500 || code == 429 => {
-                let error = self.error("the shared cache is out of order");
-                Fault::Unreachable(error.found(format!("HTTP status {code}")))
-            }
-            (E::RequestError(e), None) => {
-                let error = self.error("the shared cache cannot be reached");
-                Fault::Unreachable(error.found(crate::fetch::failure::innermost(e)))
-            }
-            (E::IoError(e), _) => {
-                let error = self.error("a transfer with the shared cache broke off");
-                Fault::Unreachable(error.found(innermost(e)))
-            }
-            _ => Fault::Refused(self.error("the shared cache answers out of turn").found(words(error))),
-        }
     }
 
     /// Every tag.
@@ -247,7 +202,9 @@ impl Registry {
             let bytes = match next.await {
                 Err(_) => return Err(self.silent(self.patience.stall)),
                 Ok(None) => return Ok(true),
-                Ok(Some(Err(e))) => return Err(self.fault(&OciDistributionError::IoError(e))),
+                Ok(Some(Err(e))) => {
+                    return Err(Fault::of(&self.address, &OciDistributionError::IoError(e)));
+                }
                 Ok(Some(Ok(bytes))) => bytes,
             };
             done += bytes.len() as u64;
@@ -335,7 +292,7 @@ impl Registry {
             .client
             .push_blob_stream(&reference, body, &digest, size);
         tokio::select! {
-            given = given => given.map(drop).map_err(|e| self.fault(&e)),
+            given = given => given.map(drop).map_err(|e| Fault::of(&self.address, &e)),
             () = stands_still(&moved, self.patience.stall) => Err(self.silent(self.patience.stall)),
         }
     }
@@ -437,48 +394,4 @@ async fn stands_still(moved: &AtomicU64, limit: Duration) {
         }
         before = now;
     }
-}
-
-fn status(error: &OciDistributionError) -> Option<u16> {
-    match error {
-        OciDistributionError::ServerError { code, .. } => Some(*code),
-        OciDistributionError::RequestError(e) => e.status().map(|status| status.as_u16()),
-        OciDistributionError::RegistryError { envelope, .. } => {
-            let codes: Vec<&OciErrorCode> = envelope.errors.iter().map(|e| &e.code).collect();
-            let says = |wanted: &[OciErrorCode]| codes.iter().any(|code| wanted.contains(code));
-            match () {
-                () if says(&[OciErrorCode::Unauthorized, OciErrorCode::Denied]) => Some(403),
-                () if says(&[OciErrorCode::Toomanyrequests]) => Some(429),
-                () if says(&ABSENT) => Some(404),
-                () => None,
-            }
-        }
-        _ => None,
-    }
-}
-
-const ABSENT: [OciErrorCode; 5] = [
-    OciErrorCode::NameUnknown,
-    OciErrorCode::ManifestUnknown,
-    OciErrorCode::BlobUnknown,
-    OciErrorCode::ManifestBlobUnknown,
-    OciErrorCode::NotFound,
-];
-
-fn is_absent(error: &OciDistributionError) -> bool {
-    matches!(error, OciDistributionError::ImageManifestNotFoundError(_))
-        || status(error) == Some(404)
-}
-
-/// The library's words without the address, whose query may hold a token.
-fn words(error: &OciDistributionError) -> String {
-    match (error, status(error)) {
-        (OciDistributionError::RegistryError { .. }, _) | (_, None) => shown(error),
-        (_, Some(code)) => format!("HTTP status {code}"),
-    }
-}
-
-fn innermost(error: &std::io::Error) -> String {
-    let inner = error.get_ref().and_then(|e| e.downcast_ref());
-    inner.map_or_else(|| error.to_string(), crate::fetch::failure::innermost)
 }

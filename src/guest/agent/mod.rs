@@ -19,7 +19,6 @@ use serde_json::json;
 use self::transcript::Transcript;
 use self::wire::{Trouble, Wire};
 use super::{Command, Exit, Guest, Put};
-use crate::argv;
 use crate::error::{Error, Kind, Result};
 
 /// The guest's end of the channel, as the machine sees it.
@@ -104,14 +103,7 @@ impl Agent {
 
 impl Guest for Agent {
     fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
-        argv::check(&command.program, &command.arguments).map_err(|why| {
-            Error::new(
-                Kind::Step,
-                "a command line cannot reach the guest unchanged",
-            )
-            .found(why)
-            .cure("put it into a batch file")
-        })?;
+        command.check()?;
         exec::run(&mut self.wire, command, output)
     }
 

@@ -9,7 +9,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::output::Text;
-use super::{CREDENTIAL, Direct, JOB, PATIENCE, POWERED_OFF, Stop, boot_of, explain};
+use super::{
+    CREDENTIAL, Direct, JOB, LEAST_PATIENCE, PATIENCE, POWERED_OFF, Stop, boot_of, explain,
+};
 use crate::argv;
 use crate::error::{Error, Kind, Result};
 use crate::guest::{Command, Exit};
@@ -62,7 +64,7 @@ fn wait(
     let mut pause = FIRST_PAUSE;
     loop {
         // A guest that is silent at the deadline is given the time of one question.
-        let patience = deadline.max(Instant::now() + Duration::from_secs(10));
+        let patience = deadline.max(Instant::now() + LEAST_PATIENCE);
         let asked = direct.ask(
             "poll",
             &[json!(id), json!(offset)],

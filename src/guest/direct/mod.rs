@@ -7,6 +7,7 @@
 mod files;
 mod job;
 mod output;
+mod scripts;
 #[cfg(test)]
 mod tests;
 
@@ -16,26 +17,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{Command, Exit, Guest, Put};
-use crate::argv;
 use crate::error::{Error, Kind, Result};
 
-/// The guest's scripts by name; the channel runs no other.
-pub const SCRIPTS: &[(&str, &str)] = &[
-    ("look", include_str!("scripts/look.ps1")),
-    ("start", include_str!("scripts/start.ps1")),
-    ("poll", include_str!("scripts/poll.ps1")),
-    ("forget", include_str!("scripts/forget.ps1")),
-    ("put", include_str!("scripts/put.ps1")),
-    ("get", include_str!("scripts/get.ps1")),
-    ("restart", include_str!("scripts/restart.ps1")),
-    ("off", include_str!("scripts/off.ps1")),
-];
+pub use scripts::{JOB, scripts};
 
-/// What a job's task runs; `start` writes it beside the job.
-pub const JOB: &str = include_str!("scripts/job.ps1");
-
-/// One script's work; each does little.
+/// One script's work, which is little, or a session's opening: where the guest answers it takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// For what is asked just before its deadline.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 /// For files, with what a busy guest adds.
 const FILE_PATIENCE: Duration = Duration::from_secs(180);
 /// Between two attempts at a session.
@@ -62,8 +51,8 @@ pub enum Trouble {
     Machine(Error),
 }
 
-/// Opens a session in place of the one before.
-pub type Connect = dyn FnMut() -> Result<(), Trouble> + Send;
+/// Opens a session in place of the one before, within this time.
+pub type Connect = dyn FnMut(Duration) -> Result<(), Trouble> + Send;
 /// Runs a script in the session: its name, its arguments, what is wanted of its object, and how long it may take.
 pub type Invoke =
     dyn Fn(&'static str, Vec<Value>, &[&'static str], Duration) -> Result<Value, Trouble> + Send;
@@ -130,9 +119,10 @@ impl Direct {
         }
     }
 
-    /// One attempt at a session and a first answer. Trouble of the machine is an error.
-    pub fn try_open(&mut self) -> Result<Opened> {
-        match self.attempt("look", &[], &["boot"], PATIENCE) {
+    /// One attempt at a session and a first answer, each of which may take as long as `left`, within reason. Trouble of the machine is an error.
+    pub fn try_open(&mut self, left: Duration) -> Result<Opened> {
+        let patience = left.clamp(LEAST_PATIENCE, PATIENCE);
+        match self.attempt("look", &[], &["boot"], patience) {
             Ok(answer) => {
                 self.arrived(boot_of(&answer));
                 Ok(Opened::Yes)
@@ -160,7 +150,7 @@ impl Direct {
         (self.host.talked)(true);
         let result = match self.connected {
             true => Ok(()),
-            false => (self.host.connect)(),
+            false => (self.host.connect)(patience.min(PATIENCE)),
         };
         let result =
             result.and_then(|()| (self.host.invoke)(script, arguments.to_vec(), select, patience));
@@ -200,7 +190,7 @@ impl Direct {
         loop {
             (self.host.check)(false)?;
             let left = deadline.saturating_duration_since(Instant::now());
-            let patience = left.clamp(Duration::from_secs(10), PATIENCE);
+            let patience = left.clamp(LEAST_PATIENCE, PATIENCE);
             let said = match self.attempt(script, arguments, select, patience) {
                 Ok(answer) => return Ok(answer),
                 Err(Trouble::Threw(words)) => return Err(Stop::Threw(words)),
@@ -266,14 +256,7 @@ fn boot_of(answer: &Value) -> String {
 
 impl Guest for Direct {
     fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
-        argv::check(&command.program, &command.arguments).map_err(|why| {
-            Error::new(
-                Kind::Step,
-                "a command line cannot reach the guest unchanged",
-            )
-            .found(why)
-            .cure("put it into a batch file")
-        })?;
+        command.check()?;
         job::run(self, command, output)
     }
 
@@ -320,6 +303,10 @@ impl Guest for Direct {
             Err(Trouble::Machine(error)) => Err(error),
             _ => Ok(false),
         }
+    }
+
+    fn channel(&self) -> &'static str {
+        "PowerShell Direct"
     }
 
     fn shut_down(&mut self) -> Result<()> {

@@ -26,7 +26,7 @@ fn scene(
     let connects = Arc::new(Mutex::new(0));
     let (asked, counted) = (Arc::clone(&answers), Arc::clone(&connects));
     let direct = Direct::new(Host {
-        connect: Box::new(move || {
+        connect: Box::new(move |_| {
             *counted.lock().expect("a count") += 1;
             Ok(())
         }),

@@ -36,6 +36,7 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineWish> {
     let cpus = fields.integer("cpus", 1, 255);
     let memory = fields.size("memory");
     let network = fields.boolean("network");
+    let tpm = fields.boolean("tpm");
     let right = [
         ("firmware", firmware.is_some()),
         ("secure_boot", secure_boot.is_some()),
@@ -44,19 +45,28 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineWish> {
         ("cpus", cpus.is_some()),
         ("memory", memory.is_some()),
         ("network", network.is_some()),
+        ("tpm", tpm.is_some()),
     ];
     let right = right
         .into_iter()
         .all(|(key, read)| read || !fields.has(key));
     check_bus(&fields, disk_bus.as_ref(), top, media);
     let firmware_is = firmware.as_ref().map_or(Firmware::Uefi, |f| f.value);
-    if let Some(on) = secure_boot.as_ref().filter(|s| s.value)
-        && firmware_is == Firmware::Bios
-    {
-        let help = "write `firmware = \"uefi\"`, or leave `secure_boot` out";
-        fields
-            .cx
-            .error("BIOS firmware has no Secure Boot", &on.place, "", help);
+    let wants_uefi = [
+        (
+            "secure_boot",
+            &secure_boot,
+            "BIOS firmware has no Secure Boot",
+        ),
+        ("tpm", &tpm, "a virtual TPM needs UEFI firmware"),
+    ];
+    for (key, given, fact) in wants_uefi {
+        if let Some(on) = given.as_ref().filter(|on| on.value)
+            && firmware_is == Firmware::Bios
+        {
+            let help = format!("write `firmware = \"uefi\"`, or leave `{key}` out");
+            fields.cx.error(fact, &on.place, "", &help);
+        }
     }
     let sized = check_sizes(&fields, disk_size.as_ref(), memory.as_ref(), firmware_is);
     let virtio = media.is_some_and(|m| m.virtio.is_some());
@@ -72,6 +82,7 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineWish> {
         cpus: or(&fields, "cpus", cpus, 4, "4") as u32,
         memory: or(&fields, "memory", memory, 4 * GIB, "\"4 GiB\""),
         network: or(&fields, "network", network, false, "false"),
+        tpm: or(&fields, "tpm", tpm, false, "false"),
     };
     if given {
         fields.finish();

@@ -88,8 +88,7 @@ impl Store {
     /// A use in the future would keep a thing until then, and longer: it was now.
     fn mend_times(&self, items: &[(Item, String)], now: SystemTime) {
         for (item, _) in items.iter().filter(|(item, _)| item.used > now) {
-            let record = fs::File::open(self.folder.join(&item.record));
-            let _ = record.and_then(|f| f.set_modified(now));
+            let _ = io::set_modified(&self.folder.join(&item.record), now);
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use wildmatch::WildMatchPattern;
 
 use crate::error::{Error, Kind, Result};
 
@@ -158,23 +159,7 @@ impl Script {
 
 /// `*` stands for any text; case is ignored.
 pub fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else {
-        return rest.is_empty();
-    };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+    WildMatchPattern::<'*', '\0'>::new_case_insensitive(pattern).matches(text)
 }
 
 #[cfg(test)]

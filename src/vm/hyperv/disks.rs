@@ -13,6 +13,7 @@ use crate::disk::{Image, free_space};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io::folder_of;
+use crate::vm::Platform;
 
 /// Blocks of this size shrink better than the 32 MiB that New-VHD takes (Microsoft: Performance tuning for Hyper-V storage).
 const BLOCK: u64 = 1 << 20;
@@ -22,7 +23,7 @@ const WHOLE_DISK: Duration = Duration::from_secs(3600);
 /// An empty disk. `bytes` is a whole number of MiB.
 pub fn create(host: &Host, disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
     let call = Call::new(r"Hyper-V\New-VHD")
-        .text("Path", path(&whole(disk)?))
+        .text("Path", path(&Platform::HyperV.absolute(disk)?))
         .number("SizeBytes", bytes)
         .on("Dynamic")
         .number("BlockSizeBytes", BLOCK)
@@ -32,7 +33,7 @@ pub fn create(host: &Host, disk: &Path, bytes: u64, cancel: &Cancel) -> Result<(
 
 /// A disk over the one at `parent`, as the disk's folder sees it.
 pub fn create_over(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {
-    let disk = whole(disk)?;
+    let disk = Platform::HyperV.absolute(disk)?;
     let call = Call::new(r"Hyper-V\New-VHD")
         .text("Path", path(&disk))
         .text("ParentPath", path(&below(&disk, parent)))
@@ -43,7 +44,7 @@ pub fn create_over(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> 
 
 /// Says where the layer below a moved disk is.
 pub fn move_parent(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {
-    let disk = whole(disk)?;
+    let disk = Platform::HyperV.absolute(disk)?;
     let call = Call::new(r"Hyper-V\Set-VHD")
         .text("Path", path(&disk))
         .text("ParentPath", path(&below(&disk, parent)))
@@ -53,7 +54,7 @@ pub fn move_parent(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> 
 
 /// Whether it is whole; then its free blocks are given back, and zeroed where they stay. What could not be done is told in words.
 pub fn close(host: &Host, image: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
-    let disk = path(&whole(image.file)?);
+    let disk = path(&Platform::HyperV.absolute(image.file)?);
     let test = Call::new(r"Hyper-V\Test-VHD")
         .text("Path", &disk)
         .within(WHOLE_DISK);
@@ -102,10 +103,6 @@ fn compact(host: &Host, disk: &str, cancel: &Cancel) -> Result<(), Trouble> {
 fn made(host: &Host, doing: &str, call: &Call, cancel: &Cancel) -> Result<()> {
     let done = host.call(call, cancel);
     done.map(|_| ()).map_err(|trouble| explain(doing, &trouble))
-}
-
-fn whole(disk: &Path) -> Result<PathBuf> {
-    std::path::absolute(disk).map_err(|e| Error::io("resolve", disk, e))
 }
 
 /// `parent` from the disk's folder, without `..`: it is also written into the disk.

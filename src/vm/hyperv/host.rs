@@ -69,10 +69,11 @@ impl Host {
         })?;
         let scripts = folder.path().join("hyperv");
         std::fs::create_dir(&scripts).map_err(|e| Error::io("create", &scripts, e))?;
-        for (name, text) in SCRIPTS.iter().chain(direct::SCRIPTS) {
+        let own = SCRIPTS.iter().map(|(name, text)| (*name, (*text).into()));
+        for (name, text) in own.chain(direct::scripts()) {
             write_atomically(
                 &scripts.join(format!("{name}.ps1")),
-                crate::text::crlf(text).as_bytes(),
+                crate::text::crlf(&text).as_bytes(),
             )?;
         }
         Ok(Self {

@@ -128,7 +128,8 @@ impl<'a> Install<'a> {
     }
 
     fn attempt(&mut self, direct: &mut Direct) -> Result<bool> {
-        let opened = direct.try_open();
+        let left = self.plan.timeout.saturating_sub(self.running.elapsed());
+        let opened = direct.try_open(left);
         self.last_attempt = self.running.elapsed().max(GLANCE);
         match opened? {
             Opened::Yes => Ok(true),

@@ -25,8 +25,6 @@ use crate::recipe::Firmware;
 use crate::vm::watch::State;
 use crate::vm::{Camera, Machine, MachinePlan, Start};
 
-/// New-PSSession to a guest that does not answer; where it does, it takes seconds.
-const CONNECT: Duration = Duration::from_secs(60);
 /// Between two looks at a machine that is going off.
 const OFF_LOOK: Duration = Duration::from_millis(500);
 /// The account of PowerShell Direct; the answer file gives it its password.
@@ -52,7 +50,6 @@ impl HyperVMachine {
         sink: Arc<dyn Sink>,
         cancel: Cancel,
     ) -> Result<Self> {
-        making::check(&plan)?;
         room::check(folder_of(&plan.disk), plan.room)?;
         let unique = uuid::Uuid::new_v4().simple().to_string();
         let name = format!("{NAME}{}", &unique[..8]);
@@ -78,7 +75,7 @@ impl HyperVMachine {
         // Which process keeps the credential.
         let mut known_to = None;
         Direct::new(direct::Host {
-            connect: Box::new(move || {
+            connect: Box::new(move |patience| {
                 let generation = connect.host.generation(&connect.cancel);
                 let generation = generation.map_err(|trouble| told(&trouble))?;
                 if known_to != Some(generation) {
@@ -93,7 +90,7 @@ impl HyperVMachine {
                     .text("VMId", &connect.id)
                     .kept("Credential", CREDENTIAL)
                     .keep(SESSION)
-                    .within(CONNECT);
+                    .within(patience);
                 talk(&connect, &session).map(|_| ())
             }),
             invoke: Box::new(move |script, arguments, select, patience| {

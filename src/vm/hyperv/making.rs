@@ -5,7 +5,6 @@
 use std::path::Path;
 
 use super::call::{Arg, Call};
-use crate::error::{Error, Kind, Result};
 use crate::recipe::Firmware;
 use crate::vm::{MachinePlan, Start};
 
@@ -21,22 +20,6 @@ pub const PAYLOAD: &str = "payload";
 
 /// What is asked of a drive that was added.
 pub const DRIVE: [&str; 2] = ["ControllerNumber", "ControllerLocation"];
-
-/// Refuses what no machine of Hyper-V can be.
-pub fn check(plan: &MachinePlan) -> Result<()> {
-    if plan.network {
-        return Err(Error::new(
-            Kind::Recipe,
-            "machines of Hyper-V are built without a network",
-        )
-        .cure("set network = false under [machine]: what steps need comes on the payload disc"));
-    }
-    if plan.firmware == Firmware::Bios && plan.secure_boot {
-        return Err(Error::new(Kind::Recipe, "Secure Boot needs UEFI firmware")
-            .cure("set firmware = \"uefi\", or secure_boot = false"));
-    }
-    Ok(())
-}
 
 /// The call that makes it. Its `Id` is what everything after it goes by.
 pub fn create(plan: &MachinePlan, name: &str) -> Call {
@@ -76,6 +59,11 @@ pub fn hardware(plan: &MachinePlan, name: &str, checkpoints: bool) -> Vec<Call> 
                 .text("SecureBootTemplate", "MicrosoftWindows"),
             false => firmware.text("EnableSecureBoot", "Off"),
         });
+    }
+    if plan.tpm {
+        // In this order: a TPM's state is kept by the protector's key (Microsoft: Set-VMKeyProtector, Enable-VMTPM).
+        calls.push(vm(r"Hyper-V\Set-VMKeyProtector").on("NewLocalKeyProtector"));
+        calls.push(vm(r"Hyper-V\Enable-VMTPM"));
     }
     calls.push(
         vm(r"Hyper-V\Set-VMComPort")
@@ -158,6 +146,7 @@ mod tests {
             cpus: 2,
             memory: 4 << 30,
             network: false,
+            tpm: false,
             password: Secret::new("Open-Sesame-42!"),
             start: Start::Install {
                 install_disc: Disc::raw(Path::new("/w/install.iso")),
@@ -202,11 +191,24 @@ mod tests {
             lines.last().map(String::as_str),
             Some(r"Hyper-V\Set-VMBios -VM $vm -StartupOrder @(IDE,CD,LegacyNetworkAdapter,Floppy)")
         );
-        assert!(check(&plan(Firmware::Bios, true)).is_err());
-        let networked = MachinePlan {
-            network: true,
-            ..plan(Firmware::Uefi, true)
+    }
+
+    #[test]
+    fn a_tpm_has_its_key_before_it_is_there() {
+        let plain = plan(Firmware::Uefi, true);
+        let with = MachinePlan {
+            tpm: true,
+            ..plain.clone()
         };
-        assert!(check(&networked).is_err());
+        let (plain, with) = (lines(&plain), lines(&with));
+        let added: Vec<&String> = with.iter().filter(|l| !plain.contains(l)).collect();
+        assert_eq!(
+            added,
+            [
+                r"Hyper-V\Set-VMKeyProtector -VM $vm -NewLocalKeyProtector",
+                r"Hyper-V\Enable-VMTPM -VM $vm",
+            ]
+        );
+        assert_eq!(with.len(), plain.len() + 2);
     }
 }

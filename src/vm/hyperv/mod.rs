@@ -25,7 +25,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::host::Host;
 use self::probe::Found;
-use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+pub use self::probe::{Examined, Need};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
 use crate::disk::Image;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
@@ -46,6 +47,12 @@ impl HyperV {
             host: Arc::new(Host::new(program())?),
             found: Mutex::default(),
         })
+    }
+
+    /// All that a build needs of this host, whether it is there or not.
+    pub fn examine(&self, wish: Accel, cancel: &Cancel) -> Result<Examined> {
+        check_wish(wish)?;
+        probe::examine(&self.host, cancel)
     }
 
     /// Looks at the host, once.
@@ -74,14 +81,7 @@ impl Hypervisor for HyperV {
 
     fn probe(&self, wish: Accel, _firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
         cancel.check()?;
-        if wish != Accel::Auto {
-            return Err(Error::new(
-                Kind::Recipe,
-                "Hyper-V has no accelerators to choose from: it is one",
-            )
-            .at("--accel")
-            .expected("auto"));
-        }
+        check_wish(wish)?;
         Ok(self.look(cancel)?.probe)
     }
 
@@ -92,7 +92,7 @@ impl Hypervisor for HyperV {
         sink: Arc<dyn Sink>,
         cancel: Cancel,
     ) -> Result<Box<dyn Machine>> {
-        let plan = absolute(plan)?;
+        let plan = plan.absolute(self.platform())?;
         let found = self.look(&cancel)?;
         self.host.write_down(&plan.run_dir.join(LOG));
         leftovers::remove_folders(sink.as_ref());
@@ -118,26 +118,14 @@ impl Hypervisor for HyperV {
     }
 }
 
-/// PowerShell runs where we do, but Hyper-V's service does not, and keeps what it is told.
-fn absolute(mut plan: MachinePlan) -> Result<MachinePlan> {
-    let mut paths = vec![&mut plan.disk, &mut plan.run_dir];
-    if let Start::Install {
-        install_disc,
-        answer_disc,
-    } = &mut plan.start
-    {
-        paths.extend([&mut install_disc.file, answer_disc]);
+fn check_wish(wish: Accel) -> Result<()> {
+    match wish {
+        Accel::Auto => Ok(()),
+        _ => Err(Error::new(
+            Kind::Recipe,
+            "Hyper-V has no accelerators to choose from: it is one",
+        )
+        .at("--accel")
+        .expected("auto")),
     }
-    for path in paths {
-        let whole = std::path::absolute(&*path).map_err(|e| Error::io("resolve", &*path, e))?;
-        if whole.to_str().is_none() {
-            return Err(Error::new(
-                Kind::Host,
-                "Hyper-V can't be given a path that is no Unicode",
-            )
-            .at(whole.display()));
-        }
-        *path = whole;
-    }
-    Ok(plan)
 }

@@ -33,26 +33,71 @@ pub struct Found {
     pub checkpoints: bool,
 }
 
+/// For what is wrong with a question.
+const LOOKING: &str = "look at this host";
 /// The first build of Windows whose Set-VM knows AutomaticCheckpointsEnabled.
 const CHECKPOINTS_SINCE: u64 = 16_299;
 
+/// One thing that a build needs of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It is there: a line that says so.
+    Has(String),
+    Lacks {
+        what: &'static str,
+        cure: &'static str,
+    },
+}
+
+/// What was found of all that is needed.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// `Microsoft Windows Server 2022 Standard, 10.0.20348`
+    pub host: String,
+    pub needs: Vec<Need>,
+    pub remarks: Vec<String>,
+}
+
 pub fn ask(host: &Host, cancel: &Cancel) -> Result<Found> {
-    let asked = host.call(&Call::new("script:probe").select(&["*"]), cancel);
-    let answer = asked.map_err(|t| explain("look at this host", &t))?;
-    let facts = Facts::of(answer.first().unwrap_or(&Value::Null));
+    let facts = facts(host, cancel)?;
     let probe = judge(&facts)?;
-    let call = Call::new(r"Hyper-V\Get-VMHost").select(&["LogicalProcessorCount"]);
-    let answer = host
-        .call(&call, cancel)
-        .map_err(|t| explain("look at this host", &t))?;
-    let processors = answer
-        .first()
-        .and_then(|host| host["LogicalProcessorCount"].as_u64());
     Ok(Found {
         probe,
-        processors: processors.unwrap_or(1).max(1),
+        processors: processors(host, cancel)?,
         checkpoints: facts.makes_checkpoints(),
     })
+}
+
+pub fn examine(host: &Host, cancel: &Cancel) -> Result<Examined> {
+    let facts = facts(host, cancel)?;
+    let mut needs = needs(&facts);
+    // Only a host that has all is asked more.
+    if needs.iter().all(|need| matches!(need, Need::Has(_))) {
+        let count = processors(host, cancel)?;
+        needs.push(Need::Has(format!(
+            "Hyper-V answers: {count} logical processors"
+        )));
+    }
+    Ok(Examined {
+        host: format!("{}, {}", facts.named(), facts.build),
+        needs,
+        remarks: facts.remarks(),
+    })
+}
+
+fn facts(host: &Host, cancel: &Cancel) -> Result<Facts> {
+    let asked = host.call(&Call::new("script:probe").select(&["*"]), cancel);
+    let answer = asked.map_err(|t| explain(LOOKING, &t))?;
+    Ok(Facts::of(answer.first().unwrap_or(&Value::Null)))
+}
+
+/// Logical ones.
+fn processors(host: &Host, cancel: &Cancel) -> Result<u64> {
+    let call = Call::new(r"Hyper-V\Get-VMHost").select(&["LogicalProcessorCount"]);
+    let answer = host.call(&call, cancel).map_err(|t| explain(LOOKING, &t))?;
+    let count = answer.first();
+    let count = count.and_then(|host| host["LogicalProcessorCount"].as_u64());
+    Ok(count.unwrap_or(1).max(1))
 }
 
 impl Facts {
@@ -73,55 +118,90 @@ impl Facts {
         }
     }
 
+    fn named(&self) -> &str {
+        match self.os.as_str() {
+            "" => "an unknown Windows",
+            os => os,
+        }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let nested = "Hyper-V runs in a virtual machine itself (nested): it is slower, and deadlines stay as they are";
+        let remarks = self.nested.then(|| nested.to_string());
+        remarks.into_iter().collect()
+    }
+
     fn makes_checkpoints(&self) -> bool {
         let build = self.build.rsplit('.').next().map(str::parse::<u64>);
         !matches!(build, Some(Ok(build)) if build < CHECKPOINTS_SINCE)
     }
 }
 
-fn judge(facts: &Facts) -> Result<Probe> {
-    let mut lacks = Vec::new();
-    if facts.module.is_empty() || facts.module == "missing" {
-        lacks.push(
-            "the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V-PowerShell, or on a client \
+fn needs(facts: &Facts) -> Vec<Need> {
+    let has = |there: bool, words: String, what: &'static str, cure: &'static str| match there {
+        true => Need::Has(words),
+        false => Need::Lacks { what, cure },
+    };
+    let module = facts.module.as_str();
+    let there = !matches!(facts.service.as_str(), "" | "missing");
+    let runs = "Hyper-V's service (vmms) runs".to_string();
+    vec![
+        has(
+            !matches!(module, "" | "missing"),
+            format!("the Hyper-V module for Windows PowerShell, version {module}"),
+            "the Hyper-V module for Windows PowerShell",
+            "Install-WindowsFeature Hyper-V-PowerShell, or on a client \
              Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V-Management-PowerShell",
-        );
-    }
-    match facts.service.as_str() {
-        "Running" => {}
-        "" | "missing" => lacks.push("the Hyper-V role, whose service is vmms: Install-WindowsFeature Hyper-V -Restart, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All"),
-        _ => lacks.push("Hyper-V's service, which does not run: Start-Service vmms"),
-    }
-    if !facts.hypervisor {
-        lacks.push(
-            "a running hypervisor: switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart",
-        );
-    }
-    if !facts.admin {
-        lacks.push("rights: run winimg from an elevated prompt");
-    }
+        ),
+        match there {
+            true => has(
+                facts.service == "Running",
+                runs,
+                "Hyper-V's service, which does not run",
+                "Start-Service vmms",
+            ),
+            false => Need::Lacks {
+                what: "the Hyper-V role, whose service is vmms",
+                cure: "Install-WindowsFeature Hyper-V -Restart, or on a client \
+                       Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All",
+            },
+        },
+        has(
+            facts.hypervisor,
+            "the hypervisor runs".into(),
+            "a running hypervisor",
+            "switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart",
+        ),
+        has(
+            facts.admin,
+            "this prompt has the rights to run machines".into(),
+            "rights",
+            "run winimg from an elevated prompt",
+        ),
+    ]
+}
+
+fn judge(facts: &Facts) -> Result<Probe> {
+    let needs = needs(facts);
+    let lacks = needs.iter().filter_map(|need| match need {
+        Need::Has(_) => None,
+        Need::Lacks { what, cure } => Some(format!("{what}: {cure}")),
+    });
+    let lacks: Vec<String> = lacks.collect();
     if !lacks.is_empty() {
         let words = match lacks.len() {
             1 => "this host lacks what Hyper-V needs".to_string(),
             n => format!("this host lacks {n} things that Hyper-V needs"),
         };
         return Err(Error::new(Kind::Host, words)
-            .found(match facts.os.as_str() {
-                "" => "an unknown Windows",
-                os => os,
-            })
+            .found(facts.named())
             .lines(lacks)
             .cure("mend the above and build again"));
     }
-    let remark = "Hyper-V runs in a virtual machine itself (nested): it is slower, and deadlines stay as they are";
     Ok(Probe {
         version: format!("Hyper-V {}", facts.build),
         accel: "hyperv".into(),
-        remarks: facts
-            .nested
-            .then(|| remark.to_string())
-            .into_iter()
-            .collect(),
+        remarks: facts.remarks(),
         slowness: 1,
     })
 }

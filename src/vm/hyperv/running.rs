@@ -23,7 +23,7 @@ use crate::vm::screen::pictures::Pictures;
 use crate::vm::screen::{Screen, ocr};
 use crate::vm::seen::{Purpose, Seen};
 use crate::vm::watch::State;
-use crate::vm::{MachinePlan, Start};
+use crate::vm::{MachinePlan, Platform, Start};
 
 /// Looks in a row that may fail before that is what is wrong.
 const MISSES: u32 = 3;
@@ -292,7 +292,7 @@ impl Running {
     pub fn discs(&self, iso: Option<&Path>) -> Result<()> {
         self.keep_drives()?;
         if let Some(iso) = iso {
-            let iso = std::path::absolute(iso).map_err(|e| Error::io("resolve", iso, e))?;
+            let iso = Platform::HyperV.absolute(iso)?;
             let change = making::change_disc(PAYLOAD, Some(&iso));
             return self
                 .order("put a disc into the machine", &change)

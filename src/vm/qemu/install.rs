@@ -83,7 +83,8 @@ impl<'a> Install<'a> {
             return Ok(());
         }
         let now = self.running.elapsed();
-        if self.lookout.count_restarts(now) {
+        let restarted = self.lookout.count_restarts(now);
+        if restarted {
             self.keys.guest_restarted();
             self.nothing_boots = false;
             let count = self.lookout.restarts;
@@ -93,7 +94,8 @@ impl<'a> Install<'a> {
         self.lookout.tell(stage);
         self.read_log(now)?;
         self.press_keys(now)?;
-        if now >= self.next_sample || state != State::Running {
+        // A restart is judged as soon as it is told: a loop is named with the count that the user saw last.
+        if restarted || now >= self.next_sample || state != State::Running {
             self.next_sample = now + SAMPLE;
             let sample = self.lookout.sample(now, self.nothing_boots);
             let verdict = self.judge.look(sample);

@@ -9,14 +9,14 @@ use std::time::Duration;
 use super::install::Install;
 use super::process::describe;
 use super::running::Running;
-use super::{room, watchdog};
+use super::{Doubt, room, watchdog};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Attended, Sink};
 use crate::guest::Guest;
 use crate::guest::agent::{Agent, Host};
 use crate::io::folder_of;
 use crate::vm::watch::State;
-use crate::vm::{Camera, Machine, MachinePlan};
+use crate::vm::{Camera, Machine, MachinePlan, Platform};
 
 /// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.
 const AGENT_PATIENCE: Duration = Duration::from_secs(90);
@@ -26,6 +26,7 @@ pub struct QemuMachine {
     plan: MachinePlan,
     sink: Arc<dyn Sink>,
     slowness: u32,
+    doubt: Doubt,
     /// What watches beside us; each ends with the process.
     threads: Vec<JoinHandle<()>>,
 }
@@ -38,6 +39,7 @@ impl QemuMachine {
         sink: Arc<dyn Sink>,
         slowness: u32,
         patience: Duration,
+        doubt: Doubt,
     ) -> Result<Self> {
         let folder = folder_of(&plan.disk).to_path_buf();
         let room = room::keep(Arc::clone(&running), folder, patience, Arc::clone(&sink))?;
@@ -46,6 +48,7 @@ impl QemuMachine {
             plan,
             sink,
             slowness,
+            doubt,
             threads: vec![room],
         })
     }
@@ -74,7 +77,8 @@ impl Machine for QemuMachine {
         let running = Arc::clone(&self.running);
         let sink = Arc::clone(&self.sink);
         let install = Install::new(running, &self.plan, sink, self.slowness);
-        let (lookout, limits) = install.wait(&mut agent)?;
+        let came_up = install.wait(&mut agent);
+        let (lookout, limits) = came_up.inspect_err(|error| (self.doubt)(error))?;
         self.threads.push(watchdog::keep(lookout, limits)?);
         Ok(Box::new(agent))
     }
@@ -117,14 +121,14 @@ impl Machine for QemuMachine {
     }
 
     fn screenshot(&mut self, file: &Path) -> Result<()> {
-        let file = super::absolute_path(file)?;
+        let file = Platform::Qemu.absolute(file)?;
         self.running.dump_screen(&file, "png")
     }
 
     fn camera(&self) -> Camera {
         let running = Arc::clone(&self.running);
         Box::new(move |file| {
-            let file = super::absolute_path(file)?;
+            let file = Platform::Qemu.absolute(file)?;
             let is_ppm = file.extension().is_some_and(|e| e == "ppm");
             running.dump_screen(&file, if is_ppm { "ppm" } else { "png" })
         })

@@ -25,7 +25,7 @@ pub mod stage;
 mod verdicts;
 mod watchdog;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::choice::{Choice, Host};
@@ -34,11 +34,14 @@ use self::program::Program;
 use self::rundir::RunDir;
 use self::running::Running;
 use self::verdicts::Verdicts;
-use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::io::folder_of;
 use crate::recipe::Firmware;
+
+/// Lets the accelerator's verdict be forgotten where an error speaks against it.
+type Doubt = Box<dyn Fn(&Error) + Send>;
 
 /// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
 pub struct Qemu {
@@ -76,10 +79,7 @@ impl Qemu {
         if let Some((_, choice)) = chosen.iter().find(|(asked, _)| *asked == question) {
             return Ok(choice.clone());
         }
-        let host = Host {
-            accelerators: &self.program.accelerators,
-            kvm_obstacle: choice::kvm_obstacle(),
-        };
+        let host = self.host();
         let now = jiff::Timestamp::now().as_second();
         let whole = self.question(wish, firmware, &host);
         let kept = whole.as_ref().and_then(|q| self.verdicts.find(q, now));
@@ -98,6 +98,13 @@ impl Qemu {
         Ok(choice)
     }
 
+    fn host(&self) -> Host<'_> {
+        Host {
+            accelerators: &self.program.accelerators,
+            kvm_obstacle: choice::kvm_obstacle(),
+        }
+    }
+
     /// Everything that the choice depends on.
     fn question(&self, wish: Accel, firmware: Firmware, host: &Host<'_>) -> Option<String> {
         let Program { path, version, .. } = &self.program;
@@ -106,6 +113,19 @@ impl Qemu {
         Some(format!(
             "{here} {wish:?} {firmware:?} {path} {version} {why}"
         ))
+    }
+
+    /// For errors of a machine that does not come up.
+    fn doubt(&self, plan: &MachinePlan) -> Doubt {
+        let question = self.question(plan.accel, plan.firmware, &self.host());
+        let verdicts = self.verdicts.clone();
+        Box::new(move |error| {
+            if error.kind() == Kind::Machine
+                && let Some(question) = &question
+            {
+                verdicts.forget(question);
+            }
+        })
     }
 
     fn firmware(&self, firmware: Firmware, secure_boot: bool) -> Result<Option<Pair>> {
@@ -144,7 +164,7 @@ impl Hypervisor for Qemu {
         sink: Arc<dyn Sink>,
         cancel: Cancel,
     ) -> Result<Box<dyn Machine>> {
-        let plan = absolute(plan)?;
+        let plan = plan.absolute(self.platform())?;
         let dir = RunDir::new(&plan.run_dir)?;
         let uefi = self.firmware(plan.firmware, plan.secure_boot)?;
         let choice = self.choose(plan.accel, plan.firmware, uefi.as_ref())?;
@@ -154,37 +174,13 @@ impl Hypervisor for Qemu {
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
         room::check(folder_of(&plan.disk), plan.room)?;
         let patience = room::patience()?;
-        let running = Running::start(&self.program.path, &arguments, dir, cancel, &plan)?;
+        let doubt = self.doubt(&plan);
+        let running = Running::start(&self.program.path, &arguments, dir, cancel, &plan)
+            .inspect_err(|error| doubt(error))?;
         let running = Arc::new(running);
-        let machine = machine::QemuMachine::new(running, plan, sink, choice.slowness, patience)?;
+        let slowness = choice.slowness;
+        let machine = machine::QemuMachine::new(running, plan, sink, slowness, patience, doubt)?;
         Ok(Box::new(machine))
-    }
-}
-
-/// QEMU runs where we do, but messages and QMP name files for good.
-fn absolute(mut plan: MachinePlan) -> Result<MachinePlan> {
-    let mut paths = vec![&mut plan.disk, &mut plan.run_dir];
-    if let Start::Install {
-        install_disc,
-        answer_disc,
-    } = &mut plan.start
-    {
-        paths.extend([&mut install_disc.file, answer_disc]);
-    }
-    for path in paths {
-        *path = absolute_path(path)?;
-    }
-    Ok(plan)
-}
-
-fn absolute_path(path: &Path) -> Result<PathBuf> {
-    let whole = std::path::absolute(path).map_err(|e| Error::io("resolve", path, e))?;
-    match whole.to_str() {
-        Some(_) => Ok(whole),
-        None => Err(
-            Error::new(Kind::Host, "QEMU can't be given a path that is no UTF-8")
-                .at(whole.display()),
-        ),
     }
 }
 

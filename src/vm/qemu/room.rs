@@ -198,10 +198,10 @@ fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) 
                     let _ = running.ask("stop", json!({}));
                 }
                 sink.warn(format!(
-                    "{}: {}; the guest stands still until there is room, for {} at most",
-                    folder.display(),
+                    "the host's disk is full: the guest stands still until there is room, for {} at most ({} in {})",
+                    time(patience),
                     space.words(),
-                    time(patience)
+                    folder.display()
                 ));
             }
             Act::GoOn => {
@@ -209,7 +209,10 @@ fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) 
                 let went_on = running.ask("cont", json!({}));
                 running.clock.go_on();
                 if went_on.is_ok() {
-                    sink.note(format!("{}: the guest goes on", space.words()));
+                    sink.note(format!(
+                        "there is room again: the guest goes on ({})",
+                        space.words()
+                    ));
                 }
             }
             Act::GiveUp => {

@@ -27,7 +27,7 @@ use crate::vm::screen::ocr;
 use crate::vm::screen::pictures::{self, Pictures};
 use crate::vm::seen::{Purpose, Seen};
 use crate::vm::watch::State;
-use crate::vm::{MachinePlan, Start};
+use crate::vm::{MachinePlan, Platform, Start};
 
 /// How long QEMU may take to open its monitor.
 const START: Duration = Duration::from_secs(30);
@@ -350,7 +350,7 @@ impl Running {
             }
             return Ok(());
         };
-        let iso = super::absolute_path(iso)?;
+        let iso = Platform::Qemu.absolute(iso)?;
         let arguments = json!({
             "id": ANSWER_CD, "filename": iso, "format": "raw", "force": true, "read-only-mode": "retain",
         });

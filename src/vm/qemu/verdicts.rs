@@ -1,8 +1,9 @@
 //! What the canary said, kept until the host restarts: it costs a second or two, and a build that has little to do is not
 //! much longer.
 //!
-//! That an accelerator works is believed as long as nothing about the question changes. That it does not, only for an hour: a
-//! host that was overloaded must not emulate for ever. A file that can't be read or written is as good as none.
+//! That an accelerator works is believed as long as nothing about the question changes and machines come up with it. That it
+//! does not, only for an hour: a host that was overloaded must not emulate for ever. A file that can't be read or written is
+//! as good as none.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ const FILE: &str = "accelerator.json";
 /// Seconds.
 const DOUBT: i64 = 3600;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Verdicts {
     file: Option<PathBuf>,
 }
@@ -46,9 +47,6 @@ impl Verdicts {
 
     /// In place of an earlier answer. What was asked before the last restart goes.
     pub fn keep(&self, question: &str, choice: &Choice, now: i64) {
-        let Some(file) = &self.file else {
-            return;
-        };
         let host = question.split(' ').next();
         let is_other = |v: &Verdict| v.question != question && v.question.split(' ').next() == host;
         let mut verdicts = self.read();
@@ -58,7 +56,21 @@ impl Verdicts {
             asked: now,
             choice: choice.clone(),
         });
-        if let Ok(text) = serde_json::to_vec_pretty(&verdicts) {
+        self.write(&verdicts);
+    }
+
+    /// A machine that ran by this answer did not come up: whoever asks next is not told it.
+    pub fn forget(&self, question: &str) {
+        let mut verdicts = self.read();
+        let before = verdicts.len();
+        verdicts.retain(|v| v.question != question);
+        if verdicts.len() < before {
+            self.write(&verdicts);
+        }
+    }
+
+    fn write(&self, verdicts: &[Verdict]) {
+        if let (Some(file), Ok(text)) = (&self.file, serde_json::to_vec_pretty(verdicts)) {
             let _ = write_atomically(file, &text);
         }
     }
@@ -105,6 +117,9 @@ mod tests {
         // A clock that was set back proves nothing about age.
         assert_eq!(accel("boot-1 bios", 999), None);
         assert_eq!(accel("boot-2 uefi", 1001), None);
+        verdicts.forget("boot-1 bios");
+        assert_eq!(accel("boot-1 bios", 1001), None);
+        assert_eq!(accel("boot-1 uefi", 1001).as_deref(), Some("kvm"));
         verdicts.keep("boot-2 uefi", &choice("kvm", &[]), 1001);
         assert_eq!(accel("boot-1 uefi", 1001), None);
     }

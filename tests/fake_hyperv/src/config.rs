@@ -193,6 +193,10 @@ pub enum Deed {
     Restarts,
     /// It shows `picture` and does nothing more.
     StandsStill,
+    /// It shows `picture`, a box that waits for a person. Windows goes on behind it, what programs are doing does not.
+    ShowsBox,
+    /// The guest's time of day becomes another.
+    ClockJumps,
     /// A checkpoint is made of it: its disk is a new `.avhdx`.
     Checkpoint,
     /// The guest's record of the job is lost.
@@ -211,7 +215,7 @@ impl Deed {
     pub fn is_of_the_guest(self) -> bool {
         matches!(
             self,
-            Self::Restarts | Self::StandsStill | Self::PowersOff | Self::Forgets
+            Self::Restarts | Self::StandsStill | Self::ShowsBox | Self::PowersOff | Self::Forgets
         )
     }
 }

@@ -125,6 +125,9 @@ pub struct Figures {
 pub fn open(config: &Config, folder: &Path) -> Result<Box<dyn Engine>, String> {
     match config.guest {
         Guest::Script => Ok(Box::new(crate::script::Scripted::open(config, folder)?)),
+        #[cfg(windows)]
+        Guest::Qemu => Err("this stand-in starts QEMU on Linux alone".into()),
+        #[cfg(unix)]
         Guest::Qemu => Ok(Box::new(crate::qemu::Machine::open(folder))),
     }
 }

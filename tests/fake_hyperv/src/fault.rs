@@ -67,6 +67,10 @@ pub fn befall(
             context.held.state.service_stopped = true;
             return Err(Refusal::gone(cmdlet));
         }
+        Deed::ClockJumps => {
+            context.held.state.clock_jumped = true;
+            return Ok(());
+        }
         _ => {}
     }
     let ids: Vec<String> = context.held.state.vms.keys().cloned().collect();

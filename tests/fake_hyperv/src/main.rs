@@ -2,6 +2,7 @@
 //!
 //! Strict where Hyper-V is: unknown cmdlets and parameters, wrong types, files in use and machines in the wrong state are refused. `README.md` describes it.
 
+mod at;
 mod calls;
 mod cmdlets;
 mod config;
@@ -9,6 +10,7 @@ mod engine;
 mod fault;
 mod host;
 mod object;
+#[cfg(unix)]
 mod qemu;
 mod refusal;
 mod screen;

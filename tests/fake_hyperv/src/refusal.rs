@@ -137,6 +137,17 @@ impl Refusal {
         )
     }
 
+    /// Source: GitHub: hashicorp/vagrant 11978 (output of Enable-VMTPM).
+    pub fn no_key_protector(name: &str, id: &str) -> Self {
+        let id = id.to_uppercase();
+        let text = format!(
+            "The operation failed.\n\nThe selected security settings of a virtual machine cannot be changed without a valid key protector \
+             configured.\n\nThe operation failed.\n\nThe selected security settings of virtual machine '{name}' cannot be changed without a \
+             valid key protector configured. Configure a valid key protector and try again. (Virtual machine ID {id})"
+        );
+        Self::new("Enable-VMTPM", "OperationFailed", "NotSpecified", text)
+    }
+
     /// Source: Microsoft: Manage Windows virtual machines with PowerShell Direct, troubleshooting.
     pub fn credential(cmdlet: &str) -> Self {
         Self::new(

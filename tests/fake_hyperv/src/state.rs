@@ -17,6 +17,9 @@ pub struct State {
     /// How often each fault's call was met.
     pub met: Vec<u32>,
     pub service_stopped: bool,
+    /// The guests' time of day is another than it was.
+    #[serde(default)]
+    pub clock_jumped: bool,
     /// Command lines of the guests' jobs, so that a fault can wait for a poll of one.
     #[serde(default)]
     pub jobs: BTreeMap<String, String>,

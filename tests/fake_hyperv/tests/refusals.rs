@@ -260,8 +260,17 @@ fn machines_refuse_what_their_kind_and_state_forbid() {
         ),
         json!([])
     );
+    let tpm = [
+        shell.call(
+            "Set-VMKeyProtector",
+            json!({"VM": vm, "NewLocalKeyProtector": true}),
+        ),
+        shell.call("Enable-VMTPM", json!({"VM": vm})),
+    ];
+    assert_eq!(tpm, [json!([]), json!([])]);
     assert_eq!(shell.call("Start-VM", json!({"VM": vm})), json!([]));
     let running = [
+        shell.call("Disable-VMTPM", json!({"VM": vm})),
         shell.call("Remove-VM", json!({"VM": vm, "Force": true})),
         shell.call("Set-VMProcessor", json!({"VM": vm, "Count": 2})),
         shell.call("Mount-VHD", json!({"Path": disk, "ReadOnly": true})),
@@ -287,7 +296,7 @@ fn machines_refuse_what_their_kind_and_state_forbid() {
                 "ObjectNotFound: The system cannot find the file specified. (0x80070002). '{}'",
                 path.join("none.iso").display()
             ),
-            "InvalidState: Cannot modify the selected TPM setting without an existing key protector.",
+            "OperationFailed: The operation failed.",
             "ObjectNotFound: The secure boot template 'Microsoft' was not found.",
             "StandIn: stand-in for Hyper-V: Optimize-VHD does less than it was asked for, since the disk is not mounted read-only",
             &format!(
@@ -300,6 +309,7 @@ fn machines_refuse_what_their_kind_and_state_forbid() {
     assert_eq!(
         first(&running),
         [
+            "InvalidState: Changing the TPM failed.",
             "InvalidState: Removing the virtual machine failed.",
             "InvalidState: Changing the virtual processors failed.",
             &format!(
@@ -343,6 +353,20 @@ fn a_generation_1_machine_has_no_firmware_settings_and_a_password_shows_nowhere(
         refused,
         "InvalidParameter: Set-VMFirmware is not supported on generation 1 virtual machines: 'winimg-1'."
     );
+    for (call, with) in [
+        (
+            "Set-VMKeyProtector",
+            json!({"VM": {"$kept": "vm"}, "NewLocalKeyProtector": true}),
+        ),
+        ("Enable-VMTPM", json!({"VM": {"$kept": "vm"}})),
+    ] {
+        assert_eq!(
+            shell.call(call, with),
+            format!(
+                "InvalidParameter: {call} is not supported on generation 1 virtual machines: 'winimg-1'."
+            )
+        );
+    }
     let order = |all: &[&str]| json!({"VM": {"$kept": "vm"}, "StartupOrder": all});
     let refused = shell.call("Set-VMBios", order(&["IDE", "CD"]));
     assert_eq!(

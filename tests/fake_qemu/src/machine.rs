@@ -353,7 +353,11 @@ impl Machine {
                 self.change(|s| s.stays_away = true);
                 self.reset();
             }
-            Deed::PowersOff => self.change(|s| s.order = Order::Off),
+            Deed::PowersOff => {
+                // The agent is gone before anything more is answered.
+                self.close_port();
+                self.change(|s| s.order = Order::Off);
+            }
             Deed::NoSpace => self.write_failed("No space left on device"),
             Deed::IoError => self.write_failed("Input/output error"),
             Deed::InternalError => {

@@ -1,17 +1,7 @@
 # A small file, whole; of one that is larger than the limit, its size alone.
 param([string] $Path, [long] $Limit)
 $ErrorActionPreference = 'Stop'
-# A volatile key goes with a restart, whatever is done to the clock (Microsoft: RegistryOptions.Volatile).
-function Get-Boot {
-    $path = 'SOFTWARE\winimg-boot'
-    $key = [Microsoft.Win32.Registry]::LocalMachine.OpenSubKey($path)
-    if ($null -eq $key) {
-        $check = [Microsoft.Win32.RegistryKeyPermissionCheck]::ReadWriteSubTree
-        $key = [Microsoft.Win32.Registry]::LocalMachine.CreateSubKey($path, $check, [Microsoft.Win32.RegistryOptions]::Volatile)
-        $key.SetValue('id', [guid]::NewGuid().ToString('N'))
-    }
-    return [string]$key.GetValue('id')
-}
+# boot.ps1 stands here.
 $answer = [ordered]@{ boot = (Get-Boot); there = $false; size = [long]0; base64 = $null }
 if ([System.IO.File]::Exists($Path)) {
     $file = [System.IO.File]::Open($Path, 'Open', 'Read', 'ReadWrite, Delete')

@@ -38,8 +38,9 @@ try {
             }
         } elseif ($process.HasExited) {
             # A child that was left behind may hold the outputs for ever.
-            if ($null -eq $ended) { $ended = [DateTime]::UtcNow }
-            if (([DateTime]::UtcNow - $ended).TotalSeconds -gt 5) { break }
+            # The clock may be set meanwhile; a stopwatch goes on.
+            if ($null -eq $ended) { $ended = [System.Diagnostics.Stopwatch]::StartNew() }
+            if ($ended.Elapsed.TotalSeconds -gt 5) { break }
         }
     }
     $process.WaitForExit()

@@ -1,16 +1,6 @@
 # Removes what jobs may have left, then shuts Windows down.
 $ErrorActionPreference = 'Stop'
-# A volatile key goes with a restart, whatever is done to the clock (Microsoft: RegistryOptions.Volatile).
-function Get-Boot {
-    $path = 'SOFTWARE\winimg-boot'
-    $key = [Microsoft.Win32.Registry]::LocalMachine.OpenSubKey($path)
-    if ($null -eq $key) {
-        $check = [Microsoft.Win32.RegistryKeyPermissionCheck]::ReadWriteSubTree
-        $key = [Microsoft.Win32.Registry]::LocalMachine.CreateSubKey($path, $check, [Microsoft.Win32.RegistryOptions]::Volatile)
-        $key.SetValue('id', [guid]::NewGuid().ToString('N'))
-    }
-    return [string]$key.GetValue('id')
-}
+# boot.ps1 stands here.
 $boot = Get-Boot
 Get-ScheduledTask -TaskName 'winimg-*' -ErrorAction SilentlyContinue | Unregister-ScheduledTask -Confirm:$false -ErrorAction SilentlyContinue
 Remove-Item -LiteralPath "$env:ProgramData\winimg-jobs" -Recurse -Force -ErrorAction SilentlyContinue

@@ -1,17 +1,7 @@
 # What a job has written from an offset on, and whether it has ended.
 param([string] $Id, [long] $Offset)
 $ErrorActionPreference = 'Stop'
-# A volatile key goes with a restart, whatever is done to the clock (Microsoft: RegistryOptions.Volatile).
-function Get-Boot {
-    $path = 'SOFTWARE\winimg-boot'
-    $key = [Microsoft.Win32.Registry]::LocalMachine.OpenSubKey($path)
-    if ($null -eq $key) {
-        $check = [Microsoft.Win32.RegistryKeyPermissionCheck]::ReadWriteSubTree
-        $key = [Microsoft.Win32.Registry]::LocalMachine.CreateSubKey($path, $check, [Microsoft.Win32.RegistryOptions]::Volatile)
-        $key.SetValue('id', [guid]::NewGuid().ToString('N'))
-    }
-    return [string]$key.GetValue('id')
-}
+# boot.ps1 stands here.
 $folder = "$env:ProgramData\winimg-jobs\$Id"
 $answer = [ordered]@{ boot = (Get-Boot); known = $false; ended = $false; exit = $null; error = $null; output = ''; size = [long]0 }
 if ([System.IO.Directory]::Exists($folder)) {

@@ -1,17 +1,7 @@
 # Writes a small file beside its place, then moves it there.
 param([string] $Path, [string] $Base64)
 $ErrorActionPreference = 'Stop'
-# A volatile key goes with a restart, whatever is done to the clock (Microsoft: RegistryOptions.Volatile).
-function Get-Boot {
-    $path = 'SOFTWARE\winimg-boot'
-    $key = [Microsoft.Win32.Registry]::LocalMachine.OpenSubKey($path)
-    if ($null -eq $key) {
-        $check = [Microsoft.Win32.RegistryKeyPermissionCheck]::ReadWriteSubTree
-        $key = [Microsoft.Win32.Registry]::LocalMachine.CreateSubKey($path, $check, [Microsoft.Win32.RegistryOptions]::Volatile)
-        $key.SetValue('id', [guid]::NewGuid().ToString('N'))
-    }
-    return [string]$key.GetValue('id')
-}
+# boot.ps1 stands here.
 $part = "$Path.part"
 [System.IO.File]::WriteAllBytes($part, [Convert]::FromBase64String($Base64))
 Move-Item -LiteralPath $part -Destination $Path -Force

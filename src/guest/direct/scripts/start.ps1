@@ -2,17 +2,7 @@
 # same job does nothing.
 param([string] $Id, [string] $Program, [string] $Line, [string] $Job)
 $ErrorActionPreference = 'Stop'
-# A volatile key goes with a restart, whatever is done to the clock (Microsoft: RegistryOptions.Volatile).
-function Get-Boot {
-    $path = 'SOFTWARE\winimg-boot'
-    $key = [Microsoft.Win32.Registry]::LocalMachine.OpenSubKey($path)
-    if ($null -eq $key) {
-        $check = [Microsoft.Win32.RegistryKeyPermissionCheck]::ReadWriteSubTree
-        $key = [Microsoft.Win32.Registry]::LocalMachine.CreateSubKey($path, $check, [Microsoft.Win32.RegistryOptions]::Volatile)
-        $key.SetValue('id', [guid]::NewGuid().ToString('N'))
-    }
-    return [string]$key.GetValue('id')
-}
+# boot.ps1 stands here.
 $boot = Get-Boot
 $folder = "$env:ProgramData\winimg-jobs\$Id"
 if (-not [System.IO.File]::Exists("$folder\started")) {

@@ -341,13 +341,7 @@ pub fn tpm(context: &mut Context<'_>, call: &Bound, on: bool) -> Outcome {
         context.needs_off(call, &id, "Changing the TPM")?;
         let vm = context.vm(&call.cmdlet, &id)?;
         if on && !vm.key_protector {
-            let text = "Cannot modify the selected TPM setting without an existing key protector.";
-            return Err(Refusal::new(
-                &call.cmdlet,
-                "InvalidState",
-                "InvalidOperation",
-                text,
-            ));
+            return Err(Refusal::no_key_protector(&vm.name, &vm.id));
         }
         vm.tpm = on;
     }

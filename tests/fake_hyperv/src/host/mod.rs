@@ -1,5 +1,6 @@
 //! `host.ps1`: what it takes, what it keeps, what it answers.
 
+mod clock;
 mod scripts;
 
 use std::collections::BTreeMap;
@@ -296,6 +297,9 @@ impl Host {
         if session_ends || context.power(&vm)? != Power::Running {
             self.sessions[number as usize].broken = true;
             return Err(Refusal::broke());
+        }
+        if context.held.state.clock_jumped {
+            clock::must_not_matter(&self.scripts, script, &arguments)?;
         }
         match context.engine(&vm)?.guest(script, &arguments) {
             Ok(value) => Ok(vec![Object::new(Thing::Plain, value)]),

@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
+use wildmatch::WildMatchPattern;
 
 use crate::config::{Config, Deed, Fault, Run};
 use crate::engine::{Boot, Engine, Figures, Heartbeat, Picture, Power, SessionError, Spec};
@@ -40,6 +41,9 @@ struct Life {
     used: Vec<u32>,
     picture: Option<PathBuf>,
     still: bool,
+    /// A box waits for a person; Windows itself goes on.
+    #[serde(default)]
+    boxed: bool,
     /// Nothing boots, or a write failed: what the screen says.
     dead_end: String,
 }
@@ -83,23 +87,7 @@ fn now() -> u64 {
 
 /// `*` stands for any text; case is ignored.
 pub fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else {
-        return rest.is_empty();
-    };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+    WildMatchPattern::<'*', '\0'>::new_case_insensitive(pattern).matches(text)
 }
 
 impl Scripted {
@@ -336,7 +324,8 @@ impl Engine for Scripted {
     }
 
     fn figures(&mut self) -> Figures {
-        let works = self.life.on && !self.life.still && self.life.stage != Stage::DeadEnd;
+        let idle = self.life.still || self.life.boxed;
+        let works = self.life.on && !idle && self.life.stage != Stage::DeadEnd;
         Figures {
             uptime: now().saturating_sub(self.life.powered) / 1000,
             cpu: if works { 12 } else { 0 },
@@ -354,6 +343,13 @@ impl Engine for Scripted {
             Deed::StandsStill => {
                 self.life.still = true;
                 self.life.picture.clone_from(&fault.picture);
+            }
+            Deed::ShowsBox => {
+                self.life.boxed = true;
+                self.life.picture.clone_from(&fault.picture);
+                for job in self.life.jobs.values_mut().filter(|j| !j.done) {
+                    job.ends = u64::MAX;
+                }
             }
             other => return Err(format!("no {other:?} for a scripted guest")),
         }

@@ -83,7 +83,10 @@ impl Scripted {
         }
         let line = format!("{program} {line}").trim_end().to_string();
         let run = self.entry(&line);
-        let ends = now() + run.as_ref().map_or(0, |r| r.delay_ms);
+        let ends = match self.life.boxed {
+            true => u64::MAX,
+            false => now() + run.as_ref().map_or(0, |r| r.delay_ms),
+        };
         let job = Job {
             line,
             ends,

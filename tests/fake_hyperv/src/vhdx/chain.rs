@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::file::Vhdx;
 use super::format::{FULLY, NOT_PRESENT, PARTIALLY, SECTOR, ZERO, offset, state};
 use super::{Fault, found_parent};
+use crate::at::{At as _, held_ranges};
 
 /// Longer chains are loops, or nobody's.
 const DEEPEST: usize = 64;
@@ -230,32 +229,4 @@ fn write_runs(leaf: &mut Vhdx, number: u64, differs: &[bool], after: &[u8]) -> R
         from += run.len();
     }
     Ok(())
-}
-
-/// Where a sparse file has data, as far as its file system tells.
-fn held_ranges(raw: &File, size: u64) -> io::Result<Vec<(u64, u64)>> {
-    let seek = |at: u64, how: libc::c_int| -> io::Result<Option<u64>> {
-        // SAFETY: an open descriptor and two numbers.
-        let found = unsafe { libc::lseek(raw.as_raw_fd(), at as libc::off_t, how) };
-        match u64::try_from(found) {
-            Ok(found) => Ok(Some(found)),
-            Err(_) => {
-                let error = io::Error::last_os_error();
-                match error.raw_os_error() {
-                    Some(libc::ENXIO) => Ok(None),
-                    _ => Err(error),
-                }
-            }
-        }
-    };
-    let mut ranges = Vec::new();
-    let mut at = 0;
-    while at < size
-        && let Some(start) = seek(at, libc::SEEK_DATA)?
-    {
-        let end = seek(start, libc::SEEK_HOLE)?.unwrap_or(size);
-        ranges.push((start, end));
-        at = end.max(start + 1);
-    }
-    Ok(ranges)
 }

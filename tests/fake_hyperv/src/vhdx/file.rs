@@ -4,7 +4,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -14,6 +13,7 @@ use super::format::{
     BITMAP_PRESENT, FULLY, HEADER_BYTES, HEADERS, Header, MIB, Metadata, PARTIALLY, REGIONS,
     Region, Regions, SECTOR, SLOT, Table, file_identifier, offset, state,
 };
+use crate::at::At as _;
 
 /// Log and metadata lie where Hyper-V puts them: right after the first MiB.
 const LOG: u64 = MIB;

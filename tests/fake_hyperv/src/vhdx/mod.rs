@@ -155,7 +155,10 @@ pub fn compact(path: &Path) -> Result<(), Fault> {
         new.keep_data_id(old.header.data_write)?;
         new.close()
     };
-    copy()
+    let copied = copy();
+    // Windows replaces no file that is open.
+    drop(old);
+    copied
         .and_then(|()| std::fs::rename(&beside, path).map_err(|e| Fault::io(path, &e)))
         .inspect_err(|_| {
             let _ = std::fs::remove_file(&beside);

@@ -1,11 +1,11 @@
 //! The files as other programs read them, and as a plain array of bytes says they should be.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
+use crate::at::At as _;
 
 const MIB: usize = 1 << 20;
 const SIZE: u64 = 40 << 20;

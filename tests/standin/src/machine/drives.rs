@@ -25,6 +25,8 @@ struct Slot {
     device: Device,
     mounted: Option<PathBuf>,
     held: bool,
+    /// Changed, and not yet mounted: QEMU tells of one change twice (hw/ide/atapi.c: not ready, then unit attention).
+    settles: bool,
 }
 
 /// The CD drives of one boot and what is in them.
@@ -44,6 +46,25 @@ fn mount_cd(node: &str, target: &Path) -> std::io::Result<()> {
         .or_else(|_| sys::mount(node, target, "iso9660", libc::MS_RDONLY, "norock"))
 }
 
+impl Slot {
+    fn mount(&mut self, turn: &mut u32) {
+        *turn += 1;
+        let target = PathBuf::from(format!("/mnt/{}{turn}", self.letter));
+        self.mounted = mount_cd(&self.device.node(), &target)
+            .is_ok()
+            .then_some(target);
+    }
+
+    /// Whether there was something to unmount.
+    fn unmount(&mut self) -> bool {
+        let Some(old) = self.mounted.take() else {
+            return false;
+        };
+        let _ = sys::unmount(&old).or_else(|_| sys::detach(&old));
+        true
+    }
+}
+
 impl CdDrives {
     pub fn open() -> CdDrives {
         let open = |(index, device): (usize, Device)| {
@@ -58,6 +79,7 @@ impl CdDrives {
                 device,
                 mounted: None,
                 held: false,
+                settles: false,
             })
         };
         let slots = devices::cd_drives()
@@ -66,33 +88,38 @@ impl CdDrives {
             .filter_map(open)
             .collect();
         let mut drives = CdDrives { slots, turn: 0 };
-        drives.refresh();
+        drives.look_at_boot();
         drives
     }
 
-    /// Looks at every drive; whether anything changed.
+    /// Mounts what lies there from the start.
+    fn look_at_boot(&mut self) {
+        for slot in &mut self.slots {
+            slot.held = sys::holds_medium(&slot.file);
+            // Each medium is new to a kernel that has just started: no change to wait for.
+            let _ = sys::medium_changed(&slot.file);
+            if slot.held {
+                slot.mount(&mut self.turn);
+            }
+        }
+    }
+
+    /// Looks at every drive; whether anything changed. A changed medium is mounted at the first look that finds it unchanged.
     pub fn refresh(&mut self) -> bool {
         let mut any = false;
         for slot in &mut self.slots {
             let holds = sys::holds_medium(&slot.file);
-            let changed = sys::medium_changed(&slot.file);
-            if holds == slot.held && !(holds && changed && self.turn > 0) {
-                continue;
-            }
-            any = true;
-            if let Some(old) = slot.mounted.take() {
-                let _ = sys::unmount(&old).or_else(|_| sys::detach(&old));
-            }
-            slot.held = holds;
-            self.turn += 1;
-            if holds {
-                let target = PathBuf::from(format!("/mnt/{}{}", slot.letter, self.turn));
-                slot.mounted = mount_cd(&slot.device.node(), &target)
-                    .is_ok()
-                    .then_some(target);
+            let changed = holds && sys::medium_changed(&slot.file);
+            if changed || holds != slot.held {
+                any |= slot.unmount();
+                slot.held = holds;
+                slot.settles = holds;
+            } else if slot.settles {
+                any = true;
+                slot.settles = false;
+                slot.mount(&mut self.turn);
             }
         }
-        self.turn += 1;
         any
     }
 

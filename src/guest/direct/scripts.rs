@@ -1,0 +1,67 @@
+//! The guest's scripts, whole. What all of them need is written once, in `boot.ps1`, and put where a script's marker line stands.
+//!
+//! Pure. No value is ever put into a script's text: they take parameters.
+
+/// Each by its name; the channel runs no other.
+const SCRIPTS: [(&str, &str); 8] = [
+    ("look", include_str!("scripts/look.ps1")),
+    ("start", include_str!("scripts/start.ps1")),
+    ("poll", include_str!("scripts/poll.ps1")),
+    ("forget", include_str!("scripts/forget.ps1")),
+    ("put", include_str!("scripts/put.ps1")),
+    ("get", include_str!("scripts/get.ps1")),
+    ("restart", include_str!("scripts/restart.ps1")),
+    ("off", include_str!("scripts/off.ps1")),
+];
+
+/// What a job's task runs; `start` writes it beside the job.
+pub const JOB: &str = include_str!("scripts/job.ps1");
+
+/// `Get-Boot`: which start of Windows answers.
+const BOOT: &str = include_str!("scripts/boot.ps1");
+/// The line in whose place it is put: after `param`, which has to come first.
+const MARKER: &str = "# boot.ps1 stands here.";
+
+/// The scripts by name, as they are written out.
+pub fn scripts() -> Vec<(&'static str, String)> {
+    let all = SCRIPTS.iter();
+    all.map(|(name, text)| (*name, with_boot(text))).collect()
+}
+
+fn with_boot(script: &str) -> String {
+    script.replacen(MARKER, BOOT.trim_end(), 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boot_takes_the_place_of_the_marker() {
+        let script = "param([string] $Id)\n# boot.ps1 stands here.\nGet-Boot\n";
+        let (head, tail) = ("param([string] $Id)\n", "\nGet-Boot\n");
+        assert_eq!(
+            with_boot(script),
+            format!("{head}{}{tail}", BOOT.trim_end())
+        );
+    }
+
+    #[test]
+    fn every_script_has_one_marker_before_it_asks() {
+        for (name, text) in SCRIPTS {
+            let lines: Vec<&str> = text.lines().collect();
+            let found = |what: &str| lines.iter().position(|l| l.contains(what));
+            let (stop, marker) = (found("$ErrorActionPreference"), found(MARKER));
+            let asks = found("Get-Boot");
+            assert!(stop < marker && marker < asks && asks.is_some(), "{name}");
+            assert_eq!(text.matches(MARKER).count(), 1, "{name}");
+            assert!(!text.contains("function Get-Boot"), "{name}");
+        }
+        let whole = scripts();
+        assert!(
+            whole
+                .iter()
+                .all(|(_, text)| text.contains("function Get-Boot {") && !text.contains(MARKER))
+        );
+    }
+}

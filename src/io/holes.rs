@@ -1,0 +1,143 @@
+//! Which parts of a file hold data, as its file system tells: what else there is reads as zeros.
+//!
+//! A hint and no more: a file system that cannot tell says that all of it is data.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+
+/// The parts of `within` that hold data, in order (Linux: lseek(2), SEEK_DATA and SEEK_HOLE).
+#[cfg(unix)]
+pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+    use nix::errno::Errno;
+    use nix::unistd::{Whence, lseek};
+
+    // `None`: nothing more.
+    let seek = |from: u64, whence| match lseek(file, from as i64, whence) {
+        Ok(at) => Ok(Some(at as u64)),
+        Err(Errno::ENXIO) => Ok(None),
+        Err(e) => Err(io::Error::from(e)),
+    };
+    let mut ranges = Vec::new();
+    let mut at = within.start;
+    while at < within.end {
+        let data = match seek(at, Whence::SeekData)? {
+            Some(data) if data < within.end => data,
+            _ => break,
+        };
+        let hole = seek(data, Whence::SeekHole)?;
+        at = hole.unwrap_or(within.end).min(within.end);
+        ranges.push(data..at);
+    }
+    Ok(ranges)
+}
+
+/// The same (Microsoft: FSCTL_QUERY_ALLOCATED_RANGES).
+#[cfg(windows)]
+pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+    use windows_sys::Win32::Foundation::{
+        ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_FUNCTION, ERROR_INVALID_PARAMETER,
+        ERROR_NOT_SUPPORTED,
+    };
+
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut at = within.start;
+    while at < within.end {
+        let (found, is_more) = match allocated(file, at..within.end) {
+            Ok(answer) => answer,
+            Err(e) => match e.raw_os_error().map(i32::cast_unsigned) {
+                // FAT, some network file systems, and Wine.
+                Some(
+                    ERROR_INVALID_FUNCTION
+                    | ERROR_NOT_SUPPORTED
+                    | ERROR_CALL_NOT_IMPLEMENTED
+                    | ERROR_INVALID_PARAMETER,
+                ) => return Ok(vec![within]),
+                _ => return Err(e),
+            },
+        };
+        let Some(last) = found.last() else { break };
+        at = last.end;
+        ranges.extend(found);
+        if !is_more {
+            break;
+        }
+    }
+    Ok(ranges)
+}
+
+/// Some allocated ranges inside the given one, each of them not empty, and whether there are more.
+#[cfg(windows)]
+fn allocated(file: &File, within: Range<u64>) -> io::Result<(Vec<Range<u64>>, bool)> {
+    use std::os::windows::io::AsRawHandle as _;
+    use std::ptr::{from_mut, from_ref, null_mut};
+
+    use windows_sys::Win32::Foundation::ERROR_MORE_DATA;
+    use windows_sys::Win32::System::IO::DeviceIoControl;
+    use windows_sys::Win32::System::Ioctl::{
+        FILE_ALLOCATED_RANGE_BUFFER, FSCTL_QUERY_ALLOCATED_RANGES,
+    };
+
+    const ONE: usize = size_of::<FILE_ALLOCATED_RANGE_BUFFER>();
+    let asked = FILE_ALLOCATED_RANGE_BUFFER {
+        FileOffset: within.start as i64,
+        Length: (within.end - within.start) as i64,
+    };
+    let mut answer = [FILE_ALLOCATED_RANGE_BUFFER::default(); 256];
+    let mut bytes = 0;
+    // SAFETY: both buffers live through the call and are as long as said; without an OVERLAPPED it is synchronous.
+    let done = unsafe {
+        DeviceIoControl(
+            file.as_raw_handle(),
+            FSCTL_QUERY_ALLOCATED_RANGES,
+            from_ref(&asked).cast(),
+            ONE as u32,
+            from_mut(&mut answer).cast(),
+            size_of_val(&answer) as u32,
+            &mut bytes,
+            null_mut(),
+        )
+    };
+    let is_more = match done {
+        0 => match io::Error::last_os_error() {
+            e if e.raw_os_error() == Some(ERROR_MORE_DATA.cast_signed()) => true,
+            e => return Err(e),
+        },
+        _ => false,
+    };
+    let found = answer.iter().take(bytes as usize / ONE);
+    let ranges = found
+        .map(|r| {
+            let start = (r.FileOffset.max(0) as u64).max(within.start);
+            let end = r.FileOffset.saturating_add(r.Length).max(0) as u64;
+            start..end.min(within.end)
+        })
+        .filter(|r| r.start < r.end)
+        .collect();
+    Ok((ranges, is_more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::Positioned as _;
+
+    #[test]
+    fn all_that_was_written_lies_in_data_and_all_data_in_the_range() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 << 20).unwrap();
+        for at in [1 << 20, 40 << 20] {
+            file.write_all_at(&[1; 4096], at).unwrap();
+        }
+        for within in [0..64 << 20, (1 << 20) + 10..41 << 20] {
+            let data = data_within(&file, within.clone()).unwrap();
+            assert!(data.iter().all(|r| r.start < r.end), "{data:?}");
+            assert!(data.windows(2).all(|w| w[0].end <= w[1].start), "{data:?}");
+            assert!(data[0].start >= within.start, "{data:?}");
+            assert!(data[data.len() - 1].end <= within.end, "{data:?}");
+            for at in [(1 << 20) + 10, (40 << 20) + 4095] {
+                assert!(data.iter().any(|r| r.contains(&at)), "{at} in {data:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Builds on several machines that share one cache: what one made, the next does not make again.
+
+use regex::Regex;
+
+use crate::cache_registry::Registry;
+use crate::resume::{STEPS, told};
+use crate::site::{SEAL, Site};
+
+/// A build of the site's recipe on a machine that never built anything.
+fn elsewhere(site: &Site, arguments: &[&str]) -> String {
+    for folder in ["cache", "out"] {
+        let _ = std::fs::remove_dir_all(site.path(folder));
+    }
+    let size = Regex::new(r"\(\d+ bytes\)").expect("a pattern");
+    size.replace_all(&told(site, arguments), "([size])")
+        .into_owned()
+}
+
+#[test]
+fn a_machine_goes_on_from_the_layers_of_another() {
+    let site = Site::new(&format!("{STEPS}\n{SEAL}"));
+    let keys = minisign::KeyPair::generate_unencrypted_keypair().expect("keys");
+    site.write("cache.pub", &keys.pk.to_box().expect("a box").to_string());
+    let secret = keys.sk.to_box(None).expect("a box").to_string();
+    site.write("cache.key", &secret);
+
+    let registry = Registry::start(None);
+    let address = format!("oci+http://127.0.0.1:{}/team/cache", registry.port);
+    let takes = ["--cache-remote", &address, "--cache-key", "cache.pub"];
+    let gives = [
+        &takes[..],
+        &["--cache-push", "--cache-sign-key", "cache.key"],
+    ]
+    .concat();
+    insta::assert_snapshot!("gives", elsewhere(&site, &gives));
+    insta::assert_snapshot!("takes_all", elsewhere(&site, &takes));
+    insta::assert_snapshot!("believes_nobody", elsewhere(&site, &takes[..2]));
+
+    let recipe = site.read("recipe.toml");
+    site.write("recipe.toml", &recipe.replace("\"gold\"", "\"silver\""));
+    insta::assert_snapshot!("takes_what_is_unchanged", elsewhere(&site, &takes));
+    drop(registry);
+    insta::assert_snapshot!("does_without", elsewhere(&site, &takes));
+}

@@ -1,0 +1,76 @@
+//! A registry of container images, on this machine.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Debian's docker-registry on a port of its own.
+pub struct Registry {
+    child: Child,
+    pub port: u16,
+    pub folder: tempfile::TempDir,
+}
+
+impl Registry {
+    pub fn start(htpasswd: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let mut text = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}/data}}}}\nhttp: {{addr: \"127.0.0.1:{port}\"}}\n",
+            folder.path().display()
+        );
+        if let Some(line) = htpasswd {
+            let path = folder.path().join("htpasswd");
+            fs::write(&path, line).unwrap();
+            text += &format!(
+                "auth: {{htpasswd: {{realm: cache, path: {}}}}}\n",
+                path.display()
+            );
+        }
+        let config = folder.path().join("config.yml");
+        fs::write(&config, text).unwrap();
+        let child = Command::new("docker-registry")
+            .arg("serve")
+            .arg(&config)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Debian's package docker-registry: tests/install-packages.sh");
+        let end = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < end, "docker-registry does not listen");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Self {
+            child,
+            port,
+            folder,
+        }
+    }
+
+    /// Changes the bytes of a blob behind the registry's back.
+    pub fn change(&self, digest: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let hex = digest.strip_prefix("sha256:").unwrap();
+        let blobs = self
+            .folder
+            .path()
+            .join("data/docker/registry/v2/blobs/sha256");
+        let path = blobs.join(&hex[..2]).join(hex).join("data");
+        let mut bytes = fs::read(&path).unwrap();
+        change(&mut bytes);
+        fs::write(&path, bytes).unwrap();
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

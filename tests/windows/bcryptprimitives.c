@@ -1,0 +1,16 @@
+/* Rust's standard library takes its random numbers from bcryptprimitives.dll, which Wine has since version 9 only. */
+#include <windows.h>
+
+BOOLEAN NTAPI SystemFunction036(PVOID buffer, ULONG length);
+
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T length)
+{
+    while (length > 0) {
+        ULONG part = length > 0x10000000 ? 0x10000000 : (ULONG)length;
+        if (!SystemFunction036(data, part))
+            return FALSE;
+        data += part;
+        length -= part;
+    }
+    return TRUE;
+}
