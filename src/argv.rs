@@ -24,7 +24,7 @@ pub fn check(program: &str, arguments: &[String]) -> Result<(), String> {
             n => format!("argument {n}"),
         };
         if text.is_empty() {
-            return Err(format!("{what} is empty, and the guest agent drops it"));
+            return Err(format!("{what} is empty, and QEMU's guest agent drops it"));
         }
         if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\t') {
             return Err(format!(
@@ -34,13 +34,13 @@ pub fn check(program: &str, arguments: &[String]) -> Result<(), String> {
         }
         if has_blank(text) && text.ends_with('\\') {
             return Err(format!(
-                "{what}, `{text}`, has a blank and ends in a backslash, which older guest agents take \
+                "{what}, `{text}`, has a blank and ends in a backslash, which older QEMU guest agents take \
                  for an escaped quote"
             ));
         }
         if text.contains('"') && !reads_escaped_quotes(program) {
             return Err(format!(
-                "{what}, `{text}`, holds a double quote, which {} does not read as the guest agent \
+                "{what}, `{text}`, holds a double quote, which {} does not read as QEMU's guest agent \
                  writes it",
                 base_name(program)
             ));
@@ -154,16 +154,16 @@ mod tests {
         assert_eq!(
             said,
             [
-                "argument 2 is empty, and the guest agent drops it",
-                r"argument 1, `C:\a b\`, has a blank and ends in a backslash, which older guest agents take for an escaped quote",
-                r#"argument 2, `"x"`, holds a double quote, which cmd.exe does not read as the guest agent writes it"#,
-                r#"argument 1, `P="a b"`, holds a double quote, which MSIEXEC does not read as the guest agent writes it"#,
+                "argument 2 is empty, and QEMU's guest agent drops it",
+                r"argument 1, `C:\a b\`, has a blank and ends in a backslash, which older QEMU guest agents take for an escaped quote",
+                r#"argument 2, `"x"`, holds a double quote, which cmd.exe does not read as QEMU's guest agent writes it"#,
+                r#"argument 1, `P="a b"`, holds a double quote, which MSIEXEC does not read as QEMU's guest agent writes it"#,
                 "argument 1 holds the control character U+000A",
                 &format!(
                     "the command line is {} characters long, and Windows takes 32766",
                     sc.len() + 40_002
                 ),
-                "the program's name is empty, and the guest agent drops it",
+                "the program's name is empty, and QEMU's guest agent drops it",
             ]
         );
     }

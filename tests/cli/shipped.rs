@@ -8,7 +8,13 @@ use crate::site::root;
 fn packs_are_found_where_only_the_program_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("winimg");
-    std::fs::copy(env!("CARGO_BIN_EXE_winimg"), &program).expect("a copy");
+    // By another process: what a test beside this one starts would hold a file that we write open until its exec, and
+    // Linux runs no file that is open for writing (ETXTBSY).
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_winimg"))
+        .arg(&program)
+        .status();
+    assert!(copied.expect("cp").success());
     let recipe = r#"
 schema = 1
 name = "node"

@@ -8,6 +8,8 @@ mod damages;
 mod demo;
 mod hyperv;
 mod interrupts;
+#[path = "../ntfs/mounted.rs"]
+mod ntfs;
 #[path = "../secrets/mod.rs"]
 mod planted;
 mod refusals;

@@ -6,12 +6,13 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use winimg::disk::gpt::table;
 use winimg::disk::{Disk, RawDisk};
 use winimg::hive::{Data, Hive};
 
+use crate::ntfs::mounted;
 use crate::winimg::output_of;
 
 const CHUNK: u64 = 1 << 20;
@@ -108,24 +109,9 @@ impl Sabotage {
         if !root || !Path::new("/dev/fuse").exists() {
             return false;
         }
-        let mount = self.directory.join("mount");
-        fs::create_dir(&mount).expect("a mount point");
-        // In the foreground, so that its end is the end of all writing.
-        let mut server = Command::new("ntfs-3g")
-            .args(["-o", "no_detach"])
-            .args([&self.volume, &mount])
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("ntfs-3g");
-        let inside = mount.join(file.trim_start_matches('/'));
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while !inside.exists() && std::time::Instant::now() < deadline {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        let removed = fs::remove_file(&inside);
-        output_of("umount", &[text(&mount)]);
-        server.wait().expect("ntfs-3g ends");
-        fs::remove_dir(&mount).expect("the mount point goes");
+        let removed = mounted(&self.volume, &[], |root| {
+            fs::remove_file(root.join(file.trim_start_matches('/')))
+        });
         removed.unwrap_or_else(|e| panic!("{file}: {e}"));
         true
     }

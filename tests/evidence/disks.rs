@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-use crate::windows_disk::{run, text, wait_for_the_end};
+use crate::windows_disk::{mounted, run, text};
 
 const MIB: u64 = 1 << 20;
 const LEN: u64 = 64;
@@ -46,22 +46,18 @@ pub fn formatted(file: &Path, files: &[(&str, &[u8])]) {
         .and_then(|f| f.set_len(VOLUME * MIB))
         .expect("a volume");
     run("mkntfs", &["-qFf", text(&volume)]);
-    let mount = raw.with_extension("mnt");
-    fs::create_dir(&mount).expect("a folder");
-    run("ntfs-3g", &[text(&volume), text(&mount)]);
-    for (path, bytes) in files {
-        let to = mount.join(path.replace('\\', "/"));
-        match path.ends_with('\\') {
-            true => fs::create_dir_all(to).expect("folders"),
-            false => {
-                fs::create_dir_all(to.parent().expect("a folder")).expect("folders");
-                fs::write(to, bytes).expect("a file");
+    mounted(&volume, &[], |root| {
+        for (path, bytes) in files {
+            let to = root.join(path.replace('\\', "/"));
+            match path.ends_with('\\') {
+                true => fs::create_dir_all(to).expect("folders"),
+                false => {
+                    fs::create_dir_all(to.parent().expect("a folder")).expect("folders");
+                    fs::write(to, bytes).expect("a file");
+                }
             }
         }
-    }
-    run("umount", &[text(&mount)]);
-    wait_for_the_end(&volume);
-    fs::remove_dir(&mount).expect("a folder");
+    });
     let mut disk = fs::OpenOptions::new()
         .write(true)
         .open(&raw)

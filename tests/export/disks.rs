@@ -10,6 +10,7 @@ use winimg::disk::{Disk, Format, RawDisk, open};
 use winimg::event::Cancel;
 
 use crate::fixture::{MIB, dense, disk, everything, is_root, path, run, sh};
+use crate::ntfs::mounted;
 
 fn empty(directory: &Path, mib: u64) -> PathBuf {
     let file = directory.join("disk.raw");
@@ -164,30 +165,7 @@ pub fn volume(directory: &Path, write: impl FnOnce(&Path)) -> PathBuf {
         "mkntfs",
         &["-qFf", "-L", "Windows", "-s", "512", path(&file)],
     );
-    let mount = directory.join("mnt");
-    fs::create_dir(&mount).unwrap();
-    sh(
-        "ntfs-3g",
-        &[
-            "-o",
-            "compression,streams_interface=xattr",
-            path(&file),
-            path(&mount),
-        ],
-    );
-    write(&mount);
-    sh("umount", &[path(&mount)]);
-    // ntfs-3g's process writes the last of it after umount has returned.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while sh(
-        "sh",
-        &["-c", "ps -eo args | grep -F ntfs-3g | grep -v grep || true"],
-    )
-    .contains(path(&file))
-    {
-        assert!(std::time::Instant::now() < deadline, "ntfs-3g does not end");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    mounted(&file, &["compression", "streams_interface=xattr"], write);
     file
 }
 

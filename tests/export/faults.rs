@@ -128,7 +128,8 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        sh("umount", &[path(self.path())]);
+        // Lazily: what another test is about to start holds open files of this one until its exec.
+        sh("umount", &["--lazy", path(self.path())]);
     }
 }
 

@@ -7,5 +7,7 @@ mod faults;
 mod fixture;
 mod formats;
 mod layers;
+#[path = "../ntfs/mounted.rs"]
+mod ntfs;
 mod ova;
 mod security;

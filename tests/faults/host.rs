@@ -189,7 +189,8 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        media::run("umount", &[media::text(&self.at)]);
+        // Lazily: what another case is about to start holds open files of this one until its exec.
+        media::run("umount", &["--lazy", media::text(&self.at)]);
         let _ = std::fs::remove_dir_all(&self.at);
         let _ = std::fs::rename(&self.kept, &self.at);
     }

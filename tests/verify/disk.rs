@@ -7,12 +7,14 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 #[path = "../hive/make.rs"]
 mod make;
+#[path = "../ntfs/mounted.rs"]
+mod ntfs;
 
 pub use make::sz;
+pub use ntfs::mounted;
 
 const MIB: u64 = 1 << 20;
 const EFI_AT: u64 = 1;
@@ -242,16 +244,7 @@ impl WindowsDisk {
             "mkntfs",
             &["-qFf", "-L", "Windows", "-s", "512", text(file)],
         );
-        let mount = file.with_extension("mnt");
-        fs::create_dir(&mount).expect("a folder");
-        run(
-            "ntfs-3g",
-            &["-o", "streams_interface=xattr", text(file), text(&mount)],
-        );
-        self.fill(&mount);
-        run("umount", &[text(&mount)]);
-        wait_for_the_end(file);
-        fs::remove_dir(&mount).expect("a folder");
+        mounted(file, &["streams_interface=xattr"], |root| self.fill(root));
         if self.dirty_volume {
             set_dirty(file);
         }
@@ -331,16 +324,6 @@ pub fn set_dirty(volume: &Path) {
     let value = at + usize::from(bytes[at + 20]);
     bytes[value + 10] |= 1;
     fs::write(volume, bytes).expect("the volume");
-}
-
-/// ntfs-3g's process writes the last of it after umount has returned.
-pub fn wait_for_the_end(file: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let list = "ps -eo args | grep -F ntfs-3g | grep -v grep || true";
-    while run("sh", &["-c", list]).contains(text(file)) {
-        assert!(Instant::now() < deadline, "ntfs-3g does not end");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Copies a partition to its place, and removes its own file.

@@ -7,7 +7,7 @@ use winimg::disk::ntfs::Volume;
 use winimg::disk::{Image, free_space, gpt};
 use winimg::event::Cancel;
 
-use crate::disk::{run, set_dirty, text, wait_for_the_end};
+use crate::disk::{mounted, run, set_dirty, text};
 use crate::vhdx_writer::{Writer, data_write};
 
 const MIB: u64 = 1 << 20;
@@ -22,7 +22,7 @@ fn volume(folder: &Path) -> PathBuf {
         .and_then(|f| f.set_len(30 * MIB))
         .expect("a file");
     run("mkntfs", &["-qFf", "-s", "512", text(&volume)]);
-    mounted(&volume, |mount| {
+    mounted(&volume, &[], |mount| {
         fs::write(mount.join("kept.txt"), KEPT.repeat(9000)).expect("a file");
         fs::write(mount.join("deleted.txt"), DELETED.repeat(9000)).expect("a file");
     });
@@ -30,19 +30,9 @@ fn volume(folder: &Path) -> PathBuf {
 }
 
 fn delete(volume: &Path) {
-    mounted(volume, |mount| {
+    mounted(volume, &[], |mount| {
         fs::remove_file(mount.join("deleted.txt")).expect("it is there");
     });
-}
-
-fn mounted(volume: &Path, act: impl FnOnce(&Path)) {
-    let mount = volume.with_extension("mount");
-    fs::create_dir_all(&mount).expect("a folder");
-    run("ntfs-3g", &[text(volume), text(&mount)]);
-    act(&mount);
-    run("sync", &["-f", text(&mount)]);
-    run("umount", &[text(&mount)]);
-    wait_for_the_end(volume);
 }
 
 /// A raw disk with the volume as its one partition.

@@ -92,7 +92,7 @@ fn what_would_not_arrive_is_refused() {
     let cases: [(&[&str], &str); 4] = [
         (
             &["a", "", "b"],
-            "argument 3 is empty, and the guest agent drops it",
+            "argument 3 is empty, and QEMU's guest agent drops it",
         ),
         (
             &[r"C:\Program Files\k8s\", "next"],

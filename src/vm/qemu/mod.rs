@@ -43,12 +43,20 @@ use crate::recipe::Firmware;
 /// Lets the accelerator's verdict be forgotten where an error speaks against it.
 type Doubt = Box<dyn Fn(&Error) + Send>;
 
+/// What was wished for, what came of it, and everything that this depended on, as the verdicts are kept by.
+#[derive(Clone)]
+struct Chosen {
+    wish: (Accel, Firmware),
+    choice: Choice,
+    question: Option<String>,
+}
+
 /// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
 pub struct Qemu {
     program: Program,
     places: Places,
-    /// The canary is sent once for each question.
-    chosen: Mutex<Vec<((Accel, Firmware), Choice)>>,
+    /// The canary is sent once for each wish.
+    chosen: Mutex<Vec<Chosen>>,
     verdicts: Verdicts,
 }
 
@@ -73,36 +81,36 @@ impl Qemu {
         self
     }
 
-    fn choose(&self, wish: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Choice> {
-        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        let question = (wish, firmware);
-        if let Some((_, choice)) = chosen.iter().find(|(asked, _)| *asked == question) {
-            return Ok(choice.clone());
+    fn choose(&self, wish: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Chosen> {
+        let mut known = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chosen) = known.iter().find(|c| c.wish == (wish, firmware)) {
+            return Ok(chosen.clone());
         }
-        let host = self.host();
+        let host = Host {
+            accelerators: &self.program.accelerators,
+            kvm_obstacle: choice::kvm_obstacle(),
+        };
         let now = jiff::Timestamp::now().as_second();
-        let whole = self.question(wish, firmware, &host);
-        let kept = whole.as_ref().and_then(|q| self.verdicts.find(q, now));
+        let question = self.question(wish, firmware, &host);
+        let kept = question.as_ref().and_then(|q| self.verdicts.find(q, now));
         let choice = match kept {
             Some(choice) => choice,
             None => {
                 let send = &mut |how: &_| canary::send(&self.program, how, uefi);
                 let choice = choice::choose(wish, &host, send)?;
-                if let Some(whole) = &whole {
-                    self.verdicts.keep(whole, &choice, now);
+                if let Some(question) = &question {
+                    self.verdicts.keep(question, &choice, now);
                 }
                 choice
             }
         };
-        chosen.push((question, choice.clone()));
-        Ok(choice)
-    }
-
-    fn host(&self) -> Host<'_> {
-        Host {
-            accelerators: &self.program.accelerators,
-            kvm_obstacle: choice::kvm_obstacle(),
-        }
+        let chosen = Chosen {
+            wish: (wish, firmware),
+            choice,
+            question,
+        };
+        known.push(chosen.clone());
+        Ok(chosen)
     }
 
     /// Everything that the choice depends on.
@@ -116,8 +124,7 @@ impl Qemu {
     }
 
     /// For errors of a machine that does not come up.
-    fn doubt(&self, plan: &MachinePlan) -> Doubt {
-        let question = self.question(plan.accel, plan.firmware, &self.host());
+    fn doubt(&self, question: Option<String>) -> Doubt {
         let verdicts = self.verdicts.clone();
         Box::new(move |error| {
             if error.kind() == Kind::Machine
@@ -148,7 +155,7 @@ impl Hypervisor for Qemu {
     fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
         cancel.check()?;
         let uefi = self.firmware(firmware, false)?;
-        let choice = self.choose(wish, firmware, uefi.as_ref())?;
+        let choice = self.choose(wish, firmware, uefi.as_ref())?.choice;
         Ok(Probe {
             version: format!("QEMU {}", self.program.version),
             accel: choice.how.accel,
@@ -167,14 +174,16 @@ impl Hypervisor for Qemu {
         let plan = plan.absolute(self.platform())?;
         let dir = RunDir::new(&plan.run_dir)?;
         let uefi = self.firmware(plan.firmware, plan.secure_boot)?;
-        let choice = self.choose(plan.accel, plan.firmware, uefi.as_ref())?;
+        let Chosen {
+            choice, question, ..
+        } = self.choose(plan.accel, plan.firmware, uefi.as_ref())?;
         if let Some(pair) = &uefi {
             own_variables(pair, &dir.vars())?;
         }
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
         room::check(folder_of(&plan.disk), plan.room)?;
         let patience = room::patience()?;
-        let doubt = self.doubt(&plan);
+        let doubt = self.doubt(question);
         let running = Running::start(&self.program.path, &arguments, dir, cancel, &plan)
             .inspect_err(|error| doubt(error))?;
         let running = Arc::new(running);

@@ -1,7 +1,6 @@
 //! A shell script in the place of PowerShell: what becomes of a process that hangs, dies or talks nonsense.
 
 use super::*;
-use std::os::unix::fs::PermissionsExt as _;
 
 /// Answers each call with its number; some it refuses, hangs at, garbles or dies of. Writes down what it reads.
 const SHELL: &str = r#"#!/bin/sh
@@ -21,10 +20,12 @@ echo ended >> "$0.log"
 "#;
 
 fn program(folder: &Path) -> PathBuf {
-    let file = folder.join("powershell.exe");
-    std::fs::write(&file, SHELL).expect("written");
-    let runs = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&file, runs).expect("made a program");
+    let (text, file) = (folder.join("shell"), folder.join("powershell.exe"));
+    std::fs::write(&text, SHELL).expect("written");
+    // By another process: what a test beside this one starts would hold a file that we write open until its exec, and
+    // Linux runs no file that is open for writing (ETXTBSY).
+    let installed = Command::new("install").args([&text, &file]).status();
+    assert!(installed.expect("install").success());
     file
 }
 

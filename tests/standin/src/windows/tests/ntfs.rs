@@ -1,18 +1,15 @@
 //! On a real NTFS volume (mounted by ntfs-3g, as in the stand-in's guest).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::guest::facts;
 use crate::windows::{Config, Windows, create_image};
 
-struct Mounted(PathBuf);
+#[path = "../../../../ntfs/mounted.rs"]
+mod mounted;
 
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
+use mounted::mounted;
 
 fn tool(command: &mut Command) -> String {
     let out = command
@@ -34,47 +31,13 @@ fn effects_are_in_the_volume() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (image, c_root) = (dir.path().join("disk"), dir.path().join("c"));
-    std::fs::create_dir(&c_root).unwrap();
+    let image = dir.path().join("disk");
     std::fs::File::create(&image)
         .unwrap()
         .set_len(64 << 20)
         .unwrap();
     tool(Command::new("mkntfs").args(["-F", "-Q", "-q"]).arg(&image));
-    tool(Command::new("ntfs-3g").arg(&image).arg(&c_root));
-    let mounted = Mounted(c_root.clone());
-    create_image(&c_root, &facts()).unwrap();
-    let windows = Windows::open(Config {
-        c_root,
-        drives: vec![],
-        computer_name: "NODE1".into(),
-    })
-    .unwrap();
-    for (line, code) in [
-        (r"cmd /c mkdir C:\K\Sub", 0),
-        (r"cmd /c echo hello>c:\k\SUB\File.txt", 0),
-        (r"cmd /c copy /y C:\K\sub\FILE.TXT C:\k\other.txt", 0),
-        (
-            r#"icacls C:\k /inheritance:r /grant "NT AUTHORITY\SYSTEM:(OI)(CI)F" /T"#,
-            0,
-        ),
-        (r"cmd /c echo later>C:\k\later.txt", 0),
-        (r"cmd /c attrib +r +h C:\k\other.txt", 0),
-        // Hidden, so not found, which is no error.
-        (r"cmd /c del C:\k\other.txt", 0),
-        (r"reg add HKLM\SOFTWARE\Example /v Tier /d gold", 0),
-    ] {
-        let mut out = Vec::new();
-        assert_eq!(
-            windows.run(line, &mut out),
-            code,
-            "{line}: {}",
-            String::from_utf8_lossy(&out)
-        );
-    }
-    windows.close().unwrap();
-    drop((windows, mounted));
-
+    mounted(&image, &[], in_the_guest);
     assert_eq!(
         tool(Command::new("ntfscat").arg(&image).arg("/K/Sub/File.txt")),
         "hello\r\n"
@@ -117,4 +80,37 @@ fn effects_are_in_the_volume() {
         ),
         "gold\n"
     );
+}
+
+fn in_the_guest(c_root: &Path) {
+    create_image(c_root, &facts()).unwrap();
+    let windows = Windows::open(Config {
+        c_root: c_root.into(),
+        drives: vec![],
+        computer_name: "NODE1".into(),
+    })
+    .unwrap();
+    for (line, code) in [
+        (r"cmd /c mkdir C:\K\Sub", 0),
+        (r"cmd /c echo hello>c:\k\SUB\File.txt", 0),
+        (r"cmd /c copy /y C:\K\sub\FILE.TXT C:\k\other.txt", 0),
+        (
+            r#"icacls C:\k /inheritance:r /grant "NT AUTHORITY\SYSTEM:(OI)(CI)F" /T"#,
+            0,
+        ),
+        (r"cmd /c echo later>C:\k\later.txt", 0),
+        (r"cmd /c attrib +r +h C:\k\other.txt", 0),
+        // Hidden, so not found, which is no error.
+        (r"cmd /c del C:\k\other.txt", 0),
+        (r"reg add HKLM\SOFTWARE\Example /v Tier /d gold", 0),
+    ] {
+        let mut out = Vec::new();
+        assert_eq!(
+            windows.run(line, &mut out),
+            code,
+            "{line}: {}",
+            String::from_utf8_lossy(&out)
+        );
+    }
+    windows.close().unwrap();
 }
