@@ -23,6 +23,9 @@ trap 'rm -rf "$scratch"' EXIT
 export TMPDIR=$scratch
 WINIMG_FUZZ=seeds "$made/bin/fuzz" 2> >(grep -v "^WARNING: Failed to find function" >&2)
 
+# In a short run a host that stalls must not look like a hang.
+patience=$((seconds < 60 ? 60 : 10))
+
 mapfile -t known < "$made/targets"
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=("${known[@]%% *}")
@@ -34,7 +37,7 @@ run() {
     mkdir -p "$corpus" "$made/seeds/$target" "$scratch/$target"
     # Two lives for one that dies at once would hide what kills it: no -jobs, no -fork.
     WINIMG_FUZZ=$target TMPDIR=$scratch/$target "$made/bin/fuzz" "$corpus" "$made/seeds/$target" \
-        -max_total_time="$seconds" -max_len="$longest" -timeout=10 -rss_limit_mb=1536 -detect_leaks=0 \
+        -max_total_time="$seconds" -max_len="$longest" -timeout="$patience" -rss_limit_mb=1536 -detect_leaks=0 \
         -use_value_profile=1 -print_final_stats=1 -verbosity=1 \
         -artifact_prefix="$made/crashes/$target-" > "$made/logs/$target" 2>&1 || code=$?
     echo "$code" > "$made/logs/$target.code"

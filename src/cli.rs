@@ -64,7 +64,7 @@ pub enum Command {
     Sign(Sign),
     /// Look into a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
-    /// Look at this host: QEMU, firmware, acceleration, space
+    /// Look at this host: QEMU, firmware and acceleration, or Hyper-V
     Doctor(Doctor),
     /// Print a JSON Schema: the manifest's, or the recipe's for an editor
     Schema {

@@ -156,7 +156,7 @@ fn deadlines_are_the_machines_and_whoever_watches_is_told_of_each_answer() {
             match request["execute"].as_str() {
                 Some("guest-exec") => line(json!({"return": {"pid": 7}})),
                 _ => {
-                    let exited = started.elapsed() > Duration::from_millis(900);
+                    let exited = started.elapsed() > Duration::from_secs(4);
                     line(json!({"return": {"exited": exited, "exitcode": 0}}))
                 }
             }
@@ -164,17 +164,18 @@ fn deadlines_are_the_machines_and_whoever_watches_is_told_of_each_answer() {
         let (mut agent, _) = peer(&world, 4096, answer);
         assert!(agent.try_open(PATIENCE).expect("open"));
         let brief = Command {
-            timeout: Duration::from_millis(300),
+            timeout: Duration::from_secs(2),
             ..command(r"C:\brief.exe", &[])
         };
         let exit = run(&mut agent, &brief).0;
         let talk = world.talk.lock().expect("lock").clone();
-        let pairs = talk.chunks(2).all(|pair| pair == [true, false]);
-        assert!(pairs && talk.len() >= 6, "{talk:?}");
+        // The last question's answer may come after the deadline.
+        let pairs = talk.chunks(2).all(|p| p[0] && p.get(1) != Some(&true));
+        assert!(pairs && talk.len() >= 5, "{talk:?}");
         exit.map_err(|e| e.fact().to_string())
     };
     assert_eq!(end(true), Ok(Exit::Code(0)));
-    assert_eq!(end(false), Err("the program did not end within 0 s".into()));
+    assert_eq!(end(false), Err("the program did not end within 2 s".into()));
 }
 
 #[test]
@@ -738,7 +739,7 @@ fn the_real_agent_runs_programs() {
     assert_eq!(error.fact(), "the guest can't start the program");
     let slow = Command {
         timeout: Duration::from_millis(300),
-        ..command("/bin/sleep", &["2"])
+        ..command("/bin/sleep", &["30"])
     };
     assert_eq!(
         run(&mut agent, &slow).0.expect_err("slow").kind(),

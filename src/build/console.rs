@@ -23,6 +23,8 @@ use crate::vm::{Camera, Machine};
 
 pub use line::{run, wait_back};
 
+/// Whether other terminals reach a paused build: the socket is a Unix one.
+pub const HAS_SOCKET: bool = cfg!(unix);
 /// The socket in a build's run directory.
 pub const SOCKET: &str = "attach.sock";
 /// A picture that QEMU wrote; 16384 by 16384 is nobody's screen.

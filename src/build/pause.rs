@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use self::menu::Menu;
 pub use self::menu::printable;
 use self::wait::Wait;
-use super::console::Console;
 use super::console::wire::{Format, Halt};
+use super::console::{Console, HAS_SOCKET};
 use crate::diag;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
@@ -96,7 +96,19 @@ impl Wishes {
         }
         if self.debug && !self.interactive {
             wrong.push(
-                "--debug: there is no terminal to ask on; take --break, and winimg attach".into(),
+                match HAS_SOCKET {
+                    true => {
+                        "--debug: there is no terminal to ask on; take --break, and winimg attach"
+                    }
+                    false => "--debug: there is no terminal to ask on",
+                }
+                .into(),
+            );
+        }
+        let is_endless = !self.breaks.is_empty() && self.keep_for.is_none();
+        if is_endless && !HAS_SOCKET && !self.interactive {
+            wrong.push(
+                "--break: there is no terminal to go on from; take --keep-for with it".into(),
             );
         }
         if self.keep_for.is_some() && self.on_error == OnError::Cleanup && self.breaks.is_empty() {
@@ -312,7 +324,12 @@ impl Pauses {
             None if stop.reason == "failure" => "Ctrl-C ends the machine",
             _ => "Ctrl-C ends the build",
         };
-        format!("the machine runs: winimg attach {output}, winimg screen {output}; {end}")
+        match HAS_SOCKET {
+            true => {
+                format!("the machine runs: winimg attach {output}, winimg screen {output}; {end}")
+            }
+            false => format!("the machine runs; {end}"),
+        }
     }
 
     fn note_by_hand(&self, what: String) {

@@ -3,6 +3,7 @@
 //! Looks at the table only: of a compressed qcow2, which is not read in place, the beginning is unpacked.
 
 use std::ffi::OsStr;
+use std::fs::OpenOptions;
 use std::path::Path;
 
 use crate::disk::{self, Disk, Format, Image, RawDisk, gpt, qcow2::Qcow2, qemu_img};
@@ -29,20 +30,24 @@ pub fn read(file: &Path, cancel: &Cancel) -> Result<(u64, gpt::Table)> {
 fn head(file: &Path, cancel: &Cancel) -> Result<RawDisk> {
     let flat =
         tempfile::NamedTempFile::new().map_err(|e| Error::io("write", std::env::temp_dir(), e))?;
+    // Closed: on Windows no other program writes a file that we could write.
+    let flat = flat.into_temp_path();
     let named = |key: &str, path: &Path| {
         let mut word = std::ffi::OsString::from(key);
         word.push(qemu_img::file_name(path));
         word
     };
-    let (from, to) = (named("if=", file), named("of=", flat.path()));
+    let (from, to) = (named("if=", file), named("of=", &flat));
     let words = ["dd", "-f", "qcow2", "-O", "raw", "bs=1M", HEAD].map(OsStr::new);
     qemu_img::run(&[&words[..], &[&from, &to]].concat(), cancel)?;
-    let flat_file = flat.as_file();
-    flat_file
-        .set_len(virtual_len(file)?)
-        .map_err(|e| Error::io("write", flat.path(), e))?;
+    let len = virtual_len(file)?;
+    OpenOptions::new()
+        .write(true)
+        .open(&flat)
+        .and_then(|f| f.set_len(len))
+        .map_err(|e| Error::io("write", &flat, e))?;
     // The open file outlives its name.
-    RawDisk::open(flat.path())
+    RawDisk::open(&flat)
 }
 
 /// Bytes 24 to 31 of the header, big-endian (QEMU: docs/interop/qcow2).

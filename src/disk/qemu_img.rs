@@ -13,7 +13,12 @@ use serde_json::Value;
 
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
-use crate::io::{die_with_parent, without_secrets};
+use crate::io::{spawn, without_secrets};
+
+const INSTALL: &str = match cfg!(windows) {
+    true => "install QEMU for Windows, and put its folder on the PATH",
+    false => "install it: apt-get install qemu-utils",
+};
 
 /// Runs `qemu-img ARGUMENTS` to its end and gives its standard output. A non-zero status is an error with its last lines.
 pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
@@ -132,11 +137,11 @@ fn run_any(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    die_with_parent(&mut command);
     without_secrets(&mut command);
-    let mut child = command.spawn().map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => Error::new(Kind::Host, format!("{program} is not installed"))
-            .cure("install it: apt-get install qemu-utils"),
+    let mut child = spawn(&mut command).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            Error::new(Kind::Host, format!("{program} is not installed")).cure(INSTALL)
+        }
         _ => Error::io("run", program, e),
     })?;
     let output = drain(child.stdout.take());

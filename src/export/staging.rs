@@ -82,7 +82,7 @@ impl Staging {
         while let Some(s) = rest.next() {
             let done =
                 match &s.target {
-                    Some(target) => fs::rename(&s.temporary, target)
+                    Some(target) => io::rename(&s.temporary, target)
                         .map_err(|e| Error::io("rename to", target, e)),
                     None => fs::remove_file(&s.temporary)
                         .map_err(|e| Error::io("remove", &s.temporary, e)),
@@ -110,6 +110,12 @@ fn lock(path: &Path) -> Result<File> {
             .truncate(false)
             .open(path)
             .map_err(|e| Error::io("create", path, e))?;
+        // QEMU's programs open no file that anyone else has open for writing (block/file-win32.c, raw_open).
+        #[cfg(windows)]
+        let file = {
+            drop(file);
+            File::open(path).map_err(|e| Error::io("open", path, e))?
+        };
         match file_lock::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -1,11 +1,12 @@
 //! Children that do not outlive us, and that know none of our secrets.
 
-use std::process::Command;
+use std::io;
+use std::process::{Child, Command};
 
-/// Has the kernel kill the child with the *thread* that spawns it (Linux: prctl(2), `PR_SET_PDEATHSIG`): that thread must
-/// stay until the child has ended. On Windows the child ends with this process. Other systems have no such call.
+/// Starts a child that the kernel kills with the *thread* that calls this (Linux: prctl(2), `PR_SET_PDEATHSIG`): that thread
+/// must stay until the child has ended.
 #[cfg(target_os = "linux")]
-pub fn die_with_parent(command: &mut Command) {
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
     use std::os::unix::process::CommandExt;
 
     let parent = std::process::id();
@@ -13,12 +14,27 @@ pub fn die_with_parent(command: &mut Command) {
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
         // The parent may have died before the line above; then nobody would send the signal.
         if nix::unistd::getppid().as_raw().unsigned_abs() != parent {
-            return Err(std::io::ErrorKind::BrokenPipe.into());
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
     };
     // SAFETY: prctl and getppid are plain system calls; nothing allocates or locks between fork and exec.
     unsafe { command.pre_exec(prepare) };
+    command.spawn()
+}
+
+/// Starts a child that Windows ends with this process.
+#[cfg(windows)]
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let child = command.spawn()?;
+    job::take(&child);
+    Ok(child)
+}
+
+/// Starts a child. This system has no call that would end it with us.
+#[cfg(not(any(target_os = "linux", windows)))]
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    command.spawn()
 }
 
 /// What the environment tells winimg and no program that it starts: QEMU and its tools ask no network, and their
@@ -44,52 +60,58 @@ pub fn without_secrets(command: &mut Command) {
     }
 }
 
-#[cfg(windows)]
-pub fn die_with_parent(_command: &mut Command) {
-    job::enter();
-}
-
-#[cfg(not(any(target_os = "linux", windows)))]
-pub fn die_with_parent(_command: &mut Command) {}
-
-/// This process in a job of its own, which every child is born into. The last handle of the job is ours alone; the system
-/// closes it when we end, however that happens, and ends the children (Microsoft: Job Objects).
+/// The children's job. Its last handle is ours alone; the system closes it when we end, however that happens, and ends what
+/// is in it (Microsoft: Job Objects). We are not in it ourselves: PowerShell outlives us, to remove the machine.
 #[cfg(windows)]
 mod job {
-    use std::ptr::{from_ref, null, null_mut};
-    use std::sync::Once;
+    use std::os::windows::io::AsRawHandle as _;
+    use std::process::Child;
+    use std::ptr::{from_ref, null};
+    use std::sync::OnceLock;
 
-    use windows_sys::Win32::Foundation::CloseHandle;
+    use windows_sys::Win32::Foundation::{CloseHandle, HANDLE};
     use windows_sys::Win32::System::JobObjects::{
         AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
         JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectExtendedLimitInformation,
         SetInformationJobObject,
     };
-    use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
-    /// Once for all children. A system that refuses costs no more than its help: each child is also ended by name.
-    pub fn enter() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
-            limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
-            // SAFETY: an unnamed job with a handle that no child inherits; `limits` lives through its call. The handle stays
-            // open to the end of the process, unless the job is not entered.
-            unsafe {
-                let job = CreateJobObjectW(null(), null());
-                if job == null_mut() {
-                    return;
-                }
-                let limited = SetInformationJobObject(
-                    job,
-                    JobObjectExtendedLimitInformation,
-                    from_ref(&limits).cast(),
-                    size_of_val(&limits) as u32,
-                );
-                if limited == 0 || AssignProcessToJobObject(job, GetCurrentProcess()) == 0 {
-                    CloseHandle(job);
-                }
+    struct Job(HANDLE);
+
+    // SAFETY: a handle may be used by every thread of its process.
+    unsafe impl Send for Job {}
+    // SAFETY: the same.
+    unsafe impl Sync for Job {}
+
+    /// A system that refuses costs no more than its help: each child is also ended by name.
+    pub fn take(child: &Child) {
+        static JOB: OnceLock<Option<Job>> = OnceLock::new();
+        if let Some(job) = JOB.get_or_init(make) {
+            // SAFETY: both handles are open; the job's stays so to the end of this process.
+            unsafe { AssignProcessToJobObject(job.0, child.as_raw_handle()) };
+        }
+    }
+
+    fn make() -> Option<Job> {
+        let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+        limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
+        // SAFETY: an unnamed job with a handle that no child inherits; `limits` lives through its call.
+        unsafe {
+            let job = CreateJobObjectW(null(), null());
+            if job.is_null() {
+                return None;
             }
-        });
+            let limited = SetInformationJobObject(
+                job,
+                JobObjectExtendedLimitInformation,
+                from_ref(&limits).cast(),
+                size_of_val(&limits) as u32,
+            );
+            if limited == 0 {
+                CloseHandle(job);
+                return None;
+            }
+            Some(Job(job))
+        }
     }
 }

@@ -13,14 +13,14 @@ mod private;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use tempfile::NamedTempFile;
 
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
-pub use child::{die_with_parent, without_secrets};
+pub use child::{spawn, without_secrets};
 pub use holes::data_within;
 pub use lock::{Lock, lock_folder, remove_leftover, reveal_locked};
 pub use positioned::Positioned;
@@ -42,9 +42,13 @@ impl AtomicFile {
         Self::with_mode(path.into(), 0o666)
     }
 
-    /// The same for a file that its owner alone may read (0600; other systems keep their own rule).
+    /// The same for a file that its owner alone may read (0600; on Windows SYSTEM and administrators may, too).
     pub fn create_private(path: impl Into<PathBuf>) -> Result<Self> {
-        Self::with_mode(path.into(), 0o600)
+        let file = Self::with_mode(path.into(), 0o600)?;
+        #[cfg(windows)]
+        private::make_private(file.temporary.path())
+            .map_err(|e| Error::io("write beside", &file.path, e))?;
+        Ok(file)
     }
 
     fn with_mode(path: PathBuf, mode: u32) -> Result<Self> {
@@ -93,7 +97,7 @@ fn name(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     // What `persist` calls on Windows replaces no open file; `rename` does (Microsoft: FILE_RENAME_INFO, POSIX semantics).
     let (file, part) = temporary.keep().map_err(|e| e.error)?;
     drop(file);
-    fs::rename(&part, path).inspect_err(|_| {
+    rename(&part, path).inspect_err(|_| {
         let _ = fs::remove_file(&part);
     })
 }
@@ -116,6 +120,28 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     file.commit()
 }
 
+/// How long a file may stay open for others on Windows before it is given up to rename it.
+const SCAN: Duration = Duration::from_secs(5);
+
+/// Renames a file or folder. On Windows a scanner that has just opened it, or a file in the folder, is waited for: that is
+/// "access denied" for a moment (Microsoft: MoveFileEx; rust-lang/rustup, issue 1870).
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + SCAN;
+    loop {
+        match fs::rename(from, to) {
+            Err(e)
+                if cfg!(windows)
+                    && e.kind() == io::ErrorKind::PermissionDenied
+                    && !to.is_dir()
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Moves a file, to another filesystem too.
 pub fn move_file(from: &Path, to: &Path) -> Result<()> {
     if fs::rename(from, to).is_ok() {
@@ -127,7 +153,7 @@ pub fn move_file(from: &Path, to: &Path) -> Result<()> {
 
 /// Moves a finished file or folder to its place on the same filesystem, durably.
 pub fn move_into_place(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to).map_err(|e| Error::io("write", to, e))?;
+    rename(from, to).map_err(|e| Error::io("write", to, e))?;
     sync_folder(folder_of(to))
 }
 

@@ -1,19 +1,64 @@
-//! Folders that their owner alone may look into.
+//! Folders and files that their owner alone may look into.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 
-/// Makes the folder, and those above it, for its owner alone (0700). On Windows it inherits the rights of the folder above,
-/// and [`runtime_folder`] lies in the user's profile.
+/// Makes the folder, and those above it, for its owner alone (0700).
+#[cfg(unix)]
 pub fn create_private_folders(folder: &Path) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let made = builder.create(folder);
     made.map_err(|e| Error::io("create", folder, e))
+}
+
+/// Makes the folder for its owner, SYSTEM and administrators alone, and those above it as they come.
+#[cfg(windows)]
+pub fn create_private_folders(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)
+        .and_then(|()| make_private(folder))
+        .map_err(|e| Error::io("create", folder, e))
+}
+
+/// Takes a new, empty file or folder from all but its owner, SYSTEM (as which Hyper-V gives a machine its discs) and
+/// administrators; what is made in the folder, too.
+#[cfg(windows)]
+pub fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::windows::ffi::OsStrExt as _;
+    use std::ptr::null_mut;
+    use windows_sys::Win32::Foundation::LocalFree;
+    use windows_sys::Win32::Security::Authorization::{
+        ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
+    };
+    use windows_sys::Win32::Security::{DACL_SECURITY_INFORMATION, SetFileSecurityW};
+
+    /// Protected: nothing is inherited. S-1-3-4 is OWNER RIGHTS (Microsoft: Security Descriptor String Format).
+    const RIGHTS: &str = "D:P(A;OICI;FA;;;S-1-3-4)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
+    let rights: Vec<u16> = RIGHTS.encode_utf16().chain([0]).collect();
+    let path: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
+    let mut descriptor = null_mut();
+    // SAFETY: both texts end with a zero; the descriptor is the system's, and is freed once.
+    unsafe {
+        let read = ConvertStringSecurityDescriptorToSecurityDescriptorW(
+            rights.as_ptr(),
+            SDDL_REVISION_1,
+            &mut descriptor,
+            null_mut(),
+        );
+        if read == 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        let set = SetFileSecurityW(path.as_ptr(), DACL_SECURITY_INFORMATION, descriptor);
+        let result = match set {
+            0 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        };
+        LocalFree(descriptor);
+        result
+    }
 }
 
 /// Where this user's builds have their sockets: `/tmp/winimg-<uid>`, 0700 and ours. Not `$TMPDIR`: its path may be too

@@ -158,10 +158,19 @@ impl Store {
         records
     }
 
+    /// On Windows a draft gets its lock after its name and loses it before: both while nobody sweeps.
+    fn gate_of_drafts(&self) -> Result<Option<Gate>> {
+        match cfg!(windows) {
+            true => Gate::shared(&self.folder).map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// An empty folder for a layer.
     pub fn draft(&self) -> Result<Draft> {
         let id = &uuid::Uuid::new_v4().simple().to_string()[..8];
         let hidden = self.folder.join("layers").join(format!(".tmp-{id}"));
+        let _gate = self.gate_of_drafts()?;
         fs::create_dir(&hidden).map_err(|e| Error::io("create", &hidden, e))?;
         let folder = self.folder.join("layers").join(format!("{DRAFT}{id}"));
         let lock = Some(io::reveal_locked(&hidden, &folder, LOCK)?);
@@ -185,6 +194,7 @@ impl Store {
         {
             let path = draft.folder.join(name);
             if path.exists() {
+                io::sync_file(&path).map_err(|e| Error::io("write", &path, e))?;
                 let (file, stamp) = hashed(&path, name, cancel)?;
                 files.push(file);
                 stamps.push(stamp);
@@ -219,11 +229,11 @@ impl Store {
     ) -> Result<Layer> {
         io::sync_folder(&draft.folder)?;
         let folder = self.layer_folder(&record.key);
-        let _gate = match cfg!(windows) {
-            true => Some(self.unlock_draft(&mut draft)?),
-            false => None,
-        };
-        match fs::rename(&draft.folder, &folder) {
+        let gate = self.gate_of_drafts()?;
+        if gate.is_some() {
+            unlock(&mut draft)?;
+        }
+        match io::rename(&draft.folder, &folder) {
             Ok(()) => {}
             Err(e) if is_taken(&e, &folder) => {
                 if let Kept::Layer(theirs) = self.layer(&record.key, cancel)? {
@@ -244,19 +254,9 @@ impl Store {
         self.sealed(draft, folder, record)
     }
 
-    /// On Windows a folder with an open file in it keeps its name. Sweeps pass over a draft without its lock file, and as long
-    /// as the gate is shared nothing is pruned.
-    fn unlock_draft(&self, draft: &mut Draft) -> Result<Gate> {
-        let gate = Gate::shared(&self.folder)?;
-        draft.lock = None;
-        let lock = draft.folder.join(LOCK);
-        fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
-        Ok(gate)
-    }
-
     /// After a damaged layer of the same key was set aside.
     fn seal_again(&self, draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
-        fs::rename(&draft.folder, &folder).map_err(|e| Error::io("create", &folder, e))?;
+        io::rename(&draft.folder, &folder).map_err(|e| Error::io("create", &folder, e))?;
         self.sealed(draft, folder, record)
     }
 
@@ -274,6 +274,14 @@ impl Store {
     /// Removes what killed builds left of layers, and says so.
     pub fn sweep_drafts(&self, sink: &dyn Sink) -> Result<()> {
         let layers = self.folder.join("layers");
+        let _gate = match cfg!(windows) {
+            // Whoever makes or seals a layer just now, or looks what may go: the next build sweeps.
+            true => match Gate::at_once(&self.folder) {
+                Some(gate) => Some(gate),
+                None => return Ok(()),
+            },
+            false => None,
+        };
         let entries = fs::read_dir(&layers).map_err(|e| Error::io("read", &layers, e))?;
         for entry in entries.flatten() {
             let path = entry.path();
@@ -305,13 +313,21 @@ impl Store {
             .join("quarantine")
             .join(format!("layer-{}", key.hex()));
         let _ = fs::remove_dir_all(&aside);
-        match fs::rename(folder, &aside) {
+        match io::rename(folder, &aside) {
             // Another process did it.
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             other => other.map_err(|e| Error::io("set aside", folder, e))?,
         }
         Ok(damage.lines([format!("set aside: {}", aside.display())]))
     }
+}
+
+/// A folder with an open file in it keeps its name on Windows.
+fn unlock(draft: &mut Draft) -> Result<()> {
+    let lock = draft.folder.join(LOCK);
+    fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
+    draft.lock = None;
+    Ok(())
 }
 
 /// The parent went bad, was set aside and was made again, with other bytes.
@@ -369,11 +385,9 @@ fn is_taken(error: &std::io::Error, folder: &Path) -> bool {
     error.kind() == ErrorKind::DirectoryNotEmpty || (cfg!(windows) && folder.exists())
 }
 
-/// Brings the file to the disk and hashes it.
 fn hashed(path: &Path, name: &str, cancel: &Cancel) -> Result<(LayerFile, Stamp)> {
     cancel.check()?;
     let unreadable = |e| Error::io("read", path, e);
-    io::sync_file(path).map_err(unreadable)?;
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     let (sha256, size) = Digest::of_reader(Algorithm::Sha256, file).map_err(unreadable)?;

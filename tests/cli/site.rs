@@ -250,7 +250,7 @@ impl Site {
         let mut text = lines.map(|l| l.to_string() + "\n").collect::<String>();
         for (pattern, to) in [
             (r"(?m)^ *\d+:\d\d ", "[time] "),
-            (r"(done|sealed) in [0-9.]+ s", "$1 in [seconds]"),
+            (r"(done|sealed) in (\d+ min )?[0-9.]+ s", "$1 in [seconds]"),
             (r"\b[0-9a-f]{64}\b", "[digest]"),
             (r"sha256/[0-9a-f]{2}/", "sha256/[di]/"),
             (r"\.winimg-work-[0-9a-f]{8}", ".winimg-work-[id]"),

@@ -18,7 +18,7 @@ fn text(path: &Path) -> &str {
 /// Builds into `output`; the build must end well.
 fn built(output: &Path, cache: &Path) -> Build {
     let mut build = Build::start(RECIPE, output, cache, &[]);
-    let status = build.end(20 * MINUTES);
+    let status = build.end(60 * MINUTES);
     assert_eq!(status.code(), Some(0), "{}", build.error());
     build
 }

@@ -53,7 +53,7 @@ fn demo_on_hyper_v() {
         &["--hypervisor", "hyperv"],
         &[("PATH", &path), ("FAKE_HYPERV", host.as_os_str())],
     );
-    let status = build.end(Duration::from_secs(20 * 60));
+    let status = build.end(Duration::from_secs(60 * 60));
     let trace = std::fs::read_to_string(dir.path().join("trace.txt")).unwrap_or_default();
     if status.code() != Some(0) {
         let kept = dir.keep();

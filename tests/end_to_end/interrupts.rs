@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and kill -9 at five moments: no QEMU, no swtpm, no lock that needs a hand.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -33,16 +33,21 @@ fn interrupt(signal: Signal, moment: &(&str, &str, &str, &str), dir: &Path) {
     build.wait_for(name, 10 * MINUTES, |event| is(event, kind, field, value));
     let pid = Pid::from_raw(i32::try_from(build.child.id()).expect("a pid"));
     kill(pid, signal).expect("the signal is sent");
-    let status = build.end(MINUTES);
+    let status = build.end(5 * MINUTES);
     let what = format!("{signal} {name}");
+    let left = || processes_with(&output.display().to_string());
     if signal == Signal::SIGKILL {
         assert!(!status.success(), "{what}: {status}");
-        std::thread::sleep(Duration::from_secs(1));
+        // The kernel's signal to its children needs a moment.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !left().is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(100));
+        }
     } else {
         assert_eq!(status.code(), Some(130), "{what}: {}", build.error());
         assert_eq!(build.failed()["message"], "interrupted", "{what}");
     }
-    let left = processes_with(&output.display().to_string());
+    let left = left();
     assert!(left.is_empty(), "{what} left {left:#?}");
     // The next build takes the same directory without a hand, and what it finds it removes.
     let mut next = Build::start(RECIPE, &output, &dir.join("cache"), &[]);
@@ -52,13 +57,13 @@ fn interrupt(signal: Signal, moment: &(&str, &str, &str, &str), dir: &Path) {
         "command" => "boot",
         _ => "install",
     };
-    next.wait_for("the next build", MINUTES, |event| {
+    next.wait_for("the next build", 10 * MINUTES, |event| {
         is(event, "phase_started", "phase", goes_on)
     });
     let pid = Pid::from_raw(i32::try_from(next.child.id()).expect("a pid"));
     kill(pid, Signal::SIGTERM).expect("the signal is sent");
     assert_eq!(
-        next.end(MINUTES).code(),
+        next.end(5 * MINUTES).code(),
         Some(130),
         "{what}: {}",
         next.error()

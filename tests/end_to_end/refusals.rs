@@ -28,7 +28,7 @@ fn refused(name: &str, change: &[(&str, &str)]) {
         &dir.path().join("cache"),
         &["--set", &set, "--set", "setup.lint=warn"],
     );
-    let status = build.end(5 * MINUTES);
+    let status = build.end(30 * MINUTES);
     let error = build.error();
     eprintln!(
         "{name}: reported {:.0} s after the start\n{error}",

@@ -1,6 +1,7 @@
 //! What goes wrong on a host with Hyper-V, and what winimg has to say of it.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
@@ -8,6 +9,9 @@ use nix::sys::signal::Signal;
 use crate::host::Host;
 use crate::site::{Run, Strike};
 use crate::soon::soon;
+
+/// Held while a screen is to be read: tesseract's time is limited, and several at once need it all.
+static READING: Mutex<()> = Mutex::new(());
 
 pub struct Row {
     pub name: &'static str,
@@ -107,6 +111,9 @@ impl Row {
         let faults = format!("\n{}\n", self.faults);
         host.machine(&faults, &self.changes);
         host.site.recipe(&self.recipe);
+        let _reading = self
+            .pictured
+            .then(|| READING.lock().unwrap_or_else(PoisonError::into_inner));
         let began = Instant::now();
         let run = host.build(&self.arguments, self.strike.as_ref());
         let seconds = began.elapsed().as_secs_f64();

@@ -1,9 +1,12 @@
 //! The same build by winimg.exe, under Wine, over the stand-in as a Windows program: `make windows-calls`.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use regex::Regex;
 
 use crate::host::Host;
@@ -12,6 +15,12 @@ use crate::{TOOLS, exe, folder, media, story};
 
 /// A Windows of its own, in which `powershell.exe` is the stand-in.
 fn wine() -> Command {
+    // Once: the file that is exchanged must not be in use by another test.
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    exe::winimg(MADE.get_or_init(make))
+}
+
+fn make() -> PathBuf {
     let dir = exe::dir().join("hyperv");
     std::fs::create_dir_all(&dir).expect("a folder");
     let made = exe::winimg(&dir).arg("--version").status();
@@ -21,7 +30,7 @@ fn wine() -> Command {
     // Wine's own is a link or a builtin: it goes first.
     let _ = std::fs::remove_file(&place);
     std::fs::copy(exe::program("fake-powershell.exe"), place).expect("a copy");
-    exe::winimg(&dir)
+    dir
 }
 
 /// With this machine's paths as Linux has them.
@@ -47,18 +56,24 @@ fn nothing_is_left(host: &Host, run: &Run) {
 }
 
 /// Processes that this host's configuration was given to; wineserver, which serves all, was not.
-fn processes(host: &Host) -> Vec<String> {
+fn processes(host: &Host) -> Vec<Pid> {
     let config = exe::named(&host.site.path("host.toml"));
-    let ours = |pid: &str| -> Option<String> {
-        pid.parse::<u32>().ok()?;
+    let ours = |pid: &str| -> Option<Pid> {
+        let id = pid.parse().ok()?;
         let read = |what: &str| std::fs::read(format!("/proc/{pid}/{what}")).ok();
         let environment = String::from_utf8_lossy(&read("environ")?).into_owned();
         let line = String::from_utf8_lossy(&read("cmdline")?).replace('\0', " ");
-        (environment.contains(&config) && line.contains("powershell.exe")).then_some(line)
+        let is_ours = environment.contains(&config) && line.contains("powershell.exe");
+        is_ours.then(|| Pid::from_raw(id))
     };
     let all = std::fs::read_dir("/proc").expect("/proc").flatten();
     all.filter_map(|e| ours(&e.file_name().to_string_lossy()))
         .collect()
+}
+
+fn machines(host: &Host) -> usize {
+    let left = host.left();
+    left.iter().filter(|l| l.starts_with("vms")).count()
 }
 
 #[test]
@@ -120,18 +135,25 @@ fn an_interrupt_and_a_kill_end_what_winimg_exe_began() {
     assert!(stopped.said.contains("interrupted"), "{}", stopped.said);
     nothing_is_left(&host, &stopped);
 
-    // This PowerShell would not see that its input ends.
-    let hangs = "[[fault]]\nat = {call = 'Get-VM', is = '*-Id*', nth = 2}\ndo = 'hangs'\n";
-    host.machine(hangs, &long);
+    // PowerShell is not killed with winimg.exe: it sees that its input has ended, removes the machine, and goes.
     let killed = build(&host, Some(&during_setup(Signal::SIGKILL, 4000)));
     assert_eq!(killed.status, -9, "{}", killed.said);
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !processes(&host).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(processes(&host), Vec::<String>::new());
+    assert_eq!(processes(&host), Vec::<Pid>::new());
+    assert_eq!(machines(&host), 0);
 
-    // The machine that stayed is found by the next build.
+    // One that hangs sees nothing. The machine that stays is found by the next build.
+    let hangs = "[[fault]]\nat = {call = 'Get-VM', is = '*-Id*'}\ndo = 'hangs'\n";
+    host.machine(hangs, &long);
+    let killed = build(&host, Some(&during_setup(Signal::SIGKILL, 20_000)));
+    assert_eq!(killed.status, -9, "{}", killed.said);
+    assert_eq!(machines(&host), 1);
+    for hanging in processes(&host) {
+        kill(hanging, Signal::SIGKILL).expect("it hangs");
+    }
     host.mend();
     let next = build(&host, None);
     assert_eq!(next.status, 0, "{}", next.said);

@@ -231,32 +231,34 @@ fn altered_exchanged_and_cut_disks_do_not_arrive() {
 fn a_registry_that_is_gone_hangs_or_breaks_off_is_one_warning() {
     let (registry, key) = (Registry::start(None), key());
     given(registry.port, &key);
-    let said = |port: u16| {
-        let said = refused(&Machine::new(), port, Some(&key));
+    let said = |machine: Machine, port: u16| {
+        let said = refused(&machine, port, Some(&key));
         assert_eq!(said.len(), 1, "{said:?}");
         said[0].clone()
     };
     let at = "\n  at: oci+http://REGISTRY/team/cache";
     assert_eq!(
-        said(nobody()),
+        said(Machine::new(), nobody()),
         format!(
             "warning: the shared cache cannot be reached{at}\n  found: Connection refused (os error 111){GOES_ON}"
         )
     );
     assert_eq!(
-        said(listens_and_says_nothing()),
+        said(Machine::waiting(5, 60), listens_and_says_nothing()),
         format!(
             "warning: the shared cache does not answer{at}\n  expected: a byte within 5 s{GOES_ON}"
         )
     );
-    let hangs = said(line(registry.port, 500_000, Then::Hang));
+    let hangs = line(registry.port, 500_000, Then::Hang);
+    let hangs = said(Machine::waiting(60, 2), hangs);
     assert_eq!(
         hangs,
         format!(
             "warning: the shared cache does not answer{at}\n  expected: a byte within 2 s{GOES_ON}"
         )
     );
-    let broken = said(line(registry.port, 500_000, Then::Close));
+    let broken = line(registry.port, 500_000, Then::Close);
+    let broken = said(Machine::new(), broken);
     assert!(
         broken.starts_with(&format!(
             "warning: a transfer with the shared cache broke off{at}\n  found: "

@@ -1,7 +1,6 @@
 //! A registry of container images, on this machine.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,13 +15,8 @@ pub struct Registry {
 impl Registry {
     pub fn start(htpasswd: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
         let mut text = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}/data}}}}\nhttp: {{addr: \"127.0.0.1:{port}\"}}\n",
+            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {}/data}}}}\nhttp: {{addr: \"127.0.0.1:0\"}}\n",
             folder.path().display()
         );
         if let Some(line) = htpasswd {
@@ -35,18 +29,26 @@ impl Registry {
         }
         let config = folder.path().join("config.yml");
         fs::write(&config, text).unwrap();
+        let log = folder.path().join("log");
         let child = Command::new("docker-registry")
             .arg("serve")
             .arg(&config)
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(fs::File::create(&log).unwrap())
             .spawn()
             .expect("Debian's package docker-registry: tests/install-packages.sh");
         let end = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < end, "docker-registry does not listen");
+        let port = loop {
+            let said = fs::read_to_string(&log).unwrap();
+            if let Some(port) = port(&said) {
+                break port;
+            }
+            assert!(
+                Instant::now() < end,
+                "docker-registry does not listen:\n{said}"
+            );
             thread::sleep(Duration::from_millis(20));
-        }
+        };
         Self {
             child,
             port,
@@ -66,6 +68,12 @@ impl Registry {
         change(&mut bytes);
         fs::write(&path, bytes).unwrap();
     }
+}
+
+/// Of `msg="listening on 127.0.0.1:40073"`.
+fn port(said: &str) -> Option<u16> {
+    let (_, after) = said.split_once("listening on 127.0.0.1:")?;
+    after.split_once('"')?.0.parse().ok()
 }
 
 impl Drop for Registry {

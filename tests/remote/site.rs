@@ -47,16 +47,26 @@ pub struct Machine {
     folder: tempfile::TempDir,
     pub store: Store,
     pub heard: Arc<Heard>,
+    patience: Patience,
 }
 
 impl Machine {
     pub fn new() -> Self {
+        Self::waiting(60, 60)
+    }
+
+    /// One that waits so many seconds for an answer, and without a byte.
+    pub fn waiting(answer: u64, stall: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("cache")).unwrap();
         Self {
             folder,
             store,
             heard: Arc::default(),
+            patience: Patience {
+                answer: Duration::from_secs(answer),
+                stall: Duration::from_secs(stall),
+            },
         }
     }
 
@@ -77,10 +87,7 @@ impl Machine {
             credentials,
             keys: keys.into_iter().collect(),
             push,
-            patience: Patience {
-                answer: Duration::from_secs(5),
-                stall: Duration::from_secs(2),
-            },
+            patience: self.patience,
         };
         let sink: Arc<dyn Sink> = self.heard.clone();
         Remote::open(wish, &sink, &Cancel::default()).unwrap()

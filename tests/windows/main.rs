@@ -141,7 +141,8 @@ impl Pair {
     }
 }
 
-/// Runs it in the folder; times and the folder's own name are filtered, and what a path is written with.
+/// Runs it in the folder; times, how far a slow one has come and the folder's own name are filtered, and what a path is
+/// written with.
 fn said(mut command: Command, folder: &Path, arguments: &[&str]) -> Said {
     let output = command
         .args(arguments)
@@ -163,7 +164,8 @@ fn said(mut command: Command, folder: &Path, arguments: &[&str]) -> Said {
             ),
             (r"(?m)[^:\n]+ \(os error \d+\)", " [the system's words]"),
             (r"(?m)^ *\d+:\d\d ", "[time] "),
-            (r"done in [0-9.]+ s", "done in [seconds]"),
+            (r"(?m)^\[time\] .* of [0-9.]+ ([KMGT]i)?B \(\d+ %\)\n", ""),
+            (r"done in (\d+ min )?[0-9.]+ s", "done in [seconds]"),
         ] {
             let pattern = Regex::new(pattern).expect("a pattern");
             text = pattern.replace_all(&text, to).into_owned();

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
-use crate::io::die_with_parent;
+use crate::io::spawn;
 
 /// Long enough for a person to touch a token.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -119,8 +119,7 @@ impl Program {
         for name in OURS {
             command.env_remove(name);
         }
-        die_with_parent(&mut command);
-        let mut child = command.spawn().map_err(|e| {
+        let mut child = spawn(&mut command).map_err(|e| {
             Error::new(Kind::Host, "--sign-command does not start")
                 .at(self)
                 .because(e)

@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::error::{Error, Kind, Result};
-use crate::io::{die_with_parent, without_secrets};
+use crate::io::{spawn, without_secrets};
 
 /// A child process; dropping it kills it and waits until it is gone.
 pub struct Process {
@@ -55,14 +55,13 @@ impl Process {
             .stdout(Stdio::null())
             .stderr(log)
             .process_group(0);
-        die_with_parent(&mut command);
         without_secrets(&mut command);
         let shared = Arc::new(Shared::default());
         let for_keeper = Arc::clone(&shared);
         let (sender, receiver) = mpsc::channel();
         let keeper = std::thread::Builder::new()
             .name("qemu".into())
-            .spawn(move || match command.spawn() {
+            .spawn(move || match spawn(&mut command) {
                 Ok(child) => {
                     let _ = sender.send(Ok(child.id()));
                     keep(child, &for_keeper);

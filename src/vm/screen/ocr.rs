@@ -10,10 +10,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::split_ppm;
-use crate::io::{die_with_parent, without_secrets};
+use crate::io::{spawn, without_secrets};
 
-/// How long the reading of one screen may take; on a host with nothing else to do it is 1 to 2 s.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the reading of one screen may take: about what is left of a minute after `setup.still_limit`. On a host with nothing
+/// else to do it is 1 to 2 s.
+pub const PATIENCE: Duration = Duration::from_secs(13);
 /// Pixels of the longer side that tesseract is given at most.
 const LARGEST: usize = 4096;
 /// Lines of an error, and their length.
@@ -23,7 +24,8 @@ const LINE: usize = 160;
 /// `tesseract` in `PATH`.
 pub fn program() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    let mut found = std::env::split_paths(&folders).map(|folder| folder.join("tesseract"));
+    let name = format!("tesseract{}", std::env::consts::EXE_SUFFIX);
+    let mut found = std::env::split_paths(&folders).map(|folder| folder.join(&name));
     found.find(|file| file.is_file())
 }
 
@@ -76,9 +78,8 @@ fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    die_with_parent(&mut command);
     without_secrets(&mut command);
-    let mut child = command.spawn()?;
+    let mut child = spawn(&mut command)?;
     loop {
         if child.try_wait()?.is_some() {
             return Ok(());
