@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,6 +24,9 @@ use crate::prefix::{Prefix, program};
 
 /// Until a program has been started or not.
 const START: Duration = Duration::from_secs(60);
+
+/// Under load Wine now and then ends before a program's first instruction.
+const ATTEMPTS: u32 = 3;
 
 /// What is allowed with each command; `!` marks what is required.
 const COMMANDS: [(&str, &[&str]); 13] = [
@@ -57,8 +60,11 @@ pub struct Agent {
 struct Program {
     child: Child,
     answer: PathBuf,
-    pipes: Option<[JoinHandle<Vec<u8>>; 2]>,
+    pipes: Option<Pipes>,
 }
+
+/// What it says on its standard output and its standard error.
+type Pipes = [JoinHandle<Vec<u8>>; 2];
 
 /// `None`: no answer at all, which is how a shutdown is answered.
 type Answer = Result<Option<Value>, String>;
@@ -156,31 +162,17 @@ impl Agent {
         fs::write(&request, bytes).map_err(|e| e.to_string())?;
         self.prefix.wake();
         let capture = arguments["capture-output"] == true;
-        let pipe = || {
-            if capture {
-                Stdio::piped()
-            } else {
-                Stdio::null()
+        let mut again = 1..ATTEMPTS;
+        let (child, pipes) = loop {
+            let (mut child, pipes) = self.runner(&request, &answer, capture)?;
+            match started(&answer, &mut child)? {
+                None => break (child, pipes),
+                Some(status) if again.next().is_some() => {
+                    eprintln!("Wine ended with {status} before the runner began; again");
+                }
+                Some(status) => return Err(format!("Wine does not start the runner: {status}")),
             }
         };
-        let mut child = self
-            .prefix
-            .wine(&program("runner.exe"))
-            .args([
-                windows(&request),
-                windows(&answer),
-                windows(&self.prefix.environment()),
-            ])
-            .stdout(pipe())
-            .stderr(pipe())
-            .spawn()
-            .map_err(|e| e.to_string())?;
-        let pipes = child
-            .stdout
-            .take()
-            .zip(child.stderr.take())
-            .map(|(out, err)| [drain(out), drain(err)]);
-        started(&answer, &mut child)?;
         self.next += 4;
         self.programs.insert(
             self.next,
@@ -191,6 +183,33 @@ impl Agent {
             },
         );
         Ok(json!({"pid": self.next}))
+    }
+
+    fn runner(
+        &self,
+        request: &Path,
+        answer: &Path,
+        capture: bool,
+    ) -> Result<(Child, Option<Pipes>), String> {
+        let pipe = || match capture {
+            true => Stdio::piped(),
+            false => Stdio::null(),
+        };
+        let mut child = self
+            .prefix
+            .wine(&program("runner.exe"))
+            .args([
+                windows(request),
+                windows(answer),
+                windows(&self.prefix.environment()),
+            ])
+            .stdout(pipe())
+            .stderr(pipe())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let pipes = out.zip(err).map(|(out, err)| [drain(out), drain(err)]);
+        Ok((child, pipes))
     }
 
     /// The end is told once, and only when both pipes are closed.
@@ -354,7 +373,7 @@ fn no_handle(handle: u64) -> String {
     format!("handle '{handle}' has not been found")
 }
 
-fn windows(path: &std::path::Path) -> String {
+fn windows(path: &Path) -> String {
     format!("Z:{}", path.display()).replace('/', "\\")
 }
 
@@ -366,21 +385,21 @@ fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// CreateProcess fails: glib's helper says so, and there is no pid.
-fn started(answer: &PathBuf, child: &mut Child) -> Result<(), String> {
+/// CreateProcess fails: glib's helper says so, and there is no pid. `Some`: Wine ended before the runner's first line, so
+/// nothing was started.
+fn started(answer: &Path, child: &mut Child) -> Result<Option<ExitStatus>, String> {
     let deadline = Instant::now() + START;
     while Instant::now() < deadline {
+        let ended = child.try_wait().ok().flatten();
         let said = fs::read_to_string(answer).unwrap_or_default();
-        let ended = child.try_wait().ok().flatten().is_some();
-        match said.lines().next() {
-            Some("started") => return Ok(()),
-            Some(line) if said.ends_with('\n') => {
+        match (said.lines().nth(1), ended) {
+            (Some("started"), _) => return Ok(None),
+            (Some(line), _) if said.ends_with('\n') => {
                 let number = line.trim_start_matches("failed ");
                 return Err(format!("Failed to execute child process: error {number}"));
             }
-            _ if ended && fs::read_to_string(answer).unwrap_or_default().is_empty() => {
-                return Err("the runner ended and said nothing".into());
-            }
+            (None, Some(status)) if said.is_empty() => return Ok(Some(status)),
+            (None, Some(status)) => return Err(format!("the runner began and ended: {status}")),
             _ => std::thread::sleep(Duration::from_millis(3)),
         }
     }

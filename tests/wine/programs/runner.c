@@ -3,7 +3,7 @@
    gspawn-win32-helper.c, protect_wargv, _wspawnvp). Written here because a Unix exit status has 8 bits only.
 
    runner.exe REQUEST RESULT: REQUEST is UTF-16, two strings: "old" or "new" (the rule before and since glib 2.60), and
-   the line. RESULT gets "started" or "failed N", then "exit N" with all 32 bits. With an ENVIRONMENT file as the third
+   the line. RESULT gets "begun", "started" or "failed N", then "exit N" with all 32 bits. With an ENVIRONMENT file as the third
    argument the program gets what is in there; "runner.exe /environment FILE" writes one. */
 #include "trace.h"
 
@@ -13,6 +13,8 @@ static void say(const WCHAR *path, const WCHAR *format, DWORD number)
 {
     WCHAR text[64];
     HANDLE file = open_log(path);
+    if (file == INVALID_HANDLE_VALUE)
+        ExitProcess(0xE0000003);
     wsprintfW(text, format, number);
     put(file, text);
     CloseHandle(file);
@@ -47,6 +49,7 @@ int wmain(void)
     DWORD code;
     if (!lstrcmpW(own[1], L"/environment"))
         return keep_environment(own[2]);
+    say(own[2], L"begun\n", 0);
     whole(own[1], request, sizeof request - 4);
     argv = CommandLineToArgvW(request + 4, &n);
     for (int i = 1; i < n; i++) {
