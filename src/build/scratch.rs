@@ -27,8 +27,9 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Takes the output directory for this build and makes the working directories.
-    pub fn create(output: &Path, sink: &dyn Sink) -> Result<Self> {
+    /// Takes the output directory for this build and makes the working directories. What dead builds left goes; before that
+    /// `end_machines` ends those of their machines that go on, whose disks nobody could remove.
+    pub fn create(output: &Path, sink: &dyn Sink, end_machines: &dyn Fn()) -> Result<Self> {
         fs::create_dir_all(output).map_err(|e| Error::io("create", output, e))?;
         let Some(output_lock) = Lock::try_take(&output.join(".winimg-lock"))? else {
             return Err(
@@ -38,8 +39,13 @@ impl Scratch {
             );
         };
         let runtime = io::runtime_folder()?;
-        sweep(output, sink)?;
-        sweep(&runtime, sink)?;
+        let left = [leftovers(output)?, leftovers(&runtime)?].concat();
+        if !left.is_empty() {
+            end_machines();
+        }
+        for path in left {
+            io::remove_leftover(&path, LOCK, sink)?;
+        }
         let (work, work_lock) = create_locked(output)?;
         let (run, run_lock) = create_locked(&runtime)?;
         Ok(Self {
@@ -104,16 +110,15 @@ fn create_locked(parent: &Path) -> Result<(PathBuf, Lock)> {
     Ok((dir, lock))
 }
 
-/// Removes what killed builds left: working directories whose lock nobody holds.
-fn sweep(parent: &Path, sink: &dyn Sink) -> Result<()> {
+/// What killed builds left: working directories whose lock nobody holds.
+fn leftovers(parent: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(parent).map_err(|e| Error::io("read", parent, e))?;
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let name = entry.file_name();
-        if !name.to_string_lossy().starts_with(WORK) || !path.join(LOCK).exists() {
-            continue;
-        }
-        io::remove_leftover(&path, LOCK, sink)?;
-    }
-    Ok(())
+    let is_left = |entry: &fs::DirEntry| {
+        let lock = entry.path().join(LOCK);
+        entry.file_name().to_string_lossy().starts_with(WORK)
+            && lock.exists()
+            && matches!(Lock::try_take(&lock), Ok(Some(_)))
+    };
+    let left = entries.flatten().filter(is_left).map(|e| e.path());
+    Ok(left.collect())
 }

@@ -58,7 +58,15 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         .unwrap_or_else(|| Path::new("out").join(&recipe.name.value));
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
     // From here on the directory is ours alone; until here nothing was made.
-    let mut scratch = Scratch::create(&output, context.sink.as_ref())?;
+    let mut scratch = Scratch::create(&output, context.sink.as_ref(), &|| {
+        let ended = hypervisor.remove_leftovers(context.sink.as_ref(), &context.cancel);
+        if let Err(error) = ended {
+            let fact = error.fact();
+            context.sink.warn(format!(
+                "machines of interrupted builds could not be looked for: {fact}"
+            ));
+        }
+    })?;
     let events = events(&output)?;
     let console = Console::open(scratch.run(), &recipe.name.value, &output)?;
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![

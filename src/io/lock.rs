@@ -131,13 +131,27 @@ pub fn remove_leftover(folder: &Path, lock: &str, sink: &dyn Sink) -> Result<()>
     ));
     // A folder with an open file in it is not removed on Windows. Nobody begins anything in one of this name.
     let _lock = (!cfg!(windows)).then_some(lock);
-    match fs::remove_dir_all(folder) {
+    match remove_around(folder, &path) {
         // Another build swept it between our look and our lock.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         // Its own build removes it just now, or a scanner has a file of it open: the next one looks again.
         Err(_) if cfg!(windows) => Ok(()),
         other => other.map_err(|e| Error::io("remove", folder, e)),
     }
+}
+
+/// The lock file goes last: where something in the folder can't be removed yet, the next look finds it.
+fn remove_around(folder: &Path, lock: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(path)?,
+            false if path != lock => fs::remove_file(path)?,
+            false => {}
+        }
+    }
+    fs::remove_dir_all(folder)
 }
 
 fn holder(path: &Path) -> String {

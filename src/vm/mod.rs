@@ -161,6 +161,11 @@ pub trait Hypervisor {
     /// Looks at the host. Cheap enough to call once a build (a boot canary of a second or so).
     fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe>;
 
+    /// Ends and removes the machines of builds that were killed, where these outlive them, and says so.
+    fn remove_leftovers(&self, _sink: &dyn Sink, _cancel: &Cancel) -> Result<()> {
+        Ok(())
+    }
+
     /// Starts the machine; from here on it ends with the value it returns, or with this process.
     fn start(
         &self,

@@ -85,6 +85,11 @@ impl Hypervisor for HyperV {
         Ok(self.look(cancel)?.probe)
     }
 
+    fn remove_leftovers(&self, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
+        leftovers::remove_folders(sink);
+        leftovers::remove(&self.host, sink, cancel)
+    }
+
     /// The machine is made and off; `Machine::guest` starts it.
     fn start(
         &self,
@@ -95,8 +100,7 @@ impl Hypervisor for HyperV {
         let plan = plan.absolute(self.platform())?;
         let found = self.look(&cancel)?;
         self.host.write_down(&plan.run_dir.join(LOG));
-        leftovers::remove_folders(sink.as_ref());
-        leftovers::remove(&self.host, sink.as_ref(), &cancel)?;
+        self.remove_leftovers(sink.as_ref(), &cancel)?;
         let machine = machine::HyperVMachine::new(&self.host, plan, &found, sink, cancel)?;
         Ok(Box::new(machine))
     }
