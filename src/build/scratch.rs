@@ -117,7 +117,7 @@ fn leftovers(parent: &Path) -> Result<Vec<PathBuf>> {
         let lock = entry.path().join(LOCK);
         entry.file_name().to_string_lossy().starts_with(WORK)
             && lock.exists()
-            && matches!(Lock::try_take(&lock), Ok(Some(_)))
+            && !Lock::is_held(&lock)
     };
     let left = entries.flatten().filter(is_left).map(|e| e.path());
     Ok(left.collect())

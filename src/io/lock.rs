@@ -44,6 +44,11 @@ impl Lock {
         Self::of(path, OpenOptions::new().create(true).truncate(false))
     }
 
+    /// Whether there is a lock file that a living process holds, or that can't be asked.
+    pub fn is_held(path: &Path) -> bool {
+        path.exists() && !matches!(Self::try_take(path), Ok(Some(_)))
+    }
+
     fn of(path: &Path, how: &mut OpenOptions) -> Result<Option<Self>> {
         let io = |e| Error::io("lock", path, e);
         let mut file = how.read(true).write(true).open(path).map_err(io)?;

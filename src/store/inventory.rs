@@ -120,7 +120,7 @@ impl Store {
                 Err(_) if name.starts_with(layer::DRAFT) => Thing::Draft,
                 Err(_) => continue,
             };
-            let busy = matches!(thing, Thing::Draft) && is_locked(&path.join(layer::LOCK));
+            let busy = matches!(thing, Thing::Draft) && Lock::is_held(&path.join(layer::LOCK));
             items.push(self.item(thing, &path, &path.join(layer::RECORD), busy));
         }
         items
@@ -170,7 +170,7 @@ impl Store {
             let key = path.file_stem().unwrap_or_default().to_string_lossy();
             let lock = format!("locks/partial-{key}.lock");
             let url = record.map(|r| r.url).filter(|url| !url.is_empty());
-            let busy = is_locked(&self.folder.join(lock));
+            let busy = Lock::is_held(&self.folder.join(lock));
             items.push(self.item(Thing::Partial(url), &path, &path, busy));
         }
         items
@@ -207,10 +207,6 @@ impl Store {
             .unwrap_or(path)
             .to_path_buf()
     }
-}
-
-fn is_locked(lock: &Path) -> bool {
-    lock.exists() && !matches!(Lock::try_take(lock), Ok(Some(_)))
 }
 
 /// Sorted by name.

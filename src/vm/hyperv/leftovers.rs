@@ -65,12 +65,7 @@ impl Left {
     }
 
     fn is_needed(&self) -> bool {
-        let lock = self.run_dir.join(RUN_LOCK);
-        if !lock.exists() {
-            return false;
-        }
-        // What can't be asked is left alone.
-        !matches!(Lock::try_take(&lock), Ok(Some(_)))
+        Lock::is_held(&self.run_dir.join(RUN_LOCK))
     }
 }
 
