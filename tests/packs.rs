@@ -203,10 +203,6 @@ fn what_variables_change() {
             )],
         ),
         ("no hypervisor", vec![("disable_hypervisor", "true")]),
-        (
-            "another service manager",
-            vec![("windows_service_manager", "nssm")],
-        ),
         ("kube-proxy", vec![("kubernetes_kube_proxy", "true")]),
         ("OpenSSH from Windows", vec![("openssh_cabs", ".")]),
         (
@@ -286,6 +282,32 @@ fn a_recipe_of_ones_own() {
         last_two.push(names[names.len() - 2..].join(", "));
     }
     assert_eq!(last_two, ["site, seal", "site, my seal"]);
+}
+
+/// Nobody sets a variable that nothing reads: no recipe (the demo and the starter too), and no pack.
+#[test]
+fn every_variable_that_is_set_is_read() {
+    for path in toml_files("recipes") {
+        let (_, said) = read(&path, &options_for(&name(&path)));
+        let unread = said.0.iter().map(|d| d.message.as_str());
+        let unread: Vec<&str> = unread.filter(|m| m.starts_with("nothing reads")).collect();
+        assert_eq!(unread, Vec::<&str>::new(), "{}", path.display());
+    }
+    let mut packs = toml_files("recipes/packs");
+    packs.extend(toml_files("recipes/packs/openssh"));
+    let texts: Vec<String> = packs
+        .iter()
+        .map(|pack| fs::read_to_string(pack).expect("a pack"))
+        .collect();
+    let mut declared = BTreeSet::new();
+    for text in &texts {
+        let table: toml::Table = text.parse().expect("TOML");
+        let vars = table.get("vars").and_then(|v| v.as_table());
+        declared.extend(vars.into_iter().flat_map(|t| t.keys().cloned()));
+    }
+    assert!(declared.len() > 90, "{}", declared.len());
+    declared.retain(|var| !texts.iter().any(|t| t.contains(&format!("{{{{{var}}}}}"))));
+    assert_eq!(declared, BTreeSet::new());
 }
 
 /// docs/packs.md names every pack and every variable.

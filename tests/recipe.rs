@@ -233,6 +233,9 @@ b = "recipe"
 c = "recipe"
 d = "recipe"
 e = "{{a}} and {{d}}"
+[[steps]]
+name = "reads them"
+cmd = "echo {{b}} {{c}} {{e}}"
 "#,
     );
     let dir = [
@@ -330,7 +333,7 @@ url = "https://example.com/{{version}}/x.exe"
 unverified = "test"
 [[steps]]
 name = "long step"
-cmd = "ver"
+cmd = "echo {{v}}"
 "#;
     let own = small(more);
     let set = |sets: &[&str]| Options {
@@ -511,7 +514,7 @@ fn the_digest_is_that_of_the_meaning_not_of_the_writing() {
     let digest = |text: &str, options: &Options| good(&[("recipe.toml", text)], options).digest;
     let plain = Options::default();
     let one = small("[machine]\ncpus = 2\nmemory = \"8 GiB\"\n");
-    let two = small("# a remark\n[vars]\nn = 2\n[machine]\nmemory = '8 GiB'\ncpus = 2\n");
+    let two = small("# a remark\n[vars]\nn = 8\n[machine]\nmemory = '{{n}} GiB'\ncpus = 2\n");
     assert_eq!(digest(&one, &plain), digest(&two, &plain));
     let set = Options {
         set: vec!["machine.cpus=3".into()],

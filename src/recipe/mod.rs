@@ -1,10 +1,13 @@
 //! The recipe as it is meant: every value decided, every value knowing its place.
 //!
 //! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
-//! `decide` says whose word about a variable wins, `vars` fills it in, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+//! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread` finds
+//! those that nothing reads, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
+mod alias;
 mod ask;
 mod decide;
+mod declare;
 mod effective;
 mod fields;
 mod guest_name;
@@ -17,6 +20,7 @@ mod raw;
 mod read;
 mod step;
 mod template;
+mod unread;
 mod value;
 mod var_file;
 mod vars;
