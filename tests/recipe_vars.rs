@@ -229,6 +229,32 @@ i = { default = "2", one_of = ["1"] }
     insta::assert_snapshot!(Case::new(vars, step).said());
 }
 
+#[test]
+fn image_builder_names_that_are_passed_over_and_would_change_the_image() {
+    let case = Case::new("release = \"2022\"", "").image_builder(
+        r#"{
+  "additional_executables": "false",
+  "additional_registry_images_list": "example.com/a:1,example.com/b:1",
+  "backend": null,
+  "build_name": "windows-2022",
+  "build_timestamp": "{{timestamp}}",
+  "containerd_sha256": "",
+  "containerd_additional_settings": null,
+  "http_proxy": "{{user `proxy`}}",
+  "iso_checksum": "none",
+  "load_additional_components": true,
+  "no_proxy": "{{user `empty`}}",
+  "empty": "",
+  "proxy": "http://proxy.example.com:3128",
+  "runtime": "containerd",
+  "windows_updates_kbs": "KB5012637 KB5013944"
+}"#,
+    );
+    let (recipe, said) = case.read();
+    assert!(recipe.is_some(), "{said}");
+    insta::assert_snapshot!(said);
+}
+
 /// What `packs/kubernetes.toml` and its neighbours ask of their variables, as a recipe of one's own meets it.
 #[test]
 fn the_packs_refuse_what_would_leave_a_node_without_a_service() {
