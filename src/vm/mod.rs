@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::wishes::lacks_agent;
 use crate::disk::{DiskForm, Image};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Attended, Cancel, Sink};
