@@ -44,6 +44,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     platform.check(&opened.recipe.machine)?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
+    hypervisor.check_host(&context.cancel)?;
     let password = password(
         args.admin_password_file.as_deref(),
         hypervisor.platform(),

@@ -126,3 +126,35 @@ fn a_tpm_on_qemu_is_refused_by_the_plan() {
     site.run(&["plan", "recipe.toml", "--hypervisor", "hyperv"])
         .ended_well();
 }
+
+#[test]
+fn hyper_v_where_there_is_none_is_refused_before_anything_is_fetched() {
+    let site = Site::new(SEAL);
+    let outcome = site.run(&[
+        "build",
+        "recipe.toml",
+        "--hypervisor",
+        "hyperv",
+        "--output",
+        "out",
+    ]);
+    assert_eq!(outcome.status(), Some(3), "{}", outcome.whole());
+    let error = outcome.error();
+    assert!(
+        error.starts_with("error: powershell.exe cannot be started: ")
+            && error.contains(
+                "\n  cure: Hyper-V is a part of Windows: on another host leave --hypervisor away"
+            ),
+        "{error}"
+    );
+    nothing_began(&site, "build");
+    assert!(!site.path("cache/hyperv-password").exists());
+    let doctor = site.run(&["doctor", "--hypervisor", "hyperv"]);
+    assert_eq!(doctor.status(), Some(3));
+    let said = doctor.stdout();
+    assert!(
+        said.starts_with("Hyper-V: powershell.exe cannot be started: "),
+        "{said}"
+    );
+    assert!(said.contains("Hyper-V is a part of Windows"), "{said}");
+}
