@@ -6,6 +6,7 @@
 
 mod batch;
 mod expect;
+mod inputs;
 mod json;
 pub mod key;
 mod make;
@@ -25,6 +26,7 @@ use crate::diag::Diagnostics;
 use crate::recipe::Encoding;
 use crate::text::Place;
 
+pub use inputs::unused;
 pub use json::json;
 pub use make::make;
 pub use path::is_below;

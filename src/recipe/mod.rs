@@ -36,6 +36,7 @@ use oci_client::Reference;
 use crate::digest::Digest;
 use crate::text::{Located, Place};
 use crate::trust;
+use crate::wim::Release;
 
 pub use quantity::duration;
 pub use read::{Options, read};
@@ -296,6 +297,8 @@ pub struct Component {
     pub file: String,
     pub unpack: Option<Archive>,
     pub license: Option<String>,
+    /// A step names it, be it one that is skipped.
+    pub is_used: bool,
 }
 
 /// `[images.NAME]`: a container image of an OCI registry.
@@ -361,8 +364,35 @@ pub struct Outputs {
 
 #[derive(Clone, Debug)]
 pub struct OvaWish {
-    /// `vmx-NN`
-    pub hardware_version: u32,
+    /// `vmx-NN`; that of the release unless given.
+    pub hardware_version: Option<u32>,
+}
+
+impl OvaWish {
+    /// vSphere 7.0 U2 (VMware KB 1003746).
+    pub const USUAL: u32 = 19;
+    /// vSphere 8.0, the first that knows Server 2025's guest id, `windows2022srvNext_64Guest`.
+    pub const OF_2025: u32 = 20;
+
+    /// `vmx-NN` for an image of this release.
+    pub fn version(&self, release: Release) -> u32 {
+        self.hardware_version.unwrap_or(match release {
+            Release::Server2025 => Self::OF_2025,
+            Release::Server2019 | Release::Server2022 => Self::USUAL,
+        })
+    }
+
+    /// Why the version that is asked for does not go with the release.
+    pub fn contradiction(&self, release: Release) -> Option<String> {
+        let given = self.hardware_version?;
+        (release == Release::Server2025 && given < Self::OF_2025).then(|| {
+            format!(
+                "the OVA of {release} names the guest windows2022srvNext_64Guest, which needs hardware version {} \
+                 (vSphere 8) or later, and the recipe asks for {given}",
+                Self::OF_2025
+            )
+        })
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ fn packs_are_found_where_only_the_program_is() {
     let recipe = r#"
 schema = 1
 name = "node"
-include = ["packs/windows-server-2022.toml", "packs/containerd.toml"]
+include = ["packs/virtio.toml", "packs/windows-server-2022.toml", "packs/containerd.toml"]
 
 [outputs]
 raw = {}

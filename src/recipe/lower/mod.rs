@@ -50,7 +50,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     let media = media::media(&top);
     let machine = machine::machine(&top, media.as_ref());
     let setup = media::setup(&top);
-    let (components, names) = components(&top);
+    let (mut components, names) = components(&top);
     let (images, image_names) = images(&top);
     let steps = steps(
         &top,
@@ -73,6 +73,10 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     let whole = components.len() == names.len() && images.len() == image_names.len();
     if !whole || steps.len() != wanted {
         return None;
+    }
+    let used = cx.used.borrow();
+    for component in &mut components {
+        component.is_used = used.contains(&component.name.value);
     }
     Some(Recipe {
         name: name?,

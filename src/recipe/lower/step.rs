@@ -160,6 +160,7 @@ pub fn known_component(
     known: Known<'_>,
 ) -> Option<Located<String>> {
     if known.names.contains(&name.value) {
+        cx.used.borrow_mut().insert(name.value.clone());
         return Some(name);
     }
     if !cx.incomplete {
