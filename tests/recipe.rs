@@ -954,3 +954,33 @@ powershell = "Get-Service | Where-Object { $_.Status -eq 'Running' }"
     insta::assert_snapshot!(text);
     assert!(recipe.is_some(), "a warning stops nothing");
 }
+
+/// What a pack does at the very end stays there, whatever steps a recipe adds, and whether it is sealed or not.
+#[test]
+fn a_step_before_the_seal_stands_behind_all_others() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("a file");
+    write(
+        "pack.toml",
+        "schema = 1\nname = \"pack\"\n\
+         [[steps]]\nname = \"at the end\"\nbefore_seal = true\ncmd = \"exit /b 0\"\n\
+         [[steps]]\nname = \"also\"\nbefore_seal = true\ncmd = \"exit /b 0\"\n\
+         [[steps]]\nname = \"first\"\nbefore_seal = false\nreboot = {}\n",
+    );
+    let head = "schema = 1\nname = \"x\"\ninclude = [\"pack.toml\"]\n[media]\nimage = \"standard-core\"\n[media.iso]\n\
+                url = \"https://example.com/x.iso\"\nunverified = \"test\"\n[outputs]\nraw = {}\n\
+                [[steps]]\nname = \"own\"\nreboot = {}\n";
+    let seal = "[[steps]]\nname = \"seal\"\ngeneralize = {}\n";
+    for (more, wanted) in [
+        ("", "first, own, at the end, also"),
+        (seal, "first, own, at the end, also, seal"),
+    ] {
+        write("recipe.toml", &format!("{head}{more}"));
+        let path = dir.path().join("recipe.toml");
+        let (recipe, told) = read(&path, &Options::default());
+        assert!(!told.has_errors(), "{}", told.render(false));
+        let recipe = recipe.expect("a recipe");
+        let names: Vec<&str> = recipe.steps.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names.join(", "), wanted);
+    }
+}

@@ -314,6 +314,14 @@ pub struct FirewallExpectation {
     /// Ports and ranges, sorted; empty: any.
     pub ports: Vec<String>,
     pub remote_ports: Vec<String>,
+    /// Addresses, networks, ranges and netsh's own words, as the recipe writes them; empty: any.
+    pub remote: Vec<String>,
+    /// The one program that the rule is for.
+    pub program: Option<String>,
+    /// `domain`, `private`, `public`; empty: all.
+    pub profiles: Vec<String>,
+    /// Edge traversal.
+    pub edge: bool,
 }
 
 /// The discretionary access list of a file or folder.
