@@ -201,10 +201,13 @@ fn what_variables_change() {
         ("no hypervisor", vec![("disable_hypervisor", "true")]),
         ("kube-proxy", vec![("kubernetes_kube_proxy", "true")]),
         ("Kubernetes 1.33", vec![("kubernetes_semver", "v1.33.8")]),
-        ("OpenSSH from Windows", vec![("openssh_download", "false")]),
+        ("OpenSSH from Windows", vec![("openssh_source", "windows")]),
         (
             "OpenSSH from cabinets",
-            vec![("openssh_cabs", "tests/packs/cabs")],
+            vec![
+                ("openssh_source", "cabinets"),
+                ("openssh_cabs", "tests/packs/cabs"),
+            ],
         ),
         (
             "administrators' keys",
@@ -453,18 +456,17 @@ fn the_update_for_2022_is_for_no_other_release() {
 /// By download where Windows does not bring it, and never twice.
 #[test]
 fn where_the_openssh_server_comes_from() {
-    for (pack, release, wanted) in [
-        ("openssh.toml", "2019", "OpenSSH"),
-        ("openssh.toml", "2022", "OpenSSH"),
-        ("openssh.toml", "2025", "OpenSSH server"),
-        ("openssh-zip.toml", "2025", "OpenSSH"),
+    for (release, wanted) in [
+        ("2019", "OpenSSH"),
+        ("2022", "OpenSSH"),
+        ("2025", "OpenSSH server"),
     ] {
         let windows = format!("windows-server-{release}.toml");
-        let recipe = of_packs(&[pack, &windows]);
+        let recipe = of_packs(&["openssh.toml", &windows]);
         let sources = ["OpenSSH", "OpenSSH server", "OpenSSH server from cabinets"];
         let mut found = running(&recipe);
         found.retain(|step| sources.contains(step));
-        assert_eq!(found, [wanted], "{pack} on {release}");
+        assert_eq!(found, [wanted], "{release}");
     }
 }
 
