@@ -29,6 +29,7 @@ const GUEST_PASSWORD: &str = "hyperv-password";
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
+    recipe::needs_file(&args.recipe, "build")?;
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
     let builder = builder(args.builder_id.as_deref())?;
     // A key that does not sign is found before anything is begun.

@@ -15,6 +15,7 @@ pub mod powershell;
 pub mod quantity;
 mod raw;
 mod read;
+mod slip;
 mod step;
 mod template;
 mod value;
@@ -34,6 +35,7 @@ use crate::text::{Located, Place};
 use crate::trust;
 
 pub use quantity::duration;
+pub use raw::PIPED;
 pub use read::{Options, read};
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
