@@ -1,5 +1,6 @@
 //! Every input of a recipe: fetched, or as the cache has it. For `lock`, `fetch`, `bundle` and `plan`.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -202,6 +203,8 @@ enum Cache {
     Held,
     Lacking,
     Local,
+    /// It is a local file's path, and there is none.
+    NoFile(PathBuf),
     /// No digest names it before it is asked for.
     Unknown,
 }
@@ -212,6 +215,7 @@ impl State {
             Cache::Held => "cached",
             Cache::Lacking => "missing",
             Cache::Local => "local",
+            Cache::NoFile(_) => "no-file",
             Cache::Unknown => "unknown",
         };
         json!({ "name": self.name, "locked": self.locked, "cache": cache })
@@ -234,14 +238,16 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
             ProofWish::Digest(digest) => Some(&digest.value),
             _ => None,
         };
-        let here = matches!(Address::read(&origin.url), Ok(Address::Local(p)) if p.is_file());
+        let cache = match (Address::read(&origin.url), cache(locked.or(pinned))) {
+            (Ok(Address::Local(path)), _) if path.is_file() => Cache::Local,
+            (_, Cache::Held) => Cache::Held,
+            (Ok(Address::Local(path)), _) => Cache::NoFile(path),
+            (_, cache) => cache,
+        };
         State {
             name,
             locked: locked.cloned(),
-            cache: match here {
-                true => Cache::Local,
-                false => cache(locked.or(pinned)),
-            },
+            cache,
         }
     };
     let mut states = vec![file("media.iso".into(), &recipe.media.iso)];
@@ -269,11 +275,12 @@ pub fn told(states: &[State]) -> String {
     let width = states.iter().map(|s| s.name.chars().count()).max();
     let width = width.unwrap_or(0);
     let line = |state: &State| {
-        let cache = match state.cache {
-            Cache::Held => "in the cache",
-            Cache::Lacking => "not in the cache: it will be fetched",
-            Cache::Local => "a local file",
-            Cache::Unknown => "asked for in each build: no digest names it",
+        let cache: String = match &state.cache {
+            Cache::Held => "in the cache".into(),
+            Cache::Lacking => "not in the cache: the build fetches it".into(),
+            Cache::Local => "a local file".into(),
+            Cache::NoFile(path) => format!("there is no file {}", path.display()),
+            Cache::Unknown => "fetched in each build: no digest is known".into(),
         };
         let locked = match &state.locked {
             Some(digest) => format!("locked {digest}, "),

@@ -12,8 +12,8 @@ use super::{Context, hypervisor, print, recipe};
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let recipe::Opened { recipe, plan, .. } = recipe::open(&args.recipe, &args.lock, context)?;
     print(&format!(
-        "{} is sound: {}, {}\n",
-        args.recipe.recipe.display(),
+        "{} is valid: {}, {}\n",
+        recipe::shown(&args.recipe),
         count(recipe.components.len(), "component"),
         count(plan.steps.len(), "step")
     ))

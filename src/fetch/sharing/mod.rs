@@ -95,6 +95,7 @@ impl Remote {
                 "the shared cache is asked for inputs only: without --cache-key no layer of it is believed",
             );
         }
+        super::proxy::warn_of_broken(|text| sink.warn(text));
         let registry = Registry::new(&wish.address, wish.credentials, wish.patience)?;
         Ok(Arc::new(Self {
             registry: Arc::new(registry),
