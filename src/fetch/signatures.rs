@@ -90,7 +90,7 @@ impl Bring<'_> {
         }
         let kind = errors.first().map_or(Kind::Unproved, Error::kind);
         let fact = format!(
-            "none of the {} signatures that would do for {} can be had",
+            "none of the {} alternative signatures of {} could be fetched",
             errors.len(),
             self.what
         );

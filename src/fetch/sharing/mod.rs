@@ -154,7 +154,7 @@ impl Remote {
         }
     }
 
-    /// Writes the bytes with this digest; `false`: they are not to be had here, and what was written is of no use. Errors
+    /// Writes the bytes with this digest; `false`: the cache does not hold them, and what was written is of no use. Errors
     /// are interrupts.
     pub fn pull_blob(
         &self,

@@ -205,7 +205,7 @@ fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Plac
     named.push((name.value, name.place));
 }
 
-/// Windows Update is not to be had without a network; a step that is skipped may name it all the same.
+/// Windows Update cannot be reached without a network; a step that is skipped may name it all the same.
 fn network(cx: &Context<'_>, steps: &[Step], network: bool) {
     for step in steps.iter().filter(|s| s.skipped.is_none() && !network) {
         if let super::Verb::Update(super::verb::Update::Online { place, .. }) = &step.verb {
