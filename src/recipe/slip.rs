@@ -35,8 +35,12 @@ pub fn complaint(message: &str, place: &Place) -> Diagnostic {
                         'u' => 4,
                         _ => 8,
                     };
-                    format!("TOML: `\\{letter}` takes {digits} hexadecimal digits")
+                    format!(
+                        "TOML: `\\{letter}` takes {digits} hexadecimal digits that name a character"
+                    )
                 }
+                // The last backslash of a folder's path.
+                Some('"') => "TOML: the text does not end: `\\\"` is a quote inside of it".into(),
                 Some(letter) => format!("TOML: `\\{letter}` is not an escape"),
                 None => format!("TOML: {fact}"),
             };
@@ -87,6 +91,10 @@ fn slip<'a>(fact: &str, place: &'a Place) -> Slip<'a> {
     if before.ends_with('\\') {
         return Slip::Escape(after.chars().next().filter(|c| !c.is_control()));
     }
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    if fact == "invalid basic string" && line.contains("\\\"") {
+        return Slip::Escape(Some('"'));
+    }
     let value = fact.starts_with("invalid ") || fact.ends_with("must be quoted");
     match value.then(|| bare(text, place.span.start)).flatten() {
         Some(word) if word.eq_ignore_ascii_case("true") => Slip::Capital("true"),
@@ -133,18 +141,31 @@ mod tests {
         for (text, fact) in [
             (
                 r#""C:\Users\me.iso""#,
-                r"TOML: `\U` takes 8 hexadecimal digits",
+                r"TOML: `\U` takes 8 hexadecimal digits that name a character",
             ),
             (
                 r#""C:\Udeadbeef""#,
-                r"TOML: `\U` takes 8 hexadecimal digits",
+                r"TOML: `\U` takes 8 hexadecimal digits that name a character",
             ),
-            (r#""C:\unattend""#, r"TOML: `\u` takes 4 hexadecimal digits"),
-            (r#""C:\uade""#, r"TOML: `\u` takes 4 hexadecimal digits"),
-            (r#""D:\xvms""#, r"TOML: `\x` takes 2 hexadecimal digits"),
+            (
+                r#""C:\unattend""#,
+                r"TOML: `\u` takes 4 hexadecimal digits that name a character",
+            ),
+            (
+                r#""C:\uade""#,
+                r"TOML: `\u` takes 4 hexadecimal digits that name a character",
+            ),
+            (
+                r#""D:\xvms""#,
+                r"TOML: `\x` takes 2 hexadecimal digits that name a character",
+            ),
             (
                 r#"["""C:\Users"""]"#,
-                r"TOML: `\U` takes 8 hexadecimal digits",
+                r"TOML: `\U` takes 8 hexadecimal digits that name a character",
+            ),
+            (
+                r#""C:\""#,
+                r#"TOML: the text does not end: `\"` is a quote inside of it"#,
             ),
             (r#""C:\k""#, r"TOML: `\k` is not an escape"),
         ] {
