@@ -12,6 +12,7 @@ mod failure;
 pub mod image;
 mod obtain;
 mod page;
+mod proxy;
 mod remote;
 mod retry;
 pub mod sharing;

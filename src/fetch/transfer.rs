@@ -113,6 +113,7 @@ impl Transfer<'_> {
     }
 
     pub(super) async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Response, Failure> {
+        super::proxy::warn_of_broken(|text| self.watch.warn(text));
         let client = self.context.client.get(&self.context.options)?;
         let mut request = match self.query {
             Some(query) => client

@@ -16,6 +16,9 @@ use crate::text::{Place, Source};
 /// The schema this version reads.
 const SCHEMA: i64 = 1;
 
+/// What a recipe from standard input is called.
+pub const PIPED: &str = "<stdin>";
+
 /// Every file and flag that was read, in that order, each with the folder that its relative paths start from.
 #[derive(Debug, Default)]
 pub struct Sources {
@@ -135,14 +138,18 @@ pub struct Raw {
 pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     let mut loader = Loader {
         search: &options.search,
+        shipped: &options.shipped,
         sources: Sources::with_moved(&options.moved),
         problems: Vec::new(),
         stack: Vec::new(),
         done: Vec::new(),
         incomplete: false,
     };
-    let name = path.display().to_string();
-    let Some((tree, start)) = loader.file(path, &name, Root::Recipe, None) else {
+    let read = match &options.piped {
+        Some(bytes) => loader.piped(bytes),
+        None => loader.file(path, &path.display().to_string(), Root::Recipe, None),
+    };
+    let Some((tree, start)) = read else {
         return (None, loader.problems);
     };
     let raw = Raw {
@@ -157,6 +164,8 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
 
 struct Loader<'a> {
     search: &'a [PathBuf],
+    /// Those of `search` that come with winimg.
+    shipped: &'a [PathBuf],
     sources: Sources,
     problems: Vec<Diagnostic>,
     /// The files being read, each with its shown name.
@@ -211,6 +220,33 @@ impl Loader<'_> {
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         self.sources.note(path, root.clone());
+        Some(self.text(text, name, (real, folder), root, at.is_some()))
+    }
+
+    /// The recipe from standard input; its paths start from the current folder.
+    fn piped(&mut self, bytes: &[u8]) -> Option<(Table, Place)> {
+        match decoded(bytes.to_vec()) {
+            Ok(text) => {
+                let places = (PathBuf::from(PIPED), PathBuf::new());
+                Some(self.text(text, PIPED, places, Root::Recipe, false))
+            }
+            Err(fact) => {
+                let fact = format!("cannot read {PIPED}: {fact}");
+                self.problem(Diagnostic::error(fact), None);
+                None
+            }
+        }
+    }
+
+    /// Reads the text of a file that is `real`, and whose paths start from `folder`.
+    fn text(
+        &mut self,
+        text: String,
+        name: &str,
+        (real, folder): (PathBuf, PathBuf),
+        root: Root,
+        is_included: bool,
+    ) -> (Table, Place) {
         let text = mask_secrets(name, text);
         let source = self.sources.add_file(name, text, folder, root);
         let (mut own, problems) = value::parse(&source);
@@ -219,7 +255,7 @@ impl Loader<'_> {
         let start = Place::new(&source, 0..0);
         self.schema(&mut own, &start);
 
-        self.stack.push((real.clone(), name.to_string()));
+        self.stack.push((real.clone(), name.into()));
         let mut tree = Table::default();
         if let Some(entry) = own.remove("include") {
             for included in self.includes(&entry.value) {
@@ -229,13 +265,13 @@ impl Loader<'_> {
         self.stack.pop();
         self.done.push(real);
 
-        if at.is_some() {
+        if is_included {
             // A pack's name is its own.
             own.remove("name");
             own.remove("description");
         }
         merge::lay_over(&mut tree, own, &mut self.problems);
-        Some((tree, start))
+        (tree, start)
     }
 
     fn schema(&mut self, table: &mut Table, start: &Place) {
@@ -293,12 +329,25 @@ impl Loader<'_> {
                 continue;
             }
             if let Some((found, root)) = self.find(wanted, &item.place) {
-                let name = shown(&found);
+                let name = self.called(&found, &root);
                 let read = self.file(&found, &name, root, Some(&item.place));
                 tables.extend(read.map(|(table, _)| table));
             }
         }
         tables
+    }
+
+    /// `winimg:packs/x.toml` for what comes with winimg, wherever that lies; else the path.
+    fn called(&self, path: &Path, root: &Root) -> String {
+        let folder = match root {
+            Root::Search(number) => self.search.get(*number),
+            _ => None,
+        };
+        let own = folder.filter(|folder| self.shipped.contains(folder));
+        match own.and_then(|folder| path.strip_prefix(tidy(folder)).ok()) {
+            Some(within) => format!("winimg:{}", shown(within)),
+            None => shown(path),
+        }
     }
 
     /// Beside the including file first, then in the folders of the options.
@@ -324,7 +373,11 @@ impl Loader<'_> {
         if !siblings.is_empty() {
             diagnostic = diagnostic.help(suggestion(wanted, &siblings, "files there"));
         }
-        let looked: Vec<String> = candidates.iter().map(|p| shown(p)).collect();
+        let looked = (0..).zip(&candidates).map(|(n, path)| match n {
+            0 => shown(path),
+            n => self.called(path, &Root::Search(n - 1)),
+        });
+        let looked: Vec<String> = looked.collect();
         diagnostic = diagnostic.help(format!("looked for {}", looked.join(", ")));
         self.problem(diagnostic, Some(place));
         None
@@ -370,7 +423,10 @@ fn shown(path: &Path) -> String {
 
 /// UTF-8, with or without a byte order mark.
 pub fn read_text(path: &Path) -> Result<String, String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    decoded(fs::read(path).map_err(|error| error.to_string())?)
+}
+
+fn decoded(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err("it is UTF-16; save it as UTF-8".into());
     }

@@ -10,6 +10,10 @@ use crate::diag::{Diagnostic, Diagnostics};
 pub struct Options {
     /// Folders in which an `include` is looked for when it is not beside the including file.
     pub search: Vec<PathBuf>,
+    /// Those of `search` that come with winimg: their files are called `winimg:packs/…` in messages.
+    pub shipped: Vec<PathBuf>,
+    /// The recipe itself, where it came on standard input: no file is read for it.
+    pub piped: Option<Vec<u8>>,
     /// `--var name=value`, in order.
     pub vars: Vec<(String, String)>,
     /// `--image-builder-vars`, in order.

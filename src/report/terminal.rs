@@ -165,7 +165,7 @@ impl Sink for Terminal {
             Event::LayerUsed {
                 after, parts, of, ..
             } => self.line(&format!(
-                "going on from the layer after {after}: {parts} of {of} parts are done"
+                "resuming from the layer after {after}: {parts} of {of} parts are done"
             )),
             Event::LayerSealed {
                 after,

@@ -95,6 +95,7 @@ impl Remote {
                 "the shared cache is asked for inputs only: without --cache-key no layer of it is believed",
             );
         }
+        super::proxy::warn_of_broken(|text| sink.warn(text));
         let registry = Registry::new(&wish.address, wish.credentials, wish.patience)?;
         Ok(Arc::new(Self {
             registry: Arc::new(registry),
@@ -153,7 +154,7 @@ impl Remote {
         }
     }
 
-    /// Writes the bytes with this digest; `false`: they are not to be had here, and what was written is of no use. Errors
+    /// Writes the bytes with this digest; `false`: the cache does not hold them, and what was written is of no use. Errors
     /// are interrupts.
     pub fn pull_blob(
         &self,
