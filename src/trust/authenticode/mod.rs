@@ -13,6 +13,7 @@ mod msi;
 mod pe;
 mod script;
 mod source;
+mod unsigned;
 
 use std::time::SystemTime;
 
@@ -237,6 +238,8 @@ fn judge_all(
     let mut at = 0;
     while let Some(signed) = waiting.get(at).cloned() {
         at += 1;
+        // Whatever else holds: one good signature of several would carry what stands in the others.
+        unsigned::check(&signed)?;
         judged.push(policy.judge(&signed, |signed| {
             signed.check_content()?;
             covers(signed)
@@ -245,7 +248,8 @@ fn judge_all(
         for nested in signed.signer.unsigned(NESTED, left)? {
             match SignedData::read(nested.raw) {
                 Ok(nested) => waiting.push(nested),
-                Err(refusal) => judged.push(Err(refusal)),
+                // Unread bytes: anything could stand there.
+                Err(refusal) => return Err(refusal),
             }
         }
     }
