@@ -100,7 +100,11 @@ async fn one(
         }
     };
     let registry = pull::Registry {
-        client: pull::client(wish.reference.value.starts_with("http://"), options),
+        client: pull::client(
+            &reference,
+            wish.reference.value.starts_with("http://"),
+            options,
+        )?,
         reference: &reference,
         store,
         sink,
