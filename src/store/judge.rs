@@ -328,6 +328,7 @@ mod tests {
         let rule = authenticode::Rule {
             pins: authenticode::Pins::default(),
             needs_timestamp: false,
+            needs_extended: false,
         };
         let source = Source {
             name: "recipe.toml".into(),

@@ -60,6 +60,8 @@ pub struct Rule {
     pub pins: Pins,
     /// A signature without a timestamp is refused, not judged by the present time.
     pub needs_timestamp: bool,
+    /// A Windows Installer package whose streams' names and bounds are not signed (no MsiDigitalSignatureEx) is refused.
+    pub needs_extended: bool,
 }
 
 /// The certificates of a PEM file (or one in DER), as DER. The error fits after the file's name.
@@ -202,13 +204,19 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
         now: now.into(),
     };
     let mut file = Source::open(subject.path)?;
-    let judged = judge_file(&policy, &mut file, subject.name, evidence)?;
+    let judged = judge_file(rule, &policy, &mut file, subject.name, evidence)?;
     // The digest was taken by path, as this was: what is recorded has to be what was judged.
     file.finish(subject)?;
     Ok(judged)
 }
 
-fn judge_file(policy: &Policy<'_>, file: &mut Source, name: &str, evidence: &Evidence) -> Judged {
+fn judge_file(
+    rule: &Rule,
+    policy: &Policy<'_>,
+    file: &mut Source,
+    name: &str,
+    evidence: &Evidence,
+) -> Judged {
     if let Some(catalog) = &evidence.signature {
         return judge_all(policy, catalog, |signed| {
             is_catalog(signed)?;
@@ -222,7 +230,9 @@ fn judge_file(policy: &Policy<'_>, file: &mut Source, name: &str, evidence: &Evi
     };
     let mut signer = judge_all(policy, &signature, |signed| kind.covers(signed, file))?;
     if kind == Kind::Msi {
-        signer.remarks.extend(msi::remarks(file)?);
+        signer
+            .remarks
+            .extend(msi::remarks(file, rule.needs_extended)?);
     }
     Ok(signer)
 }

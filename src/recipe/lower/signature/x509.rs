@@ -21,6 +21,15 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
             Some(true)
         }
     };
+    let extended = match fields.has("extended") {
+        true => fields
+            .choice("extended", &[("required", true), ("optional", false)])
+            .map(|e| e.value),
+        false => {
+            fields.get("extended");
+            Some(true)
+        }
+    };
     let catalog = match fields.has("catalog") {
         true => Some(beside(fields, "catalog", signed, "")?),
         false => {
@@ -32,6 +41,7 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     let (mut pins, mut words) = chain?;
     pins::timestamp_roots(fields, &mut pins, &mut words)?;
     let needs_timestamp = stamp?;
+    let needs_extended = extended?;
     let members = members?;
     if signed.archive.is_some() && members.is_empty() {
         let kind = fields.table.entry("kind").map(|e| &e.value.place);
@@ -50,6 +60,9 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     if !needs_timestamp {
         whole.push_str(", timestamp optional");
     }
+    if !needs_extended {
+        whole.push_str(", extended optional");
+    }
     if catalog.is_some() {
         whole.push_str(", by catalog");
     }
@@ -59,6 +72,7 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     let rule = authenticode::Rule {
         pins,
         needs_timestamp,
+        needs_extended,
     };
     Some(Signature {
         url: catalog,
