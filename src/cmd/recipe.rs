@@ -303,6 +303,7 @@ pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
         env: environment(),
         set: args.set.clone(),
         moved: Vec::new(),
+        within: None,
     };
     Ok(Source {
         path: args.recipe.clone(),

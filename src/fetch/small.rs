@@ -49,6 +49,7 @@ impl Small<'_> {
             watch: self.watch,
             cached: None,
             query: self.query,
+            locked: None,
         };
         let mut response = transfer.ask(None).await?;
         match response.status() {

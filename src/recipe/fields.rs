@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Effective;
-use super::raw::Sources;
+use super::raw::{OUTSIDE, Sources};
 use super::value::{Data, Table, Value};
 use super::vars::Scope;
 use super::words;
@@ -319,6 +319,10 @@ impl<'c> Fields<'c> {
     pub fn local(&self, key: &'static str) -> Option<Located<PathBuf>> {
         let text = self.needed_string(key, "")?;
         let path = self.beside(key, &text);
+        if self.cx.sources.is_outside(&path) {
+            self.cx.error(OUTSIDE, &text.place, "", "");
+            return None;
+        }
         if !path.exists() {
             let fact = format!("there is no file or folder {}", text.value);
             let help = format!("looked for {}", path.display());

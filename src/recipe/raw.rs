@@ -1,6 +1,6 @@
 //! Recipe files as written: reads them, follows `include`, and lays one over the other.
 //!
-//! Refuses circles, missing files and schemas it does not know; decides nothing else.
+//! Refuses circles, missing files, schemas it does not know, and files outside of a bundle; decides nothing else.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,6 +11,7 @@ use super::merge;
 use super::value::{self, Data, Table, Value};
 use super::{Options, ReadFile, Root, words};
 use crate::diag::{Diagnostic, suggestion};
+use crate::io;
 use crate::text::{Place, Source};
 
 /// The schema this version reads.
@@ -27,7 +28,12 @@ pub struct Sources {
     files: RefCell<Vec<ReadFile>>,
     /// Paths that stand elsewhere now.
     moved: Vec<(PathBuf, PathBuf)>,
+    /// Nothing is read outside of it.
+    within: Option<PathBuf>,
 }
+
+/// What is wrong with a path that leads out of a bundle.
+pub const OUTSIDE: &str = "a bundle reads nothing outside of itself";
 
 #[derive(Debug)]
 struct Said {
@@ -37,9 +43,10 @@ struct Said {
 }
 
 impl Sources {
-    pub fn with_moved(moved: &[(PathBuf, PathBuf)]) -> Self {
+    pub fn of(options: &Options) -> Self {
         Self {
-            moved: moved.to_vec(),
+            moved: options.moved.clone(),
+            within: options.within.clone(),
             ..Self::default()
         }
     }
@@ -87,13 +94,33 @@ impl Sources {
         }
     }
 
-    /// A local path that is written at `place`, noted if it is there.
+    /// A local path that is written at `place`, noted if it is there. It may lead [outside](Self::is_outside).
     pub fn local(&self, place: &Place, text: &str) -> PathBuf {
         let path = self.stands(self.folder(place).join(text));
-        if path.exists() {
+        if !self.is_outside(&path) && path.exists() {
             self.note(&path, self.root(place, text));
         }
         path
+    }
+
+    /// Whether the path leads out of the bundle that the recipe came in, by itself or by a link.
+    pub fn is_outside(&self, path: &Path) -> bool {
+        let Some(within) = &self.within else {
+            return false;
+        };
+        let real = io::canonicalize(path).unwrap_or_else(|_| tidy(path));
+        !real.starts_with(within)
+    }
+
+    /// Where an input stands that a recipe names by its path: in a bundle it comes by its digest in the lock, and whatever
+    /// this machine has at such a place is not looked at.
+    pub fn input(&self, path: PathBuf) -> PathBuf {
+        match &self.within {
+            Some(within) if self.is_outside(&path) => within
+                .join("inputs")
+                .join(path.file_name().unwrap_or_default()),
+            _ => path,
+        }
     }
 
     /// The path, or where it stands now.
@@ -139,7 +166,7 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     let mut loader = Loader {
         search: &options.search,
         shipped: &options.shipped,
-        sources: Sources::with_moved(&options.moved),
+        sources: Sources::of(options),
         problems: Vec::new(),
         stack: Vec::new(),
         done: Vec::new(),
@@ -356,13 +383,19 @@ impl Loader<'_> {
         let folders: Vec<PathBuf> = std::iter::once(own).chain(self.search.to_vec()).collect();
         let candidates = folders.iter().map(|f| tidy(&f.join(wanted)));
         let candidates: Vec<PathBuf> = candidates.map(|p| self.sources.stands(p)).collect();
-        if let Some(found) = candidates.iter().position(|p| p.is_file()) {
+        let (outside, inside): (Vec<_>, Vec<_>) =
+            (0..candidates.len()).partition(|at| self.sources.is_outside(&candidates[*at]));
+        if let Some(found) = inside.into_iter().find(|at| candidates[*at].is_file()) {
             let root = match self.sources.root(place, wanted) {
                 Root::Named(text) => Root::Named(text),
                 _ if found > 0 => Root::Search(found - 1),
                 own => own,
             };
             return Some((candidates[found].clone(), root));
+        }
+        if !outside.is_empty() {
+            self.problem(Diagnostic::error(OUTSIDE), Some(place));
+            return None;
         }
         let mut diagnostic = Diagnostic::error(format!("there is no file {wanted}"));
         let siblings: Vec<String> = candidates

@@ -26,6 +26,8 @@ pub struct Options {
     pub set: Vec<String>,
     /// Files that a recipe names and that stand elsewhere: where it looks, and where they are.
     pub moved: Vec<(PathBuf, PathBuf)>,
+    /// A bundle's folder, canonical: nothing that the recipe names is read outside of it.
+    pub within: Option<PathBuf>,
 }
 
 /// Reads a recipe with everything that it includes. All complaints come at once, sorted by file and line; there is

@@ -103,7 +103,11 @@ async fn one(
         super::proxy::warn_of_broken(|text| sink.warn(text));
     }
     let registry = pull::Registry {
-        client: pull::client(wish.reference.value.starts_with("http://"), options),
+        client: pull::client(
+            &reference,
+            wish.reference.value.starts_with("http://"),
+            options,
+        )?,
         reference: &reference,
         store,
         sink,

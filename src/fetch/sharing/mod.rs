@@ -154,11 +154,13 @@ impl Remote {
         }
     }
 
-    /// Writes the bytes with this digest; `false`: the cache does not hold them, and what was written is of no use. Errors
+    /// Writes the bytes with this digest, no more than `size` where that is known; `false`: the cache does not hold them, and
+    /// what was written is of no use. Errors
     /// are interrupts.
     pub fn pull_blob(
         &self,
         digest: &Digest,
+        size: Option<u64>,
         file: File,
         store: &Store,
         watch: &Watch,
@@ -168,7 +170,11 @@ impl Remote {
         }
         let (registry, folder) = (Arc::clone(&self.registry), store.folder().to_path_buf());
         let (digest, watch) = (digest.clone(), watch.clone());
-        let came = self.run(async move { registry.download(&digest, file, &folder, &watch).await });
+        let came = self.run(async move {
+            registry
+                .download(&digest, size, file, &folder, &watch)
+                .await
+        });
         match came {
             Ok(came) => Ok(came),
             Err(fault) => self.not_read(fault).map(|()| false),
@@ -307,6 +313,7 @@ impl Credentials {
         Self {
             user: user.into(),
             password,
+            token_host: None,
         }
     }
 }
