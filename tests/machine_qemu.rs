@@ -28,6 +28,15 @@ impl Sink for Told {
     }
 }
 
+impl Told {
+    /// How often the screen was told.
+    fn screens(&self) -> usize {
+        let events = self.0.lock().expect("lock");
+        let told = |e: &&Event| matches!(e, Event::Progress { .. });
+        events.iter().filter(told).count()
+    }
+}
+
 /// Where `tesseract` is installed.
 const SAYS: &str = "| the screen says: ";
 
@@ -530,8 +539,9 @@ fn a_killed_qemu_is_told_with_its_signal_and_an_interrupt_ends_the_wait() {
     let disk = bench.path("disk.qcow2").display().to_string();
     let mut machine = bench.start(bench.plan(Firmware::Bios));
     let pid = pid_of(&disk);
+    let told = Arc::clone(&bench.told);
     let killer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(500));
+        wait_for("a screen", || told.screens() > 0);
         kill(pid);
     });
     let error = machine.guest().map(|_| ()).expect_err("killed");
@@ -541,10 +551,12 @@ fn a_killed_qemu_is_told_with_its_signal_and_an_interrupt_ends_the_wait() {
         "QEMU died: signal 9 (SIGKILL)\n  at: RUN/qemu.log"
     );
     drop(machine);
+    let told = Arc::clone(&bench.told);
+    let before = told.screens();
     let mut machine = bench.start(bench.plan(Firmware::Bios));
     let cancel = bench.cancel.clone();
     let canceller = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(500));
+        wait_for("a screen", || told.screens() > before);
         cancel.cancel();
     });
     assert_eq!(
