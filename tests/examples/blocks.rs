@@ -65,6 +65,27 @@ fn pages() -> Vec<String> {
     pages
 }
 
+/// What stands between backticks in the running text and begins with `winimg `, with its page.
+pub fn inline_commands() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for page in pages() {
+        let text = read(&root().join(&page));
+        let mut running = String::new();
+        let mut fenced = false;
+        for line in text.lines() {
+            match line.trim_start().starts_with("```") {
+                true => fenced = !fenced,
+                false if !fenced => running += &format!("{line}\n"),
+                false => {}
+            }
+        }
+        let spans = running.split('`').skip(1).step_by(2);
+        let commands = spans.filter(|span| span.starts_with("winimg "));
+        found.extend(commands.map(|c| (page.clone(), c.to_string())));
+    }
+    found
+}
+
 pub fn all() -> Vec<Block> {
     pages().iter().flat_map(|page| of(page)).collect()
 }

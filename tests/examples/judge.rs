@@ -163,6 +163,29 @@ impl Bench {
         Ok(())
     }
 
+    /// What winimg's own command line finds wrong with the command, but for what it leaves out or leaves to the reader.
+    pub fn mistaken(&self, command: &str) -> Option<String> {
+        use clap::error::ErrorKind::{
+            ArgumentConflict, InvalidSubcommand, TooManyValues, UnknownArgument,
+        };
+        let mistakes = [
+            ArgumentConflict,
+            InvalidSubcommand,
+            TooManyValues,
+            UnknownArgument,
+        ];
+        // Brackets are around what may be left out.
+        let calls = self.calls(&command.replace(['[', ']'], ""));
+        if calls.is_empty() {
+            return Some("a shell calls nothing".into());
+        }
+        calls.into_iter().find_map(|call| {
+            let words = std::iter::once("winimg".to_string()).chain(call);
+            let error = winimg::cli::Cli::try_parse_from(words).err()?;
+            mistakes.contains(&error.kind()).then(|| error.to_string())
+        })
+    }
+
     /// The words that a shell would give to winimg, by its own reading. No program is there for it to run.
     fn calls(&self, command: &str) -> Vec<Vec<String>> {
         let heard = self.path("heard");

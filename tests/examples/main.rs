@@ -76,10 +76,23 @@ fn every_fenced_block_is_tried_or_says_why_not() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// A command in the running text may leave its arguments out; a subcommand or an option that there is not is a mistake.
+#[test]
+fn every_command_in_running_text_is_one() {
+    let commands = blocks::inline_commands();
+    assert!(commands.len() >= 40, "{} commands", commands.len());
+    let bench = judge::Bench::new();
+    let wrong = commands.iter().filter_map(|(page, command)| {
+        let why = bench.mistaken(command)?;
+        Some(format!("{page}: {command}: {why}"))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
 /// `make test` says that nothing may be skipped: a tool that is missing is a failure there.
 #[test]
 fn a_skipped_test_is_a_failure_in_make_test() {
-    skip::skipped_unless(false, "this line shows how it is told");
+    skip::skipped_unless(false, "nothing; a test of these words");
     let failed = std::panic::catch_unwind(|| skip::skipped_unless(true, "no tesseract"));
     let why = failed.expect_err("a failure");
     let why = why.downcast_ref::<String>().expect("a text");
