@@ -9,21 +9,17 @@ use winimg::plan;
 use winimg::recipe::{Options, Recipe, read};
 
 /// What whoever builds has to say. The environment is the one place whose other names are passed over.
-const SAID: [(&str, &str); 26] = [
+const SAID: [(&str, &str); 21] = [
     ("acr_provider_sha256", DIGEST),
     ("acr_provider_version", "1.33.0"),
-    ("cloudbase_init_sha256", DIGEST),
     ("csi_proxy_sha256", DIGEST),
     ("csi_proxy_url", "https://example.com/csi-proxy.exe"),
     ("ec2_ena_sha256", DIGEST),
     ("ec2_nvme_sha256", DIGEST),
     ("ec2launch_sha256", DIGEST),
-    ("flannel_cni_sha256", DIGEST),
     ("flannel_sha256", DIGEST),
     ("gmsa_keyvault_sha256", DIGEST),
     ("iso_url", "https://example.com/windows.iso"),
-    ("nssm_sha256", DIGEST),
-    ("openssh_cabs", "tests/packs/cabs"),
     ("ovs_sha256", DIGEST),
     ("ovs_url", "https://example.com/openvswitch.msi"),
     ("sdn_commit", "b1e7cb3a0a29dbb1b3cf9c5f5e2f4d0f0b3d5c11"),
@@ -37,7 +33,6 @@ const SAID: [(&str, &str); 26] = [
         "ssh_administrators_keys",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample operator",
     ),
-    ("ssh_source_sha256", DIGEST),
     ("updates_folder", "tests/packs/updates"),
     ("vmware_drivers_sha256", DIGEST),
     (
@@ -49,7 +44,8 @@ const SAID: [(&str, &str); 26] = [
 const DIGEST: &str = "5aa03f96c77536579166fba147929626cc3a97960e994057a9d80271a736d10f";
 
 /// Packs that name variables of another, and say so in their first lines.
-const AFTER: [(&str, &[&str]); 5] = [
+const AFTER: [(&str, &[&str]); 6] = [
+    ("kubernetes-signed.toml", &["kubernetes.toml"]),
     ("node-services.toml", &["kubernetes.toml"]),
     ("nssm.toml", &["kubernetes.toml"]),
     ("release-file.toml", &["kubernetes.toml"]),
@@ -203,12 +199,16 @@ fn what_variables_change() {
             )],
         ),
         ("no hypervisor", vec![("disable_hypervisor", "true")]),
-        (
-            "another service manager",
-            vec![("windows_service_manager", "nssm")],
-        ),
         ("kube-proxy", vec![("kubernetes_kube_proxy", "true")]),
-        ("OpenSSH from Windows", vec![("openssh_cabs", ".")]),
+        ("Kubernetes 1.33", vec![("kubernetes_semver", "v1.33.8")]),
+        ("OpenSSH from Windows", vec![("openssh_source", "windows")]),
+        (
+            "OpenSSH from cabinets",
+            vec![
+                ("openssh_source", "cabinets"),
+                ("openssh_cabs", "tests/packs/cabs"),
+            ],
+        ),
         (
             "administrators' keys",
             vec![
@@ -273,7 +273,7 @@ fn a_recipe_of_ones_own() {
         .join("recipes/capi-ova.toml");
     let step = "[[steps]]\nname = \"site\"\nreboot = {}\n";
     let seal = "[[steps]]\nname = \"my seal\"\ngeneralize = {}\n";
-    let mut last_two = Vec::new();
+    let mut last = Vec::new();
     for more in [step.to_string(), format!("{step}{seal}")] {
         let path = folder.path().join("mine.toml");
         let head = format!(
@@ -283,9 +283,40 @@ fn a_recipe_of_ones_own() {
         fs::write(&path, head + &more).expect("a recipe");
         let recipe = silent(&path, &options());
         let names: Vec<String> = recipe.steps.iter().map(|s| s.name.clone()).collect();
-        last_two.push(names[names.len() - 2..].join(", "));
+        last.push(names[names.len() - 3..].join(", "));
     }
-    assert_eq!(last_two, ["site, seal", "site, my seal"]);
+    let kubelet = "kubelet starts with Windows";
+    let wanted = [
+        format!("site, {kubelet}, seal"),
+        format!("site, {kubelet}, my seal"),
+    ];
+    assert_eq!(last, wanted);
+}
+
+/// Nobody sets a variable that nothing reads: no recipe (the demo and the starter too), and no pack.
+#[test]
+fn every_variable_that_is_set_is_read() {
+    for path in toml_files("recipes") {
+        let (_, said) = read(&path, &options_for(&name(&path)));
+        let unread = said.0.iter().map(|d| d.message.as_str());
+        let unread: Vec<&str> = unread.filter(|m| m.starts_with("nothing reads")).collect();
+        assert_eq!(unread, Vec::<&str>::new(), "{}", path.display());
+    }
+    let mut packs = toml_files("recipes/packs");
+    packs.extend(toml_files("recipes/packs/openssh"));
+    let texts: Vec<String> = packs
+        .iter()
+        .map(|pack| fs::read_to_string(pack).expect("a pack"))
+        .collect();
+    let mut declared = BTreeSet::new();
+    for text in &texts {
+        let table: toml::Table = text.parse().expect("TOML");
+        let vars = table.get("vars").and_then(|v| v.as_table());
+        declared.extend(vars.into_iter().flat_map(|t| t.keys().cloned()));
+    }
+    assert!(declared.len() > 90, "{}", declared.len());
+    declared.retain(|var| !texts.iter().any(|t| t.contains(&format!("{{{{{var}}}}}"))));
+    assert_eq!(declared, BTreeSet::new());
 }
 
 /// docs/packs.md names every pack and every variable.
@@ -311,4 +342,162 @@ fn the_documentation_has_every_variable() {
         }
     }
     assert_eq!(missing, Vec::<String>::new());
+}
+
+/// A recipe of some packs, read without a word.
+fn of_packs(packs: &[&str]) -> Recipe {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = std::env::current_dir().expect("a working directory");
+    let include: Vec<String> = packs
+        .iter()
+        .map(|pack| here.join("recipes/packs").join(pack).display().to_string())
+        .collect();
+    let text =
+        format!("schema = 1\nname = \"one\"\ninclude = {include:?}\n[outputs]\nraw = {{}}\n");
+    let path = folder.path().join("recipe.toml");
+    fs::write(&path, text).expect("a recipe");
+    silent(&path, &options())
+}
+
+/// The names of the steps that run.
+fn running(recipe: &Recipe) -> Vec<&str> {
+    let run = recipe.steps.iter().filter(|step| step.skipped.is_none());
+    run.map(|step| step.name.as_str()).collect()
+}
+
+/// While it started with the build machine it was started anew each minute and wrote its log while `tidy` emptied the folder.
+#[test]
+fn kubelet_starts_with_windows_from_the_seal_on() {
+    let mut with_kubelet = 0;
+    for path in recipes() {
+        let recipe = silent(&path, &options_for(&name(&path)));
+        let plan = plan::make(&recipe).expect("a plan");
+        let about: Vec<(&str, String)> = plan
+            .steps
+            .iter()
+            .flat_map(|step| step.ops.iter().map(|op| (step.name.as_str(), op)))
+            .filter_map(|(step, op)| match op {
+                plan::Op::Run(run) => Some((step, run.arguments.join(" "))),
+                _ => None,
+            })
+            .filter(|(_, line)| line.contains(" kubelet ") && line.contains("start= "))
+            .collect();
+        let Some(((step, last), before)) = about.split_last() else {
+            continue;
+        };
+        with_kubelet += 1;
+        assert_eq!(last, "config kubelet start= auto", "{}", path.display());
+        for (step, line) in before {
+            assert!(line.contains("start= demand"), "{step}: {line}");
+        }
+        // Behind it is the seal, or what winimg does where nothing is sealed.
+        let at = plan.steps.iter().position(|s| s.name == *step);
+        assert_eq!(at, Some(plan.steps.len() - 2), "{}", path.display());
+        let starts: Vec<plan::Expectation> = plan
+            .steps
+            .iter()
+            .flat_map(|step| step.expects.clone())
+            .filter(|expectation| {
+                matches!(expectation, plan::Expectation::Service { name, start: Some(_), .. } if name == "kubelet")
+            })
+            .collect();
+        assert!(
+            matches!(
+                starts.as_slice(),
+                [plan::Expectation::Service {
+                    start: Some(winimg::recipe::Start::Auto),
+                    ..
+                }]
+            ),
+            "{starts:?}"
+        );
+    }
+    assert_eq!(with_kubelet, 7);
+}
+
+/// `kubeadm reset` empties kubelet's folder; the one for volumes gets the list that the image has.
+#[test]
+fn volumes_have_one_access_list_in_the_image_and_after_a_reset() {
+    let entry = regex::Regex::new(r"\*S-1-[0-9-]+:[()A-Z]+").expect("a pattern");
+    let entries = |text: &str| -> Vec<String> {
+        entry
+            .find_iter(text)
+            .map(|found| found.as_str().to_owned())
+            .collect()
+    };
+    let read = |file: &str| fs::read_to_string(Path::new("recipes/packs").join(file)).expect(file);
+    let wanted = entries(&read("kubernetes.toml"));
+    assert_eq!(wanted.len(), 6, "{wanted:?}");
+    for file in [
+        "containerd.toml",
+        "kubeadm-wins/Reset-Node.ps1",
+        "node-services/Reset-Node.ps1",
+    ] {
+        assert_eq!(entries(&read(file)), wanted, "{file}");
+    }
+    for script in ["kubeadm-wins", "node-services"] {
+        let text = read(&format!("{script}/Reset-Node.ps1"));
+        let reset = text.find("kubeadm.exe' reset").expect("the reset");
+        let pods = text.find(r"C:\var\lib\kubelet\pods").expect("the folder");
+        assert!(reset < pods, "{script}");
+    }
+}
+
+#[test]
+fn the_update_for_2022_is_for_no_other_release() {
+    for (release, runs) in [("2019", false), ("2022", true), ("2025", false)] {
+        let windows = format!("windows-server-{release}.toml");
+        let recipe = of_packs(&["kb5012637.toml", &windows]);
+        let found = running(&recipe).contains(&"cumulative update");
+        assert_eq!(found, runs, "{release}");
+    }
+}
+
+/// By download where Windows does not bring it, and never twice.
+#[test]
+fn where_the_openssh_server_comes_from() {
+    for (release, wanted) in [
+        ("2019", "OpenSSH"),
+        ("2022", "OpenSSH"),
+        ("2025", "OpenSSH server"),
+    ] {
+        let windows = format!("windows-server-{release}.toml");
+        let recipe = of_packs(&["openssh.toml", &windows]);
+        let sources = ["OpenSSH", "OpenSSH server", "OpenSSH server from cabinets"];
+        let mut found = running(&recipe);
+        found.retain(|step| sources.contains(step));
+        assert_eq!(found, [wanted], "{release}");
+    }
+}
+
+/// Those that a clone runs are copied, and nobody reads them before.
+#[test]
+fn every_script_of_the_packs_is_powershell() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = std::env::current_dir().expect("a working directory");
+    let mut text = String::from(
+        "schema = 1\nname = \"one\"\n[media]\nimage = \"standard-core\"\n[media.iso]\n\
+         url = \"https://example.com/x.iso\"\nunverified = \"test\"\n[outputs]\nraw = {}\n",
+    );
+    let mut scripts = 0;
+    for entry in fs::read_dir("recipes/packs").expect("the packs") {
+        let beside = entry.expect("an entry").path();
+        if !beside.is_dir() {
+            continue;
+        }
+        for script in fs::read_dir(&beside).expect("a folder") {
+            let script = script.expect("an entry").path();
+            if script.extension().is_some_and(|e| e == "ps1") {
+                scripts += 1;
+                let file = here.join(&script).display().to_string();
+                text +=
+                    &format!("[[steps]]\nname = {file:?}\npowershell = {{ file = {file:?} }}\n");
+            }
+        }
+    }
+    let path = folder.path().join("recipe.toml");
+    fs::write(&path, text).expect("a recipe");
+    let recipe = silent(&path, &Options::default());
+    assert_eq!(recipe.steps.len(), scripts);
+    assert!(scripts >= 10, "{scripts}");
 }

@@ -1,8 +1,9 @@
-//! What `docs/parity.md` cites exists: files below `recipes/`, and in each pack the steps that are named after it.
+//! What `docs/parity.md` cites exists: files below `recipes/`, and in each pack the steps that are named after it. And it is in
+//! a recipe that winimg ships, or its row says that it is opt-in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a table's last column names, in its order.
 #[derive(Debug, PartialEq)]
@@ -42,6 +43,97 @@ fn steps(file: &Path) -> Vec<String> {
         .flatten()
         .filter_map(|s| Some(s.get("name")?.as_str()?.to_owned()))
         .collect()
+}
+
+/// The demo is made for a stand-in, and the starter is a text of `winimg init`: neither is a node that somebody runs.
+const NO_NODES: [&str; 2] = ["demo.toml", "starter.toml"];
+
+/// What the shipped recipes include, and the files that those name, as paths below `recipes/`.
+fn reached(recipes: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(recipes).expect("recipes") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy();
+        if path.extension().is_some_and(|e| e == "toml") && !NO_NODES.contains(&&*name) {
+            reach(recipes, &path, &mut found);
+        }
+    }
+    found
+}
+
+fn reach(recipes: &Path, file: &Path, found: &mut BTreeSet<String>) {
+    let below = file.strip_prefix(recipes).expect("a file below recipes/");
+    if !found.insert(below.display().to_string()) {
+        return;
+    }
+    let text = fs::read_to_string(file).expect("a recipe");
+    let table: toml::Table = text.parse().expect("TOML");
+    let folder = file.parent().expect("a folder");
+    let mut strings = Vec::new();
+    strings_of(&toml::Value::Table(table), &mut strings);
+    for string in strings {
+        let other: PathBuf = folder.join(&string);
+        match other.extension() {
+            Some(kind) if kind == "toml" && other.is_file() => reach(recipes, &other, found),
+            Some(_) if other.is_file() => {
+                let below = other.strip_prefix(recipes).expect("a file below recipes/");
+                found.insert(below.display().to_string());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn strings_of(value: &toml::Value, found: &mut Vec<String>) {
+    match value {
+        toml::Value::String(text) => found.push(text.clone()),
+        toml::Value::Array(items) => items.iter().for_each(|item| strings_of(item, found)),
+        toml::Value::Table(table) => table.values().for_each(|item| strings_of(item, found)),
+        _ => {}
+    }
+}
+
+/// Recipes are named by the user; what lies beside them goes into the cluster, not into the image.
+fn is_pack(file: &str) -> bool {
+    file.starts_with("packs/")
+}
+
+#[test]
+fn a_cited_pack_is_in_a_shipped_recipe_or_its_row_says_opt_in() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/parity.md")).expect("docs/parity.md");
+    let reached = reached(&root.join("recipes"));
+    let mut wrong = Vec::new();
+    let (mut cited_packs, mut opt_in) = (BTreeSet::new(), 0);
+    for (number, line) in text.lines().enumerate() {
+        let Some(row) = line.strip_prefix('|').and_then(|l| l.strip_suffix('|')) else {
+            continue;
+        };
+        let cell = row.rsplit('|').next().unwrap_or(row);
+        let says = cell.contains("opt-in");
+        let mut outside = Vec::new();
+        for what in cited(cell) {
+            if let Cited::File(file) = what
+                && is_pack(&file)
+            {
+                if !reached.contains(&file) {
+                    outside.push(file.clone());
+                }
+                cited_packs.insert(file);
+            }
+        }
+        opt_in += usize::from(says);
+        let place = format!("docs/parity.md:{}", number + 1);
+        if !says && let Some(file) = outside.first() {
+            wrong.push(format!("{place}: {file} is in no shipped recipe"));
+        }
+        if says && outside.is_empty() {
+            wrong.push(format!("{place}: opt-in, but every pack is in a recipe"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let counts = (cited_packs.len(), opt_in);
+    assert!(counts.0 > 30 && counts.1 > 10, "{counts:?}");
 }
 
 #[test]

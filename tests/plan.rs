@@ -4,6 +4,8 @@
 mod arguments;
 #[path = "plan/images.rs"]
 mod images;
+#[path = "plan/inputs.rs"]
+mod inputs;
 #[path = "plan/powershell.rs"]
 mod powershell;
 #[path = "plan/recipe.rs"]

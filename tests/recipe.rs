@@ -296,6 +296,53 @@ warning: `components.x` has another version, but its sha256 is still that of 1.0
 }
 
 #[test]
+fn an_ova_is_warned_about_a_disk_that_vmware_does_not_start_from() {
+    let virtio = "[media.virtio]\nurl = \"https://example.com/v.iso\"\nunverified = \"test\"\n";
+    let built_on = |machine: &str, sets: &[&str]| {
+        let text = small(&format!("ova = {{}}\n{virtio}{machine}"));
+        let (_dir, path) = folder(&[("recipe.toml", &text)]);
+        let options = Options {
+            set: sets.iter().map(|s| s.to_string()).collect(),
+            ..Options::default()
+        };
+        complaints(&path, &options).1
+    };
+    assert_eq!(
+        built_on("", &[]),
+        "\
+warning: an OVA has no virtio disk: this one gets a SATA controller, and whether its Windows starts from that is not known
+  --> recipe.toml:10:1
+   |
+10 | ova = {}
+   | ^^^ built on another bus
+   |
+   = help: `disk_bus` is not written, and is \"virtio\" because there is a [media.virtio]
+   = help: write `disk_bus = \"nvme\"` under `[machine]`: the OVA names the controller that Windows was built on
+
+1 warning in recipe.toml
+"
+    );
+    let written = built_on("[machine]\ndisk_bus = \"virtio\"\n", &[]);
+    assert!(
+        written.contains("= help: `disk_bus` at recipe.toml:15:1 is \"virtio\"\n"),
+        "{written}"
+    );
+    // VMware's BIOS starts from SATA alone.
+    for bus in ["virtio", "nvme"] {
+        let bus = format!("machine.disk_bus={bus}");
+        let said = built_on("", &["machine.firmware=bios", &bus]);
+        assert!(said.contains("write `disk_bus = \"ahci\"`"), "{said}");
+    }
+    for silent in [
+        &["machine.disk_bus=nvme"][..],
+        &["machine.disk_bus=ahci"],
+        &["machine.firmware=bios", "machine.disk_bus=ahci"],
+    ] {
+        assert_eq!(built_on("", silent), "", "{silent:?}");
+    }
+}
+
+#[test]
 fn the_last_word_about_a_variable_wins() {
     let recipe = small(
         r#"
@@ -305,6 +352,9 @@ b = "recipe"
 c = "recipe"
 d = "recipe"
 e = "{{a}} and {{d}}"
+[[steps]]
+name = "reads them"
+cmd = "echo {{b}} {{c}} {{e}}"
 "#,
     );
     let dir = [
@@ -402,7 +452,7 @@ url = "https://example.com/{{version}}/x.exe"
 unverified = "test"
 [[steps]]
 name = "long step"
-cmd = "ver"
+cmd = "echo {{v}}"
 "#;
     let own = small(more);
     let set = |sets: &[&str]| Options {
@@ -431,7 +481,10 @@ cmd = "ver"
     ));
     let hours = recipe.steps[0].timeout.map(|t| t.as_secs() / 3600);
     assert_eq!(hours, Some(2));
-    assert_eq!(recipe.outputs.ova.map(|o| o.hardware_version), Some(20));
+    assert_eq!(
+        recipe.outputs.ova.map(|o| o.hardware_version),
+        Some(Some(20))
+    );
 
     let wrong = set(&[
         "machin.cpus=8",
@@ -583,7 +636,7 @@ fn the_digest_is_that_of_the_meaning_not_of_the_writing() {
     let digest = |text: &str, options: &Options| good(&[("recipe.toml", text)], options).digest;
     let plain = Options::default();
     let one = small("[machine]\ncpus = 2\nmemory = \"8 GiB\"\n");
-    let two = small("# a remark\n[vars]\nn = 2\n[machine]\nmemory = '8 GiB'\ncpus = 2\n");
+    let two = small("# a remark\n[vars]\nn = 8\n[machine]\nmemory = '{{n}} GiB'\ncpus = 2\n");
     assert_eq!(digest(&one, &plain), digest(&two, &plain));
     let set = Options {
         set: vec!["machine.cpus=3".into()],
@@ -972,4 +1025,34 @@ powershell = "Get-Service | Where-Object { $_.Status -eq 'Running' }"
     let (recipe, text) = complaints(&path, &Options::default());
     insta::assert_snapshot!(text);
     assert!(recipe.is_some(), "a warning stops nothing");
+}
+
+/// What a pack does at the very end stays there, whatever steps a recipe adds, and whether it is sealed or not.
+#[test]
+fn a_step_before_the_seal_stands_behind_all_others() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("a file");
+    write(
+        "pack.toml",
+        "schema = 1\nname = \"pack\"\n\
+         [[steps]]\nname = \"at the end\"\nbefore_seal = true\ncmd = \"exit /b 0\"\n\
+         [[steps]]\nname = \"also\"\nbefore_seal = true\ncmd = \"exit /b 0\"\n\
+         [[steps]]\nname = \"first\"\nbefore_seal = false\nreboot = {}\n",
+    );
+    let head = "schema = 1\nname = \"x\"\ninclude = [\"pack.toml\"]\n[media]\nimage = \"standard-core\"\n[media.iso]\n\
+                url = \"https://example.com/x.iso\"\nunverified = \"test\"\n[outputs]\nraw = {}\n\
+                [[steps]]\nname = \"own\"\nreboot = {}\n";
+    let seal = "[[steps]]\nname = \"seal\"\ngeneralize = {}\n";
+    for (more, wanted) in [
+        ("", "first, own, at the end, also"),
+        (seal, "first, own, at the end, also, seal"),
+    ] {
+        write("recipe.toml", &format!("{head}{more}"));
+        let path = dir.path().join("recipe.toml");
+        let (recipe, told) = read(&path, &Options::default());
+        assert!(!told.has_errors(), "{}", told.render(false));
+        let recipe = recipe.expect("a recipe");
+        let names: Vec<&str> = recipe.steps.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names.join(", "), wanted);
+    }
 }

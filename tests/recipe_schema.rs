@@ -65,7 +65,7 @@ fn every_table_of_the_schema_has_the_keys_that_are_read() {
 
     let step = &properties["steps"]["items"];
     let mut verbs = keys(step);
-    for own in ["name", "when", "timeout"] {
+    for own in ["name", "when", "timeout", "before_seal"] {
         assert!(verbs.remove(own), "{own}");
     }
     let text = format!("schema = 1\n[[steps]]\nname = \"x\"\n{NO_KEY} = 1\n");

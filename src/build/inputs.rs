@@ -176,7 +176,8 @@ pub fn fetch_images(inputs: &mut Inputs, from: &Source<'_>, build: &str) -> Resu
     Ok(())
 }
 
-fn uses(plan: &Plan, name: &str) -> bool {
+/// Whether a step that is carried out takes the component.
+pub fn uses(plan: &Plan, name: &str) -> bool {
     plan.payload.iter().any(|entry| match entry {
         Entry::Component { component, .. } | Entry::Tree { component, .. } => component == name,
         Entry::Image { .. } | Entry::Local { .. } | Entry::Text { .. } => false,

@@ -97,12 +97,8 @@ pub fn read(
     });
 
     let mut warnings = Vec::new();
-    let needs_agent = platform == Platform::Qemu;
-    if needs_agent && recipe.media.virtio.is_none() && recipe.setup.answer_file.is_none() {
-        warnings.push(
-            "without [media.virtio] the guest gets no serial driver and no agent, so winimg will not reach it".into(),
-        );
-    }
+    let ova = recipe.outputs.ova.as_ref();
+    warnings.extend(ova.and_then(|ova| ova.contradiction(facts.release)));
     let own = recipe.setup.answer_file.as_ref();
     let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
     let xml = answer::render(&template, &facts)?;

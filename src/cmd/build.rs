@@ -22,6 +22,7 @@ use crate::store::Store;
 use crate::text::Secret;
 use crate::vm::Platform;
 
+use super::recipe::Look;
 use super::{Context, hypervisor, print, recipe, shared_cache, sign};
 
 /// The name of the guests' password in the store.
@@ -29,7 +30,9 @@ const GUEST_PASSWORD: &str = "hyperv-password";
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
-    let opened = recipe::open(&args.recipe, &args.lock, context)?;
+    let platform = hypervisor::platform(&args.hypervisor)?;
+    let look = Look::Build(platform);
+    let opened = recipe::open_looking(&args.recipe, &args.lock, look, context)?;
     let builder = builder(args.builder_id.as_deref())?;
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
@@ -38,9 +41,10 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let epoch = epoch()?;
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
-    hypervisor::platform(&args.hypervisor)?.check(&opened.recipe.machine)?;
+    platform.check(&opened.recipe.machine)?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
+    hypervisor.check_host(&context.cancel)?;
     let password = password(
         args.admin_password_file.as_deref(),
         hypervisor.platform(),

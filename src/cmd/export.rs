@@ -13,8 +13,6 @@ use crate::wim::Release;
 
 use super::{Context, partitions, print};
 
-/// What the OVF asks of vSphere unless a recipe says otherwise: 7.0 U2 and later.
-const HARDWARE_VERSION: u32 = 19;
 const CPUS: u32 = 4;
 const MEMORY: u64 = 4 << 30;
 
@@ -92,7 +90,7 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
         vhd: to.contains(&Format::Vhd),
         qcow2: to.contains(&Format::Qcow2),
         ova: to.contains(&Format::Ova).then_some(OvaWish {
-            hardware_version: HARDWARE_VERSION,
+            hardware_version: None,
         }),
         ami: to.contains(&Format::Ami).then(|| AmiWish {
             boot_mode: boot_mode.into(),

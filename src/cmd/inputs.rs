@@ -4,15 +4,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::build::{inputs::together, windows_build};
+use crate::build::inputs::{together, uses};
+use crate::build::windows_build;
+use crate::diag::Diagnostic;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Event, Sink};
 use crate::fetch::{self, Address, FetchOptions, image::Image};
 use crate::lock::Found;
+use crate::plan::Plan;
 use crate::recipe::{ContainerImage, ImageProof, Origin, ProofWish, Recipe};
 use crate::store::{Blob, Store};
 use crate::text::Located;
+use crate::vm::Platform;
 
 use super::Context;
 
@@ -202,6 +206,8 @@ enum Cache {
     Held,
     Lacking,
     Local,
+    /// A local file that is not there.
+    Absent,
     /// No digest names it before it is asked for.
     Unknown,
 }
@@ -212,6 +218,7 @@ impl State {
             Cache::Held => "cached",
             Cache::Lacking => "missing",
             Cache::Local => "local",
+            Cache::Absent => "absent",
             Cache::Unknown => "unknown",
         };
         json!({ "name": self.name, "locked": self.locked, "cache": cache })
@@ -220,8 +227,7 @@ impl State {
 
 /// The state of each input, in the recipe's order. The cache is looked at, not changed.
 pub fn states(recipe: &Recipe) -> Vec<State> {
-    let folder = Store::default_folder().ok().filter(|f| f.is_dir());
-    let store = folder.and_then(|folder| Store::open(&folder).ok());
+    let store = existing_store();
     let holds = |digest: &Digest| store.as_ref().is_some_and(|s| s.holds(digest));
     let cache = |digest: Option<&Digest>| match digest {
         Some(digest) if holds(digest) => Cache::Held,
@@ -234,13 +240,15 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
             ProofWish::Digest(digest) => Some(&digest.value),
             _ => None,
         };
-        let here = matches!(Address::read(&origin.url), Ok(Address::Local(p)) if p.is_file());
         State {
             name,
             locked: locked.cloned(),
-            cache: match here {
-                true => Cache::Local,
-                false => cache(locked.or(pinned)),
+            cache: match Address::read(&origin.url) {
+                Ok(Address::Local(path)) if path.is_file() => Cache::Local,
+                // Only a lock lets its bytes come from the cache.
+                Ok(Address::Local(_)) if locked.is_some_and(holds) => Cache::Held,
+                Ok(Address::Local(_)) => Cache::Absent,
+                _ => cache(locked.or(pinned)),
             },
         }
     };
@@ -264,6 +272,46 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
     states
 }
 
+/// The cache, when there is one already.
+fn existing_store() -> Option<Store> {
+    let folder = Store::default_folder().ok().filter(|f| f.is_dir());
+    folder.and_then(|folder| Store::open(&folder).ok())
+}
+
+/// A complaint for each local file that a build on this platform needs and that is not there. What a lock names may be in the
+/// cache instead: a bundle brings it so.
+pub fn absent(recipe: &Recipe, plan: &Plan, platform: Option<Platform>) -> Vec<Diagnostic> {
+    let store = existing_store();
+    let holds = |digest: &Digest| store.as_ref().is_some_and(|s| s.holds(digest));
+    let media = &recipe.media;
+    // Its drivers and its agent are for QEMU's machines.
+    let virtio = media.virtio.iter();
+    let virtio = virtio.filter(|_| platform != Some(Platform::HyperV));
+    let components = recipe.components.iter();
+    let components = components.filter(|c| uses(plan, &c.name.value));
+    let components = components.map(|c| (format!("component `{}`", c.name.value), &c.origin));
+    std::iter::once(("[media.iso]".to_string(), &media.iso))
+        .chain(virtio.map(|origin| ("[media.virtio]".to_string(), origin)))
+        .chain(components)
+        .filter_map(|(what, origin)| {
+            let Ok(Address::Local(path)) = Address::read(&origin.url) else {
+                return None;
+            };
+            let locked = origin.locked.as_ref();
+            if path.is_file() || locked.is_some_and(|l| holds(&l.digest)) {
+                return None;
+            }
+            let whole = std::path::absolute(&path).unwrap_or(path);
+            let fact = format!("the file of {what} is not there: {}", whole.display());
+            let diagnostic = Diagnostic::error(fact).at(&origin.url.place, "a local path");
+            Some(
+                diagnostic
+                    .help("give the path of the file, or an address that begins with https://"),
+            )
+        })
+        .collect()
+}
+
 /// A line for each input, for people.
 pub fn told(states: &[State]) -> String {
     let width = states.iter().map(|s| s.name.chars().count()).max();
@@ -273,6 +321,7 @@ pub fn told(states: &[State]) -> String {
             Cache::Held => "in the cache",
             Cache::Lacking => "not in the cache: it will be fetched",
             Cache::Local => "a local file",
+            Cache::Absent => "a local file that is not there",
             Cache::Unknown => "asked for in each build: no digest names it",
         };
         let locked = match &state.locked {

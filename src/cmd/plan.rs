@@ -7,10 +7,13 @@ use crate::plan;
 use crate::store::Store;
 
 use super::inputs::{self, State};
+use super::recipe::Look;
 use super::{Context, hypervisor, print, recipe};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
-    let recipe::Opened { recipe, plan, .. } = recipe::open(&args.recipe, &args.lock, context)?;
+    let look = Look::Files(None);
+    let opened = recipe::open_looking(&args.recipe, &args.lock, look, context)?;
+    let recipe::Opened { recipe, plan, .. } = opened;
     print(&format!(
         "{} is sound: {}, {}\n",
         args.recipe.recipe.display(),
@@ -26,10 +29,11 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
-    let opened = recipe::open(&args.recipe, &args.lock, context)?;
+    let platform = hypervisor::platform(&args.hypervisor)?;
+    let look = Look::Files(Some(platform));
+    let opened = recipe::open_looking(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
-    let platform = hypervisor::platform(&args.hypervisor)?;
     platform.check(&recipe.machine)?;
     let folder = Store::default_folder().ok().filter(|f| f.is_dir());
     let layers = match folder {

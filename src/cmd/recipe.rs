@@ -15,8 +15,9 @@ use crate::lock::{self, Comparison, Lock, LockFile};
 use crate::plan::{self, Entry, Plan};
 use crate::recipe::{self, Options, Recipe, Verb};
 use crate::store::{Store, Watch};
+use crate::vm::{self, Platform};
 
-use super::Context;
+use super::{Context, inputs};
 
 /// A recipe that is sound, with what was decided about it.
 pub struct Opened {
@@ -40,9 +41,31 @@ pub struct Source {
     pub lock: Option<PathBuf>,
 }
 
+/// What is looked at beside the recipe's own files, before anything is done.
+#[derive(Clone, Copy)]
+pub enum Look {
+    /// Nothing: each input is asked for by itself.
+    Recipe,
+    /// What a build would lack: a local file that is not here is a warning, as the build may be another machine's. Without a
+    /// platform, what would be an error on QEMU is a warning, too.
+    Files(Option<Platform>),
+    /// What this build lacks.
+    Build(Platform),
+}
+
+/// As [`open_looking`], at nothing but the recipe.
+pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Opened> {
+    open_looking(args, lock, Look::Recipe, context)
+}
+
 /// Reads the recipe with its lock and makes its plan. Complaints are told as they are; any error among them ends with
 /// status 2.
-pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Opened> {
+pub fn open_looking(
+    args: &RecipeArgs,
+    lock: &LockArgs,
+    look: Look,
+    context: &Context,
+) -> Result<Opened> {
     let source = source(args, context)?;
     let bundled = source.lock.is_some();
     if bundled && (lock.lock.is_some() || lock.no_lock) {
@@ -79,6 +102,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Ope
     }
     let planned = recipe.and_then(|recipe| {
         let plan = planned(&recipe, &mut diagnostics)?;
+        judge_host(&recipe, &plan, look, &mut diagnostics);
         Some((recipe, plan))
     });
     let (recipe, plan) = told(planned, diagnostics, context)?;
@@ -136,6 +160,36 @@ fn planned(recipe: &Recipe, diagnostics: &mut Diagnostics) -> Option<Plan> {
             None
         }
     }
+}
+
+/// What a build would lack, as far as it was asked to look. A recipe that is refused anyway is not judged: without its lock
+/// files seem to be missing that a bundle brings.
+fn judge_host(recipe: &Recipe, plan: &Plan, look: Look, diagnostics: &mut Diagnostics) {
+    let (platform, here) = match look {
+        Look::Recipe => return,
+        Look::Files(platform) => (platform, Severity::Warning),
+        Look::Build(platform) => (Some(platform), Severity::Error),
+    };
+    if diagnostics.has_errors() {
+        return;
+    }
+    let agent = match platform {
+        Some(Platform::HyperV) => None,
+        Some(Platform::Qemu) => vm::lacks_agent(recipe),
+        None => vm::lacks_agent(recipe).map(|d| Diagnostic {
+            severity: Severity::Warning,
+            ..d
+        }),
+    };
+    diagnostics.0.extend(agent);
+    if matches!(look, Look::Files(_)) {
+        diagnostics.0.extend(plan::unused(recipe));
+    }
+    let absent = inputs::absent(recipe, plan, platform).into_iter();
+    diagnostics.0.extend(absent.map(|d| Diagnostic {
+        severity: here,
+        ..d
+    }));
 }
 
 /// Tells every complaint; an error if there is one among them.

@@ -55,11 +55,12 @@ impl Hardware {
     /// The controller whose driver Windows started from while it was built, as far as VMware has it.
     pub fn choose(job: &Job<'_>, wish: &OvaWish, sink: &dyn Sink) -> Result<Self> {
         // VMware KB 1003746: 13 is vSphere 6.5, the first with NVMe and SHA-256 manifests.
-        if !(13..=99).contains(&wish.hardware_version) {
+        let version = wish.version(job.guest.release);
+        if !(13..=99).contains(&version) {
             return Err(
                 Error::new(Kind::Recipe, "no such virtual hardware version for an OVA")
                     .expected("13 (vSphere 6.5) or later")
-                    .found(wish.hardware_version),
+                    .found(version),
             );
         }
         let controller = match (job.disk_bus, job.firmware) {
@@ -81,7 +82,7 @@ impl Hardware {
             }
         };
         Ok(Self {
-            version: wish.hardware_version,
+            version,
             controller,
         })
     }

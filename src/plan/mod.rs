@@ -6,6 +6,7 @@
 
 mod batch;
 mod expect;
+mod inputs;
 mod json;
 pub mod key;
 mod make;
@@ -25,6 +26,7 @@ use crate::diag::Diagnostics;
 use crate::recipe::Encoding;
 use crate::text::Place;
 
+pub use inputs::unused;
 pub use json::json;
 pub use make::make;
 pub use path::is_below;
@@ -312,6 +314,14 @@ pub struct FirewallExpectation {
     /// Ports and ranges, sorted; empty: any.
     pub ports: Vec<String>,
     pub remote_ports: Vec<String>,
+    /// Addresses, networks, ranges and netsh's own words, as the recipe writes them; empty: any.
+    pub remote: Vec<String>,
+    /// The one program that the rule is for.
+    pub program: Option<String>,
+    /// `domain`, `private`, `public`; empty: all.
+    pub profiles: Vec<String>,
+    /// Edge traversal.
+    pub edge: bool,
 }
 
 /// The discretionary access list of a file or folder.

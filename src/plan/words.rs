@@ -211,7 +211,7 @@ fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
                 [] => "any".to_owned(),
                 ports => ports.join(","),
             };
-            format!(
+            let mut text = format!(
                 "firewall rule {}: {} {}, protocol {}, ports {}, remote ports {}",
                 rule.name,
                 if rule.allow { "allows" } else { "blocks" },
@@ -219,7 +219,20 @@ fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
                 rule.protocol.map_or("any".to_owned(), |n| n.to_string()),
                 any(&rule.ports),
                 any(&rule.remote_ports),
-            )
+            );
+            if !rule.remote.is_empty() {
+                text += &format!(", remote addresses {}", rule.remote.join(","));
+            }
+            if let Some(program) = &rule.program {
+                text += &format!(", program {program}");
+            }
+            if !rule.profiles.is_empty() {
+                text += &format!(", profiles {}", rule.profiles.join(","));
+            }
+            if rule.edge {
+                text += ", edge traversal";
+            }
+            text
         }
         Expectation::Feature { name, enabled } => {
             format!("feature {name} {}", if *enabled { "on" } else { "off" })

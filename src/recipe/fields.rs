@@ -1,6 +1,7 @@
 //! Reading tables: each key asked for once, each type checked, each key that nobody asked for refused.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub struct Context<'a> {
     pub incomplete: bool,
     /// `policy = "signed"`: a component without a signature is complained about.
     pub must_be_signed: Cell<bool>,
+    /// The components that steps name, skipped ones too.
+    pub used: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<Diagnostic>>,
     defaults: RefCell<Vec<Effective>>,
     key_files: RefCell<Vec<(String, Digest)>>,
@@ -33,6 +36,7 @@ impl<'a> Context<'a> {
             scope,
             incomplete,
             must_be_signed: Cell::new(false),
+            used: RefCell::default(),
             problems: RefCell::default(),
             defaults: RefCell::default(),
             key_files: RefCell::default(),

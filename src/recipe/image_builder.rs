@@ -1,14 +1,34 @@
 //! image-builder's var files, read as they are (kubernetes-sigs/image-builder: images/capi/packer/config/*.json).
 //!
 //! They hold variables of every image that image-builder makes: what a recipe does not declare is passed over, and
-//! said once. Of Packer's functions only ``{{user `x`}}`` is understood; the others are computed by Packer alone.
+//! listed, each with a value that makes another image as a warning of its own (`image_builder.toml`), and what is
+//! null is not said. Of Packer's functions only ``{{user `x`}}`` is understood; the others are computed by Packer alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde::Deserialize;
+
 use super::value::{Data, Entry, Table, Value};
 use super::words;
 use crate::diag::Diagnostic;
+
+/// What else image-builder's variables for Windows put into an image.
+const NAMES: &str = include_str!("image_builder.toml");
+
+/// A variable of image-builder that most recipes do not declare.
+#[derive(Deserialize)]
+struct Passed {
+    /// What to write for winimg.
+    instead: String,
+    /// Values that make no other image, besides an empty one, `false` and `none`.
+    #[serde(default)]
+    harmless: Vec<String>,
+}
+
+fn names() -> BTreeMap<String, Passed> {
+    toml::from_str(NAMES).unwrap_or_default()
+}
 
 /// How many variables may name one another in a chain.
 const DEPTH: usize = 16;
@@ -32,7 +52,10 @@ pub fn entries(
     for entry in table.entries {
         // Packer writes comments as values of a key without a meaning.
         if !declared(&entry.key) {
-            passed.push(entry.key);
+            passed.push(entry);
+            continue;
+        }
+        if let Data::Unknown = &entry.value.data {
             continue;
         }
         let Data::String(text) = &entry.value.data else {
@@ -54,8 +77,9 @@ pub fn entries(
             ),
         }
     }
-    if !passed.is_empty() {
-        let count = passed.len();
+    let listed: Vec<&str> = passed.iter().map(|e| e.key.as_str()).collect();
+    if !listed.is_empty() {
+        let count = listed.len();
         let (what, are) = match count {
             1 => ("variable", "is"),
             _ => ("variables", "are"),
@@ -65,10 +89,41 @@ pub fn entries(
                 "{count} {what} of {} {are} not of this recipe",
                 path.display()
             ))
-            .help(format!("passed over: {}", passed.join(", "))),
+            .help(format!("passed over: {}", listed.join(", "))),
         );
     }
+    remarks.extend(missed(&passed, &texts));
     (taken, remarks)
+}
+
+/// A warning for each that was passed over and would have changed the image.
+fn missed(passed: &[Entry], texts: &BTreeMap<String, String>) -> Vec<Diagnostic> {
+    let names = names();
+    let mut warnings = Vec::new();
+    for entry in passed {
+        let Some(known) = names.get(&entry.key) else {
+            continue;
+        };
+        let value = match &entry.value.data {
+            Data::String(text) => {
+                translate(text, texts, &|_| false, 0).unwrap_or_else(|function| function)
+            }
+            Data::Bool(flag) => flag.to_string(),
+            Data::Unknown => continue,
+            _ => entry.value.kind().to_string(),
+        };
+        let value = value.trim();
+        let empty = ["", "false", "none"];
+        if empty.iter().any(|e| value.eq_ignore_ascii_case(e))
+            || known.harmless.iter().any(|h| h == value)
+        {
+            continue;
+        }
+        let fact = format!("`{}` is passed over, and would change the image", entry.key);
+        let warning = Diagnostic::warning(fact).at(&entry.key_place, "");
+        warnings.push(warning.help(known.instead.as_str()));
+    }
+    warnings
 }
 
 /// The text as winimg's own template; the function that cannot be told as an error.
@@ -101,4 +156,32 @@ fn translate(
     }
     out.push_str(rest);
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_packs_that_are_named_declare_the_variable() {
+        let names: BTreeMap<String, Passed> = toml::from_str(NAMES).expect("TOML");
+        let packs = Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes");
+        let mut checked = 0;
+        for (name, passed) in &names {
+            let Some((_, rest)) = passed.instead.split_once("include packs/") else {
+                continue;
+            };
+            let pack = rest.split_once(".toml").expect("a pack").0;
+            let file = packs.join("packs").join(format!("{pack}.toml"));
+            let text = fs::read_to_string(file).expect("a pack");
+            let table: toml::Table = text.parse().expect("TOML");
+            let declared = table.get("vars").and_then(|vars| vars.get(name));
+            assert!(declared.is_some(), "packs/{pack}.toml has no `{name}`");
+            checked += 1;
+        }
+        assert!(checked > 20, "{checked} of {}", names.len());
+    }
 }

@@ -29,6 +29,7 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
         replace_image_proof(base, &over);
     }
     let is_download = is_download(path);
+    let in_vars = matches!(path.as_slice(), [only] if only == "vars");
     for entry in over.entries {
         let is_whole = is_download && WHOLE.contains(&entry.key.as_str());
         let at_root = path.is_empty();
@@ -37,7 +38,7 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
             continue;
         };
         match (&mut old.data, entry.value.data) {
-            (Data::Table(old), Data::Table(new)) if !is_whole => {
+            (Data::Table(old), Data::Table(new)) if !is_whole && !in_vars => {
                 path.push(entry.key);
                 lay(old, new, path, problems);
                 path.pop();
@@ -46,8 +47,13 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
                 follow(old, new);
             }
             (_, data) => {
+                let declared = match in_vars {
+                    true => declaration(old, &data),
+                    false => None,
+                };
                 *old = Value {
                     data,
+                    declared,
                     ..entry.value
                 };
                 if let Some(kept) = base.entries.iter_mut().find(|e| e.key == entry.key) {
@@ -55,6 +61,15 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
                 }
             }
         }
+    }
+}
+
+/// What a variable's declaration asks of its value outlives the default; another declaration replaces it.
+fn declaration(old: &mut Value, new: &Data) -> Option<Box<Value>> {
+    match (&old.data, new) {
+        (_, Data::Table(_)) => None,
+        (Data::Table(_), _) => Some(Box::new(old.clone())),
+        _ => old.declared.take(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! The recipe as it is meant: every value decided, every value knowing its place.
 //!
 //! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
-//! `decide` says whose word about a variable wins, `vars` fills it in, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+//! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread` finds
+//! those that nothing reads, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
+mod alias;
 mod ask;
 mod decide;
+mod declare;
 mod effective;
 mod fields;
 mod guest_name;
@@ -17,6 +20,7 @@ mod raw;
 mod read;
 mod step;
 mod template;
+mod unread;
 mod value;
 mod var_file;
 mod vars;
@@ -32,6 +36,7 @@ use oci_client::Reference;
 use crate::digest::Digest;
 use crate::text::{Located, Place};
 use crate::trust;
+use crate::wim::Release;
 
 pub use quantity::duration;
 pub use read::{Options, read};
@@ -292,6 +297,8 @@ pub struct Component {
     pub file: String,
     pub unpack: Option<Archive>,
     pub license: Option<String>,
+    /// A step names it, be it one that is skipped.
+    pub is_used: bool,
 }
 
 /// `[images.NAME]`: a container image of an OCI registry.
@@ -357,8 +364,35 @@ pub struct Outputs {
 
 #[derive(Clone, Debug)]
 pub struct OvaWish {
-    /// `vmx-NN`
-    pub hardware_version: u32,
+    /// `vmx-NN`; that of the release unless given.
+    pub hardware_version: Option<u32>,
+}
+
+impl OvaWish {
+    /// vSphere 7.0 U2 (VMware KB 1003746).
+    pub const USUAL: u32 = 19;
+    /// vSphere 8.0, the first that knows Server 2025's guest id, `windows2022srvNext_64Guest`.
+    pub const OF_2025: u32 = 20;
+
+    /// `vmx-NN` for an image of this release.
+    pub fn version(&self, release: Release) -> u32 {
+        self.hardware_version.unwrap_or(match release {
+            Release::Server2025 => Self::OF_2025,
+            Release::Server2019 | Release::Server2022 => Self::USUAL,
+        })
+    }
+
+    /// Why the version that is asked for does not go with the release.
+    pub fn contradiction(&self, release: Release) -> Option<String> {
+        let given = self.hardware_version?;
+        (release == Release::Server2025 && given < Self::OF_2025).then(|| {
+            format!(
+                "the OVA of {release} names the guest windows2022srvNext_64Guest, which needs hardware version {} \
+                 (vSphere 8) or later, and the recipe asks for {given}",
+                Self::OF_2025
+            )
+        })
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -40,14 +40,18 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
         incomplete,
         &mut problems,
     );
-    let (scope, decided) = decide::decide(
+    let (scope, decided, given) = decide::decide(
         &raw.tree,
+        &raw.start.source,
         options,
         &mut raw.sources,
         incomplete,
         &mut problems,
     );
     let scope = vars::fill_in(&mut raw.tree, &scope, &mut problems);
+    if !incomplete {
+        problems.extend(given.unread(&raw.tree));
+    }
     let (recipe, complaints, defaults) = lower::lower(&raw, &scope, decided);
     problems.extend(without_echoes(complaints, &problems));
     let mut diagnostics = Diagnostics(problems);

@@ -21,6 +21,8 @@ pub struct Value {
     pub base: Option<Place>,
     /// The text given to `--set` when TOML read something else than a string in it: `1.36` may be meant as one.
     pub loose: Option<String>,
+    /// Of a variable: the table that declares it, where this value was laid over it.
+    pub declared: Option<Box<Value>>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +59,7 @@ impl Value {
             template: None,
             base: None,
             loose: None,
+            declared: None,
         }
     }
 

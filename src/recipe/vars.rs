@@ -99,6 +99,7 @@ impl Scope {
                         .at(&value.place, "")
                         .help("a literal `{{` is written `{{{{raw}}}}{{ … }}{{{{/raw}}}}`"),
                 );
+                value.template = Some(text.clone());
                 value.data = Data::Unknown;
                 return;
             }

@@ -157,6 +157,26 @@ pub struct Firewall {
     /// Empty: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote_ports: Vec<String>,
+    /// Whom the rule is for. Absent in a manifest that was written before it was looked at, and then not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<FirewallScope>,
+}
+
+/// Whom a firewall rule is for. The local addresses are always any.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FirewallScope {
+    /// Addresses, networks, ranges, or netsh's own words such as `LocalSubnet`. Empty: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remote: Vec<String>,
+    /// The one program; absent: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// `domain`, `private`, `public`. Empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<String>,
+    /// Edge traversal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub edge: bool,
 }
 
 /// The discretionary access list of a file or folder.
@@ -237,6 +257,12 @@ impl From<&plan::FirewallExpectation> for Firewall {
             protocol: rule.protocol,
             ports: rule.ports.clone(),
             remote_ports: rule.remote_ports.clone(),
+            scope: rule.present.then(|| FirewallScope {
+                remote: rule.remote.clone(),
+                program: rule.program.clone(),
+                profiles: rule.profiles.clone(),
+                edge: rule.edge,
+            }),
         }
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Source: Microsoft, [MS-GPFAS] 2.2.2.19 "Firewall Rule and the Firewall Rule Grammar Rule".
 
+mod scope;
+
 use crate::hive::Data;
 
 use super::expected::Firewall;
 use super::finding::{Finding, Verdict};
 use super::image::Image;
+use scope::Scope;
 
 const RULES: &str = concat!(
     r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters",
@@ -22,6 +25,8 @@ struct Rule {
     protocol: Option<u8>,
     ports: Vec<String>,
     remote_ports: Vec<String>,
+    /// `None`: nobody asks.
+    scope: Option<Scope>,
 }
 
 impl Rule {
@@ -40,7 +45,9 @@ impl Rule {
             protocol: None,
             ports: Vec::new(),
             remote_ports: Vec::new(),
+            scope: None,
         };
+        let mut scope = Scope::default();
         for (field, value) in fields.filter_map(|f| f.split_once('=')) {
             match field {
                 "Name" => rule.name = value.to_owned(),
@@ -51,20 +58,22 @@ impl Rule {
                 "Protocol" => rule.protocol = value.parse().ok(),
                 "LPort" | "LPort2_10" => rule.ports.push(value.to_owned()),
                 "RPort" | "RPort2_10" => rule.remote_ports.push(value.to_owned()),
-                _ => {}
+                _ => scope.take(field, value),
             }
         }
+        rule.scope = Some(scope);
         rule.ports.sort();
         rule.remote_ports.sort();
         Some(rule)
     }
 
-    /// But for its name, whose case does not matter.
-    fn says_the_same(&self, other: &Self) -> bool {
+    /// But for its name, whose case does not matter, and for what is not asked.
+    fn says(&self, wanted: &Self) -> bool {
         let parts = |r: &Self| (r.active, r.allow, r.inbound, r.protocol);
-        parts(self) == parts(other)
-            && self.ports == other.ports
-            && self.remote_ports == other.remote_ports
+        parts(self) == parts(wanted)
+            && self.ports == wanted.ports
+            && self.remote_ports == wanted.remote_ports
+            && (wanted.scope.is_none() || self.scope == wanted.scope)
     }
 
     fn told(&self) -> String {
@@ -73,13 +82,17 @@ impl Rule {
             ports => ports.join(","),
         };
         format!(
-            "{}{} {}, protocol {}, ports {}, remote ports {}",
+            "{}{} {}, protocol {}, ports {}, remote ports {}{}",
             if self.active { "" } else { "switched off: " },
             if self.allow { "allows" } else { "blocks" },
             if self.inbound { "in" } else { "out" },
             self.protocol.map_or("any".to_owned(), |n| n.to_string()),
             any(&self.ports),
             any(&self.remote_ports),
+            self.scope
+                .as_ref()
+                .map(Scope::to_string)
+                .unwrap_or_default(),
         )
     }
 }
@@ -120,8 +133,9 @@ pub fn rule(image: &Image<'_>, wanted: &Firewall) -> Verdict {
         protocol: wanted.protocol,
         ports: sorted(&wanted.ports),
         remote_ports: sorted(&wanted.remote_ports),
+        scope: wanted.scope.as_ref().map(Scope::wanted),
     };
-    if named.iter().any(|rule| rule.says_the_same(&expected)) {
+    if named.iter().any(|rule| rule.says(&expected)) {
         return Ok(());
     }
     let cure = "see which later step or program changes the rule";
@@ -147,7 +161,7 @@ mod tests {
         let rule = Rule::parse(text).expect("a rule");
         assert_eq!(
             rule.told(),
-            "allows in, protocol 6, ports 10250,30000-32767, remote ports any"
+            "allows in, protocol 6, ports 10250,30000-32767, remote ports any, edge traversal"
         );
         assert_eq!(rule.name, "kubelet");
         let off = Rule::parse("v2.10|Action=Block|Active=FALSE|Dir=Out|Name=x|").expect("a rule");

@@ -22,7 +22,8 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 
 pub use expected::{
-    Acl, AclEntry, Check, Data, Expected, Firewall, Right, Service, Start, keep_what_lasts,
+    Acl, AclEntry, Check, Data, Expected, Firewall, FirewallScope, Right, Service, Start,
+    keep_what_lasts,
 };
 pub use finding::{Finding, Report, Severity, Verdict};
 pub use image::Image;

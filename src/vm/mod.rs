@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::wishes::lacks_agent;
 use crate::disk::{DiskForm, Image};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Attended, Cancel, Sink};
@@ -160,6 +161,11 @@ pub trait Hypervisor {
 
     /// Looks at the host. Cheap enough to call once a build (a boot canary of a second or so).
     fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe>;
+
+    /// Refuses a host that has no such hypervisor. Asked before anything is fetched.
+    fn check_host(&self, _cancel: &Cancel) -> Result<()> {
+        Ok(())
+    }
 
     /// Ends and removes the machines of builds that were killed, where these outlive them, and says so.
     fn remove_leftovers(&self, _sink: &dyn Sink, _cancel: &Cancel) -> Result<()> {

@@ -3,8 +3,12 @@
 //! Pure. All that is refused is told at once, each with its cure. (Microsoft: Generation 2 virtual machine security settings for Hyper-V.)
 
 use super::Platform;
+use crate::diag::Diagnostic;
 use crate::error::{Error, Kind, Result};
-use crate::recipe::{Firmware, MachineWish};
+use crate::recipe::{Firmware, MachineWish, Recipe};
+
+/// The driver of the port that QEMU's guest agent speaks through, as virtio-win calls its folder.
+const AGENTS_DRIVER: &str = "vioserial";
 
 /// What is refused, and what helps.
 type Refusal = (&'static str, &'static str);
@@ -29,6 +33,37 @@ impl Platform {
             }
         }
     }
+}
+
+/// Why no guest agent would answer in a machine of QEMU, which is reached by nothing else. An answer file of the team's own
+/// may bring an agent and its driver; Hyper-V's machines need none.
+pub fn lacks_agent(recipe: &Recipe) -> Option<Diagnostic> {
+    if recipe.setup.answer_file.is_some() {
+        return None;
+    }
+    let Some(virtio) = &recipe.media.virtio else {
+        let place = &recipe.media.iso.url.place;
+        return Some(
+            Diagnostic::error("nothing brings the guest agent into QEMU's machine: winimg could not reach the installed Windows")
+                .at(place, "the recipe names no other medium")
+                .help("include packs/virtio.toml, or name the virtio-win ISO under `[media.virtio]`: it has the agent and its driver")
+                .help("Hyper-V's machines need none: --hypervisor hyperv"),
+        );
+    };
+    let setup = &recipe.setup;
+    let is_there = setup.own_drivers.is_some() || setup.drivers.iter().any(|d| d == AGENTS_DRIVER);
+    (!is_there).then(|| {
+        let said = recipe.effective.iter().find(|e| e.path == "setup.drivers");
+        let said = said.map_or_else(String::new, |e| format!(": {}", e.origin));
+        let fact = format!(
+            "`setup.drivers` leaves out {AGENTS_DRIVER}: QEMU's guest agent speaks through its port"
+        );
+        Diagnostic::error(fact)
+            .at(&virtio.url.place, "the medium that has it")
+            .help(format!(
+                "write \"{AGENTS_DRIVER}\" into `drivers` under `[setup]`, too{said}"
+            ))
+    })
 }
 
 impl std::fmt::Display for Platform {

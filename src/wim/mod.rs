@@ -5,6 +5,7 @@
 //!
 //! Source: Microsoft, "Windows Imaging File Format (WIM)".
 
+pub mod evaluation;
 mod media;
 mod pick;
 

@@ -53,12 +53,14 @@ fn complaints_about_a_recipe_as_events() {
 
 #[test]
 fn a_sound_recipe_says_nothing_on_standard_error() {
-    let site = Site::new(SEAL);
+    let steps = "[[steps]]\nname = \"tool\"\ncopy = { component = \"tool\", to = 'C:\\tool.exe' }\n\
+                 [[steps]]\nname = \"agent\"\nmsi = { component = \"agent\" }\n";
+    let site = Site::new(&format!("{steps}{SEAL}"));
     let outcome = site.run(&["--log-format", "json", "validate", "recipe.toml"]);
     assert_eq!(outcome.status(), Some(0));
     assert_eq!(outcome.stderr(), "");
     assert_eq!(
         outcome.stdout(),
-        "recipe.toml is sound: 2 components, 1 step\n"
+        "recipe.toml is sound: 2 components, 3 steps\n"
     );
 }

@@ -8,6 +8,7 @@ mod cache;
 #[path = "../remote/registry.rs"]
 mod cache_registry;
 mod events;
+mod foreseen;
 mod furnished;
 mod interrupts;
 mod lock;

@@ -18,7 +18,7 @@ fn packs_are_found_where_only_the_program_is() {
     let recipe = r#"
 schema = 1
 name = "node"
-include = ["packs/windows-server-2022.toml", "packs/containerd.toml"]
+include = ["packs/virtio.toml", "packs/windows-server-2022.toml", "packs/containerd.toml"]
 
 [outputs]
 raw = {}
@@ -90,8 +90,10 @@ fn init_writes_a_recipe_on_top_of_one_of_winimgs() {
         // What is still to be said is asked for; nothing else is wrong.
         let (status, said) = run(&["validate", &format!("my-{name}.toml")]);
         let errors = said.lines().filter(|l| l.starts_with("error"));
-        let other: Vec<&str> = errors.filter(|l| !l.contains("has no value")).collect();
-        assert_eq!(status, Some(2), "{name}: {said}");
+        let (asked, other): (Vec<&str>, Vec<&str>) =
+            errors.partition(|l| l.contains("has no value"));
+        let wanted = if asked.is_empty() { 0 } else { 2 };
+        assert_eq!(status, Some(wanted), "{name}: {said}");
         assert_eq!(other, Vec::<&str>::new(), "{name}");
     }
     let (status, said) = run(&["init", "capi-ova"]);

@@ -7,11 +7,11 @@ set -euo pipefail
 out=${1:?usage: components.sh OUTPUT-DIRECTORY}
 export TZ=UTC LC_ALL=C SOURCE_DATE_EPOCH=1767225600
 when='2026-01-01 00:00:00'
-kubernetes=v1.36.1
-containerd=2.3.2
+kubernetes=v1.36.4
+containerd=2.3.4
 cloudbase_init=1.1.8
 crictl=1.36.0
-cni=1.7.1
+cni=1.9.1
 wins=0.5.5
 csi_proxy=1.3.0
 site_agent=(1.0.0 1.1.0)
@@ -122,8 +122,12 @@ services() {
     for version in "${site_agent[@]}"; do
         program "$out/site-agent-$version.exe" 100000 "--version=site-agent $version"$'\n'
     done
+    for tool in sshd ssh-agent; do program "$work/openssh/OpenSSH-Win64/$tool.exe" 50000 "--version=$tool of the demo"$'\n'; done
+    find "$work/openssh" -exec touch -d "$when" {} +
+    rm -f "$out/OpenSSH-Win64.zip"
+    (cd "$work/openssh" && 7z a -tzip -mtc=off -mx=9 "$out/OpenSSH-Win64.zip" . >/dev/null)
     cloudbase_init
-    (cd "$out" && sha256sum wins.exe csi-proxy.exe site-agent-*.exe CloudbaseInitSetup_*_x64.msi >SHA256SUMS)
+    (cd "$out" && sha256sum OpenSSH-Win64.zip wins.exe csi-proxy.exe site-agent-*.exe CloudbaseInitSetup_*_x64.msi >SHA256SUMS)
     minisign -S -s "$out/ca/minisign.key" -t 'SHA256SUMS of the winimg demo' -m "$out/SHA256SUMS" >/dev/null
 }
 

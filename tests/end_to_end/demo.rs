@@ -134,6 +134,7 @@ fn files_are_in_the_disk(raw: &Path, dir: &Path) {
         "/k/kubeadm.exe",
         "/k/kube-log-runner.exe",
         "/k/StartKubelet.cmd",
+        "/k/LogKubelet.cmd",
         "/k/wins.exe",
         "/k/csi-proxy.exe",
         "/ProgramData/ssh/sshd_config",

@@ -177,7 +177,7 @@ fn jobs_that_can_not_be_done_are_refused_before_anything_is_written() {
     let mut legacy = everything();
     legacy.ami.as_mut().unwrap().boot_mode = "legacy-bios".into();
     let mut old = everything();
-    old.ova.as_mut().unwrap().hardware_version = 9;
+    old.ova.as_mut().unwrap().hardware_version = Some(9);
     let mut licence = everything();
     licence.ami.as_mut().unwrap().license_type = "aws".into();
     let base = job(&whole, out.path(), &outputs, &guest);

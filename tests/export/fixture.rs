@@ -116,7 +116,7 @@ pub fn everything() -> Outputs {
         raw: true,
         vhd: true,
         ova: Some(OvaWish {
-            hardware_version: 19,
+            hardware_version: Some(19),
         }),
         ami: Some(AmiWish {
             boot_mode: "uefi".into(),

@@ -6,15 +6,16 @@ use std::path::Path;
 use winimg::disk::RawDisk;
 use winimg::disk::vmdk::StreamVmdk;
 use winimg::event::Cancel;
-use winimg::export::export;
+use winimg::export::{GuestFacts, export};
 use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
+use winimg::wim::Release;
 
 use crate::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
 
 fn only_ova() -> Outputs {
     Outputs {
         ova: Some(OvaWish {
-            hardware_version: 19,
+            hardware_version: Some(19),
         }),
         ..Outputs::default()
     }
@@ -129,6 +130,33 @@ fn a_bios_image_has_no_nvme_and_virtio_is_warned_about() {
         let efi = ovf.contains("vmw:key=\"firmware\" vmw:value=\"efi\"");
         assert_eq!(efi, firmware == Firmware::Uefi);
         assert_eq!(heard.warnings().len(), warned, "{firmware:?} {bus:?}");
+    }
+}
+
+/// Server 2025's guest id belongs to vSphere 8.
+#[test]
+fn the_hardware_version_is_the_releases_unless_the_recipe_names_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    for (release, given, version) in [
+        (Release::Server2019, None, 19),
+        (Release::Server2022, None, 19),
+        (Release::Server2025, None, 20),
+        (Release::Server2025, Some(21), 21),
+        (Release::Server2022, Some(15), 15),
+    ] {
+        let guest = GuestFacts { release, ..guest() };
+        let outputs = Outputs {
+            ova: Some(OvaWish {
+                hardware_version: given,
+            }),
+            ..Outputs::default()
+        };
+        let job = job(&source, dir.path(), &outputs, &guest);
+        export(&job, &Heard::default(), &Cancel::default()).unwrap();
+        let ovf = unpacked(dir.path());
+        let wanted = format!("<vssd:VirtualSystemType>vmx-{version}<");
+        assert!(ovf.contains(&wanted), "{release} {given:?}");
     }
 }
 

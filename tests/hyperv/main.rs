@@ -194,6 +194,29 @@ fn doctor_has_a_line_for_all_that_a_build_needs() {
 }
 
 #[test]
+fn a_host_that_cannot_run_machines_is_refused_before_anything_is_fetched() {
+    if !media::have(TOOLS) {
+        return;
+    }
+    let folder = folder();
+    let host = Host::new(folder.join("site"));
+    let lacks = "[host]\nservice = 'missing'\nmodule = false\n\n[install]";
+    host.machine("", &[("[install]", lacks)]);
+    let run = host.build(&[], None);
+    assert_eq!(run.status, 3, "{}", run.said);
+    assert!(
+        run.said
+            .contains("this host lacks 2 things that Hyper-V needs"),
+        "{}",
+        run.said
+    );
+    assert!(!run.said.contains("fetch"), "{}", run.said);
+    assert!(!host.site.path("out").exists(), "{}", run.said);
+    assert_eq!(host.site.read("trace.txt"), "script:probe\n");
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
 fn every_fault_is_named_and_no_machine_is_left() {
     if !media::have(TOOLS) {
         return;

@@ -93,6 +93,7 @@ impl Maker {
             file: file.to_owned(),
             unpack,
             license: None,
+            is_used: true,
         });
         self
     }

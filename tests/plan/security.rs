@@ -219,6 +219,28 @@ fn a_random_password_is_made_in_the_guest_alone() {
     }
 }
 
+/// It got a membership in Users and a password without an end, as if it had just been made.
+#[test]
+fn windows_own_account_is_only_switched_off() {
+    let (_dir, path) = steps(&[r#"user = { name = "administrator", state = "disabled" }"#]);
+    let plan = plan::make(&recipe_of(&path)).expect("a plan");
+    let runs: Vec<String> = plan.steps[0]
+        .ops
+        .iter()
+        .map(|op| match op {
+            Op::Run(run) => run.arguments.join(" "),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(runs, ["user administrator /active:no"]);
+    let disabled = Expectation::User {
+        name: "administrator".into(),
+        present: true,
+        disabled: true,
+    };
+    assert_eq!(plan.steps[0].expects, [disabled]);
+}
+
 #[test]
 fn later_steps_change_what_is_expected() {
     let (_dir, path) = steps(&[

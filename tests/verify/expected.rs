@@ -6,7 +6,8 @@ use winimg::digest::Digest;
 use winimg::disk::RawDisk;
 use winimg::event::Cancel;
 use winimg::verify::{
-    Acl, AclEntry, Check, Data, Expected, Firewall, Report, Right, Service, Start, check,
+    Acl, AclEntry, Check, Data, Expected, Firewall, FirewallScope, Report, Right, Service, Start,
+    check,
 };
 
 use crate::disk::*;
@@ -68,8 +69,34 @@ fn firewall(name: &str, present: bool) -> Check {
         protocol: Some(6),
         ports: vec!["10250".into(), "30000-32767".into()],
         remote_ports: Vec::new(),
+        scope: Some(FirewallScope::default()),
     })
 }
+
+/// A rule for some addresses, one program and two of the three profiles.
+fn limited(name: &str) -> Check {
+    Check::Firewall(Firewall {
+        name: name.into(),
+        present: true,
+        inbound: true,
+        allow: true,
+        protocol: Some(6),
+        ports: vec!["443".into()],
+        remote_ports: Vec::new(),
+        scope: Some(FirewallScope {
+            remote: vec!["LocalSubnet".into(), "10.0.0.0/8".into()],
+            program: Some(r"C:\k\agent.exe".into()),
+            profiles: vec!["private".into(), "domain".into()],
+            edge: false,
+        }),
+    })
+}
+
+/// As netsh has Windows write it.
+const LIMITED: &str = concat!(
+    "v2.31|Action=Allow|Active=TRUE|Dir=In|Protocol=6|Profile=Domain|Profile=Private|LPort=443|RA4=LocalSubnet|",
+    r"RA6=LocalSubnet|RA4=10.0.0.0/255.0.0.0|App=C:\K\agent.exe|Name=agent|"
+);
 
 fn acl(path: &str, principals: &[(&str, Right)]) -> Check {
     let entry = |(principal, right): &(&str, Right)| AclEntry {
@@ -163,6 +190,7 @@ fn stores() -> Vec<Check> {
         firewall("kubelet", true),
         firewall("metrics", true),
         firewall("telnet", false),
+        limited("agent"),
         task(r"\Example\clean", true),
         task(r"\Example\old", false),
         Check::Driver {
@@ -308,6 +336,7 @@ fn furnished() -> WindowsDisk {
     disk.value(RULES, "{1}", REG_SZ, &sz(rule));
     let rule = rule.replace("Kubelet", "metrics");
     disk.value(RULES, "{2}", REG_SZ, &sz(&rule));
+    disk.value(RULES, "{4}", REG_SZ, &sz(LIMITED));
     disk.file(r"C:\Windows\System32\Tasks\Example\clean", b"<Task/>");
     disk.key(&format!(r"{TASK_TREE}\Example\clean"));
     let store = r"C:\Windows\System32\DriverStore\FileRepository";
@@ -419,6 +448,8 @@ fn altered() -> WindowsDisk {
     let rule = "v2.31|Action=Block|Active=TRUE|Dir=Out|Protocol=17|RPort=53|Name=metrics|";
     disk.value(RULES, "{2}", REG_SZ, &sz(rule));
     disk.value(RULES, "{3}", REG_SZ, &sz("v2.31|Name=Telnet|"));
+    let open = LIMITED.replace("RA4=10.0.0.0/255.0.0.0|", "RA4=0.0.0.0/0.0.0.0|");
+    disk.value(RULES, "{4}", REG_SZ, &sz(&open));
     disk.no_file(r"C:\Windows\System32\Tasks\Example\clean");
     disk.file(r"C:\Windows\System32\Tasks\Example\old", b"<Task/>");
     let store = r"C:\Windows\System32\DriverStore\FileRepository";
@@ -455,4 +486,54 @@ fn a_disk_with_other_things_is_told_what_differs() {
         return;
     }
     insta::assert_snapshot!("differs", told(&judged(&altered(), Some(&expected()))));
+}
+
+/// Each rule but the first differs in one limit; before they were looked at, every one of them passed.
+#[test]
+fn addresses_program_and_profiles_of_a_firewall_rule_are_looked_at() {
+    if !can_make() {
+        return;
+    }
+    let mut disk = WindowsDisk::sound();
+    let mut checks = Vec::new();
+    let rules = [
+        ("the same", "", ""),
+        ("everybody", "RA4=10.0.0.0/255.0.0.0|", ""),
+        (
+            "another network",
+            "10.0.0.0/255.0.0.0",
+            "11.0.0.0/255.0.0.0",
+        ),
+        ("a wider network", "255.0.0.0", "254.0.0.0"),
+        (
+            "an address of its own",
+            "LPort=443|",
+            "LPort=443|LA4=10.0.0.5|",
+        ),
+        ("another program", "agent.exe", "other.exe"),
+        ("any program", r"App=C:\K\agent.exe|", ""),
+        ("a service alone", "Name=", "Svc=Dnscache|Name="),
+        ("one profile", "Profile=Private|", ""),
+        ("all profiles", "Profile=Domain|Profile=Private|", ""),
+        ("through routers", "Name=", "Edge=TRUE|Name="),
+    ];
+    for (name, from, to) in rules {
+        let text = LIMITED
+            .replace(from, to)
+            .replace("Name=agent", &format!("Name={name}"));
+        disk.value(RULES, &format!("{{{name}}}"), REG_SZ, &sz(&text));
+        checks.push(limited(name));
+    }
+    // As a manifest of before has it: nobody said whom the rule is for.
+    let Check::Firewall(mut old) = limited("everybody") else {
+        unreachable!("a firewall rule");
+    };
+    old.scope = None;
+    checks.push(Check::Firewall(old));
+    let expected = Expected {
+        step: "site".into(),
+        place: "recipe.toml:7:1".into(),
+        checks,
+    };
+    insta::assert_snapshot!("firewall_limits", told(&judged(&disk, Some(&[expected]))));
 }

@@ -177,6 +177,10 @@ fn the_later_one_of_a_name_wins() {
             protocol: Some(6),
             ports: vec!["10250".into()],
             remote_ports: Vec::new(),
+            remote: Vec::new(),
+            program: None,
+            profiles: Vec::new(),
+            edge: false,
         })
     };
     let feature = |name: &str, enabled| Expectation::Feature {

@@ -19,6 +19,14 @@ const FIND: &str = r"C:\Windows\System32\find.exe";
 /// Whoever is made by `net user /add` is in it; whoever is made by PowerShell is in no group.
 const USERS: &str = "Users";
 
+/// There in every Windows and in the groups that Windows put them in (Microsoft: Local accounts, default accounts).
+const BUILT_IN: [&str; 4] = [
+    "Administrator",
+    "DefaultAccount",
+    "Guest",
+    "WDAGUtilityAccount",
+];
+
 /// Run from the disc; its text is the same for every account.
 pub const ACCOUNT: &str = include_str!("account.ps1");
 
@@ -58,7 +66,10 @@ pub(super) fn user(site: &mut Site<'_>, user: &User) -> Option<()> {
         UserState::Disabled => "/active:no",
         UserState::Present | UserState::Absent => "/active:yes",
     };
-    settings.extend(args([active, "/expires:never"]));
+    settings.push(active.to_owned());
+    if !only_disabled(user) {
+        settings.push("/expires:never".to_owned());
+    }
     let full_name = user.full_name.iter().map(|t| format!("/fullname:{t}"));
     let comment = user.description.iter().map(|t| format!("/comment:{t}"));
     settings.extend(full_name.chain(comment));
@@ -77,15 +88,16 @@ pub(super) fn user(site: &mut Site<'_>, user: &User) -> Option<()> {
 /// What PowerShell does, then the groups; `None` inside where there is nothing of either.
 fn beyond_net(site: &mut Site<'_>, user: &User) -> Option<Option<Script>> {
     let name = site.quoted(&user.name.value, &user.name.place)?;
-    let random = user.password == Password::Random;
-    if !random && user.expires && user.groups.is_empty() {
+    let random = user.password == Password::Random && !built_in(user);
+    let expires = user.expires || only_disabled(user);
+    if !random && expires && user.groups.is_empty() {
         return Some(None);
     }
     let mut script = Script::new();
-    if random || !user.expires {
+    if random || !expires {
         let file = site.text_entry("account.ps1", crlf(ACCOUNT), Encoding::Utf8Bom);
         let random = if random { " -Random" } else { "" };
-        let never = if user.expires { "" } else { " -NeverExpires" };
+        let never = if expires { "" } else { " -NeverExpires" };
         script.line(format!(
             "{POWERSHELL} -NoLogo -NoProfile -NonInteractive -ExecutionPolicy Bypass \
              -File {file} -Name {name}{random}{never} || exit /b 1"
@@ -98,6 +110,17 @@ fn beyond_net(site: &mut Site<'_>, user: &User) -> Option<Option<Script>> {
         join(site, &mut script, &name);
     }
     Some(Some(script))
+}
+
+/// Nobody makes it, so it needs no password to begin with and no group.
+fn built_in(user: &User) -> bool {
+    let name = &user.name.value;
+    BUILT_IN.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// Windows' own account, switched off: when it or its password ends is no matter.
+fn only_disabled(user: &User) -> bool {
+    built_in(user) && user.state == UserState::Disabled
 }
 
 /// Microsoft: Password must meet complexity requirements. It is on where Windows Server is nobody's member.

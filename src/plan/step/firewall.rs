@@ -26,10 +26,10 @@ pub(super) fn firewall(site: &mut Site<'_>, rule: &FirewallRule) -> Option<()> {
     site.run(NETSH, delete, listed(&[0, 1]), QUICK);
     site.run(NETSH, show, listed(&[1]), QUICK);
     if rule.present {
-        let words = words(rule, name, program);
+        let words = words(rule, name, program.clone());
         site.run(NETSH, words, ExitRule::Zero, QUICK);
     }
-    site.expect(Expectation::Firewall(expectation(rule)));
+    site.expect(Expectation::Firewall(expectation(rule, program)));
     Some(())
 }
 
@@ -46,7 +46,11 @@ fn words(rule: &FirewallRule, name: String, program: Option<String>) -> Vec<Stri
     words.push(format!("dir={}", if rule.inbound { "in" } else { "out" }));
     let action = if rule.allow { "allow" } else { "block" };
     words.push(format!("action={action}"));
-    words.push(format!("profile={}", profiles(&rule.profiles)));
+    let profiles = match rule.profiles.is_empty() {
+        true => "any".to_owned(),
+        false => profiles(&rule.profiles).join(","),
+    };
+    words.push(format!("profile={profiles}"));
     words.push(format!("protocol={}", protocol(rule.protocol)));
     let lists = [
         ("localport", &rule.ports),
@@ -63,19 +67,13 @@ fn words(rule: &FirewallRule, name: String, program: Option<String>) -> Vec<Stri
     words
 }
 
-fn profiles(profiles: &[Profile]) -> String {
-    let names: Vec<&str> = profiles
-        .iter()
-        .map(|profile| match profile {
-            Profile::Domain => "domain",
-            Profile::Private => "private",
-            Profile::Public => "public",
-        })
-        .collect();
-    match names.is_empty() {
-        true => "any".to_owned(),
-        false => names.join(","),
-    }
+fn profiles(profiles: &[Profile]) -> Vec<String> {
+    let name = |profile: &Profile| match profile {
+        Profile::Domain => "domain".to_owned(),
+        Profile::Private => "private".to_owned(),
+        Profile::Public => "public".to_owned(),
+    };
+    profiles.iter().map(name).collect()
 }
 
 fn protocol(protocol: Protocol) -> String {
@@ -89,7 +87,7 @@ fn protocol(protocol: Protocol) -> String {
     }
 }
 
-fn expectation(rule: &FirewallRule) -> FirewallExpectation {
+fn expectation(rule: &FirewallRule, program: Option<String>) -> FirewallExpectation {
     let sorted = |ports: &[String]| {
         let mut ports = ports.to_vec();
         ports.sort();
@@ -110,5 +108,9 @@ fn expectation(rule: &FirewallRule) -> FirewallExpectation {
         },
         ports: sorted(&rule.ports),
         remote_ports: sorted(&rule.remote_ports),
+        remote: rule.remote.clone(),
+        program,
+        profiles: profiles(&rule.profiles),
+        edge: rule.edge,
     }
 }

@@ -38,6 +38,7 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
         file: file?,
         unpack: unpack.map(|u| u.value),
         license,
+        is_used: false,
     })
 }
 

@@ -50,7 +50,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     let media = media::media(&top);
     let machine = machine::machine(&top, media.as_ref());
     let setup = media::setup(&top);
-    let (components, names) = components(&top);
+    let (mut components, names) = components(&top);
     let (images, image_names) = images(&top);
     let steps = steps(
         &top,
@@ -73,6 +73,10 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     let whole = components.len() == names.len() && images.len() == image_names.len();
     if !whole || steps.len() != wanted {
         return None;
+    }
+    let used = cx.used.borrow();
+    for component in &mut components {
+        component.is_used = used.contains(&component.name.value);
     }
     Some(Recipe {
         name: name?,
@@ -147,20 +151,33 @@ fn steps(top: &Fields<'_>, known: step::Known<'_>) -> Vec<Step> {
         }
     };
     let mut steps = Vec::new();
+    let mut held = Vec::new();
     let mut named: Vec<(String, Place)> = Vec::new();
     let mut sealed = Sealed::default();
     for item in items {
-        let (name, step) = step::step(cx, item, known);
+        let (name, placed) = step::step(cx, item, known);
         if let Some(name) = name {
             unique(cx, name, &mut named);
         }
-        let Some(step) = step else { continue };
+        let Some(step::Placed { step, before_seal }) = placed else {
+            continue;
+        };
+        if before_seal && !generalizes(&step) {
+            held.push(step);
+            continue;
+        }
         if step.skipped.is_none() {
             order(cx, &step, &mut sealed);
         }
         steps.push(step);
     }
+    let seal = steps.pop_if(|step| generalizes(step));
+    steps.extend(held.into_iter().chain(seal));
     steps
+}
+
+fn generalizes(step: &Step) -> bool {
+    matches!(step.verb, super::Verb::Generalize { .. })
 }
 
 fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Place)>) {
@@ -195,9 +212,8 @@ struct Sealed {
 
 /// Nothing sensible follows `generalize`.
 fn order(cx: &Context<'_>, step: &Step, sealed: &mut Sealed) {
-    let generalizes = matches!(step.verb, super::Verb::Generalize { .. });
     match &sealed.at {
-        Some(first) if generalizes => {
+        Some(first) if generalizes(step) => {
             let help = format!("the first is at {first}");
             cx.error("the image is generalized twice", &step.place, "", &help);
         }
@@ -209,7 +225,7 @@ fn order(cx: &Context<'_>, step: &Step, sealed: &mut Sealed) {
             cx.error(fact, &step.place, "", &help);
             sealed.told = true;
         }
-        None if generalizes => sealed.at = Some(step.place.clone()),
+        None if generalizes(step) => sealed.at = Some(step.place.clone()),
         _ => {}
     }
 }

@@ -20,12 +20,19 @@ pub struct Known<'a> {
     pub images: &'a [String],
 }
 
+/// A step and where it goes.
+pub struct Placed {
+    pub step: Step,
+    /// After all others, right before the seal.
+    pub before_seal: bool,
+}
+
 /// The name, if it has one, and the step, if nothing is wrong with it.
 pub fn step(
     cx: &Context<'_>,
     item: &Value,
     known: Known<'_>,
-) -> (Option<Located<String>>, Option<Step>) {
+) -> (Option<Located<String>>, Option<Placed>) {
     let Some(mut fields) = Fields::open(cx, item, "a step") else {
         return (None, None);
     };
@@ -39,6 +46,7 @@ pub fn step(
     let skipped = when(&fields);
     let timeout = fields.duration("timeout");
     let timed = timeout.is_some() || !fields.has("timeout");
+    let before_seal = fields.boolean("before_seal").is_some_and(|b| b.value);
     let verb = verb(&fields, known);
     let known_verb = |key: &str| words::VERBS.contains(&key);
     match fields.table.entries.iter().any(|e| known_verb(&e.key)) {
@@ -56,12 +64,15 @@ pub fn step(
             timeout: timeout.map(|t| t.value),
             verb,
         });
-    (name, step.filter(|_| timed))
+    let placed = step
+        .filter(|_| timed)
+        .map(|step| Placed { step, before_seal });
+    (name, placed)
 }
 
 /// No key of the step is a verb: each unknown key may have been meant as one.
 fn no_verb(fields: &Fields<'_>) {
-    let own = ["name", "when", "timeout"];
+    let own = ["name", "when", "timeout", "before_seal"];
     let mut unknown = fields
         .table
         .entries
@@ -160,6 +171,7 @@ pub fn known_component(
     known: Known<'_>,
 ) -> Option<Located<String>> {
     if known.names.contains(&name.value) {
+        cx.used.borrow_mut().insert(name.value.clone());
         return Some(name);
     }
     if !cx.incomplete {

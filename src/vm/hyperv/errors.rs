@@ -186,8 +186,9 @@ pub fn explain(doing: &str, trouble: &Trouble) -> Error {
         Trouble::Refused(refusal) => refusal,
         Trouble::Interrupted => return Error::cancelled(),
         Trouble::NoPowerShell(_) => {
-            return Error::new(Kind::Host, trouble.fact())
-                .cure("--hypervisor hyperv is for Windows hosts, which have Windows PowerShell");
+            return Error::new(Kind::Host, trouble.fact()).cure(
+                "Hyper-V is a part of Windows: on another host leave --hypervisor away, and QEMU runs the machine",
+            );
         }
         Trouble::Died { words, .. } => {
             return Error::new(Kind::Machine, trouble.fact())

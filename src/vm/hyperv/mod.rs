@@ -41,7 +41,7 @@ pub struct HyperV {
 }
 
 impl HyperV {
-    /// Starts nothing: a build whose layers are all there asks nothing of the host.
+    /// Starts nothing.
     pub fn find() -> Result<Self> {
         Ok(Self {
             host: Arc::new(Host::new(program())?),
@@ -83,6 +83,10 @@ impl Hypervisor for HyperV {
         cancel.check()?;
         check_wish(wish)?;
         Ok(self.look(cancel)?.probe)
+    }
+
+    fn check_host(&self, cancel: &Cancel) -> Result<()> {
+        self.look(cancel).map(drop)
     }
 
     fn remove_leftovers(&self, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {

@@ -97,6 +97,6 @@ fn without_windows_powershell_the_host_is_told_to_be_another() {
     assert_eq!(
         super::super::errors::explain("look at this host", &trouble).to_string(),
         "/nowhere/powershell.exe cannot be started: No such file or directory (os error 2)\n  \
-         cure: --hypervisor hyperv is for Windows hosts, which have Windows PowerShell"
+         cure: Hyper-V is a part of Windows: on another host leave --hypervisor away, and QEMU runs the machine"
     );
 }

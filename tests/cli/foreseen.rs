@@ -1,0 +1,160 @@
+//! What is known before a build begins is said by `validate` and `plan`, and a build that could not end well does not begin.
+
+use crate::site::{BUILD, SEAL, Site};
+
+const TOOL: &str =
+    "[[steps]]\nname = \"tool\"\ncopy = { component = \"tool\", to = 'C:\\tool.exe' }\n";
+
+/// Nothing was fetched, no machine was started, no output directory made.
+fn nothing_began(site: &Site, what: &str) {
+    for made in ["out", "asked.txt", "cache/sha256"] {
+        assert!(!site.path(made).exists(), "{what}: {made} was made");
+    }
+}
+
+#[test]
+fn local_files_that_are_not_there() {
+    let site = Site::new(&format!("{TOOL}{SEAL}"));
+    for file in ["windows.iso", "virtio-win.iso", "tool.exe", "agent.msi"] {
+        std::fs::remove_file(site.path(file)).expect("a file goes");
+    }
+    let mut said = String::new();
+    for command in [&["validate", "recipe.toml"][..], &["plan", "recipe.toml"]] {
+        let outcome = site.run(command);
+        assert_eq!(outcome.status(), Some(0), "{}", outcome.whole());
+        said += &format!("== {}\n{}\n", command[0], outcome.stderr());
+    }
+    let plan = site.run(&["plan", "recipe.toml"]).stdout();
+    let inputs = plan.find("\nInputs\n").expect("the inputs");
+    said += &plan[inputs..];
+    // The component that no step takes is not fetched either.
+    let build = site.build(&[]);
+    said += &format!("\n== build\n{}", build.whole());
+    insta::assert_snapshot!(said);
+    nothing_began(&site, "build");
+}
+
+/// What a lock names and the cache holds is not looked for where it came from.
+#[test]
+fn a_file_that_is_locked_and_in_the_cache_may_be_gone() {
+    let site = Site::new(&format!("{TOOL}{SEAL}"));
+    site.run(&["lock", "recipe.toml"]).ended_well();
+    std::fs::remove_file(site.path("tool.exe")).expect("it goes");
+    let outcome = site.run(&["validate", "recipe.toml"]).ended_well();
+    assert!(
+        !outcome.stderr().contains("is not there"),
+        "{}",
+        outcome.stderr()
+    );
+    site.build(&[]).ended_well();
+}
+
+#[test]
+fn no_guest_agent_is_brought_along() {
+    let site = Site::new(SEAL);
+    let recipe = site.read("recipe.toml");
+    let (before, rest) = recipe.split_once("[media.virtio]").expect("the medium");
+    let after = &rest[rest.find("[machine]").expect("the machine")..];
+    site.write("recipe.toml", &format!("{before}{after}"));
+    let mut said = String::new();
+    for (command, status) in [
+        (&["plan", "recipe.toml"][..], 2),
+        (&BUILD, 2),
+        // Which hypervisor will run it is not known there.
+        (&["validate", "recipe.toml"], 0),
+        // Hyper-V's machines are reached without one.
+        (&["plan", "recipe.toml", "--hypervisor", "hyperv"], 0),
+    ] {
+        let outcome = site.run(command);
+        assert_eq!(outcome.status(), Some(status), "{}", outcome.whole());
+        said += &format!("== {}\n{}\n", command.join(" "), outcome.stderr());
+    }
+    nothing_began(&site, "build");
+    // The medium is there, but not the driver of the agent's port.
+    site.write(
+        "recipe.toml",
+        &format!("{recipe}[setup]\ndrivers = [\"NetKVM\"]\n"),
+    );
+    let outcome = site.run(&["plan", "recipe.toml"]);
+    assert_eq!(outcome.status(), Some(2), "{}", outcome.whole());
+    said += &format!("== plan without the driver\n{}", outcome.stderr());
+    insta::assert_snapshot!(said);
+    site.write(
+        "recipe.toml",
+        &format!("{recipe}[setup]\ndrivers = [\"vioserial\"]\n"),
+    );
+    site.run(&["plan", "recipe.toml"]).ended_well();
+}
+
+/// An answer file of the team's own may bring an agent that winimg knows nothing of.
+#[test]
+fn an_answer_file_of_ones_own_may_bring_the_agent() {
+    let site = Site::new(SEAL);
+    let recipe = site.read("recipe.toml");
+    let (before, rest) = recipe.split_once("[media.virtio]").expect("the medium");
+    let after = &rest[rest.find("[machine]").expect("the machine")..];
+    let setup = "[setup]\nanswer_file = \"own.xml\"\n";
+    site.write("recipe.toml", &format!("{before}{after}{setup}"));
+    let own = crate::site::root().join("unattend/autounattend.xml");
+    site.write(
+        "own.xml",
+        &std::fs::read_to_string(own).expect("the template"),
+    );
+    let outcome = site.run(&["plan", "recipe.toml"]).ended_well();
+    assert!(
+        !outcome.stderr().contains("guest agent"),
+        "{}",
+        outcome.stderr()
+    );
+}
+
+#[test]
+fn a_tpm_on_qemu_is_refused_by_the_plan() {
+    let site = Site::new(SEAL);
+    let recipe = site.read("recipe.toml");
+    site.write(
+        "recipe.toml",
+        &recipe.replace("[machine]\n", "[machine]\ntpm = true\n"),
+    );
+    let outcome = site.run(&["plan", "recipe.toml"]);
+    assert_eq!(outcome.status(), Some(2));
+    assert_eq!(
+        outcome.error(),
+        "error: QEMU's machines have no TPM\n  at: [machine]\n  \
+         cure: set tpm = false, or build on Hyper-V (--hypervisor hyperv)\n"
+    );
+    site.run(&["plan", "recipe.toml", "--hypervisor", "hyperv"])
+        .ended_well();
+}
+
+#[test]
+fn hyper_v_where_there_is_none_is_refused_before_anything_is_fetched() {
+    let site = Site::new(SEAL);
+    let outcome = site.run(&[
+        "build",
+        "recipe.toml",
+        "--hypervisor",
+        "hyperv",
+        "--output",
+        "out",
+    ]);
+    assert_eq!(outcome.status(), Some(3), "{}", outcome.whole());
+    let error = outcome.error();
+    assert!(
+        error.starts_with("error: powershell.exe cannot be started: ")
+            && error.contains(
+                "\n  cure: Hyper-V is a part of Windows: on another host leave --hypervisor away"
+            ),
+        "{error}"
+    );
+    nothing_began(&site, "build");
+    assert!(!site.path("cache/hyperv-password").exists());
+    let doctor = site.run(&["doctor", "--hypervisor", "hyperv"]);
+    assert_eq!(doctor.status(), Some(3));
+    let said = doctor.stdout();
+    assert!(
+        said.starts_with("Hyper-V: powershell.exe cannot be started: "),
+        "{said}"
+    );
+    assert!(said.contains("Hyper-V is a part of Windows"), "{said}");
+}
