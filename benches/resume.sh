@@ -28,7 +28,7 @@ build unchanged
 unchanged=$took
 build changed --var site_agent_version=1.1.0
 changed=$took
-grep -hE 'going on from|site agent' "$work/changed.log" | sed 's/^/    /'
+grep -hE 'resuming from|site agent' "$work/changed.log" | sed 's/^/    /'
 printf '%-38s %10s %8s   %s\n' build time share 'installed or booted'
 row 'from nothing' "$first" "$first" "$(machines first)"
 row 'nothing changed' "$unchanged" "$first" "$(machines unchanged)"

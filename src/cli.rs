@@ -2,6 +2,8 @@
 //!
 //! Parses and nothing else; `cmd` carries out.
 
+mod unknown;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,16 +20,21 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// How events are told on standard error
+    /// Format of progress and error output on stderr
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WINIMG_LOG_FORMAT")]
     pub log_format: LogFormat,
 }
 
+/// What was typed; ends the process with a message where that is no command.
+pub fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| unknown::with_tip(error).exit())
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people; a progress line when it is a terminal
+    /// Lines for people, with a progress line on a terminal
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -35,38 +42,38 @@ pub enum LogFormat {
 pub enum Command {
     /// Write a recipe to start from
     Init(Init),
-    /// Check a recipe without touching network or machine
+    /// Check a recipe; fetches nothing and starts no VM
     Validate(Validate),
     /// Show the effective recipe, where each value came from, and the exact guest commands
     Plan(Plan),
     /// Build the image: install Windows, run the steps, seal, export
     Build(Box<Build>),
-    /// Open a shell into the guest of a build that waits
+    /// Open a shell in the guest of a paused build
     Attach(Attach),
-    /// Show the screen of a running build's machine
+    /// Show the screen of a running build's VM
     Screen(Screen),
-    /// Ask for every input once and write down what it is: recipe.lock
+    /// Resolve every input and pin its size and digest in recipe.lock
     Lock(Lock),
-    /// Bring everything that a build needs into the cache, and nothing else
+    /// Download every input of a build into the cache; starts no VM
     Fetch(Fetch),
-    /// Put recipe, lock and every input into one file that builds without a network
+    /// Pack recipe, lock and every input into one file that builds without a network
     Bundle(Bundle),
-    /// Look at what the cache keeps, and take away what is no longer used
+    /// List what the cache holds, and remove what is no longer used
     Cache {
         #[command(subcommand)]
         command: Cache,
     },
-    /// Write other formats from a finished image (any that winimg reads)
+    /// Convert a finished image to other formats
     Export(Export),
-    /// Check a finished image without starting it
+    /// Check a finished image without booting it
     Verify(Verify),
-    /// Sign the manifest and the provenance of a build that is finished
+    /// Sign the manifest and the provenance of a finished build
     Sign(Sign),
-    /// Look into a Windows ISO, a disk image or a manifest
+    /// Describe a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
-    /// Look at this host: QEMU, firmware and acceleration, or Hyper-V
+    /// Check what this host offers: QEMU, firmware and acceleration, or Hyper-V
     Doctor(Doctor),
-    /// Print a JSON Schema: the manifest's, or the recipe's for an editor
+    /// Print the JSON Schema of the manifest, or of recipes (for editors)
     Schema {
         #[arg(value_enum, default_value_t = Schema::Manifest)]
         of: Schema,
@@ -86,19 +93,19 @@ pub struct Init {
     /// One of winimg's recipes to build on (capi-ova, capi-azure, …), or the file to write
     #[arg(default_value = "recipe.toml")]
     pub recipe: PathBuf,
-    /// The file to write with one of winimg's recipes; `my-NAME.toml` unless given
+    /// The file to write with one of winimg's recipes [default: my-NAME.toml]
     pub file: Option<PathBuf>,
 }
 
 /// What changes a recipe from the command line.
 #[derive(Debug, Args)]
 pub struct RecipeArgs {
-    /// The recipe, or a bundle
+    /// The recipe or a bundle; `-` reads a recipe from stdin (not for build, lock and bundle)
     pub recipe: PathBuf,
-    /// Set a variable; may be repeated, the last one wins (also WINIMG_VAR_NAME)
+    /// Set a variable; may be repeated, the last one wins (also as WINIMG_VAR_NAME)
     #[arg(long = "var", value_name = "NAME=VALUE")]
     pub vars: Vec<String>,
-    /// Read image-builder's variables; those that the recipe does not declare are passed over
+    /// Read image-builder's variables; those that the recipe does not declare are ignored
     #[arg(long = "image-builder-vars", value_name = "FILE")]
     pub image_builder_vars: Vec<PathBuf>,
     /// Read variables from a TOML or JSON file; the recipe must declare them
@@ -109,13 +116,13 @@ pub struct RecipeArgs {
     pub set: Vec<String>,
 }
 
-/// Which lock is obeyed.
+/// Which lock is used.
 #[derive(Debug, Default, Args)]
 pub struct LockArgs {
-    /// The lock to obey; NAME.lock beside the recipe NAME.toml, where there is one, unless given
+    /// The lock to use [default: NAME.lock beside NAME.toml, if there is one]
     #[arg(long, value_name = "FILE", conflicts_with = "no_lock")]
     pub lock: Option<PathBuf>,
-    /// Pass over the lock
+    /// Ignore the lock
     #[arg(long)]
     pub no_lock: bool,
 }
@@ -123,7 +130,7 @@ pub struct LockArgs {
 /// A cache in an OCI registry that several machines share.
 #[derive(Debug, Default, Args)]
 pub struct SharedCacheArgs {
-    /// Ask a shared cache, such as oci://registry.example.com/team/winimg-cache, before anyone else
+    /// Look in a shared cache first, such as oci://registry.example.com/team/winimg-cache
     #[arg(long, value_name = "ADDRESS", env = "WINIMG_CACHE_REMOTE")]
     pub cache_remote: Option<String>,
 }
@@ -133,23 +140,23 @@ pub struct SharedCacheArgs {
 pub struct SharedLayersArgs {
     #[command(flatten)]
     pub shared: SharedCacheArgs,
-    /// Believe layers that this minisign public key signed, the key itself or a file; may be repeated. Also keys in
+    /// Trust layers signed with this minisign public key, given as the key itself or a file; may be repeated. Also
     /// WINIMG_CACHE_KEY
     #[arg(long = "cache-key", value_name = "KEY")]
     pub cache_keys: Vec<String>,
-    /// Give layers and inputs to the shared cache, too
+    /// Also upload layers and inputs to the shared cache
     #[arg(long, requires = "cache_remote")]
     pub cache_push: bool,
-    /// Sign layers for --cache-push with this minisign secret key. Also the key's text in WINIMG_CACHE_SIGN_KEY; its
-    /// password in WINIMG_SIGN_PASSWORD
+    /// Sign the layers of --cache-push with this minisign secret key. Also WINIMG_CACHE_SIGN_KEY, which holds the key
+    /// itself; its password is read from WINIMG_SIGN_PASSWORD
     #[arg(long, value_name = "FILE")]
     pub cache_sign_key: Option<PathBuf>,
 }
 
-/// Whether the network is asked.
+/// Whether the network is used.
 #[derive(Debug, Args)]
 pub struct NetworkArgs {
-    /// Ask nothing of a network: what is neither in the cache nor a local file is an error
+    /// Use no network: an input that is neither in the cache nor a local file is an error
     #[arg(long, env = "WINIMG_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
     pub offline: bool,
 }
@@ -158,16 +165,16 @@ pub struct NetworkArgs {
 pub struct Lock {
     #[command(flatten)]
     pub recipe: RecipeArgs,
-    /// Ask for this input anew although nothing changed in the recipe; may be repeated
+    /// Resolve this input again although nothing changed in the recipe; may be repeated
     #[arg(long, value_name = "NAME")]
     pub upgrade: Vec<String>,
-    /// Write nothing; end with status 2 if the lock would change
+    /// Write nothing; exit with status 2 if the lock would change
     #[arg(long)]
     pub check: bool,
-    /// The lock to write; NAME.lock beside the recipe NAME.toml unless given
+    /// The lock to write [default: NAME.lock beside NAME.toml]
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
-    /// Take a lower version than the locked one, or go on from a lock that is older than one that was built with
+    /// Accept a lower version than the locked one, or a lock that is older than one used by an earlier build
     #[arg(long)]
     pub allow_rollback: bool,
     #[command(flatten)]
@@ -203,9 +210,9 @@ pub struct Bundle {
 pub enum Cache {
     /// List layers, files and leftovers, with size and last use
     Ls(CacheLs),
-    /// Tell each part of a recipe's build whether a layer holds it, and why not
+    /// Show which parts of a recipe's build a layer holds, and why the others are stale
     Explain(CacheExplain),
-    /// Remove leftovers and, where it is said, what was not used for long or is too much; never what a lock names or a
+    /// Remove leftovers and, with --older-than or --max-size, what was not used lately; never what a lock names or a
     /// running build uses
     Prune(CachePrune),
 }
@@ -235,10 +242,10 @@ pub struct CachePrune {
     /// Remove what was not used for this long, such as 30d or 12h
     #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
     pub older_than: Option<Duration>,
-    /// Remove the least lately used until what stays is not larger, such as 50GiB
+    /// Remove the least recently used until the cache is no larger than this, such as 50GiB
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub max_size: Option<u64>,
-    /// Remove nothing; say what would be removed
+    /// Remove nothing; show what would be removed
     #[arg(long)]
     pub dry_run: bool,
     /// Print JSON
@@ -273,57 +280,57 @@ pub struct Build {
     pub recipe: RecipeArgs,
     #[command(flatten)]
     pub lock: LockArgs,
-    /// Build with a lock that is older than one that was built with before; the manifest says so
+    /// Accept a lock that is older than one used by an earlier build; recorded in the manifest
     #[arg(long)]
     pub allow_rollback: bool,
     #[command(flatten)]
     pub network: NetworkArgs,
     #[command(flatten)]
     pub shared: SharedLayersArgs,
-    /// Where the artifacts go; out/NAME of the recipe unless given
+    /// Output folder [default: out/NAME, by the recipe's name]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// The accelerator; auto tries the better ones with a boot canary
+    /// Accelerator; auto tests the faster ones with a short boot first
     #[arg(long, value_enum, default_value_t = AccelArg::Auto)]
     pub accel: AccelArg,
-    /// What to do with the machine, its disk and working files after a failure
+    /// What to do with the VM, its disk and working files after a failure
     #[arg(long, value_enum, default_value_t = OnError::Cleanup)]
     pub on_error: OnError,
-    /// Which layers are sealed, so that a later build goes on from the last one that is still right
+    /// When to seal layers, from which later builds resume
     #[arg(long, value_enum, default_value_t = LayersArg::Auto)]
     pub layers: LayersArg,
-    /// Install Windows and run every step, although layers or a finished image are there
+    /// Ignore cached layers and outputs; rebuild from scratch
     #[arg(long)]
     pub fresh: bool,
-    /// Read the built-in Administrator's password from a file (also WINIMG_ADMIN_PASSWORD); random unless given
+    /// File with the built-in Administrator's password (also WINIMG_ADMIN_PASSWORD) [default: a random one]
     #[arg(long, value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
-    /// With --on-error keep, ask or --break: how long to wait for a person at most, such as 30m or 2h. Without a terminal,
-    /// `keep` leaves the machine running only with this
+    /// With --on-error keep, ask or --break: the longest wait for a person, such as 30m or 2h. Without a terminal, `keep`
+    /// leaves the VM running only with this
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub keep_for: Option<Duration>,
-    /// Stop before this step, by its name or its number, with the machine running; may be repeated
+    /// Pause before this step (its name or number) with the VM running; may be repeated
     #[arg(long = "break", value_name = "STEP")]
     pub breaks: Vec<String>,
-    /// Stop before every step
+    /// Pause before every step
     #[arg(long)]
     pub debug: bool,
-    /// Export the sealed disk without looking whether it is what the recipe says
+    /// Export the sealed disk without verifying it
     #[arg(long)]
     pub no_verify: bool,
     #[command(flatten)]
     pub sign: SignArgs,
-    /// A URI for whoever answers for this machine; the provenance names it. A workstation unless given
+    /// Builder URI recorded in the SLSA provenance [default: urn:winimg:workstation]
     #[arg(long, value_name = "URI", env = "WINIMG_BUILDER_ID")]
     pub builder_id: Option<String>,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
 }
 
-/// What machines run on.
+/// What VMs run on.
 #[derive(Debug, Args)]
 pub struct HypervisorArgs {
-    /// `qemu` or, on Windows, `hyperv`. A layer of the one is none of the other
+    /// Hypervisor to build on, `qemu` or, on Windows, `hyperv`. Cached layers are not shared between hypervisors
     #[arg(long, value_name = "NAME", default_value = DEFAULT_HYPERVISOR)]
     pub hypervisor: String,
 }
@@ -333,12 +340,12 @@ const DEFAULT_HYPERVISOR: &str = if cfg!(windows) { "hyperv" } else { "qemu" };
 /// What signs the records.
 #[derive(Debug, Args)]
 pub struct SignArgs {
-    /// Sign manifest and provenance with a minisign secret key or an EC P-256 key in PEM; one of each kind. Also the
-    /// key's text in WINIMG_SIGN_KEY; the password of an encrypted minisign key in WINIMG_SIGN_PASSWORD
+    /// Sign manifest and provenance with a minisign secret key or an EC P-256 key in PEM; one of each kind. Also
+    /// WINIMG_SIGN_KEY, which holds the key itself; the password of a minisign key is read from WINIMG_SIGN_PASSWORD
     #[arg(long = "sign-key", value_name = "FILE")]
     pub keys: Vec<PathBuf>,
-    /// Sign with a program: it reads bytes from standard input and prints an ECDSA P-256 signature, DER in base64. Words
-    /// are split at blanks, '…' and "…" keep them together; no shell
+    /// Sign with a program that reads bytes from stdin and prints an ECDSA P-256 signature (DER in base64). Run without a
+    /// shell: words are split at blanks, '…' and "…" keep them together
     #[arg(long = "sign-command", value_name = "COMMAND", requires = "public_key")]
     pub command: Option<String>,
     /// The public key of --sign-command, in PEM
@@ -348,7 +355,7 @@ pub struct SignArgs {
 
 #[derive(Debug, Args)]
 pub struct Sign {
-    /// A build's manifest.json; its provenance lies beside it
+    /// A build's manifest.json, with its provenance beside it
     pub manifest: PathBuf,
     #[command(flatten)]
     pub sign: SignArgs,
@@ -358,9 +365,9 @@ pub struct Sign {
 pub enum OnError {
     /// Keep screens and logs, remove the disk
     Cleanup,
-    /// Keep everything, and say where it is; on a terminal, or with --keep-for, the machine runs until Ctrl-C
+    /// Keep everything, and print where it is; on a terminal, or with --keep-for, the VM runs until Ctrl-C
     Keep,
-    /// Ask on the terminal: try the step again, a shell into the guest, keep, or clean up
+    /// Ask on the terminal: retry the step, open a shell in the guest, keep, or clean up
     Ask,
 }
 
@@ -371,13 +378,13 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// Which running build.
 #[derive(Debug, Args)]
 pub struct Attach {
-    /// The build's output directory; the only running build unless given
+    /// The build's output folder [default: the only running build]
     pub dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct Screen {
-    /// The build's output directory; the only running build unless given
+    /// The build's output folder [default: the only running build]
     pub dir: Option<PathBuf>,
     /// Write a PNG instead of drawing on the terminal
     #[arg(long, value_name = "FILE")]
@@ -386,11 +393,11 @@ pub struct Screen {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LayersArg {
-    /// After the installation, after restarts and `checkpoint` steps, and after a minute of steps
+    /// After the installation, after restarts and `checkpoint` steps, and after each minute of steps
     Auto,
-    /// After every step too
+    /// After every step as well
     Each,
-    /// None, and none is used
+    /// Do not create or reuse layers
     None,
 }
 
@@ -427,12 +434,12 @@ impl From<AccelArg> for Accel {
 
 #[derive(Debug, Args)]
 pub struct Export {
-    /// The finished image
+    /// The finished image, in any format that winimg reads
     pub image: PathBuf,
     /// Comma-separated: raw, vhd, ova, ami, qcow2
     #[arg(long, value_delimiter = ',', required = true)]
     pub to: Vec<Format>,
-    /// Where the artifacts go; beside the image unless given
+    /// Output folder [default: the folder of the image]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
@@ -448,13 +455,13 @@ pub enum Format {
 
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// A disk image (raw, qcow2, VHD, VMDK, OVA), or a build's manifest.json: then every artifact that it lists
+    /// A disk image (raw, qcow2, VHD, VMDK, OVA), or a build's manifest.json for every artifact that it lists
     pub file: PathBuf,
-    /// The manifest that says what an image has to hold; without it, only what holds for every image is checked
+    /// The manifest that says what the image must contain; without it only the checks that fit every image are made
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
-    /// Whose signatures the manifest and the provenance must have: a public key of minisign, or of EC P-256 in PEM; a
-    /// file, or the key itself
+    /// Public key the manifest and provenance must be signed with: minisign, or EC P-256 in PEM; a file, or the key
+    /// itself
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
 }

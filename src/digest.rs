@@ -44,19 +44,23 @@ impl Digest {
     /// A digest from bare hex; its length decides the algorithm (64 digits: SHA-256, 128: SHA-512).
     /// The error says what is wrong in words that fit after "digest".
     pub fn from_hex(text: &str) -> Result<Self, String> {
-        let bytes = hex::decode(text).map_err(|_| "is not hexadecimal".to_string())?;
-        let algorithm = match bytes.len() {
-            32 => Algorithm::Sha256,
-            64 => Algorithm::Sha512,
-            16 => return Err("is an MD5, which proves nothing: give a SHA-256".into()),
-            20 => return Err("is a SHA-1, which proves nothing: give a SHA-256".into()),
+        // Counted first: one digit that was not copied makes their number odd, and that is what is to be told.
+        if !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err("is not hexadecimal".into());
+        }
+        let algorithm = match text.len() {
+            64 => Algorithm::Sha256,
+            128 => Algorithm::Sha512,
+            32 => return Err("is an MD5, which proves nothing: give a SHA-256".into()),
+            40 => return Err("is a SHA-1, which proves nothing: give a SHA-256".into()),
             n => {
+                let s = if n == 1 { "" } else { "s" };
                 return Err(format!(
-                    "has {} hex digits; SHA-256 has 64, SHA-512 has 128",
-                    n * 2
+                    "has {n} hex digit{s}; SHA-256 has 64, SHA-512 has 128"
                 ));
             }
         };
+        let bytes = hex::decode(text).map_err(|e| format!("is not hexadecimal: {e}"))?;
         Ok(Self { algorithm, bytes })
     }
 
@@ -179,6 +183,31 @@ mod tests {
             wrong.parse::<Digest>().unwrap_err(),
             "says sha512 but has the length of a sha256"
         );
+    }
+
+    #[test]
+    fn a_digit_too_few_or_too_many_is_counted() {
+        for (text, why) in [
+            (
+                "a".repeat(63),
+                "has 63 hex digits; SHA-256 has 64, SHA-512 has 128",
+            ),
+            (
+                format!("sha256:{}", "a".repeat(65)),
+                "has 65 hex digits; SHA-256 has 64, SHA-512 has 128",
+            ),
+            (
+                format!("sha512:{}", "a".repeat(127)),
+                "has 127 hex digits; SHA-256 has 64, SHA-512 has 128",
+            ),
+            (
+                "a".into(),
+                "has 1 hex digit; SHA-256 has 64, SHA-512 has 128",
+            ),
+            (format!("{}g", "a".repeat(63)), "is not hexadecimal"),
+        ] {
+            assert_eq!(text.parse::<Digest>().unwrap_err(), why, "{text}");
+        }
     }
 
     #[test]

@@ -2,11 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use winimg::cli::Cli;
-use winimg::cmd;
+use winimg::{cli, cmd};
 
 fn main() -> ExitCode {
-    cmd::run(Cli::parse())
+    cmd::run(cli::parse())
 }

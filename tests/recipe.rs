@@ -1056,3 +1056,93 @@ fn a_step_before_the_seal_stands_behind_all_others() {
         assert_eq!(names.join(", "), wanted);
     }
 }
+
+#[test]
+fn a_key_of_the_recipe_under_a_table_says_where_it_belongs() {
+    let help = |key: &str| {
+        format!(
+            "help: `{key}` is a key of the top level: move it above the first [table] of the file\n"
+        )
+    };
+    let step = "[[steps]]\nname = \"one\"\ncmd = \"ver\"\n";
+    for (table, fact) in [
+        ("[machine]\n", "error: unknown key `policy` in [machine]\n"),
+        (step, "error: unknown key `policy` in step `one`\n"),
+        ("[components]\n", "error: `policy` stands in a table\n"),
+        ("[images]\n", "error: `policy` stands in a table\n"),
+        (
+            "[vars]\n",
+            "warning: `policy` under [vars] is only a variable\n",
+        ),
+    ] {
+        let text = small_complaints(
+            &format!("{table}policy = \"signed\"\n"),
+            &Options::default(),
+        );
+        assert!(text.starts_with(fact), "{text}");
+        assert!(text.contains(&help("policy")), "{text}");
+    }
+    // Between braces it is meant for that table.
+    let text = small_complaints(
+        "[[steps]]\nname = \"one\"\ncheckpoint = { name = \"a\" }\n",
+        &Options::default(),
+    );
+    assert!(text.contains("help: it has no keys\n"), "{text}");
+    // After [outputs], the last table of most recipes.
+    for line in [
+        "schema = 1",
+        "name = \"b\"",
+        "description = \"b\"",
+        "include = []",
+    ] {
+        let key = line.split(' ').next().expect("a key");
+        let text = small_complaints(line, &Options::default());
+        assert!(text.contains(&help(key)), "{text}");
+    }
+}
+
+#[test]
+fn a_digest_with_a_digit_too_few_is_counted() {
+    for (key, digits) in [("sha256", 63), ("sha256", 65), ("sha512", 127)] {
+        let digest = "a".repeat(digits);
+        let more =
+            format!("[components.a]\nurl = \"https://example.com/a\"\n{key} = \"{digest}\"\n");
+        let text = small_complaints(&more, &Options::default());
+        let fact = format!(
+            "error: the {key} of component `a` has {digits} hex digits; SHA-256 has 64, SHA-512 has 128\n"
+        );
+        assert!(text.contains(&fact), "{text}");
+    }
+}
+
+#[test]
+fn files_that_come_with_winimg_are_called_by_their_name_there() {
+    let (dir, path) = folder(&[
+        (
+            "own/recipe.toml",
+            &small("").replacen("schema = 1", "schema = 1\ninclude = [\"packs/a.toml\"]", 1),
+        ),
+        (
+            "shipped/packs/a.toml",
+            "schema = 1\ninclude = [\"b.toml\"]\nodd = 1\n",
+        ),
+        ("shipped/packs/b.toml", "schema = 1\nodder = 1\n"),
+    ]);
+    // As the program finds it beside itself.
+    let shipped = dir.path().join("shipped/packs/..");
+    let options = Options {
+        search: vec![shipped.clone()],
+        shipped: vec![shipped.clone()],
+        ..Options::default()
+    };
+    let (_, text) = complaints(&path, &options);
+    assert!(text.contains(" --> winimg:packs/a.toml:3:1\n"), "{text}");
+    assert!(text.contains(" --> winimg:packs/b.toml:2:1\n"), "{text}");
+    // A folder of one's own keeps its path.
+    let options = Options {
+        search: vec![shipped],
+        ..Options::default()
+    };
+    let (_, text) = complaints(&path, &options);
+    assert!(text.contains("/shipped/packs/a.toml:3:1\n"), "{text}");
+}

@@ -100,6 +100,15 @@ signature = { kind = "authenticode", roots = "microsoft-root-2010", subject = "C
 [components.n]
 url = "https://example.com/n.exe"
 signature = []
+[components.o]
+url = "https://example.com/o.zip"
+unpack = "zip"
+signature = { kind = "authenticode", roots = "microsoft-root-2010", subject = "CN=A" }
+[components.p]
+url = "https://example.com/p.zip"
+unpack = "zip"
+sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
+signature = { kind = "authenticode", roots = "microsoft-root-2010", subject = "CN=A", catalog = "p.cat" }
 "#
     ));
 }

@@ -2,9 +2,10 @@
 //!
 //! zip, tar, tar.gz and tar.zst are streamed into a folder beside the wanted one, which gets its name only when all
 //! is well. An archive is refused whole, with all its problems listed, when any entry could land elsewhere, could not
-//! exist on Windows, or is not a plain file or folder; what `only` leaves out is judged too. Nothing is repaired,
-//! and nothing is ever written outside the destination.
+//! exist on Windows, or is not a plain file or folder, and when its file has bytes before or behind the archive; what
+//! `only` leaves out is judged too. Nothing is repaired, and nothing is ever written outside the destination.
 
+mod bounds;
 mod filter;
 mod name;
 mod survey;

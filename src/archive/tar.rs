@@ -62,9 +62,28 @@ fn headers_fit(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result
         }
     }
     // A tar ends before its file does: only the last bytes prove a gzip or zstd frame whole.
-    match io::copy(&mut tar.into_inner(), &mut io::sink()) {
+    let mut rest = Rest::default();
+    match io::copy(&mut tar.into_inner(), &mut rest) {
+        Ok(_) if rest.has_content => Ok(survey.stop("it has bytes behind its end")),
         Ok(_) => Ok(true),
         Err(e) => ended(archive, e, &too_much, survey),
+    }
+}
+
+/// What stands behind the end, which is filled up with zeros to a whole record.
+#[derive(Default)]
+struct Rest {
+    has_content: bool,
+}
+
+impl io::Write for Rest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.has_content |= bytes.iter().any(|byte| *byte != 0);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use ::zip::{CompressionMethod, ZipArchive};
 
 use crate::error::{Error, Result};
 
+use super::bounds::{self, Bounds};
 use super::filter::Selection;
 use super::survey::{Survey, What};
 use super::{Limits, Packed, Writer, broken, size_of_file};
@@ -22,10 +23,12 @@ const SYMLINK: u32 = 0o120_000;
 pub(super) fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
     let mut survey = Survey::new(limits, size_of_file(archive)?);
     let mut zip = open(archive)?;
+    let mut first = zip.central_directory_start();
     for number in 0..zip.len() {
         let entry = zip
             .by_index_data(number)
             .map_err(|e| unreadable(archive, e))?;
+        first = first.min(entry.header_start());
         if !survey.add(number, entry.name_raw(), judge(&entry)) {
             return Ok(survey);
         }
@@ -38,6 +41,15 @@ pub(super) fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
     if survey.is_clean()
         && let Err(problem) = consistent(&mut zip)
     {
+        survey.whole(problem);
+    }
+    let bounds = Bounds {
+        first,
+        directory: zip.central_directory_start(),
+        comment: zip.comment().len() as u64,
+    };
+    let mut file = File::open(archive.file).map_err(|e| Error::io("read", archive.file, e))?;
+    if let Err(problem) = bounds::check(&mut file, &bounds) {
         survey.whole(problem);
     }
     Ok(survey)

@@ -1,4 +1,4 @@
-//! From where a build would go on, without starting anything: for `plan` and `cache explain`.
+//! From where a build would resume, without starting anything: for `plan` and `cache explain`.
 //!
 //! Looks at what is on this machine; fetches nothing. An input that is not here leaves the rest unknown.
 
@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{chain, inputs, media, resume};
+use super::resume::{self, Quiet};
+use super::{chain, inputs, media};
 use crate::error::{Error, Result};
-use crate::event::{Cancel, Event, Sink};
+use crate::event::{Cancel, Sink};
 use crate::fetch::FetchOptions;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
@@ -30,13 +31,6 @@ pub struct Known {
     sealed: Vec<LayerRecord>,
     /// Why no later layer serves.
     reasons: Vec<String>,
-}
-
-/// Nobody is told of inputs that are only looked at.
-struct Quiet;
-
-impl Sink for Quiet {
-    fn emit(&self, _event: &Event) {}
 }
 
 /// What a build on this platform would find.
@@ -149,12 +143,12 @@ impl Known {
     fn text(&self) -> String {
         let all = self.chain.links().len();
         let mut text = match self.sealed.last() {
-            None => "  none is right any more: the build installs Windows\n".to_string(),
+            None => "  none is valid any more: the build installs Windows\n".to_string(),
             Some(_) if self.held() == all => {
                 "  the finished disk is here: no machine is started\n".to_string()
             }
             Some(layer) => format!(
-                "  the build goes on from the layer after {}: {} of {all} parts are done\n",
+                "  the build resumes from the layer after {}: {} of {all} parts are done\n",
                 layer.after(),
                 self.held()
             ),

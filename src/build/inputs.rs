@@ -230,7 +230,7 @@ pub fn together(mut errors: Vec<Error>) -> Error {
         return errors.remove(0);
     }
     let kind = errors.first().map_or(Kind::Failed, Error::kind);
-    let fact = format!("{} inputs are not to be had", errors.len());
+    let fact = format!("{} inputs could not be fetched", errors.len());
     let lines = errors
         .iter()
         .flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>());

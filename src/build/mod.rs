@@ -159,6 +159,8 @@ fn kept(
     let secrets: Vec<Secret> = std::iter::once(request.password.clone())
         .chain(key.filter(|key| !key.expose().eq_ignore_ascii_case("kms")))
         .collect();
+    let next = session.chain.as_ref();
+    let next = next.map_or_else(String::new, |chain| resume::next(request, chain, cancel));
     let scene = evidence::Scene {
         output: &request.output,
         run_dir: scratch.run(),
@@ -173,6 +175,7 @@ fn kept(
             .map(|(number, name)| (*number, name.as_str())),
         recipe: &request.recipe.name.value,
         phase: "",
+        next: &next,
         secrets: &secrets,
     };
     evidence::keep(error, &scene, sink, cancel)
@@ -209,6 +212,8 @@ fn chapters(
     let expected = expected::resolve(plan, &inputs)?;
     let chain = chain::of(recipe, plan, &inputs, &media, platform)?;
     reading.done();
+
+    session.chain = Some(chain.clone());
 
     // Held first, then looked for: no prune takes away what is found.
     let lease = store.lease()?;

@@ -1,14 +1,15 @@
-//! Where a build goes on: the longest beginning of its chain that a layer holds.
+//! Where a build resumes: the longest beginning of its chain that a layer holds.
 
 use std::sync::Arc;
 
 use super::session::Notes;
+use super::{Layers, Request};
 use crate::error::Result;
 use crate::event::{Cancel, Event, Sink};
 use crate::plan::key;
 use crate::store::{Chain, Kept, Layer, LayerRecord, Store};
 
-/// The layer to go on from, and how many links of the chain it holds.
+/// The layer to resume from, and how many links of the chain it holds.
 pub struct Resumed {
     pub layer: Layer,
     pub links: usize,
@@ -46,7 +47,7 @@ pub fn find(
     Ok(None)
 }
 
-/// Says from where the build goes on, and why not from further on.
+/// Says from where the build resumes, and why later layers are stale.
 pub fn tell(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, sink: &dyn Sink) {
     let all = chain.links().len();
     let held = from.map_or(0, |resumed| resumed.links);
@@ -63,6 +64,40 @@ pub fn tell(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, 
     if held < all {
         for reason in reasons(&store.layers(), recipe, chain) {
             sink.note(format!("      {reason}"));
+        }
+    }
+}
+
+/// Nobody is told of what is only looked at.
+pub(super) struct Quiet;
+
+impl Sink for Quiet {
+    fn emit(&self, _event: &Event) {}
+}
+
+/// From where this build, failed by now, would resume: from the layers that are there. Empty where they cannot be read.
+pub fn next(request: &Request, chain: &Chain, cancel: &Cancel) -> String {
+    if request.layers == Layers::None {
+        return "the next build starts from the beginning: --layers none seals no layer".into();
+    }
+    // A damaged layer is told by the build that would use it.
+    let quiet: Arc<dyn Sink> = Arc::new(Quiet);
+    let all = chain.links().len();
+    let Ok(found) = find(request.store, chain, all, &quiet, cancel) else {
+        return String::new();
+    };
+    let build = match request.fresh {
+        true => "the next build without --fresh",
+        false => "the next build",
+    };
+    match found {
+        None => format!("{build} starts from the beginning: no layer is sealed yet"),
+        Some(Resumed { links, .. }) if links == all => {
+            format!("{build} resumes from the finished disk: no VM is started")
+        }
+        Some(Resumed { layer, links, .. }) => {
+            let after = layer.record().after();
+            format!("{build} resumes from the layer after {after}: {links} of {all} parts are done")
         }
     }
 }

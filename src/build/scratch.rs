@@ -30,8 +30,11 @@ impl Scratch {
     /// Takes the output directory for this build and makes the working directories. What dead builds left goes; before that
     /// `end_machines` ends those of their machines that go on, whose disks nobody could remove.
     pub fn create(output: &Path, sink: &dyn Sink, end_machines: &dyn Fn()) -> Result<Self> {
-        fs::create_dir_all(output).map_err(|e| Error::io("create", output, e))?;
-        let Some(output_lock) = Lock::try_take(&output.join(".winimg-lock"))? else {
+        const ANOTHER: &str = "give another folder with --output, one that you may write to";
+        fs::create_dir_all(output)
+            .map_err(|e| Error::io("create the output folder", output, e).cure(ANOTHER))?;
+        let taken = Lock::try_take(&output.join(".winimg-lock"));
+        let Some(output_lock) = taken.map_err(|e| e.cure(ANOTHER))? else {
             return Err(
                 Error::new(Kind::Host, "another build writes to this directory")
                     .at(output.display())

@@ -20,7 +20,7 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::guest::Guest;
 use crate::io;
-use crate::store::{About, Draft, Layer, Link};
+use crate::store::{About, Chain, Draft, Layer, Link};
 use crate::vm::{self, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
 
 /// Pending servicing can take minutes; killing it earlier breaks the image.
@@ -61,6 +61,8 @@ pub struct Session<'a> {
     pub step: Option<(usize, String)>,
     /// Of every layer and of the finished disk.
     pub notes: Notes,
+    /// Known once the inputs and the media are.
+    pub chain: Option<Chain>,
 }
 
 impl<'a> Session<'a> {
@@ -84,6 +86,7 @@ impl<'a> Session<'a> {
             ground: None,
             step: None,
             notes: Notes::default(),
+            chain: None,
         }
     }
 

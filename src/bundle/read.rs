@@ -294,6 +294,8 @@ fn admitted(place: &Path, index: Index) -> Admitted {
             env: pairs(&index.environment, "WINIMG_VAR_"),
             set: index.set.clone(),
             moved: moved.collect(),
+            within: Some(place.to_path_buf()),
+            ..Options::default()
         },
     }
 }

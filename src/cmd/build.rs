@@ -30,6 +30,7 @@ const GUEST_PASSWORD: &str = "hyperv-password";
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
+    recipe::needs_file(&args.recipe, "build")?;
     let platform = hypervisor::platform(&args.hypervisor)?;
     let look = Look::Build(platform);
     let opened = recipe::open_looking(&args.recipe, &args.lock, look, context)?;

@@ -12,6 +12,7 @@ use super::inputs::{self, Fetched};
 use super::{Context, print, recipe};
 
 pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
+    recipe::needs_file(&args.recipe, "bundle")?;
     let opened = recipe::open(&args.recipe, &args.lock, context)?;
     let path = &args.recipe.recipe;
     if opened.bundled {

@@ -1,4 +1,4 @@
-//! `winimg doctor`: what this host has, what it lacks, and the package that brings it.
+//! `winimg doctor`: what this host has, what is missing, and the package to install for it.
 
 use crate::cli;
 use crate::error::{Error, Kind, Result};
@@ -36,8 +36,8 @@ pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
 /// What reads screens; a build goes on without it.
 fn reader() -> String {
     match ocr::version() {
-        Some(version) => format!("{version}: reads the screen of a machine that stops\n"),
-        None => "tesseract: not found; with tesseract-ocr, errors also tell what a stopped machine's screen says\n".to_string(),
+        Some(version) => format!("{version}: reads the screen of a VM that stops\n"),
+        None => "tesseract: not found; install tesseract-ocr to have errors quote the screen of a stopped VM\n".to_string(),
     }
 }
 
@@ -47,8 +47,8 @@ fn end(text: &str, lacking: u32) -> Result<()> {
         return Err(Error::new(
             Kind::Host,
             match lacking {
-                1 => "a build on this host lacks one thing".into(),
-                n => format!("a build on this host lacks {n} things"),
+                1 => "1 requirement is missing on this host".into(),
+                n => format!("{n} requirements are missing on this host"),
             },
         ));
     }

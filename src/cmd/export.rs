@@ -20,7 +20,10 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
     let image = std::path::absolute(&args.image).map_err(|e| Error::io("find", &args.image, e))?;
     let beside = image.parent().unwrap_or(Path::new("/")).to_path_buf();
     let directory = args.output.clone().unwrap_or_else(|| beside.clone());
-    std::fs::create_dir_all(&directory).map_err(|e| Error::io("create", &directory, e))?;
+    std::fs::create_dir_all(&directory).map_err(|e| {
+        let error = Error::io("create the output folder", &directory, e);
+        error.cure("give another folder with --output, one that you may write to")
+    })?;
     let manifest = manifest(&beside, &image)?;
     let firmware = firmware(&image, context)?;
     let outputs = outputs(&args.to, firmware);

@@ -1,5 +1,6 @@
 //! Every input of a recipe: fetched, or as the cache has it. For `lock`, `fetch`, `bundle` and `plan`.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -206,8 +207,8 @@ enum Cache {
     Held,
     Lacking,
     Local,
-    /// A local file that is not there.
-    Absent,
+    /// It is a local file's path, and there is none.
+    Absent(PathBuf),
     /// No digest names it before it is asked for.
     Unknown,
 }
@@ -218,7 +219,7 @@ impl State {
             Cache::Held => "cached",
             Cache::Lacking => "missing",
             Cache::Local => "local",
-            Cache::Absent => "absent",
+            Cache::Absent(_) => "absent",
             Cache::Unknown => "unknown",
         };
         json!({ "name": self.name, "locked": self.locked, "cache": cache })
@@ -240,16 +241,17 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
             ProofWish::Digest(digest) => Some(&digest.value),
             _ => None,
         };
+        let cache = match Address::read(&origin.url) {
+            Ok(Address::Local(path)) if path.is_file() => Cache::Local,
+            // Only a lock lets its bytes come from the cache.
+            Ok(Address::Local(_)) if locked.is_some_and(holds) => Cache::Held,
+            Ok(Address::Local(path)) => Cache::Absent(path),
+            _ => cache(locked.or(pinned)),
+        };
         State {
             name,
             locked: locked.cloned(),
-            cache: match Address::read(&origin.url) {
-                Ok(Address::Local(path)) if path.is_file() => Cache::Local,
-                // Only a lock lets its bytes come from the cache.
-                Ok(Address::Local(_)) if locked.is_some_and(holds) => Cache::Held,
-                Ok(Address::Local(_)) => Cache::Absent,
-                _ => cache(locked.or(pinned)),
-            },
+            cache,
         }
     };
     let mut states = vec![file("media.iso".into(), &recipe.media.iso)];
@@ -317,12 +319,12 @@ pub fn told(states: &[State]) -> String {
     let width = states.iter().map(|s| s.name.chars().count()).max();
     let width = width.unwrap_or(0);
     let line = |state: &State| {
-        let cache = match state.cache {
-            Cache::Held => "in the cache",
-            Cache::Lacking => "not in the cache: it will be fetched",
-            Cache::Local => "a local file",
-            Cache::Absent => "a local file that is not there",
-            Cache::Unknown => "asked for in each build: no digest names it",
+        let cache: String = match &state.cache {
+            Cache::Held => "in the cache".into(),
+            Cache::Lacking => "not in the cache: the build fetches it".into(),
+            Cache::Local => "a local file".into(),
+            Cache::Absent(path) => format!("there is no file {}", path.display()),
+            Cache::Unknown => "fetched in each build: no digest is known".into(),
         };
         let locked = match &state.locked {
             Some(digest) => format!("locked {digest}, "),

@@ -14,6 +14,7 @@ use crate::store::Store;
 use super::{Context, inputs, print, recipe};
 
 pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
+    recipe::needs_file(&args.recipe, "lock")?;
     let source = recipe::source(&args.recipe, context)?;
     if source.lock.is_some() {
         return Err(Error::new(Kind::Recipe, "a bundle is not locked anew")

@@ -15,8 +15,8 @@ pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let opened = recipe::open_looking(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = opened;
     print(&format!(
-        "{} is sound: {}, {}\n",
-        args.recipe.recipe.display(),
+        "{} is valid: {}, {}\n",
+        recipe::shown(&args.recipe),
         count(recipe.components.len(), "component"),
         count(plan.steps.len(), "step")
     ))

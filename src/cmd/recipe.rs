@@ -1,6 +1,7 @@
 //! From the command line's recipe arguments to a `Recipe`, with every complaint shown at once.
 
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::vm::{self, Platform};
 
 use super::{Context, inputs};
 
-/// A recipe that is sound, with what was decided about it.
+/// A valid recipe, with what was decided about it.
 pub struct Opened {
     pub recipe: Recipe,
     pub plan: Plan,
@@ -80,8 +81,9 @@ pub fn open_looking(
     let (mut laid, mut lock_path) = (None, None);
     let recipe = recipe.map(|mut recipe| {
         let beside = Lock::beside(&source.path);
+        let is_file = source.options.piped.is_none();
         let path = lock.lock.as_ref().or(source.lock.as_ref());
-        match path.or_else(|| Some(&beside).filter(|p| p.is_file())) {
+        match path.or_else(|| Some(&beside).filter(|p| is_file && p.is_file())) {
             Some(path) if lock.no_lock => {
                 remarks.push(format!("{} was passed over: --no-lock", path.display()));
             }
@@ -263,7 +265,14 @@ impl Opened {
 /// Where the recipe stands, and what the command line and the environment add to it. A bundle is put into the store.
 pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
     let vars: Vec<_> = args.vars.iter().map(|v| pair(v)).collect::<Result<_>>()?;
-    if bundle::is_bundle(&args.recipe)? {
+    let piped = match is_piped(args) {
+        true => Some(standard_input()?),
+        false => None,
+    };
+    if piped.is_none() {
+        refuse_names_of_shipped(&args.recipe)?;
+    }
+    if piped.is_none() && bundle::is_bundle(&args.recipe)? {
         let store = super::store(context)?;
         let name = args.recipe.display().to_string();
         let watch = Watch::new(name, Arc::clone(&context.sink), context.cancel.clone());
@@ -283,20 +292,69 @@ pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
             lock: Some(admitted.lock),
         });
     }
+    let (search, shipped) = search_dirs()?;
     let options = Options {
-        search: search_dirs()?,
+        search,
+        shipped,
+        piped,
         vars,
         image_builder_vars: args.image_builder_vars.clone(),
         var_files: args.var_files.clone(),
         env: environment(),
         set: args.set.clone(),
         moved: Vec::new(),
+        within: None,
     };
     Ok(Source {
         path: args.recipe.clone(),
         options,
         lock: None,
     })
+}
+
+/// `-`: the recipe comes on standard input.
+fn is_piped(args: &RecipeArgs) -> bool {
+    args.recipe == Path::new("-")
+}
+
+/// Refuses a recipe from standard input for what has to find it again: a lock beside it, records, bundles.
+pub fn needs_file(args: &RecipeArgs, command: &str) -> Result<()> {
+    if !is_piped(args) {
+        return Ok(());
+    }
+    let fact = format!("`winimg {command}` needs the recipe as a file, not from standard input");
+    let cure = format!("write it to a file: winimg {command} recipe.toml");
+    Err(Error::new(Kind::Recipe, fact).cure(cure))
+}
+
+/// What the recipe is called in messages.
+pub fn shown(args: &RecipeArgs) -> String {
+    match is_piped(args) {
+        true => recipe::PIPED.into(),
+        false => args.recipe.display().to_string(),
+    }
+}
+
+fn standard_input() -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .read_to_end(&mut bytes)
+        .map_err(|e| Error::new(Kind::Failed, "cannot read standard input").because(e))?;
+    Ok(bytes)
+}
+
+/// The name of one of winimg's recipes where a file is wanted, and no such file: it is to be written first.
+fn refuse_names_of_shipped(path: &Path) -> Result<()> {
+    let name = path.to_str().unwrap_or_default();
+    let name = name.strip_suffix(".toml").unwrap_or(name);
+    if path.exists() || !super::shipped::recipes().iter().any(|own| own == name) {
+        return Ok(());
+    }
+    let fact = format!("there is no file {}", path.display());
+    let cure = format!(
+        "{name} is one of winimg's recipes: `winimg init {name}` writes my-{name}.toml on top of it"
+    );
+    Err(Error::new(Kind::Recipe, fact).cure(cure))
 }
 
 /// A variable that is not UTF-8 cannot be one of ours.
@@ -357,7 +415,8 @@ fn pair(text: &str) -> Result<(String, String)> {
 
 /// Where an `include` is looked for when it is not beside the file that names it: `$WINIMG_RECIPES`, the folder that is
 /// installed with the program or the source tree's own `recipes`; where there is neither, those that are part of the program.
-fn search_dirs() -> Result<Vec<PathBuf>> {
+/// Then the same without `$WINIMG_RECIPES`: what comes with winimg.
+fn search_dirs() -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut dirs: Vec<PathBuf> = std::env::var_os("WINIMG_RECIPES")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
@@ -373,6 +432,6 @@ fn search_dirs() -> Result<Vec<PathBuf>> {
     if installed.is_empty() {
         installed.push(super::shipped::folder()?);
     }
-    dirs.append(&mut installed);
-    Ok(dirs)
+    dirs.extend(installed.iter().cloned());
+    Ok((dirs, installed))
 }

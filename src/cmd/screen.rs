@@ -36,7 +36,7 @@ pub fn run(args: &cli::Screen) -> Result<()> {
 
 fn picture(running: &mut Running, format: Format) -> Result<Vec<u8>> {
     let reply = running.ask(&Ask::Screen { format }, &mut |_| {}, &mut || Ok(()))?;
-    let refused = |why: String| Error::new(Kind::Machine, "the screen can't be had").found(why);
+    let refused = |why: String| Error::new(Kind::Machine, "the screen cannot be read").found(why);
     match reply {
         Reply::Bytes { bytes: Some(text) } => decode(&text).map_err(refused),
         Reply::Refused { why } => Err(refused(why)),

@@ -1,7 +1,7 @@
 //! `winimg verify`: whether a finished image is what its recipe says.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -114,11 +114,27 @@ fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()>
         return tell(&reports, context);
     };
     let expected = manifest.expected();
+    if manifest.artifacts.is_empty() {
+        let mut report = Report::default();
+        let none = Finding::error("the manifest names no artifact, so there is nothing to verify");
+        report.add(
+            Err(none.cure("take the manifest.json of a whole build")),
+            None,
+        );
+        reports.push((file.display().to_string(), report));
+    }
     for artifact in &manifest.artifacts {
         context.cancel.check()?;
         let path = io::folder_of(file).join(&artifact.file);
         let mut report = Report::default();
-        let verdict = bytes(&path, artifact)?;
+        let verdict = match is_beside(&path, file) {
+            true => bytes(&path, artifact)?,
+            false => Err(Finding::error(format!(
+                "{} is not in the manifest's folder",
+                artifact.file
+            ))
+            .expected("a file beside the manifest, or below its folder")),
+        };
         let is_whole = verdict.is_ok();
         report.add(verdict, None);
         if is_whole && !NO_DISK.contains(&artifact.kind.as_str()) {
@@ -127,6 +143,28 @@ fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()>
         reports.push((artifact.file.clone(), report));
     }
     tell(&reports, context)
+}
+
+/// Whether an artifact is in the manifest's folder, also when its links are followed: what stands elsewhere is nobody's to
+/// look at because a manifest names it. One that is missing is told later.
+fn is_beside(artifact: &Path, manifest: &Path) -> bool {
+    let climbs = |part| {
+        matches!(
+            part,
+            Component::ParentDir | Component::RootDir | Component::Prefix(_)
+        )
+    };
+    let folder = io::folder_of(manifest);
+    let Ok(below) = artifact.strip_prefix(folder) else {
+        return false;
+    };
+    if below.components().any(climbs) {
+        return false;
+    }
+    match (io::canonicalize(artifact), io::canonicalize(folder)) {
+        (Ok(artifact), Ok(folder)) => artifact.starts_with(folder),
+        _ => true,
+    }
 }
 
 /// Size and digest as the manifest has them.

@@ -39,6 +39,7 @@ pub(super) async fn read(
         locked: request.origin.locked.as_ref(),
         limit: checksum::LIMIT,
         missing: Kind::Fetch,
+        called: "checksum file",
         anew: true,
     };
     let bytes = asked.bring(&address, gathered).await;

@@ -28,10 +28,10 @@ impl Lazy {
     }
 }
 
-fn build(options: &FetchOptions) -> Result<reqwest::Client> {
+/// What all clients have in common.
+pub(super) fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(concat!("winimg/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(options.connect_timeout)
         .redirect(Policy::custom(|attempt: Attempt| {
             match judge(attempt.previous(), attempt.url()) {
                 Ok(()) => attempt.follow(),
@@ -40,6 +40,11 @@ fn build(options: &FetchOptions) -> Result<reqwest::Client> {
         }))
         // Referer would carry a signed URL to the next host.
         .referer(false)
+}
+
+fn build(options: &FetchOptions) -> Result<reqwest::Client> {
+    builder()
+        .connect_timeout(options.connect_timeout)
         .build()
         .map_err(|e| {
             let cause = super::failure::innermost(&e);

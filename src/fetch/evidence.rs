@@ -44,6 +44,8 @@ pub(super) struct Asked<'a> {
     pub limit: u64,
     /// What it is when there is none: [`Kind::Unproved`] for a signature.
     pub missing: Kind,
+    /// What a publisher calls it: `signature`, `certificate`, `checksum file`.
+    pub called: &'a str,
     /// Asked of the network although the store may have it.
     pub anew: bool,
 }
@@ -92,7 +94,7 @@ impl Asked<'_> {
     async fn ask_log(&self, base: &str, file: &Digest) -> Result<Vec<u8>> {
         let index = self.log_url(&format!("{base}/api/v1/index/retrieve"))?;
         let query = sigstore::rekor_query(file).to_string();
-        let answer = self.small(&index, Some(&query)).await?;
+        let answer = self.small(&index, Some(&query), None).await?;
         let ids = sigstore::entry_ids(&answer);
         let ids = ids.map_err(|refusal| self.refused(refusal, &redact(index.as_str())))?;
         if ids.is_empty() {
@@ -115,7 +117,7 @@ impl Asked<'_> {
         let mut answers = Vec::new();
         for id in ids {
             let url = self.log_url(&format!("{base}/api/v1/log/entries/{id}"))?;
-            answers.extend(self.small(&url, None).await?);
+            answers.extend(self.small(&url, None, None).await?);
             answers.push(b'\n');
             if answers.len() as u64 > self.limit {
                 let fact = format!("{}: the log's answers are too long", self.watch.what);
@@ -158,7 +160,7 @@ impl Asked<'_> {
                 Some(blob) => return Ok(blob),
                 None => {
                     self.must_be_online(&shown)?;
-                    let bytes = self.small(url, None).await?;
+                    let bytes = self.small(url, None, Some(self.called)).await?;
                     self.keep(url.as_str(), &shown, bytes).await?
                 }
             },
@@ -211,13 +213,14 @@ impl Asked<'_> {
         .await
     }
 
-    async fn small(&self, url: &Url, query: Option<&str>) -> Result<Vec<u8>> {
+    async fn small(&self, url: &Url, query: Option<&str>, called: Option<&str>) -> Result<Vec<u8>> {
         let small = Small {
             context: self.context,
             url,
             watch: &self.watch,
             limit: self.limit,
             missing: self.missing,
+            called,
             query,
         };
         small.bring().await

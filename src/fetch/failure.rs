@@ -85,17 +85,28 @@ pub(super) fn unanswered(what: &str, url: &Url, e: &reqwest::Error) -> Failure {
     )
 }
 
+/// An answer that there is no such file, about one that a publisher puts beside another one: `called` is `signature`.
+pub(super) fn unpublished(what: &str, called: &str, url: &Url, response: &Response) -> Error {
+    let status = words(response.status());
+    let fact = format!("{what}: no {called} is published there: the server answered {status}");
+    answered(fact, url, response).cure(format!(
+        "check the version and the spelling of the address; where the publisher has no {called}, leave it out and write the file's sha256"
+    ))
+}
+
+fn answered(fact: String, url: &Url, response: &Response) -> Error {
+    let error = Error::new(Kind::Fetch, fact).at(redact(url.as_str()));
+    match response.url().as_str() == url.as_str() {
+        true => error,
+        false => error.lines([format!("redirected to {}", redact(response.url().as_str()))]),
+    }
+}
+
 /// An answer that is not the file.
 pub(super) fn refused(what: &str, url: &Url, response: &Response) -> Failure {
     let status = response.status();
-    let mut error = Error::new(
-        Kind::Fetch,
-        format!("{what}: the server answered {}", words(status)),
-    )
-    .at(redact(url.as_str()));
-    if response.url().as_str() != url.as_str() {
-        error = error.lines([format!("redirected to {}", redact(response.url().as_str()))]);
-    }
+    let fact = format!("{what}: the server answered {}", words(status));
+    let mut error = answered(fact, url, response);
     error = match status.as_u16() {
         401 | 403 => error.cure("the address needs a login, or a signed URL that has run out"),
         404 | 410 => error.cure("check the version and the spelling of the address"),

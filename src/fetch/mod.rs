@@ -12,6 +12,8 @@ mod failure;
 pub mod image;
 mod obtain;
 mod page;
+mod proxy;
+mod registry;
 mod remote;
 mod retry;
 pub mod sharing;
@@ -93,6 +95,8 @@ pub struct FetchOptions {
     pub connect_timeout: Duration,
     /// Without a byte.
     pub stall_timeout: Duration,
+    /// Bytes of a file that no lock names: ten times the largest media of Windows.
+    pub longest: u64,
     /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
     pub offline: bool,
     /// The cache that machines share, asked for what a digest names before anyone else.
@@ -107,6 +111,7 @@ impl Default for FetchOptions {
             first_wait: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
+            longest: 64 << 30,
             offline: false,
             shared: None,
         }

@@ -96,7 +96,9 @@ impl Remote<'_> {
         let file = partial.begin(&Resumable::default())?;
         let (remote, store) = (Arc::clone(remote), context.store.clone());
         let (named, watch) = (digest.clone(), wanted.watch.clone());
-        if !blocking(move || remote.pull_blob(&named, file, &store, &watch)).await? {
+        let size = wanted.request.origin.locked.as_ref().map(|l| l.size);
+        let pulled = blocking(move || remote.pull_blob(&named, size, file, &store, &watch));
+        if !pulled.await? {
             partial.discard()?;
             return Ok(None);
         }
@@ -154,6 +156,7 @@ impl Remote<'_> {
             watch: &wanted.watch,
             cached,
             query: None,
+            locked: wanted.request.origin.locked.as_ref(),
         };
         let mut ready = self.early(cached).await?;
         let mut first = true;

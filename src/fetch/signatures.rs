@@ -90,7 +90,7 @@ impl Bring<'_> {
         }
         let kind = errors.first().map_or(Kind::Unproved, Error::kind);
         let fact = format!(
-            "none of the {} signatures that would do for {} can be had",
+            "none of the {} alternative signatures of {} could be fetched",
             errors.len(),
             self.what
         );
@@ -150,13 +150,14 @@ impl Bring<'_> {
         self.asked(kind).bring(&address, gathered).await
     }
 
-    fn asked(&self, kind: &str) -> Asked<'_> {
+    fn asked<'k>(&'k self, kind: &'k str) -> Asked<'k> {
         Asked {
             context: self.context,
             watch: self.context.watch(&format!("the {kind} of {}", self.what)),
             locked: self.locked,
             limit: LIMIT,
             missing: Kind::Unproved,
+            called: kind,
             anew: self.anew,
         }
     }

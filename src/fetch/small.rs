@@ -8,7 +8,7 @@ use crate::store::Watch;
 use crate::text::redact;
 
 use super::Context;
-use super::failure::{Failure, refused};
+use super::failure::{Failure, refused, unpublished};
 use super::retry::Tries;
 use super::transfer::{Transfer, tell_wait};
 
@@ -21,6 +21,8 @@ pub(super) struct Small<'a> {
     pub limit: u64,
     /// What it is when the server says that there is no such file.
     pub missing: Kind,
+    /// What a publisher calls it: `signature`. `None`: a service's answer.
+    pub called: Option<&'a str>,
     /// JSON that is posted; without it the URL is only read.
     pub query: Option<&'a str>,
 }
@@ -47,12 +49,18 @@ impl Small<'_> {
             watch: self.watch,
             cached: None,
             query: self.query,
+            locked: None,
         };
         let mut response = transfer.ask(None).await?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND | StatusCode::GONE => {
-                return Err(match refused(&self.watch.what, self.url, &response) {
+                let what = &self.watch.what;
+                if let Some(called) = self.called {
+                    let error = unpublished(what, called, self.url, &response);
+                    return Err(error.of_kind(self.missing).into());
+                }
+                return Err(match refused(what, self.url, &response) {
                     Failure::Final(error) => error.of_kind(self.missing).into(),
                     again => again,
                 });

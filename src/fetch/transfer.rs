@@ -1,6 +1,7 @@
 //! One file over the network into its partial place: tries, resumes, stalls.
 //!
-//! Nothing is proved here. A transfer that ends well is a whole file by the server's own words.
+//! Nothing is proved here. A transfer that ends well is a whole file by the server's own words. Refuses more bytes than the lock
+//! names, or than any input has, before they are on the disk.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,7 +17,8 @@ use url::Url;
 
 use crate::error::{Error, Kind, Result};
 use crate::markup;
-use crate::store::{Partial, Resumable, Seen, Watch};
+use crate::recipe::Locked;
+use crate::store::{Partial, Resumable, Seen, Watch, other_than_locked};
 use crate::text::redact;
 
 use super::failure::{Failure, refused, unanswered};
@@ -37,6 +39,8 @@ pub(super) struct Transfer<'a> {
     pub cached: Option<&'a Seen>,
     /// JSON that is posted; without it the URL is only read.
     pub query: Option<&'a str>,
+    /// What `recipe.lock` says of the file: no byte more is taken.
+    pub locked: Option<&'a Locked>,
 }
 
 /// How a transfer ended.
@@ -90,7 +94,7 @@ impl Transfer<'_> {
             (StatusCode::OK, _) => self.whole(response, partial, shown).await,
             (StatusCode::PARTIAL_CONTENT, Some((have, of))) if fits(headers, have, &of) => {
                 let file = partial.append()?;
-                self.body(response, file, have, of.total).await?;
+                self.body(response, partial, file, have, of.total).await?;
                 Ok(Got::File {
                     from: of,
                     resumed: true,
@@ -113,6 +117,7 @@ impl Transfer<'_> {
     }
 
     pub(super) async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Response, Failure> {
+        super::proxy::warn_of_broken(|text| self.watch.warn(text));
         let client = self.context.client.get(&self.context.options)?;
         let mut request = match self.query {
             Some(query) => client
@@ -179,9 +184,10 @@ impl Transfer<'_> {
         }
         partial.discard()?;
         self.check_room(from.total)?;
+        self.check_length(from.total.unwrap_or(0).max(head.len() as u64))?;
         let mut file = partial.begin(&from)?;
         write(&mut file, &head)?;
-        self.body(response, file, head.len() as u64, from.total)
+        self.body(response, partial, file, head.len() as u64, from.total)
             .await?;
         Ok(Got::File {
             from,
@@ -193,14 +199,20 @@ impl Transfer<'_> {
     async fn body(
         &self,
         mut response: Response,
+        partial: &Partial,
         mut file: File,
         mut done: u64,
         total: Option<u64>,
     ) -> Result<(), Failure> {
         self.watch.bytes(done, total)?;
         while let Some(bytes) = self.chunk(&mut response, done).await? {
-            write(&mut file, &bytes)?;
             done += bytes.len() as u64;
+            if let Err(error) = self.check_length(done) {
+                drop(file);
+                partial.discard()?;
+                return Err(error.into());
+            }
+            write(&mut file, &bytes)?;
             self.watch.bytes(done, total)?;
         }
         if total.is_some_and(|total| total != done) {
@@ -236,6 +248,26 @@ impl Transfer<'_> {
             self.context.options.stall_timeout.as_secs()
         );
         Failure::again(Error::new(Kind::Fetch, fact).at(redact(self.url.as_str())))
+    }
+
+    /// Whether a file may have as many bytes.
+    fn check_length(&self, bytes: u64) -> Result<()> {
+        let at = |error: Error| error.at(redact(self.url.as_str()));
+        if let Some(locked) = self.locked.filter(|locked| bytes > locked.size) {
+            let found = format!("more than {} bytes", locked.size);
+            return Err(at(other_than_locked(
+                &self.watch.what,
+                format!("{} ({} bytes)", locked.digest, locked.size),
+                found,
+            )));
+        }
+        let longest = self.context.options.longest;
+        if bytes > longest {
+            let fact = format!("{} is longer than any input may be", self.watch.what);
+            let error = Error::new(Kind::Fetch, fact).expected(format!("{longest} bytes at most"));
+            return Err(at(error.found("more than that")));
+        }
+        Ok(())
     }
 
     fn check_room(&self, total: Option<u64>) -> Result<()> {

@@ -24,7 +24,7 @@ pub use child::{spawn, without_secrets};
 pub use holes::data_within;
 pub use lock::{Lock, lock_folder, remove_leftover, reveal_locked};
 pub use positioned::Positioned;
-pub use private::{create_private_folders, runtime_folder};
+pub use private::{close_to_others, create_private_file, create_private_folders, runtime_folder};
 
 /// A file that appears under its name whole, or not at all.
 ///

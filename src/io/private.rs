@@ -1,6 +1,6 @@
 //! Folders and files that their owner alone may look into.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
@@ -21,6 +21,30 @@ pub fn create_private_folders(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
         .and_then(|()| make_private(folder))
         .map_err(|e| Error::io("create", folder, e))
+}
+
+/// An empty file for its owner alone (0600), in place of one that may be there. On Windows its folder decides.
+pub fn create_private_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Takes a file or folder that is there from all but its owner. On Windows its folder decides.
+pub fn close_to_others(path: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::symlink_metadata(path)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700))?;
+        }
+    }
+    #[cfg(windows)]
+    fs::symlink_metadata(path)?;
+    Ok(())
 }
 
 /// Takes a new, empty file or folder from all but its owner, SYSTEM (as which Hyper-V gives a machine its discs) and

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Effective;
-use super::raw::Sources;
+use super::raw::{OUTSIDE, Sources};
 use super::value::{Data, Table, Value};
 use super::vars::Scope;
 use super::words;
@@ -319,6 +319,10 @@ impl<'c> Fields<'c> {
     pub fn local(&self, key: &'static str) -> Option<Located<PathBuf>> {
         let text = self.needed_string(key, "")?;
         let path = self.beside(key, &text);
+        if self.cx.sources.is_outside(&path) {
+            self.cx.error(OUTSIDE, &text.place, "", "");
+            return None;
+        }
         if !path.exists() {
             let fact = format!("there is no file or folder {}", text.value);
             let help = format!("looked for {}", path.display());
@@ -376,7 +380,9 @@ impl<'c> Fields<'c> {
             let fact = format!("unknown key `{}` in {}", entry.key, self.what);
             let mut diagnostic = Diagnostic::error(fact).at(&entry.key_place, "");
             let near = nearest(&entry.key, known.iter().copied());
-            diagnostic = match (near, words::foreign(&entry.key)) {
+            let strayed = words::of_the_top(&entry.key).filter(|_| has_own_line(&entry.key_place));
+            let instead = strayed.or_else(|| words::foreign(&entry.key).map(String::from));
+            diagnostic = match (near, instead) {
                 (_, Some(instead)) => diagnostic.help(instead),
                 (Some(near), _) => diagnostic.help(format!("did you mean `{near}`?")),
                 (None, None) if known.is_empty() => diagnostic.help("it has no keys"),
@@ -385,4 +391,11 @@ impl<'c> Fields<'c> {
             self.cx.problem(diagnostic);
         }
     }
+}
+
+/// Whether nothing stands before it: a key between braces is meant for its table.
+fn has_own_line(key: &Place) -> bool {
+    let before = key.source.text.get(..key.span.start).unwrap_or("");
+    let line = before.rsplit('\n').next().unwrap_or("");
+    line.trim().is_empty()
 }

@@ -18,6 +18,7 @@ pub mod powershell;
 pub mod quantity;
 mod raw;
 mod read;
+mod slip;
 mod step;
 mod template;
 mod unread;
@@ -39,6 +40,7 @@ use crate::trust;
 use crate::wim::Release;
 
 pub use quantity::duration;
+pub use raw::PIPED;
 pub use read::{Options, read};
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,

@@ -1,6 +1,6 @@
 //! Recipe files as written: reads them, follows `include`, and lays one over the other.
 //!
-//! Refuses circles, missing files and schemas it does not know; decides nothing else.
+//! Refuses circles, missing files, schemas it does not know, and files outside of a bundle; decides nothing else.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,10 +11,14 @@ use super::merge;
 use super::value::{self, Data, Table, Value};
 use super::{Options, ReadFile, Root, words};
 use crate::diag::{Diagnostic, suggestion};
+use crate::io;
 use crate::text::{Place, Source};
 
 /// The schema this version reads.
 const SCHEMA: i64 = 1;
+
+/// What a recipe from standard input is called.
+pub const PIPED: &str = "<stdin>";
 
 /// Every file and flag that was read, in that order, each with the folder that its relative paths start from.
 #[derive(Debug, Default)]
@@ -24,7 +28,12 @@ pub struct Sources {
     files: RefCell<Vec<ReadFile>>,
     /// Paths that stand elsewhere now.
     moved: Vec<(PathBuf, PathBuf)>,
+    /// Nothing is read outside of it.
+    within: Option<PathBuf>,
 }
+
+/// What is wrong with a path that leads out of a bundle.
+pub const OUTSIDE: &str = "a bundle reads nothing outside of itself";
 
 #[derive(Debug)]
 struct Said {
@@ -34,9 +43,10 @@ struct Said {
 }
 
 impl Sources {
-    pub fn with_moved(moved: &[(PathBuf, PathBuf)]) -> Self {
+    pub fn of(options: &Options) -> Self {
         Self {
-            moved: moved.to_vec(),
+            moved: options.moved.clone(),
+            within: options.within.clone(),
             ..Self::default()
         }
     }
@@ -84,13 +94,33 @@ impl Sources {
         }
     }
 
-    /// A local path that is written at `place`, noted if it is there.
+    /// A local path that is written at `place`, noted if it is there. It may lead [outside](Self::is_outside).
     pub fn local(&self, place: &Place, text: &str) -> PathBuf {
         let path = self.stands(self.folder(place).join(text));
-        if path.exists() {
+        if !self.is_outside(&path) && path.exists() {
             self.note(&path, self.root(place, text));
         }
         path
+    }
+
+    /// Whether the path leads out of the bundle that the recipe came in, by itself or by a link.
+    pub fn is_outside(&self, path: &Path) -> bool {
+        let Some(within) = &self.within else {
+            return false;
+        };
+        let real = io::canonicalize(path).unwrap_or_else(|_| tidy(path));
+        !real.starts_with(within)
+    }
+
+    /// Where an input stands that a recipe names by its path: in a bundle it comes by its digest in the lock, and whatever
+    /// this machine has at such a place is not looked at.
+    pub fn input(&self, path: PathBuf) -> PathBuf {
+        match &self.within {
+            Some(within) if self.is_outside(&path) => within
+                .join("inputs")
+                .join(path.file_name().unwrap_or_default()),
+            _ => path,
+        }
     }
 
     /// The path, or where it stands now.
@@ -135,14 +165,18 @@ pub struct Raw {
 pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     let mut loader = Loader {
         search: &options.search,
-        sources: Sources::with_moved(&options.moved),
+        shipped: &options.shipped,
+        sources: Sources::of(options),
         problems: Vec::new(),
         stack: Vec::new(),
         done: Vec::new(),
         incomplete: false,
     };
-    let name = path.display().to_string();
-    let Some((tree, start)) = loader.file(path, &name, Root::Recipe, None) else {
+    let read = match &options.piped {
+        Some(bytes) => loader.piped(bytes),
+        None => loader.file(path, &path.display().to_string(), Root::Recipe, None),
+    };
+    let Some((tree, start)) = read else {
         return (None, loader.problems);
     };
     let raw = Raw {
@@ -157,6 +191,8 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
 
 struct Loader<'a> {
     search: &'a [PathBuf],
+    /// Those of `search` that come with winimg.
+    shipped: &'a [PathBuf],
     sources: Sources,
     problems: Vec<Diagnostic>,
     /// The files being read, each with its shown name.
@@ -211,6 +247,33 @@ impl Loader<'_> {
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         self.sources.note(path, root.clone());
+        Some(self.text(text, name, (real, folder), root, at.is_some()))
+    }
+
+    /// The recipe from standard input; its paths start from the current folder.
+    fn piped(&mut self, bytes: &[u8]) -> Option<(Table, Place)> {
+        match decoded(bytes.to_vec()) {
+            Ok(text) => {
+                let places = (PathBuf::from(PIPED), PathBuf::new());
+                Some(self.text(text, PIPED, places, Root::Recipe, false))
+            }
+            Err(fact) => {
+                let fact = format!("cannot read {PIPED}: {fact}");
+                self.problem(Diagnostic::error(fact), None);
+                None
+            }
+        }
+    }
+
+    /// Reads the text of a file that is `real`, and whose paths start from `folder`.
+    fn text(
+        &mut self,
+        text: String,
+        name: &str,
+        (real, folder): (PathBuf, PathBuf),
+        root: Root,
+        is_included: bool,
+    ) -> (Table, Place) {
         let text = mask_secrets(name, text);
         let source = self.sources.add_file(name, text, folder, root);
         let (mut own, problems) = value::parse(&source);
@@ -219,7 +282,7 @@ impl Loader<'_> {
         let start = Place::new(&source, 0..0);
         self.schema(&mut own, &start);
 
-        self.stack.push((real.clone(), name.to_string()));
+        self.stack.push((real.clone(), name.into()));
         let mut tree = Table::default();
         if let Some(entry) = own.remove("include") {
             for included in self.includes(&entry.value) {
@@ -229,13 +292,13 @@ impl Loader<'_> {
         self.stack.pop();
         self.done.push(real);
 
-        if at.is_some() {
+        if is_included {
             // A pack's name is its own.
             own.remove("name");
             own.remove("description");
         }
         merge::lay_over(&mut tree, own, &mut self.problems);
-        Some((tree, start))
+        (tree, start)
     }
 
     fn schema(&mut self, table: &mut Table, start: &Place) {
@@ -293,12 +356,25 @@ impl Loader<'_> {
                 continue;
             }
             if let Some((found, root)) = self.find(wanted, &item.place) {
-                let name = shown(&found);
+                let name = self.called(&found, &root);
                 let read = self.file(&found, &name, root, Some(&item.place));
                 tables.extend(read.map(|(table, _)| table));
             }
         }
         tables
+    }
+
+    /// `winimg:packs/x.toml` for what comes with winimg, wherever that lies; else the path.
+    fn called(&self, path: &Path, root: &Root) -> String {
+        let folder = match root {
+            Root::Search(number) => self.search.get(*number),
+            _ => None,
+        };
+        let own = folder.filter(|folder| self.shipped.contains(folder));
+        match own.and_then(|folder| path.strip_prefix(tidy(folder)).ok()) {
+            Some(within) => format!("winimg:{}", shown(within)),
+            None => shown(path),
+        }
     }
 
     /// Beside the including file first, then in the folders of the options.
@@ -307,13 +383,19 @@ impl Loader<'_> {
         let folders: Vec<PathBuf> = std::iter::once(own).chain(self.search.to_vec()).collect();
         let candidates = folders.iter().map(|f| tidy(&f.join(wanted)));
         let candidates: Vec<PathBuf> = candidates.map(|p| self.sources.stands(p)).collect();
-        if let Some(found) = candidates.iter().position(|p| p.is_file()) {
+        let (outside, inside): (Vec<_>, Vec<_>) =
+            (0..candidates.len()).partition(|at| self.sources.is_outside(&candidates[*at]));
+        if let Some(found) = inside.into_iter().find(|at| candidates[*at].is_file()) {
             let root = match self.sources.root(place, wanted) {
                 Root::Named(text) => Root::Named(text),
                 _ if found > 0 => Root::Search(found - 1),
                 own => own,
             };
             return Some((candidates[found].clone(), root));
+        }
+        if !outside.is_empty() {
+            self.problem(Diagnostic::error(OUTSIDE), Some(place));
+            return None;
         }
         let mut diagnostic = Diagnostic::error(format!("there is no file {wanted}"));
         let siblings: Vec<String> = candidates
@@ -324,7 +406,11 @@ impl Loader<'_> {
         if !siblings.is_empty() {
             diagnostic = diagnostic.help(suggestion(wanted, &siblings, "files there"));
         }
-        let looked: Vec<String> = candidates.iter().map(|p| shown(p)).collect();
+        let looked = (0..).zip(&candidates).map(|(n, path)| match n {
+            0 => shown(path),
+            n => self.called(path, &Root::Search(n - 1)),
+        });
+        let looked: Vec<String> = looked.collect();
         diagnostic = diagnostic.help(format!("looked for {}", looked.join(", ")));
         self.problem(diagnostic, Some(place));
         None
@@ -370,7 +456,10 @@ fn shown(path: &Path) -> String {
 
 /// UTF-8, with or without a byte order mark.
 pub fn read_text(path: &Path) -> Result<String, String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    decoded(fs::read(path).map_err(|error| error.to_string())?)
+}
+
+fn decoded(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err("it is UTF-16; save it as UTF-8".into());
     }

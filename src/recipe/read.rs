@@ -10,6 +10,10 @@ use crate::diag::{Diagnostic, Diagnostics};
 pub struct Options {
     /// Folders in which an `include` is looked for when it is not beside the including file.
     pub search: Vec<PathBuf>,
+    /// Those of `search` that come with winimg: their files are called `winimg:packs/…` in messages.
+    pub shipped: Vec<PathBuf>,
+    /// The recipe itself, where it came on standard input: no file is read for it.
+    pub piped: Option<Vec<u8>>,
     /// `--var name=value`, in order.
     pub vars: Vec<(String, String)>,
     /// `--image-builder-vars`, in order.
@@ -22,6 +26,8 @@ pub struct Options {
     pub set: Vec<String>,
     /// Files that a recipe names and that stand elsewhere: where it looks, and where they are.
     pub moved: Vec<(PathBuf, PathBuf)>,
+    /// A bundle's folder, canonical: nothing that the recipe names is read outside of it.
+    pub within: Option<PathBuf>,
 }
 
 /// Reads a recipe with everything that it includes. All complaints come at once, sorted by file and line; there is

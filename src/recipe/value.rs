@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
+use super::slip;
 use crate::diag::Diagnostic;
 use crate::text::{Place, Source};
 
@@ -182,7 +183,7 @@ pub fn parse(source: &Arc<Source>) -> (Table, Vec<Diagnostic>) {
         let (line, _) = place.line_column();
         if !lines.contains(&line) {
             lines.push(line);
-            problems.push(syntax_error(error.message(), &place));
+            problems.push(slip::complaint(error.message(), &place));
         }
     }
     let table = Table::from_toml(document.get_ref(), source, &mut problems);
@@ -226,29 +227,5 @@ fn shift(value: &mut Value, offset: usize) {
             }
         }
         _ => {}
-    }
-}
-
-fn syntax_error(message: &str, place: &Place) -> Diagnostic {
-    let (fact, expected) = match message.split_once(", expected ") {
-        Some((fact, expected)) => (fact, format!("expected {expected}")),
-        None => (message, String::new()),
-    };
-    let help = if fact.contains("escape") {
-        Some("a Windows path goes into single quotes: 'C:\\k', where a backslash is a backslash")
-    } else if fact == "duplicate key" {
-        Some("the table or key was given above; a file says a thing once")
-    } else if fact.contains("must be quoted")
-        || fact.starts_with("invalid float")
-        || fact.starts_with("invalid boolean")
-    {
-        Some("put a text in quotes; true and false go without")
-    } else {
-        None
-    };
-    let diagnostic = Diagnostic::error(format!("TOML: {fact}")).at(place, expected);
-    match help {
-        Some(help) => diagnostic.help(help),
-        None => diagnostic,
     }
 }

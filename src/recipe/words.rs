@@ -172,6 +172,17 @@ const FOREIGN: &[(&str, &str)] = &[
     ),
 ];
 
+/// Keys of the recipe itself whose value is no table. TOML takes a key after a table's header for one of that table.
+const TOP: &[&str] = &["schema", "name", "description", "policy", "include"];
+
+/// Where a key of the recipe itself belongs that stands in a table.
+pub fn of_the_top(key: &str) -> Option<String> {
+    let is_one = TOP.contains(&key);
+    is_one.then(|| {
+        format!("`{key}` is a key of the top level: move it above the first [table] of the file")
+    })
+}
+
 /// What to write instead of another tool's word.
 pub fn foreign(word: &str) -> Option<&'static str> {
     let found = FOREIGN.iter().find(|(name, _)| *name == word)?;

@@ -1,7 +1,8 @@
 //! Events as lines for people, with one live line at the bottom when a person is watching.
 //!
 //! In CI there is no live line: a transfer or a phase then speaks at most every 15 seconds, so that a log shows life
-//! without being flooded. The live line is there while a phase is under way and gone before anything else is printed.
+//! without being flooded. The live line is there while a phase is under way and gone before anything else is printed. Words of
+//! servers and files do not move the cursor or turn the text around.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -50,11 +51,12 @@ impl Terminal {
 
     fn line(&self, text: &str) {
         let seconds = self.started.elapsed().as_secs();
-        self.write(&format!("{}\n", stamped(seconds, text)));
+        self.write(&format!("{}\n", stamped(seconds, &uncontrolled(text))));
     }
 
     /// Text above the live line, whole lines.
     fn write(&self, text: &str) {
+        let text = text.replace(turns, "\u{fffd}");
         let write = || {
             let _ = anstream::stderr().write_all(text.as_bytes());
         };
@@ -75,6 +77,7 @@ impl Terminal {
             }
         } else if let Ok(mut state) = self.state.lock() {
             let text = text.replace(char::is_control, " ");
+            let text = text.replace(turns, "\u{fffd}");
             state.bar.get_or_insert_with(bar).set_message(text);
         }
     }
@@ -165,7 +168,7 @@ impl Sink for Terminal {
             Event::LayerUsed {
                 after, parts, of, ..
             } => self.line(&format!(
-                "going on from the layer after {after}: {parts} of {of} parts are done"
+                "resuming from the layer after {after}: {parts} of {of} parts are done"
             )),
             Event::LayerSealed {
                 after,
@@ -199,10 +202,23 @@ impl Sink for Terminal {
             }
             Event::Failed { text, .. } => {
                 self.clear();
-                self.write(&format!("error: {text}\n"));
+                self.write(&format!("error: {}\n", uncontrolled(text)));
             }
         }
     }
+}
+
+/// Characters that turn or break what stands after them: a name of a server's could read as another one (Unicode TR 36).
+fn turns(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Without what a terminal obeys, but for lines and tabs.
+fn uncontrolled(text: &str) -> String {
+    text.replace(
+        |c: char| c.is_control() && !matches!(c, '\n' | '\t' | '\r'),
+        "\u{fffd}",
+    )
 }
 
 fn bar() -> ProgressBar {
@@ -250,6 +266,20 @@ mod tests {
         assert_eq!(
             stamped(754, "warning: the answer file:\n  line\n"),
             " 12:34 warning: the answer file:\n         line"
+        );
+    }
+
+    #[test]
+    fn foreign_words_do_not_steer_the_terminal() {
+        let text = "kubelet\u{202e}exe.\u{2066}a\u{1b}[2J\n\tb\u{2029}";
+        let shown = uncontrolled(text).replace(turns, "\u{fffd}");
+        assert_eq!(
+            shown,
+            "kubelet\u{fffd}exe.\u{fffd}a\u{fffd}[2J\n\tb\u{fffd}"
+        );
+        assert_eq!(
+            uncontrolled("déjà vu – “x”").replace(turns, "?"),
+            "déjà vu – “x”"
         );
     }
 

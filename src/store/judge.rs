@@ -1,7 +1,7 @@
 //! Signatures at the door: each that is asked for has to be met, by one of its alternatives.
 //!
 //! What is judged comes with the terms; nothing is fetched here. Of an archive whose members are signed every member
-//! that a pattern takes is judged by itself.
+//! that a pattern takes is judged by itself. Refuses an archive by the Authenticode signature of a program that it stands in.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -61,6 +61,14 @@ impl Signatures {
         met(what, &self.groups, |demand| {
             if !demand.members.is_empty() {
                 return self.members(demand, what, path, folder);
+            }
+            if self.archive.is_some() && demand.rule.scheme() == Scheme::Authenticode {
+                let fact = "Authenticode proves programs, and this file is unpacked as an archive";
+                return Err(Refusal::new(Reason::Unsupported, fact)
+                    .cure(
+                        "pin the archive with sha256, or name the signed files in it with members",
+                    )
+                    .into());
             }
             let subject = Subject {
                 path,
@@ -305,4 +313,48 @@ fn refusal(what: &str, mut refused: Vec<(&Demand, Refused)>) -> Option<Error> {
 fn scheme(demand: &Demand) -> String {
     let scheme: Scheme = demand.rule.scheme();
     scheme.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::text::Source;
+    use crate::trust::authenticode;
+
+    #[test]
+    fn no_program_signature_proves_an_archive() {
+        let rule = authenticode::Rule {
+            pins: authenticode::Pins::default(),
+            needs_timestamp: false,
+            needs_extended: false,
+        };
+        let source = Source {
+            name: "recipe.toml".into(),
+            text: String::new(),
+        };
+        let demand = Demand {
+            place: Place::new(&Arc::new(source), 0..0),
+            rule: Rule::Authenticode(rule),
+            evidence: Evidence::default(),
+            from: None,
+            members: Vec::new(),
+            lacking: None,
+        };
+        let signatures = Signatures {
+            groups: vec![vec![demand]],
+            file: "a.zip".into(),
+            archive: Some(Format::Zip),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.zip");
+        std::fs::write(&file, "MZ").unwrap();
+        let digest = Digest::sha256_of(b"MZ");
+        let refused = signatures.judge("tools", &file, &digest, folder.path());
+        assert_eq!(
+            refused.unwrap_err().fact(),
+            "the signature of tools: Authenticode proves programs, and this file is unpacked as an archive"
+        );
+    }
 }

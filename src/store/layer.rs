@@ -171,6 +171,9 @@ impl Store {
         let id = &uuid::Uuid::new_v4().simple().to_string()[..8];
         let hidden = self.folder.join("layers").join(format!(".tmp-{id}"));
         let _gate = self.gate_of_drafts()?;
+        #[cfg(unix)]
+        io::create_private_folders(&hidden)?;
+        #[cfg(windows)]
         fs::create_dir(&hidden).map_err(|e| Error::io("create", &hidden, e))?;
         let folder = self.folder.join("layers").join(format!("{DRAFT}{id}"));
         let lock = Some(io::reveal_locked(&hidden, &folder, LOCK)?);
@@ -194,7 +197,8 @@ impl Store {
         {
             let path = draft.folder.join(name);
             if path.exists() {
-                io::sync_file(&path).map_err(|e| Error::io("write", &path, e))?;
+                let closed = io::close_to_others(&path).and_then(|()| io::sync_file(&path));
+                closed.map_err(|e| Error::io("write", &path, e))?;
                 let (file, stamp) = hashed(&path, name, cancel)?;
                 files.push(file);
                 stamps.push(stamp);

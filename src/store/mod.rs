@@ -13,7 +13,7 @@
 //! trees/                  unpacked archives
 //! serials/                the highest lock that each recipe was built with
 //! bundles/                the recipes of bundles
-//! layers/                 the disks of builds, by the key of what went in
+//! layers/                 the disks of builds, by the key of what went in; for their owner alone
 //! outputs/                what builds left in their output directories
 //! quarantine/             downloads that were not what the recipe named, and blobs that went bad
 //! locks-seen/             where lock files stand that commands worked with
@@ -34,6 +34,7 @@ pub mod layer;
 mod lease;
 mod output;
 mod partial;
+mod private;
 mod prune;
 mod secret;
 mod seen;
@@ -70,7 +71,7 @@ pub use partial::{Partial, Resumable};
 pub use prune::{Protected, Pruned, Wish, span, total};
 pub use seen::Seen;
 pub use serial::{BuiltInput, BuiltWith};
-pub use terms::Terms;
+pub use terms::{Terms, other_than_locked};
 pub use tree::Tree;
 pub use watch::Watch;
 
@@ -112,6 +113,7 @@ impl Store {
         for name in &FOLDERS {
             io::create_folders(&folder.join(name))?;
         }
+        private::close_layers(&folder)?;
         let lease = Arc::new(Lease::begin(&folder)?);
         let swept = Arc::new(sweep::sweep(&folder, &lease));
         Ok(Self {

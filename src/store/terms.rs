@@ -1,6 +1,7 @@
 //! All that a file has to be to be admitted: the bytes that are named, the lock, and the signatures.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use crate::digest::Digest;
@@ -66,17 +67,15 @@ impl Terms {
     /// The complaint about a file that is not the one that was locked.
     pub(super) fn other_than_locked(&self, found: &Digest, watch: &Watch) -> Option<Error> {
         let locked = self.locked.as_ref().filter(|locked| *locked != found)?;
-        let fact = format!(
-            "{} is not the file that recipe.lock names: the publisher replaced it",
-            watch.what
-        );
-        Some(
-            Error::new(Kind::Unproved, fact)
-                .expected(format!("{locked}, as it was when recipe.lock was written"))
-                .found(found)
-                .cure(
-                    "if you trust the new one, take it into the lock: `winimg lock --upgrade` with its name",
-                ),
-        )
+        Some(other_than_locked(&watch.what, locked, found))
     }
+}
+
+/// What is told of a file that is not the locked one; `locked` and `found` describe them.
+pub fn other_than_locked(what: &str, locked: impl Display, found: impl Display) -> Error {
+    let fact = format!("{what} is not the file that recipe.lock names: the publisher replaced it");
+    Error::new(Kind::Unproved, fact)
+        .expected(format!("{locked}, as it was when recipe.lock was written"))
+        .found(found)
+        .cure("if you trust the new one, take it into the lock: `winimg lock --upgrade` with its name")
 }

@@ -29,8 +29,6 @@ pub(super) struct Certificate<'a> {
     pub(super) key_identifier: Option<&'a [u8]>,
     /// The extended key usages; `None` when the certificate is silent about its use.
     pub(super) purposes: Option<Vec<Oid<'a>>>,
-    /// Whoever does not know them must not use it.
-    pub(super) purposes_are_critical: bool,
     /// The first octet of keyUsage, whose highest bit is digitalSignature.
     key_usage: Option<u8>,
     /// Of an RSA key.
@@ -60,7 +58,6 @@ impl<'a> Certificate<'a> {
             not_after,
             key_identifier: None,
             purposes: None,
-            purposes_are_critical: false,
             key_usage: None,
             rsa_bits,
         };
@@ -77,7 +74,7 @@ impl<'a> Certificate<'a> {
         while let Some(extension) = all.next()? {
             let mut parts = extension.walk(WHAT)?;
             let oid = parts.oid()?;
-            let critical = parts.optional(BOOLEAN)?;
+            parts.optional(BOOLEAN)?;
             let value = parts.expect(OCTET_STRING)?.value;
             if oid == SUBJECT_KEY_IDENTIFIER {
                 self.key_identifier = Some(tlv::only(value, OCTET_STRING, WHAT)?.value);
@@ -91,7 +88,6 @@ impl<'a> Certificate<'a> {
                     purposes.push(purpose.oid(WHAT)?);
                 }
                 self.purposes = Some(purposes);
-                self.purposes_are_critical = critical.is_some_and(|c| c.value == [0xff]);
             }
         }
         Ok(())

@@ -1,8 +1,10 @@
-//! Detached CMS: a `.p7s` beside a file, in DER or PEM, as `openssl cms -sign -binary` writes it.
+//! CMS beside a file: a `.p7s` in DER or PEM, as `openssl cms -sign -binary` writes it; with `-stream` in BER, where openssl
+//! writes the file into the signature as well.
 //!
 //! Refuses a signature that carries content of its own, for then the file would not be what was signed, and one that is of
 //! something else than a file. (RFC 5652)
 
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 use super::authenticode::Pins;
@@ -12,7 +14,7 @@ use super::purpose::Use;
 use super::reading::{Reading, unreadable};
 use super::signed_data::{DATA, SignedData};
 use super::tlv;
-use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};
+use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, ber, pem};
 
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -26,9 +28,11 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
             "there is none beside the file",
         ));
     };
-    let der = der(bytes)?;
+    let written = der(bytes)?;
+    let der = ber::to_der(&written)?;
     let signed = SignedData::read(&der)?;
-    if !signed.is_detached() {
+    let is_streamed = matches!(der, Cow::Owned(_));
+    if !signed.is_detached() && !is_streamed {
         return Err(Refusal::new(
             Reason::Unsupported,
             "it carries content of its own, and not the signature of a file alone",
@@ -50,6 +54,9 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
             )
             .expected(DATA)
             .found(signed.content_type()));
+        }
+        if !signed.is_detached() {
+            signed.check_content()?;
         }
         let mut file = Reading::open(subject)?;
         let digest = signed.signer.hash()?.of_reader(&mut file);

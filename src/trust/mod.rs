@@ -18,6 +18,7 @@ pub mod signify;
 pub mod sigstore;
 
 mod algorithm;
+mod ber;
 mod certificate;
 mod chain;
 mod hash;

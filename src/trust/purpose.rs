@@ -26,7 +26,8 @@ pub(super) fn is_common(oid: &str) -> bool {
 pub(super) enum Use {
     /// The EKU has to be there.
     CodeSigning,
-    /// The EKU has to be there, critical, and no other beside it: who stamps does not sign as well. (RFC 3161 2.3)
+    /// The EKU has to be there, and no other beside it: who stamps does not sign as well. RFC 3161 2.3 has it critical as
+    /// well, but certificates of Microsoft's older authorities are not, and Windows takes their timestamps.
     TimeStamping,
     /// A signed message: an EKU, if there is one, has to be of those that sign.
     Message,
@@ -63,7 +64,7 @@ impl Use {
             .expected("the key usage digitalSignature")
             .found(format_args!("{}, without it", leaf.subject_text())));
         }
-        let alone = told.is_some_and(|all| all.len() == 1) && leaf.purposes_are_critical;
+        let alone = told.is_some_and(|all| all.len() == 1);
         if said && self == Self::TimeStamping && !alone {
             let all = told.unwrap_or_default().iter().map(purpose_text);
             let all: Vec<String> = all.collect();
@@ -72,17 +73,12 @@ impl Use {
                 "its certificate is not one for timestamps alone",
             )
             .expected(format_args!(
-                "the EKU {}, critical and no other",
+                "the EKU {} and no other",
                 purpose_text(&Oid::of(&TIME_STAMPING))
             ))
             .found(format_args!(
-                "{}{}, on {}",
+                "{}, on {}",
                 all.join(", "),
-                if leaf.purposes_are_critical {
-                    ""
-                } else {
-                    ", not critical"
-                },
                 leaf.subject_text()
             )));
         }

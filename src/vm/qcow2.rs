@@ -8,13 +8,14 @@ use std::path::Path;
 use crate::disk::{Image, free_space, qemu_img};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
+use crate::io;
 
 /// An empty disk for the machine. `bytes` is a whole number of MiB.
 pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
     let (file, bytes) = (qemu_img::file_name(disk), OsString::from(bytes.to_string()));
     let arguments = ["create", "-q", "-f", "qcow2"].map(OsStr::new);
     qemu_img::run(&[&arguments[..], &[&file, &bytes]].concat(), cancel)?;
-    Ok(())
+    io::close_to_others(disk).map_err(|e| Error::io("close to others", disk, e))
 }
 
 /// A disk that holds what the layer holds at `backing`, as the disk's folder sees it.
@@ -25,7 +26,7 @@ pub fn create_over(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
         &[&arguments[..], &[backing.as_os_str(), &file]].concat(),
         cancel,
     )?;
-    Ok(())
+    io::close_to_others(disk).map_err(|e| Error::io("close to others", disk, e))
 }
 
 /// Says where the layer below a moved disk is; not a byte of content changes.

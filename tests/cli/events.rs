@@ -61,6 +61,6 @@ fn a_sound_recipe_says_nothing_on_standard_error() {
     assert_eq!(outcome.stderr(), "");
     assert_eq!(
         outcome.stdout(),
-        "recipe.toml is sound: 2 components, 3 steps\n"
+        "recipe.toml is valid: 2 components, 3 steps\n"
     );
 }

@@ -310,6 +310,109 @@ fn tar_of(members: &[Made]) -> Vec<u8> {
     tar.into_inner().expect("a tar file")
 }
 
+/// The members of a bundle, and its index.
+fn members_of(bundle: &Path) -> (Vec<Made>, String) {
+    let bytes = fs::read(bundle).expect("a bundle");
+    let mut archive = tar::Archive::new(&bytes[..]);
+    let members = archive.entries().expect("members").map(|entry| {
+        let mut entry = entry.expect("a member");
+        let name = entry.path().expect("a name").display().to_string();
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut entry, &mut bytes).expect("its bytes");
+        file(&name, &bytes)
+    });
+    let members: Vec<Made> = members.collect();
+    let index = String::from_utf8(members[0].2.clone()).expect("text");
+    (members, index)
+}
+
+#[test]
+fn a_bundle_reads_nothing_outside_of_itself() {
+    let site = Site::new(SEAL);
+    site.run(&["lock", "recipe.toml"]).ended_well();
+    site.run(&["bundle", "recipe.toml", "--to", "node.tar"])
+        .ended_well();
+    site.write("host.toml", "root = \"of this host alone\"\n");
+    let here = site.path("host.toml").display().to_string();
+    let digest = Digest::sha256_of(site.read("host.toml").as_bytes()).hex();
+    let recipe = site.read("recipe.toml");
+    let bundle = |recipe: &str, more: &str| {
+        let (mut members, index) = members_of(&site.path("node.tar"));
+        let own = members
+            .iter_mut()
+            .find(|m| m.1 == "files/recipe/recipe.toml")
+            .expect("the recipe");
+        let said = |bytes: &[u8]| {
+            let digest = Digest::sha256_of(bytes);
+            format!("size = {}\ndigest = \"{digest}\"", bytes.len())
+        };
+        let (before, after) = (said(&own.2), said(recipe.as_bytes()));
+        assert!(index.contains(&before), "{index}");
+        own.2 = recipe.as_bytes().to_vec();
+        let index = index.replace(&before, &after);
+        let index = index.replacen("schema = 1\n", &format!("schema = 1\n{more}"), 1);
+        members[0].2 = index.into_bytes();
+        fs::write(site.path("theirs.tar"), tar_of(&members)).expect("a bundle");
+    };
+    let included = |path: &str| {
+        recipe.replacen(
+            "schema = 1\n",
+            &format!("schema = 1\ninclude = [{path:?}]\n"),
+            1,
+        )
+    };
+    let copied =
+        |path: &str| format!("{recipe}\n[[steps]]\ncopy = {{ path = {path:?}, to = 'C:\\x' }}\n");
+    let signed =
+        format!("signature = {{ kind = \"minisign\", key = {here:?} }}\nfile = \"tool.exe\"\n");
+    let named = format!("{}\n[vars]\nmine = {here:?}\n", copied("{{mine}}"));
+    let up = "../../../../host.toml";
+    let cases = [
+        ("an include", included(&here), String::new()),
+        ("an include that climbs", included(up), String::new()),
+        ("a file", copied(&here), String::new()),
+        ("a file that climbs", copied(up), String::new()),
+        ("a file that a variable names", named, String::new()),
+        (
+            "a key",
+            recipe.replacen(
+                "url = \"tool.exe\"\n",
+                &format!("url = \"tool.exe\"\n{signed}"),
+                1,
+            ),
+            String::new(),
+        ),
+        (
+            "a flag that came with it",
+            recipe.clone(),
+            format!("set = ['setup.answer_file={here:?}']\n"),
+        ),
+    ];
+    for (what, recipe, more) in cases {
+        bundle(&recipe, &more);
+        for command in ["validate", "plan"] {
+            let run = site.run(&[command, "theirs.tar"]);
+            assert_eq!(run.status(), Some(2), "{what}: {}", run.whole());
+            let told = run.stderr();
+            let fact = "error: a bundle reads nothing outside of itself\n";
+            assert!(told.contains(fact), "{what}: {told}");
+            for secret in ["of this host alone", &digest, "\n1 | root"] {
+                assert!(!told.contains(secret), "{what}: {told}");
+            }
+        }
+    }
+    // An input comes from the bundle, whatever stands at its place here.
+    bundle(
+        &recipe.replace(
+            "url = \"tool.exe\"",
+            &format!("url = {here:?}\nfile = \"tool.exe\""),
+        ),
+        "",
+    );
+    let told = site.run(&["fetch", "theirs.tar"]).whole();
+    assert!(!told.contains(&digest), "{told}");
+}
+
 #[test]
 fn bundles_of_strangers_are_refused_and_leave_nothing() {
     let site = Site::new(SEAL);

@@ -15,6 +15,7 @@ mod lock;
 mod lock_bundle;
 #[path = "../media/mod.rs"]
 mod media;
+mod messages;
 mod paused;
 #[path = "../secrets/mod.rs"]
 mod planted;

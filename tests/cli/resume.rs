@@ -33,7 +33,7 @@ pub fn told(site: &Site, arguments: &[&str]) -> String {
     let said = outcome.whole();
     let words = [
         "layer",
-        "going on",
+        "resuming",
         "became",
         "is new",
         "is gone",
@@ -128,8 +128,22 @@ fn a_failed_build_goes_on_from_the_last_layer() {
     site.machine("", fails);
     let outcome = site.build(&[]);
     assert_eq!(outcome.status(), Some(7), "{}", outcome.whole());
+    // The last words of the failed build are the first of the next one.
+    let said = outcome.error();
+    let last: Vec<&str> = said.lines().rev().take(2).collect();
+    let from = "the layer after step `restart`: 3 of 5 parts are done";
+    let words = [
+        format!("  | the next build resumes from {from}"),
+        "  | step 3, `site settings`, failed".into(),
+    ];
+    assert_eq!(last, words);
+    let page = site.read("out/failure/failure.html");
+    let title = "<title>node: Step 3, `site settings`: a step failed in the guest</title>";
+    assert!(page.contains(title), "{page}");
     site.another_machine("", "");
-    insta::assert_snapshot!("after_failure", told(&site, &[]));
+    let next = told(&site, &[]);
+    assert!(next.contains(&format!("resuming from {from}")), "{next}");
+    insta::assert_snapshot!("after_failure", next);
 }
 
 #[test]
@@ -165,6 +179,11 @@ fn a_damaged_layer_is_set_aside_and_the_one_before_it_serves() {
 fn without_layers_nothing_is_kept_and_nothing_used() {
     let site = site();
     insta::assert_snapshot!("none", told(&site, &["--layers", "none"]));
+    let fails = "[[run]]\ncommand = 'C:\\Windows\\System32\\reg.exe add *'\nexit = 1\n";
+    site.machine("", fails);
+    let failed = site.build(&["--layers", "none"]).error();
+    let last = "  | the next build starts from the beginning: --layers none seals no layer\n";
+    assert!(failed.ends_with(last), "{failed}");
     assert_eq!(layers(&site), Vec::<PathBuf>::new());
 }
 

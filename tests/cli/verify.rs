@@ -1,6 +1,7 @@
 //! `winimg verify`, and the same at the end of a build: what is told, what it ends with, what is left.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use winimg::digest::Digest;
 
 use crate::furnished;
 pub use crate::furnished::furnished;
@@ -94,6 +95,44 @@ fn artifacts_that_changed_or_went_are_told() {
     let size = regex::Regex::new(r"\d+ bytes").expect("a pattern");
     let whole = outcome.whole();
     insta::assert_snapshot!("changed", size.replace_all(&whole, "[size]"));
+}
+
+#[test]
+fn a_manifest_speaks_of_its_own_folder_and_of_something() {
+    if !can_make() {
+        return;
+    }
+    let site = site(&furnished());
+    build(&site).ended_well();
+    let text = site.read("out/manifest.json");
+    let mut manifest: Value = serde_json::from_str(&text).expect("JSON");
+    let digest = |file: &str| Digest::sha256_of(site.read(file).as_bytes()).hex();
+    site.write("secret.txt", "of this host alone\n");
+    let secret = site.path("secret.txt").display().to_string();
+    let mut told = |artifacts: Value| {
+        manifest["artifacts"] = artifacts;
+        site.write("out/manifest.json", &manifest.to_string());
+        let outcome = site.run(&["verify", "out/manifest.json"]);
+        assert_eq!(outcome.status(), Some(10), "{}", outcome.whole());
+        let whole = outcome.whole();
+        assert!(!whole.contains(&digest("secret.txt")), "{whole}");
+        whole
+    };
+    let none = told(json!([]));
+    assert!(none.contains("the manifest names no artifact"), "{none}");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&secret, site.path("out/link.txt")).expect("a link");
+    let listed: Value = serde_json::from_str(&text).expect("JSON");
+    for file in [secret.as_str(), "../secret.txt", "link.txt"] {
+        if cfg!(windows) && file == "link.txt" {
+            continue;
+        }
+        let mut artifact = listed["artifacts"][0].clone();
+        artifact["file"] = json!(file);
+        let outside = told(json!([artifact]));
+        let fact = "is not in the manifest's folder";
+        assert!(outside.contains(fact), "{file}: {outside}");
+    }
 }
 
 #[test]

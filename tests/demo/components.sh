@@ -41,8 +41,10 @@ authority() {
 }
 
 sign() { # FILE
+    local extended=()
+    [[ $1 != *.msi ]] || extended=(-add-msi-dse)
     rm -f "$1.signed"
-    osslsigncode sign -h sha256 -certs "$out/ca/signer.pem" -key "$out/ca/signer.key" -st "$(date -d "$when" +%s)" \
+    osslsigncode sign "${extended[@]}" -h sha256 -certs "$out/ca/signer.pem" -key "$out/ca/signer.key" -st "$(date -d "$when" +%s)" \
         -n "$(basename "$1") of the winimg demo" -in "$1" -out "$1.signed" >"$work/sign.log" 2>&1 ||
         { cat "$work/sign.log" >&2; exit 1; }
     mv "$1.signed" "$1"

@@ -54,6 +54,8 @@ fn failed_step() -> (Failed, Error) {
     let mut failed = Failed::new();
     failed.secrets = vec![Secret::new(PASSWORD), Secret::new(PRODUCT_KEY)];
     failed.phase = "";
+    failed.next =
+        "the next build resumes from the layer after the installation: 1 of 3 parts are done";
     failed.write("out/events.jsonl", events());
     let output = format!(
         "> dism.exe /online /enable-feature\n\x1b[31mError: 0x800f081f\x1b[0m\n</pre><script>alert(1)</script>\nnet user \
@@ -131,6 +133,10 @@ fn the_page_tells_everything_that_is_known() {
     insta::assert_snapshot!("page", failed.filtered(&page).replace(PNG, "[picture]"));
     let kept = failed.read("out/failure/logs-of-windows/Windows/Panther/unattend.xml");
     insta::assert_snapshot!("answer_file", kept);
+    // A tab's title and the heading name the step.
+    let named = "Step 1, `&lt;features&gt;`: a step failed in the guest";
+    assert!(page.contains(&format!("<title>node: {named}</title>")));
+    assert!(page.contains(&format!("<h1>{named}</h1>")));
     if let Ok(place) = std::env::var("WINIMG_TEST_PAGE") {
         std::fs::write(place, page).expect("the page");
     }

@@ -29,6 +29,7 @@ pub struct Failed {
     pub secrets: Vec<Secret>,
     pub step: Option<(usize, &'static str)>,
     pub phase: &'static str,
+    pub next: &'static str,
     pub warnings: Warnings,
 }
 
@@ -39,6 +40,7 @@ impl Failed {
             secrets: Vec::new(),
             step: None,
             phase: "install",
+            next: "",
             warnings: Warnings::default(),
         };
         for folder in ["run/screens", "out/logs"] {
@@ -74,6 +76,7 @@ impl Failed {
             step: self.step,
             recipe: "node",
             phase: self.phase,
+            next: self.next,
             secrets: &self.secrets,
         };
         evidence::keep(error, &scene, &self.warnings, cancel)

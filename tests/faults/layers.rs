@@ -6,8 +6,8 @@ use crate::case::Case;
 use crate::inputs::harm;
 use crate::site::Site;
 
-const AFTER_SETUP: &str = "going on from the layer after the installation";
-const AFTER_RESTART: &str = "going on from the layer after step `restart`";
+const AFTER_SETUP: &str = "resuming from the layer after the installation";
+const AFTER_RESTART: &str = "resuming from the layer after step `restart`";
 /// Runs on the machine after the restart.
 const LAST: &str = "command = '*\\steps\\004.cmd'";
 

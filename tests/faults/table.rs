@@ -201,7 +201,7 @@ fn reused(run: &Run) -> String {
     if run.said.contains("nothing changed") {
         return "the whole image".into();
     }
-    match said("going on from the layer ") {
+    match said("resuming from the layer ") {
         Some(rest) => format!("layer {rest}"),
         None => "inputs".into(),
     }

@@ -64,6 +64,37 @@ fn a_file_that_the_publisher_replaced_since_the_lock_is_refused() {
 }
 
 #[test]
+fn no_more_is_taken_than_the_lock_names() {
+    let desk = Desk::new();
+    let server = Server::start(|_| Answer::chunked(&vec![0; 8 << 20]));
+    let url = server.url("/kubelet.exe");
+    let wanted = Locked {
+        digest: Digest::sha256_of(b"first"),
+        size: 1 << 20,
+        evidence: BTreeMap::new(),
+    };
+    let error = locked(&desk, &url, desk.pin(b"first"), &wanted).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unproved);
+    insta::assert_snapshot!(desk.text(&error).replace(&server.host(), "HOST"));
+    for folder in ["blobs", "partial", "quarantine"] {
+        assert_eq!(desk.stored(folder), [""; 0], "{folder}");
+    }
+}
+
+#[test]
+fn no_input_is_endless() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.options.longest, 64 << 30);
+    desk.options.longest = 1 << 20;
+    let server = Server::start(|_| Answer::chunked(&vec![0; 8 << 20]));
+    let url = server.url("/kubelet.exe");
+    let error = desk.fetch(&url, desk.pin(b"first")).unwrap_err();
+    insta::assert_snapshot!(desk.text(&error).replace(&server.host(), "HOST"));
+    assert_eq!(server.log().len(), 1);
+    assert_eq!(desk.stored("partial"), [""; 0]);
+}
+
+#[test]
 fn a_locked_checksum_file_is_taken_as_it_was() {
     let desk = Desk::new();
     let server = Server::of(b"kubelet");

@@ -5,6 +5,7 @@ mod images;
 mod locked;
 mod messages;
 mod processes;
+mod registries;
 mod registry;
 mod secure;
 mod server;

@@ -186,3 +186,20 @@ fn proxies_come_from_the_environment() {
     );
     assert_eq!(direct.log(), ["GET /d"]);
 }
+
+#[test]
+fn a_proxy_that_cannot_be_read_is_warned_about_without_its_value() {
+    let direct = Server::of(b"directly");
+    let digest = Digest::sha256_of(b"directly").to_string();
+    let environment = [
+        ("HTTP_PROXY", "http//user:hunter2@proxy.example.com:3128"),
+        ("TEST_DIGEST", &digest),
+    ];
+    let text = said(start(&Desk::new(), &direct.url("/a"), &environment));
+    assert_eq!(
+        text,
+        "warning HTTP_PROXY is ignored: its value is not a proxy's address, so it is not used for http addresses\n  \
+         expected: such as http://proxy.example.com:3128; https, socks4 and socks5 are read, too\n\
+         blob directly"
+    );
+}

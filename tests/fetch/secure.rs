@@ -104,10 +104,11 @@ fn a_checksum_file_over_https_proves_a_file_over_http() {
     assert_eq!(fetch("/SHA256SUMS"), "blob content");
     assert_eq!(
         fetch("/kubelet.exe.sha256?sig=S"),
-        "error the checksum file of kubelet: the server answered 404 Not Found\n  \
+        "error the checksum file of kubelet: no checksum file is published there: the server answered 404 Not Found\n  \
          at: https://HOST/kubelet.exe.sha256?…\n  \
          recipe: DESK/recipe.toml:4:1\n  \
-         cure: check the version and the spelling of the address"
+         cure: check the version and the spelling of the address; where the publisher has no checksum file, leave it out and write \
+         the file's sha256"
     );
     assert_eq!(
         fetch("/page"),

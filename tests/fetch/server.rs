@@ -89,6 +89,26 @@ impl Answer {
         Self::new("302 Found", &[("location", to)], "")
     }
 
+    /// Bytes whose number is said nowhere beforehand (RFC 9112, 7.1).
+    pub fn chunked(bytes: &[u8]) -> Self {
+        let chunk =
+            |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+        let mut body: Vec<u8> = bytes.chunks(64 << 10).flat_map(chunk).collect();
+        body.extend_from_slice(b"0\r\n\r\n");
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\netag: \"1\"\r\n";
+        Self {
+            head: format!("{head}connection: close\r\n\r\n"),
+            body,
+            cut: None,
+        }
+    }
+
+    /// The same under another status.
+    pub fn status(mut self, status: &str) -> Self {
+        self.head = self.head.replacen("200 OK", status, 1);
+        self
+    }
+
     /// A `Content-Length` that the body does not have.
     pub fn claims(mut self, length: u64) -> Self {
         let own = format!("content-length: {}\r\n", self.body.len());

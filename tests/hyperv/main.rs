@@ -95,7 +95,7 @@ fn a_changed_last_step_is_built_over_the_layer_below_it() {
     let second = host.build(&[], None);
     assert_eq!(second.status, 0, "{}", second.said);
     assert!(
-        second.said.contains("going on from the layer"),
+        second.said.contains("resuming from the layer"),
         "{}",
         second.said
     );
@@ -171,7 +171,7 @@ fn doctor_has_a_line_for_all_that_a_build_needs() {
          missing: the Hyper-V role, whose service is vmms; Install-WindowsFeature Hyper-V -Restart, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All\n\
          missing: a running hypervisor; switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n\
          missing: rights; run winimg from an elevated prompt\n\
-         error: a build on this host lacks 4 things\n\
+         error: 4 requirements are missing on this host\n\
          Some(3)"
     );
     host.machine(
@@ -187,7 +187,7 @@ fn doctor_has_a_line_for_all_that_a_build_needs() {
     let without = doctor(&host);
     assert!(
         without.starts_with("Hyper-V: powershell.exe cannot be started: ")
-            && without.ends_with("error: a build on this host lacks one thing\nSome(3)"),
+            && without.ends_with("error: 1 requirement is missing on this host\nSome(3)"),
         "{without}"
     );
     let _ = std::fs::remove_dir_all(&folder);

@@ -335,7 +335,9 @@ fn inputs_are_named_by_their_digest() {
     let came = b.path().join("came");
     let pull = |digest: &Digest| {
         let file = fs::File::create(&came).unwrap();
-        remote.pull_blob(digest, file, &b.store, &watch).unwrap()
+        remote
+            .pull_blob(digest, None, file, &b.store, &watch)
+            .unwrap()
     };
     assert!(!pull(&Digest::sha256_of(b"nobody gave it")));
     assert!(pull(blob.digest()));

@@ -55,6 +55,32 @@ fn all_formats_unpack_to_the_same_tree() {
     }
 }
 
+/// PKWARE APPNOTE 4.3.14 to 4.3.16, as writers put it that do not know the size beforehand.
+#[test]
+fn a_zip_with_a_zip64_end_and_a_comment_is_read() {
+    let zip = zip_of(&[zipped("a", "x")]);
+    let at = zip.len() - 22;
+    let (size, start) = (at as u64 - 32, 32_u64);
+    let mut all = zip[..at].to_vec();
+    all.extend_from_slice(b"PK\x06\x06");
+    all.extend_from_slice(&44_u64.to_le_bytes());
+    all.extend_from_slice(&[45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    for value in [1, 1, size, start] {
+        all.extend_from_slice(&value.to_le_bytes());
+    }
+    all.extend_from_slice(b"PK\x06\x07\0\0\0\0");
+    all.extend_from_slice(&(at as u64).to_le_bytes());
+    all.extend_from_slice(&1_u32.to_le_bytes());
+    all.extend_from_slice(b"PK\x05\x06\0\0\0\0");
+    all.extend_from_slice(&[0xff; 12]);
+    all.extend_from_slice(&[7, 0]);
+    all.extend_from_slice(b"comment");
+    let bench = Bench::new();
+    bench.unpack(&all, Format::Zip).unwrap();
+    let out = bench.folder.path().join("inner/out");
+    assert_eq!(files(&out), pairs(&[("a", "x")]));
+}
+
 #[test]
 fn long_names_of_both_kinds_are_read() {
     let long = format!("{}/file.txt", "d".repeat(150));

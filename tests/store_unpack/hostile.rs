@@ -127,6 +127,41 @@ fn a_zip_that_readers_could_disagree_about_is_refused() {
     );
 }
 
+/// One reader takes a file for an archive, another for something else.
+#[test]
+fn archives_that_are_a_part_of_their_file_are_refused() {
+    let zip = zip_of(&[zipped("a", "x")]);
+    let end = zip.len() - 22;
+    let stub = [b'M'; 10];
+    let shifted = [&stub[..], &zip].concat();
+    // The same, as a program that unpacks itself says it: counted from the file's start.
+    let mut counted = shifted.clone();
+    counted[end + 10 + 16..end + 10 + 20].copy_from_slice(&42_u32.to_le_bytes());
+    counted[42 + 42..42 + 46].copy_from_slice(&10_u32.to_le_bytes());
+    let before = ["it begins after 10 other bytes, which its directory does not name"];
+    assert_eq!(Bench::problems(&shifted, Format::Zip), before);
+    assert_eq!(Bench::problems(&counted, Format::Zip), before);
+
+    let behind = ["it has bytes behind its end"];
+    let appended = [&zip[..], b"MZ"].concat();
+    assert_eq!(Bench::problems(&appended, Format::Zip), behind);
+    let mut between = zip.clone();
+    between.splice(end..end, *b"between");
+    let told = ["it has bytes between its directory and its end"];
+    assert_eq!(Bench::problems(&between, Format::Zip), told);
+
+    let tar = tar_of(&[tar_file("a", "x")]);
+    let appended = [tar.clone(), tar_file("b", "x")].concat();
+    assert_eq!(Bench::problems(&appended, Format::Tar), behind);
+    assert_eq!(Bench::problems(&gzip(&appended), Format::TarGz), behind);
+    let after = [gzip(&tar), b"MZ".to_vec()].concat();
+    let text = Bench::refusal(&after, Format::TarGz);
+    assert!(
+        text.starts_with("containerd cannot be unpacked: "),
+        "{text}"
+    );
+}
+
 #[test]
 fn bombs_are_refused() {
     let zeros = vec![0; 100 << 20];

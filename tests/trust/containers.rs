@@ -49,6 +49,7 @@ fn rule(root: &str) -> trust::Rule {
             ..Pins::default()
         },
         needs_timestamp: true,
+        needs_extended: false,
     })
 }
 
@@ -64,6 +65,34 @@ fn judge(path: &Path, name: &str, catalog: Option<&[u8]>) -> Judged {
         ..Evidence::default()
     };
     rule("root.pem").judge(subject, &evidence, SystemTime::now())
+}
+
+#[test]
+fn packages_whose_streams_are_not_named_by_their_signature_are_refused() {
+    let trust::Rule::Authenticode(loose) = rule("root.pem") else {
+        unreachable!("it is one of Authenticode");
+    };
+    let strict = trust::Rule::Authenticode(Rule {
+        needs_extended: true,
+        ..loose
+    });
+    let judged = |name: &str| {
+        let path = fixtures().join(name);
+        let digest = Digest::sha256_of(&fs::read(&path).unwrap());
+        let subject = Subject {
+            path: &path,
+            name,
+            digest: &digest,
+        };
+        strict.judge(subject, &Evidence::default(), SystemTime::now())
+    };
+    assert_eq!(judged("extended.msi").unwrap().remarks, [""; 0]);
+    let refusal = judged("plain.msi").unwrap_err();
+    assert_eq!(refusal.reason, trust::Reason::Uncovered);
+    assert_eq!(
+        refusal.fact,
+        "the names and bounds of the package's streams are not signed, only their bytes in a row"
+    );
 }
 
 /// One file's outcome in a line. The name that its publisher calls it ends before `~`.

@@ -7,11 +7,16 @@
     stamped.p7s         short-sums.p7s with an RFC 3161 token by tsa, as CMS carries it
     stamped-other.p7s   the same token under another signature
     stamped-*.exe       short.exe with tokens that are not what they should be, named after what is wrong
-    tagged.exe          good.exe with a payload in its signature, where nothing covers it
+    tagged*.exe         good.exe or dual.exe with a payload in a signature, where nothing covers it: in the signature itself,
+                        in one nested in it, in its timestamp, in its countersignature, or in place of a second timestamp
     mixed.p7s           sums.p7s hashed by SHA-256 and signed over SHA-512
     twice.p7s           sums.p7s with two messageDigests, both signed
     undigested.p7s      sums.p7s without a messageDigest
     ber.p7s             sums.p7s with a length that is said at its end
+    ber-signer.p7s      the same from the outside in, as far as the signer
+    ber-attributes.p7s  the same as far as the signed attributes, which have to be DER
+    ber-pieces.p7s      sums.p7s with content in pieces, of which the last is another's
+    ber-cut.p7s         sums.p7s with a length that is said nowhere
 
 DER is taken apart and put together by hand here, for no tool at hand makes these. (RFC 5652; RFC 3161)
 """
@@ -180,6 +185,27 @@ signer, rebuilt = signer_of(good)
 payload = attribute("1.3.6.1.4.1.311.99.1", der(4, b"a payload that nobody signed"))
 program("tagged.exe", "good.exe", rebuilt(der(0x30, *parts, der(0xA1, value(unsigned), payload)), []))
 
+
+def of_type(unsigned, dotted):
+    (found,) = [e for e in elements(value(unsigned)) if oid(dotted) in e]
+    return value(elements(value(found))[1])
+
+
+NESTED = "1.3.6.1.4.1.311.2.4.1"
+stamp = of_type(unsigned, TOKEN)
+program("tagged-stamp.exe", "good.exe", with_unsigned(good, attribute(TOKEN, with_unsigned(stamp, payload))))
+program("tagged-other.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp, der(4, b"a payload that nobody signed"))))
+nesting = signature_in("dual.exe")
+outer, around = signer_of(nesting)
+unsigned = [e for e in elements(value(outer)) if e[0] == 0xA1][0]
+tagged = with_unsigned(of_type(unsigned, NESTED), payload)
+program("tagged-nested.exe", "dual.exe", with_unsigned(nesting, attribute(NESTED, tagged)))
+tagged = with_unsigned(good, attribute(NESTED, der(0x30, oid("1.2.3.4"), der(0xA0, der(4, b"a payload that nobody signed")))))
+program("tagged-unread.exe", "good.exe", tagged)
+counter = countersignature(signature_value(signer_of(short)[0]), "sha256", SHA256)
+counter = der(0x30, value(counter), der(0xA1, payload))
+program("tagged-counter.exe", "short.exe", with_unsigned(short, attribute(COUNTERSIGNATURE, counter), authority))
+
 sums = open("sums.p7s", "rb").read()
 signer, rebuilt = signer_of(sums)
 version, who, digest, attributes, algorithm, _ = elements(value(signer))
@@ -196,7 +222,29 @@ is_digest = lambda a: oid("1.2.840.113549.1.9.4") in a
 write("mixed.p7s", signed_anew(attributes, "sha512", der(0x30, oid("1.2.840.113549.1.1.13"), der(5))))
 write("twice.p7s", signed_anew([*attributes, attribute("1.2.840.113549.1.9.4", der(4, bytes(32)))]))
 write("undigested.p7s", signed_anew([a for a in attributes if not is_digest(a)]))
-write("ber.p7s", b"\x30\x80" + value(sums) + bytes(2))
+
+
+def ended(tag, *parts):
+    """An element whose length is said at its end."""
+    return bytes([tag, 0x80]) + b"".join(parts) + bytes(2)
+
+
+kind, explicit = elements(value(sums))
+head, hashes, content, certificates, _ = elements(value(value(explicit)))
+
+
+def streamed(signer, content=content):
+    inside = ended(0x30, head, hashes, content, certificates, ended(0x31, signer))
+    return ended(0x30, kind, ended(0xA0, inside))
+
+
+ours = elements(value(signer))
+write("ber.p7s", ended(0x30, value(sums)))
+write("ber-signer.p7s", streamed(ended(0x30, *ours), ended(0x30, *elements(value(content)))))
+write("ber-attributes.p7s", streamed(ended(0x30, *ours[:3], ended(0xA0, value(ours[3])), *ours[4:])))
+pieces = [der(4, piece) for piece in [b"the checksums ", b"of another release\n"]]
+write("ber-pieces.p7s", streamed(signer, ended(0x30, *elements(value(content)), ended(0xA0, ended(0x24, *pieces)))))
+write("ber-cut.p7s", b"\x30\x80" + value(sums))
 
 short, other = open("short-sums.p7s", "rb").read(), open("sums.p7s", "rb").read()
 stamp = attribute("1.2.840.113549.1.9.16.2.14", token(signature_value(signer_of(short)[0])))

@@ -51,6 +51,7 @@ fn rule(named: &[&str], stamped: &[&str], subject: &str) -> Rule {
             ..Pins::default()
         },
         needs_timestamp: true,
+        needs_extended: true,
     })
 }
 

@@ -49,6 +49,7 @@ pub fn by(pins: Pins) -> Rule {
     Rule::Authenticode(authenticode::Rule {
         pins,
         needs_timestamp: true,
+        needs_extended: true,
     })
 }
 
@@ -56,6 +57,7 @@ pub fn unstamped(pins: Pins) -> Rule {
     Rule::Authenticode(authenticode::Rule {
         pins,
         needs_timestamp: false,
+        needs_extended: true,
     })
 }
 

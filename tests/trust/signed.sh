@@ -175,6 +175,9 @@ cms sha1-sums leaf -md sha1
 cms typed leaf -econtent_type 1.2.840.113549.1.9.16.1.4
 cms nocerts leaf -nocerts
 openssl cms -sign -binary -in sums -signer leaf.pem -inkey leaf.key -signer p256.pem -inkey p256.key -outform DER -out two.p7s 2>>log
+cms streamed leaf -stream
+cms streamed-pem leaf -stream -outform PEM
+cms streamed-changed leaf -stream -in changed
 head -c 700 sums.p7s >cut.p7s
 { cat sums.p7s; echo more; } >tail.p7s
 : >empty.p7s

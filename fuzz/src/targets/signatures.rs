@@ -79,6 +79,7 @@ pub fn authenticode(bytes: &[u8]) -> bool {
         Rule::Authenticode(authenticode::Rule {
             pins: pins(),
             needs_timestamp: false,
+            needs_extended: false,
         })
     });
     let magic: [&[u8]; 3] = [b"MZ", b"\xd0\xcf", b"MSCF"];
@@ -96,6 +97,7 @@ pub fn catalog(bytes: &[u8]) -> bool {
         Rule::Authenticode(authenticode::Rule {
             pins: pins(),
             needs_timestamp: false,
+            needs_extended: false,
         })
     });
     judge(rule, SIGNED, &signature(bytes))

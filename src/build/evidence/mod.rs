@@ -58,6 +58,8 @@ pub struct Scene<'a> {
     pub recipe: &'a str,
     /// The phase that did not end. Empty: the one that `events.jsonl` tells.
     pub phase: &'a str,
+    /// From where the next build resumes, as a sentence. Empty: not known.
+    pub next: &'a str,
     /// What no file of the evidence may hold.
     pub secrets: &'a [Secret],
 }
@@ -87,10 +89,7 @@ pub fn keep(error: Error, scene: &Scene, sink: &dyn Sink, cancel: &Cancel) -> Er
     let written = write_atomically(&failure.join(PAGE), page.as_bytes());
     let error = evidence.explain(error);
     let error = match written {
-        Ok(()) => error.lines([format!(
-            "all that is known of it: {}",
-            failure.join(PAGE).display()
-        )]),
+        Ok(()) => error.lines([format!("details: {}", failure.join(PAGE).display())]),
         Err(e) => {
             sink.warn(format!(
                 "the page about the failure could not be written: {e}"
@@ -98,6 +97,7 @@ pub fn keep(error: Error, scene: &Scene, sink: &dyn Sink, cancel: &Cancel) -> Er
             error
         }
     };
+    let error = error.lines(evidence.last_words());
     let text = redactor.text(&format!("{error}\n"));
     if let Err(e) = write_atomically(&failure.join("error.txt"), text.as_bytes()) {
         sink.warn(format!("the error could not be written: {e}"));
@@ -207,6 +207,19 @@ impl<'e> Evidence<'e> {
         (!text.is_empty()).then(|| self.redactor.foreign(&text))
     }
 
+    /// The step that failed, ``step 3, `kubelet` ``: none where the build failed before its steps, or after them.
+    fn failed_step(&self) -> Option<String> {
+        let (number, name) = self.timeline.step.as_ref()?;
+        Some(self.redactor.text(&format!("step {number}, `{name}`")))
+    }
+
+    /// What a person wants to know who sees the end of the log alone.
+    fn last_words(&self) -> Vec<String> {
+        let failed = self.failed_step().map(|step| format!("{step}, failed"));
+        let next = Some(self.scene.next.to_owned()).filter(|next| !next.is_empty());
+        failed.into_iter().chain(next).collect()
+    }
+
     /// The error with what is likely behind it.
     fn explain(&self, mut error: Error) -> Error {
         for cause in self.causes.iter().take(CAUSES_IN_ERROR) {
@@ -252,6 +265,8 @@ impl<'e> Evidence<'e> {
             recipe: self.redactor.text(self.scene.recipe),
             phase: self.phase.clone(),
             step: self.step.clone(),
+            failed_step: self.failed_step(),
+            next: self.redactor.text(self.scene.next),
             failed_at: Some(jiff::Timestamp::now()),
             error: scene::told(error, self.redactor),
             causes: self.causes.clone(),

@@ -21,6 +21,10 @@ pub struct Page {
     pub recipe: String,
     pub phase: String,
     pub step: Option<(usize, String)>,
+    /// ``step 3, `kubelet` ``, where a step failed.
+    pub failed_step: Option<String>,
+    /// From where the next build resumes; empty where that is not known.
+    pub next: String,
     pub failed_at: Option<Timestamp>,
     pub error: Told,
     pub causes: Vec<Cause>,
@@ -107,13 +111,30 @@ pub fn page(page: &Page) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<p class=\"build\">{}</p>\n<h1>{}</h1>\n\
+         <title>{}: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<p class=\"build\">{}</p>\n<h1>{}</h1>\n{}\
          <nav>\n{nav}</nav>\n{body}</body>\n</html>\n",
         shown(&page.recipe),
-        shown(&page.error.fact),
+        headline(page),
         build(page),
-        shown(&page.error.fact),
+        headline(page),
+        next(page),
     )
+}
+
+/// The failed step, and what was wrong.
+fn headline(page: &Page) -> String {
+    let fact = shown(&page.error.fact);
+    match &page.failed_step {
+        Some(step) => format!("{}: {fact}", shown(sentence(step).trim_end_matches('.'))),
+        None => fact,
+    }
+}
+
+fn next(page: &Page) -> String {
+    match page.next.as_str() {
+        "" => String::new(),
+        next => format!("<p class=\"next\">{}</p>\n", shown(&sentence(next))),
+    }
 }
 
 /// Which build it was, and where it stood.

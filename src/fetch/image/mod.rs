@@ -99,8 +99,15 @@ async fn one(
             wish.locked.as_ref().map(|locked| &locked.top)
         }
     };
+    if !options.offline {
+        super::proxy::warn_of_broken(|text| sink.warn(text));
+    }
     let registry = pull::Registry {
-        client: pull::client(wish.reference.value.starts_with("http://"), options),
+        client: pull::client(
+            &reference,
+            wish.reference.value.starts_with("http://"),
+            options,
+        )?,
         reference: &reference,
         store,
         sink,

@@ -4,22 +4,17 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use oci_client::Reference;
-use oci_client::client::{Client, ClientConfig, ClientProtocol};
 use oci_client::errors::{DigestError, OciDistributionError};
 use oci_client::manifest::OciDescriptor;
-use oci_client::secrets::RegistryAuth;
 
 use super::Part;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
+use crate::fetch::registry::{Client, MANIFEST_LIMIT, Refusal, refusal};
 use crate::fetch::{FetchOptions, wanted};
 use crate::store::{Expected, Resumable, Store, Watch};
-
-/// Bytes (OCI Distribution Specification: registries need not take longer ones).
-const MANIFEST_LIMIT: u64 = 4 << 20;
 
 const MANIFESTS: &[&str] = &[
     "application/vnd.oci.image.index.v1+json",
@@ -38,17 +33,10 @@ pub(super) struct Registry<'a> {
 }
 
 /// Over plain http only where the recipe writes `http://`, which it may only with a digest.
-pub(super) fn client(plain: bool, options: &FetchOptions) -> Client {
-    Client::new(ClientConfig {
-        protocol: match plain {
-            true => ClientProtocol::Http,
-            false => ClientProtocol::Https,
-        },
-        connect_timeout: Some(options.connect_timeout),
-        read_timeout: Some(options.stall_timeout),
-        user_agent: concat!("winimg/", env!("CARGO_PKG_VERSION")),
-        ..ClientConfig::default()
-    })
+pub(super) fn client(reference: &Reference, plain: bool, options: &FetchOptions) -> Result<Client> {
+    let (connect, read) = (options.connect_timeout, options.stall_timeout);
+    Client::anonymous(reference, plain, connect, read)
+        .map_err(|e| Error::new(Kind::Host, "https cannot be set up").found(shown(&e)))
 }
 
 /// A digest of a registry's own words. Only SHA-256 names files in an image layout here.
@@ -94,11 +82,8 @@ impl Registry<'_> {
         };
         let bytes = self
             .again(name, async || {
-                let pulled = self
-                    .client
-                    .pull_manifest_raw(&wanted, &RegistryAuth::Anonymous, MANIFESTS)
-                    .await;
-                pulled.map(|(bytes, _)| bytes)
+                let name = wanted.digest().or(wanted.tag()).unwrap_or("latest");
+                self.client.manifest(name, MANIFESTS).await
             })
             .await?;
         let expected = match pinned {
@@ -144,7 +129,7 @@ impl Registry<'_> {
             return Ok(part(blob));
         }
         self.again(&what, async || {
-            self.stream(descriptor, &partial, &watch).await
+            self.stream(descriptor, &digest, &partial, &watch).await
         })
         .await?;
         let blob = self.store.admit(partial.candidate(), &expected, &watch)?;
@@ -155,6 +140,7 @@ impl Registry<'_> {
     async fn stream(
         &self,
         descriptor: &OciDescriptor,
+        digest: &Digest,
         partial: &crate::store::Partial,
         watch: &Watch,
     ) -> Result<(), OciDistributionError> {
@@ -163,14 +149,10 @@ impl Registry<'_> {
         let negative = |_| OciDistributionError::SpecViolationError("a negative size".into());
         let total = Some(size.map_err(negative)?);
         let mut file = partial.begin(&Resumable::default()).map_err(broken)?;
-        let mut stream = self
-            .client
-            .pull_blob_stream(self.reference, descriptor)
-            .await?
-            .stream;
+        let elsewhere = descriptor.urls.as_deref().unwrap_or_default();
+        let mut blob = self.client.blob(digest, elsewhere).await?;
         let mut done = 0;
-        while let Some(bytes) = stream.next().await {
-            let bytes = bytes?;
+        while let Some(bytes) = blob.next().await? {
             done += bytes.len() as u64;
             if total.is_some_and(|total| done > total) {
                 let fact = "more bytes than the manifest says";
@@ -223,6 +205,9 @@ impl Registry<'_> {
             .at(self.reference.whole())
             .found(shown(error));
         match error {
+            error if matches!(refusal(error), Some(Refusal::Insecure { .. })) => {
+                told.cure("what comes over http may be anybody's, so it is not followed: ask the registry's owner")
+            }
             OciDistributionError::UnauthorizedError { .. }
             | OciDistributionError::AuthenticationFailure(_) => {
                 told.cure("registries are asked without credentials: use one that allows that")
@@ -247,7 +232,8 @@ pub(in crate::fetch) fn other_bytes(error: &OciDistributionError) -> bool {
 /// Whether another try makes sense.
 fn passing(error: &OciDistributionError) -> bool {
     match error {
-        error if other_bytes(error) => false,
+        error if other_bytes(error) || refusal(error).is_some() => false,
+        OciDistributionError::RequestError(e) if e.is_redirect() => false,
         OciDistributionError::RequestError(_) | OciDistributionError::IoError(_) => true,
         OciDistributionError::ServerError { code, .. } => *code >= 500 || *code == 429,
         _ => false,
@@ -265,16 +251,25 @@ pub(in crate::fetch) fn shown(error: &OciDistributionError) -> String {
                 .errors
                 .iter()
                 .map(|e| format!("{:?} {}", e.code, e.message));
-            errors.collect::<Vec<_>>().join("; ")
+            short(&errors.collect::<Vec<_>>().join("; "))
         }
-        other => other.to_string(),
+        other => short(&other.to_string()),
+    }
+}
+
+/// A registry may say more than a message has room for.
+fn short(words: &str) -> String {
+    const LONGEST: usize = 300;
+    match words.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &words[..at]),
+        None => words.to_owned(),
     }
 }
 
 /// What a manifest says it is; the fields that tell the kinds apart where it does not say.
 fn media_type(blob: &crate::store::Blob) -> Result<String> {
     // An index of strangers may name any blob of the store as a manifest.
-    if blob.size() > MANIFEST_LIMIT {
+    if blob.size() > MANIFEST_LIMIT as u64 {
         return Err(Error::new(Kind::Fetch, "a manifest is too long")
             .expected(format!("{MANIFEST_LIMIT} bytes at most"))
             .found(format!("{} bytes", blob.size())));

@@ -18,14 +18,27 @@ use crate::text::Secret;
 const LONGEST: u64 = 1 << 20;
 
 pub struct Credentials {
-    pub(super) user: String,
-    pub(super) password: Secret,
+    pub(in crate::fetch) user: String,
+    pub(in crate::fetch) password: Secret,
+    /// A host beside the registry's own that gives tokens for them.
+    pub(in crate::fetch) token_host: Option<String>,
 }
 
-/// For this registry: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else the file that `REGISTRY_AUTH_FILE` or
+/// For this registry, and for the host that `WINIMG_CACHE_TOKEN_HOST` names: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else the file that `REGISTRY_AUTH_FILE` or
 /// `DOCKER_CONFIG` names, else `~/.docker/config.json`.
 pub fn found(registry: &str) -> Result<Option<Credentials>> {
-    let set = |name: &str| env::var(name).ok().filter(|v| !v.is_empty());
+    let found = of_user(registry)?;
+    Ok(found.map(|credentials| Credentials {
+        token_host: set("WINIMG_CACHE_TOKEN_HOST").map(|host| host.to_ascii_lowercase()),
+        ..credentials
+    }))
+}
+
+fn set(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|v| !v.is_empty())
+}
+
+fn of_user(registry: &str) -> Result<Option<Credentials>> {
     match (set("WINIMG_CACHE_USER"), set("WINIMG_CACHE_PASSWORD")) {
         (Some(user), Some(password)) => {
             return Ok(Some(Credentials::new(user, Secret::new(password))));

@@ -7,6 +7,7 @@ use oci_client::errors::{OciDistributionError, OciErrorCode};
 use super::Address;
 use crate::error::{Error, Kind};
 use crate::fetch::image::pull::{other_bytes, shown};
+use crate::fetch::registry::{Refusal, refusal};
 
 /// Why something did not come or go.
 pub enum Fault {
@@ -35,6 +36,24 @@ impl Fault {
             let other = told("the shared cache gives other bytes than their digest says");
             return Self::Refused(other.of_kind(Kind::Unproved).found(shown(error)));
         }
+        match refusal(error) {
+            Some(Refusal::Credentials { host }) => {
+                let fact = "the shared cache wants its password at a host that is not its own";
+                return Self::Refused(told(fact).expected("the registry's own host").found(host).cure(
+                    "if that host gives the registry's tokens, name it in WINIMG_CACHE_TOKEN_HOST",
+                ));
+            }
+            Some(Refusal::Insecure { scheme }) => {
+                let fact =
+                    format!("the shared cache leads from https to {scheme}, which is not followed");
+                return Self::Refused(told(&fact));
+            }
+            Some(Refusal::TooLong { limit }) => {
+                let error = told("an answer of the shared cache is too long");
+                return Self::Refused(error.expected(format!("{limit} bytes at most")));
+            }
+            None => {}
+        }
         match (error, status(error)) {
             (_, Some(401 | 403)) | (E::AuthenticationFailure(_) | E::UnauthorizedError { .. }, _) => {
                 Self::Refused(told("the shared cache does not let us in").found(words(error)).cure(
@@ -44,6 +63,10 @@ impl Fault {
             (_, Some(code)) if code >= 500 || code == 429 => {
                 let error = told("the shared cache is out of order");
                 Self::Unreachable(error.found(format!("HTTP status {code}")))
+            }
+            (E::RequestError(e), None) if e.is_redirect() => {
+                let error = told("the shared cache leads elsewhere");
+                Self::Refused(error.found(crate::fetch::failure::innermost(e)))
             }
             (E::RequestError(e), None) => {
                 let error = told("the shared cache cannot be reached");

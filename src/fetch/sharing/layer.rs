@@ -25,6 +25,7 @@ use crate::digest::{Algorithm, Digest, Hasher};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::fetch::image::pull;
+use crate::io;
 use crate::store::{Kept, Layer, LayerFile, LayerRecord, Store, Watch};
 use crate::trust::minisign::Rule;
 
@@ -293,7 +294,7 @@ async fn unpack(
         let error = registry.error(fact).of_kind(Kind::Unproved);
         error.expected(format!("{} bytes", file.size)).found(found)
     };
-    let to = File::create(path).map_err(|e| Error::io("write", path, e))?;
+    let to = io::create_private_file(path).map_err(|e| Error::io("write", path, e))?;
     let bounded = Bounded {
         file: to,
         left: file.size,
@@ -328,7 +329,7 @@ fn pack(from: &Path, to: &PathBuf, cancel: &Cancel) -> Result<(Digest, u64)> {
     let unwritten = |e| Error::io("write", to, e);
     let mut source = File::open(from).map_err(unread)?;
     let target = Hashed {
-        file: File::create(to).map_err(unwritten)?,
+        file: io::create_private_file(to).map_err(unwritten)?,
         hasher: Hasher::new(Algorithm::Sha256),
         size: 0,
     };

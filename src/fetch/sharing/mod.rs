@@ -95,6 +95,7 @@ impl Remote {
                 "the shared cache is asked for inputs only: without --cache-key no layer of it is believed",
             );
         }
+        super::proxy::warn_of_broken(|text| sink.warn(text));
         let registry = Registry::new(&wish.address, wish.credentials, wish.patience)?;
         Ok(Arc::new(Self {
             registry: Arc::new(registry),
@@ -153,11 +154,13 @@ impl Remote {
         }
     }
 
-    /// Writes the bytes with this digest; `false`: they are not to be had here, and what was written is of no use. Errors
+    /// Writes the bytes with this digest, no more than `size` where that is known; `false`: the cache does not hold them, and
+    /// what was written is of no use. Errors
     /// are interrupts.
     pub fn pull_blob(
         &self,
         digest: &Digest,
+        size: Option<u64>,
         file: File,
         store: &Store,
         watch: &Watch,
@@ -167,7 +170,11 @@ impl Remote {
         }
         let (registry, folder) = (Arc::clone(&self.registry), store.folder().to_path_buf());
         let (digest, watch) = (digest.clone(), watch.clone());
-        let came = self.run(async move { registry.download(&digest, file, &folder, &watch).await });
+        let came = self.run(async move {
+            registry
+                .download(&digest, size, file, &folder, &watch)
+                .await
+        });
         match came {
             Ok(came) => Ok(came),
             Err(fault) => self.not_read(fault).map(|()| false),
@@ -306,6 +313,7 @@ impl Credentials {
         Self {
             user: user.into(),
             password,
+            token_host: None,
         }
     }
 }

@@ -11,12 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::stream;
 use oci_client::Reference;
-use oci_client::client::{Client, ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
-use oci_client::manifest::{OciDescriptor, OciImageManifest, OciManifest};
-use oci_client::secrets::RegistryAuth;
+use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use tokio::time::{sleep, timeout};
 
 use super::fault::{Fault, is_absent};
@@ -24,6 +22,7 @@ use super::{Address, Credentials, Patience};
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::fetch::image::pull::shown;
+use crate::fetch::registry::{self, Client};
 use crate::store::Watch;
 
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -32,8 +31,6 @@ const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 const BLOB: &str = "application/vnd.winimg.blob.v1";
 const TITLE: &str = "org.opencontainers.image.title";
 const BYTES: &str = "application/octet-stream";
-/// Bytes (OCI Distribution Specification: registries need not take longer ones).
-const MANIFEST_LIMIT: usize = 4 << 20;
 /// Tags are asked for by the thousand, and so often at most.
 const PAGES: usize = 50;
 const PAGE: usize = 1000;
@@ -44,7 +41,6 @@ const SPARE: u64 = 64 << 20;
 pub struct Registry {
     client: Client,
     address: Address,
-    auth: RegistryAuth,
     patience: Patience,
 }
 
@@ -60,28 +56,25 @@ impl Registry {
                 .at(address)
                 .cure("use oci://, which is https"));
         }
-        let config = ClientConfig {
-            protocol: match address.plain {
-                true => ClientProtocol::Http,
-                false => ClientProtocol::Https,
-            },
-            // One request a blob: not every registry takes pieces.
-            use_monolithic_push: true,
-            connect_timeout: Some(patience.answer),
-            user_agent: concat!("winimg/", env!("CARGO_PKG_VERSION")),
-            ..ClientConfig::default()
+        // Docker Hub answers under another name than its users write.
+        let named = Reference::with_tag(
+            address.registry.clone(),
+            address.repository.clone(),
+            "latest".into(),
+        );
+        let wish = registry::Wish {
+            registry: named.resolve_registry().to_owned(),
+            repository: named.repository().to_owned(),
+            plain: address.plain,
+            credentials,
+            connect_timeout: patience.answer,
+            read_timeout: None,
         };
-        let client = Client::try_from(config)
+        let client = Client::new(wish)
             .map_err(|e| Error::new(Kind::Host, "https cannot be set up").found(shown(&e)))?;
         Ok(Self {
             client,
             address: address.clone(),
-            auth: match credentials {
-                Some(Credentials { user, password }) => {
-                    RegistryAuth::Basic(user, password.expose().to_owned())
-                }
-                None => RegistryAuth::Anonymous,
-            },
             patience,
         })
     }
@@ -94,23 +87,11 @@ impl Registry {
         Error::new(Kind::Fetch, fact).at(&self.address)
     }
 
-    fn reference(&self, tag: &str) -> Reference {
-        let Address {
-            registry,
-            repository,
-            ..
-        } = &self.address;
-        Reference::with_tag(registry.clone(), repository.clone(), tag.to_owned())
-    }
-
     /// What it says within the deadline; `None`: it has no such thing.
     async fn answer<T>(
         &self,
         work: impl Future<Output = Result<T, OciDistributionError>>,
     ) -> Result<Option<T>, Fault> {
-        let registry = self.reference("latest");
-        let registry = registry.resolve_registry();
-        self.client.store_auth_if_needed(registry, &self.auth).await;
         match timeout(self.patience.answer, work).await {
             Ok(Ok(answer)) => Ok(Some(answer)),
             Ok(Err(e)) if is_absent(&e) => Ok(None),
@@ -126,19 +107,16 @@ impl Registry {
 
     /// Every tag.
     pub async fn tags(&self) -> Result<BTreeSet<String>, Fault> {
-        let reference = self.reference("latest");
         let mut all = BTreeSet::new();
         let mut last: Option<String> = None;
         for _ in 0..PAGES {
-            let page = self
-                .client
-                .list_tags(&reference, &self.auth, Some(PAGE), last.as_deref());
-            let Some(page) = self.answer(page).await? else {
+            let page = self.client.tags(PAGE, last.as_deref());
+            let Some(tags) = self.answer(page).await? else {
                 break;
             };
             let before = all.len();
-            last = page.tags.last().cloned();
-            all.extend(page.tags);
+            last = tags.last().cloned();
+            all.extend(tags);
             if all.len() == before {
                 break;
             }
@@ -148,24 +126,10 @@ impl Registry {
 
     /// The manifest that a tag names; an index is none.
     pub async fn manifest(&self, tag: &str) -> Result<Option<OciImageManifest>, Fault> {
-        let reference = self.reference(tag);
-        let pulled = self
-            .client
-            .pull_manifest_raw(&reference, &self.auth, &[MANIFEST]);
-        let Some((bytes, _)) = self.answer(pulled).await? else {
+        let pulled = self.client.manifest(tag, &[MANIFEST]);
+        let Some(bytes) = self.answer(pulled).await? else {
             return Ok(None);
         };
-        if bytes.len() > MANIFEST_LIMIT {
-            let found = format!("{} bytes", bytes.len());
-            let error = self.error(format!(
-                "the manifest {tag} of the shared cache is too long"
-            ));
-            return Err(Fault::Refused(
-                error
-                    .expected(format!("{MANIFEST_LIMIT} bytes at most"))
-                    .found(found),
-            ));
-        }
         let parsed = serde_json::from_slice(&bytes).map_err(|e| {
             let error = self.error(format!(
                 "the manifest {tag} of the shared cache cannot be read"
@@ -184,28 +148,21 @@ impl Registry {
         watch: &Watch,
         mut take: impl FnMut(&[u8], Option<u64>) -> Result<()>,
     ) -> Result<bool, Fault> {
-        let reference = self.reference("latest");
-        // Of the manifest's own words the digest alone: addresses in it are not followed.
-        let descriptor = OciDescriptor {
-            digest: digest.to_string(),
-            ..OciDescriptor::default()
-        };
-        let asked = self.client.pull_blob_stream(&reference, &descriptor);
-        let Some(answer) = self.answer(asked).await? else {
+        // Addresses in a manifest are not followed.
+        let asked = self.client.blob(digest, &[]);
+        let Some(mut blob) = self.answer(asked).await? else {
             return Ok(false);
         };
-        let (total, mut stream) = (answer.content_length, answer.stream);
+        let total = blob.total;
         let limit = limit.or(total).unwrap_or(0);
         let mut done = 0;
         loop {
-            let next = timeout(self.patience.stall, stream.next());
+            let next = timeout(self.patience.stall, blob.next());
             let bytes = match next.await {
                 Err(_) => return Err(self.silent(self.patience.stall)),
-                Ok(None) => return Ok(true),
-                Ok(Some(Err(e))) => {
-                    return Err(Fault::of(&self.address, &OciDistributionError::IoError(e)));
-                }
-                Ok(Some(Ok(bytes))) => bytes,
+                Ok(Ok(None)) => return Ok(true),
+                Ok(Err(e)) => return Err(Fault::of(&self.address, &e)),
+                Ok(Ok(Some(bytes))) => bytes,
             };
             done += bytes.len() as u64;
             if done > limit {
@@ -236,17 +193,18 @@ impl Registry {
         Ok(came.await?.then_some(all))
     }
 
-    /// A blob of unknown size into a file on the disk of `folder`.
+    /// A blob of at most `limit` bytes, of any number without one, into a file on the disk of `folder`.
     pub async fn download(
         &self,
         digest: &Digest,
+        limit: Option<u64>,
         mut file: File,
         folder: &Path,
         watch: &Watch,
     ) -> Result<bool, Fault> {
         let unwritten = |e| Error::io("write to", folder, e);
         let mut first = true;
-        let came = self.pull(digest, None, watch, |bytes, total| {
+        let came = self.pull(digest, limit, watch, |bytes, total| {
             if std::mem::take(&mut first) {
                 check_room(folder, total.unwrap_or(0))?;
             }
@@ -278,21 +236,17 @@ impl Registry {
             let read = match file.read(&mut chunk) {
                 Ok(0) => return None,
                 Ok(read) => read,
-                Err(e) => return Some((Err(e.into()), (file, moved, watch))),
+                Err(e) => return Some((Err(e), (file, moved, watch))),
             };
             chunk.truncate(read);
             let done = moved.fetch_add(read as u64, Ordering::SeqCst) + read as u64;
             // The task is ended when the run is.
             let _ = watch.bytes(done, Some(size));
-            Some((Ok(chunk.into()), (file, moved, watch)))
+            Some((Ok(chunk), (file, moved, watch)))
         });
-        let reference = self.reference("latest");
-        let (digest, size) = (digest.to_string(), Some(size));
-        let given = self
-            .client
-            .push_blob_stream(&reference, body, &digest, size);
+        let given = self.client.give_stream(body, digest, size);
         tokio::select! {
-            given = given => given.map(drop).map_err(|e| Fault::of(&self.address, &e)),
+            given = given => given.map_err(|e| Fault::of(&self.address, &e)),
             () = stands_still(&moved, self.patience.stall) => Err(self.silent(self.patience.stall)),
         }
     }
@@ -302,9 +256,8 @@ impl Registry {
         let digest = Digest::sha256_of(&bytes);
         let descriptor = described(media_type, &digest, bytes.len() as u64);
         if !self.has(&digest).await? {
-            let reference = self.reference("latest");
-            let text = digest.to_string();
-            let given = self.client.push_blob(&reference, bytes, &text);
+            let size = bytes.len() as u64;
+            let given = self.client.give_blob(bytes, &digest, size);
             self.given(self.answer(given).await?)?;
         }
         Ok(descriptor)
@@ -312,8 +265,9 @@ impl Registry {
 
     /// Gives a manifest its name: from now on what it names is there for others.
     pub async fn tag(&self, tag: &str, manifest: OciImageManifest) -> Result<(), Fault> {
-        let (reference, manifest) = (self.reference(tag), OciManifest::Image(manifest));
-        let given = self.client.push_manifest(&reference, &manifest);
+        let unwritten = |e| Error::new(Kind::Failed, "a manifest cannot be written").because(e);
+        let bytes = serde_json::to_vec(&manifest).map_err(unwritten)?;
+        let given = self.client.give_manifest(tag, MANIFEST, bytes);
         self.given(self.answer(given).await?)
     }
 
@@ -330,15 +284,14 @@ impl Registry {
     }
 
     async fn has(&self, digest: &Digest) -> Result<bool, Fault> {
-        let (reference, digest) = (self.reference("latest"), digest.to_string());
-        let asked = self.client.blob_exists(&reference, &digest);
+        let asked = self.client.has_blob(digest);
         Ok(self.answer(asked).await?.unwrap_or(false))
     }
 
     /// A repository that may not be made by writing to it.
-    fn given(&self, answer: Option<String>) -> Result<(), Fault> {
+    fn given(&self, answer: Option<()>) -> Result<(), Fault> {
         let no_place = || Fault::Refused(self.error("the shared cache has no such repository"));
-        answer.map(drop).ok_or_else(no_place)
+        answer.ok_or_else(no_place)
     }
 }
 

@@ -196,9 +196,16 @@ pub(super) fn address(
         }
         _ => {
             let path = fields.folder(key, &url.place).join(&url.value);
+            let path = cx.sources.input(path);
             return Some(Located::new(path.display().to_string(), url.place));
         }
     };
+    if let (true, Ok(path)) = (parsed.scheme() == "file", parsed.to_file_path())
+        && cx.sources.is_outside(&path)
+    {
+        let path = cx.sources.input(path);
+        return Some(Located::new(path.display().to_string(), url.place));
+    }
     if !matches!(parsed.scheme(), "http" | "https" | "file") {
         let fact = format!("`{key}` has the scheme `{}`", parsed.scheme());
         let help = "it is http, https, file, or the path of a file";

@@ -128,9 +128,10 @@ fn digest(cx: &Context<'_>, text: Located<String>) -> Option<ImageProof> {
         Ok(digest) if digest.algorithm == Algorithm::Sha256 => {
             Some(ImageProof::Digest(Located::new(digest, text.place)))
         }
-        _ => {
+        other => {
+            let why = other.map_or_else(|why| why, |_| "is not a SHA-256 digest".into());
             let help = "as the registry shows it: `sha256:` and 64 hexadecimal digits";
-            cx.error("`digest` is not a SHA-256 digest", &text.place, "", help);
+            cx.error(format!("`digest` {why}"), &text.place, "", help);
             None
         }
     }

@@ -22,8 +22,9 @@ mod windows;
 
 use super::fields::{Context, Fields};
 use super::raw::Raw;
-use super::value::{Data, Value};
+use super::value::{Data, Entry, Value};
 use super::vars::Scope;
+use super::words;
 use super::{Component, ContainerImage, Effective, Recipe, Step, Var};
 use crate::diag::Diagnostic;
 use crate::text::{Located, Place};
@@ -44,7 +45,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
     let top = Fields::of(cx, &raw.tree, "the recipe", &raw.start);
     let name = name(&top);
     let description = top.text("description");
-    top.get("vars");
+    misplaced_in_vars(&top);
     let policy = top.choice("policy", &[("proved", false), ("signed", true)]);
     cx.must_be_signed.set(policy.is_some_and(|p| p.value));
     let media = media::media(&top);
@@ -120,6 +121,9 @@ fn components(top: &Fields<'_>) -> (Vec<Component>, Vec<String>) {
     let mut names = Vec::new();
     for entry in &table.table.entries {
         names.push(entry.key.clone());
+        if misplaced(table.cx, entry) {
+            continue;
+        }
         components.extend(component::component(table.cx, entry));
     }
     (components, names)
@@ -131,10 +135,39 @@ fn images(top: &Fields<'_>) -> (Vec<ContainerImage>, Vec<String>) {
         return Default::default();
     };
     let names = table.table.entries.iter().map(|e| e.key.clone()).collect();
-    let images = table.table.entries.iter();
+    let entries = table.table.entries.iter();
+    let images = entries.filter(|entry| !misplaced(table.cx, entry));
     let images = images.filter_map(|entry| image::container_image(table.cx, entry));
     (images.collect(), names)
 }
+
+/// Whether the entry is a key of the recipe itself that stands in a table of tables, which is then told.
+fn misplaced(cx: &Context<'_>, entry: &Entry) -> bool {
+    let is_table = matches!(entry.value.data, Data::Table(_) | Data::Unknown);
+    let Some(help) = words::of_the_top(&entry.key).filter(|_| !is_table) else {
+        return false;
+    };
+    let fact = format!("`{}` stands in a table", entry.key);
+    cx.error(fact, &entry.key_place, "", &help);
+    true
+}
+
+/// A key of the recipe itself becomes a variable there, and nothing else would say so.
+fn misplaced_in_vars(top: &Fields<'_>) {
+    let vars = top.get("vars").and_then(Value::as_table);
+    for entry in vars.iter().flat_map(|table| &table.entries) {
+        if let Some(help) =
+            words::of_the_top(&entry.key).filter(|_| DECIDING.contains(&&*entry.key))
+        {
+            let fact = format!("`{}` under [vars] is only a variable", entry.key);
+            let warning = Diagnostic::warning(fact).at(&entry.key_place, "");
+            top.cx.problem(warning.help(help));
+        }
+    }
+}
+
+/// Of the keys of the recipe itself, those that nobody calls a variable.
+const DECIDING: &[&str] = &["policy", "include", "schema"];
 
 fn steps(top: &Fields<'_>, known: step::Known<'_>) -> Vec<Step> {
     let cx = top.cx;
@@ -189,7 +222,7 @@ fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Plac
     named.push((name.value, name.place));
 }
 
-/// Windows Update is not to be had without a network; a step that is skipped may name it all the same.
+/// Windows Update cannot be reached without a network; a step that is skipped may name it all the same.
 fn network(cx: &Context<'_>, steps: &[Step], network: bool) {
     for step in steps.iter().filter(|s| s.skipped.is_none() && !network) {
         if let super::Verb::Update(super::verb::Update::Online { place, .. }) = &step.verb {

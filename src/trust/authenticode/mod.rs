@@ -13,6 +13,7 @@ mod msi;
 mod pe;
 mod script;
 mod source;
+mod unsigned;
 
 use std::time::SystemTime;
 
@@ -59,6 +60,8 @@ pub struct Rule {
     pub pins: Pins,
     /// A signature without a timestamp is refused, not judged by the present time.
     pub needs_timestamp: bool,
+    /// A Windows Installer package whose streams' names and bounds are not signed (no MsiDigitalSignatureEx) is refused.
+    pub needs_extended: bool,
 }
 
 /// The certificates of a PEM file (or one in DER), as DER. The error fits after the file's name.
@@ -201,13 +204,19 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
         now: now.into(),
     };
     let mut file = Source::open(subject.path)?;
-    let judged = judge_file(&policy, &mut file, subject.name, evidence)?;
+    let judged = judge_file(rule, &policy, &mut file, subject.name, evidence)?;
     // The digest was taken by path, as this was: what is recorded has to be what was judged.
     file.finish(subject)?;
     Ok(judged)
 }
 
-fn judge_file(policy: &Policy<'_>, file: &mut Source, name: &str, evidence: &Evidence) -> Judged {
+fn judge_file(
+    rule: &Rule,
+    policy: &Policy<'_>,
+    file: &mut Source,
+    name: &str,
+    evidence: &Evidence,
+) -> Judged {
     if let Some(catalog) = &evidence.signature {
         return judge_all(policy, catalog, |signed| {
             is_catalog(signed)?;
@@ -221,7 +230,9 @@ fn judge_file(policy: &Policy<'_>, file: &mut Source, name: &str, evidence: &Evi
     };
     let mut signer = judge_all(policy, &signature, |signed| kind.covers(signed, file))?;
     if kind == Kind::Msi {
-        signer.remarks.extend(msi::remarks(file)?);
+        signer
+            .remarks
+            .extend(msi::remarks(file, rule.needs_extended)?);
     }
     Ok(signer)
 }
@@ -237,6 +248,8 @@ fn judge_all(
     let mut at = 0;
     while let Some(signed) = waiting.get(at).cloned() {
         at += 1;
+        // Whatever else holds: one good signature of several would carry what stands in the others.
+        unsigned::check(&signed)?;
         judged.push(policy.judge(&signed, |signed| {
             signed.check_content()?;
             covers(signed)
@@ -245,7 +258,8 @@ fn judge_all(
         for nested in signed.signer.unsigned(NESTED, left)? {
             match SignedData::read(nested.raw) {
                 Ok(nested) => waiting.push(nested),
-                Err(refusal) => judged.push(Err(refusal)),
+                // Unread bytes: anything could stand there.
+                Err(refusal) => return Err(refusal),
             }
         }
     }

@@ -76,10 +76,19 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
     Ok(hash.finish().as_ref().to_vec())
 }
 
-/// What a good signature of this package does not say.
-pub(super) fn remarks(file: &mut Source) -> Result<Vec<String>, Refusal> {
+/// What a good signature of this package does not say; refused where that is what the recipe asks for.
+pub(super) fn remarks(file: &mut Source, needs_extended: bool) -> Result<Vec<String>, Refusal> {
     let mut remarks = Vec::new();
-    if !open(file)?.is_stream(METADATA) {
+    let is_extended = open(file)?.is_stream(METADATA);
+    if !is_extended && needs_extended {
+        return Err(Refusal::new(
+            Reason::Uncovered,
+            "the names and bounds of the package's streams are not signed, only their bytes in a row",
+        )
+        .expected("MsiDigitalSignatureEx, as signtool adds it")
+        .cure("pin the package with sha256 and allow it with `extended = \"optional\"`"));
+    }
+    if !is_extended {
         remarks.push("the names and bounds of the package's streams are not signed, only their bytes in a row (no MsiDigitalSignatureEx)".into());
     }
     let left = compound::refuse_slack(file)?;

@@ -190,13 +190,13 @@ fn judge(facts: &Facts) -> Result<Probe> {
     let lacks: Vec<String> = lacks.collect();
     if !lacks.is_empty() {
         let words = match lacks.len() {
-            1 => "this host lacks what Hyper-V needs".to_string(),
-            n => format!("this host lacks {n} things that Hyper-V needs"),
+            1 => "1 requirement of Hyper-V is missing on this host".to_string(),
+            n => format!("{n} requirements of Hyper-V are missing on this host"),
         };
         return Err(Error::new(Kind::Host, words)
             .found(facts.named())
             .lines(lacks)
-            .cure("mend the above and build again"));
+            .cure("install or enable the above and build again"));
     }
     Ok(Probe {
         version: format!("Hyper-V {}", facts.build),
@@ -236,12 +236,12 @@ mod tests {
         }));
         assert_eq!(
             judge(&facts).expect_err("nothing is there").to_string(),
-            "this host lacks 4 things that Hyper-V needs\n  found: Microsoft Windows 11 Pro\n  \
+            "4 requirements of Hyper-V are missing on this host\n  found: Microsoft Windows 11 Pro\n  \
              | the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V-PowerShell, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V-Management-PowerShell\n  \
              | Hyper-V's service, which does not run: Start-Service vmms\n  \
              | a running hypervisor: switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n  \
              | rights: run winimg from an elevated prompt\n  \
-             cure: mend the above and build again"
+             cure: install or enable the above and build again"
         );
     }
 }

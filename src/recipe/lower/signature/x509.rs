@@ -1,6 +1,7 @@
 //! Signatures by a certificate's key: Authenticode inside a file or by a catalog, and detached CMS.
 //!
-//! Refuses `members` of what is no archive, and patterns that are none.
+//! Refuses `members` of what is no archive, patterns that are none, and Authenticode of an archive as a whole: it is the
+//! signature of a program, which an archive may be hidden in.
 
 use super::pins;
 use super::scheme::plain;
@@ -20,6 +21,15 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
             Some(true)
         }
     };
+    let extended = match fields.has("extended") {
+        true => fields
+            .choice("extended", &[("required", true), ("optional", false)])
+            .map(|e| e.value),
+        false => {
+            fields.get("extended");
+            Some(true)
+        }
+    };
     let catalog = match fields.has("catalog") {
         true => Some(beside(fields, "catalog", signed, "")?),
         false => {
@@ -31,10 +41,27 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     let (mut pins, mut words) = chain?;
     pins::timestamp_roots(fields, &mut pins, &mut words)?;
     let needs_timestamp = stamp?;
+    let needs_extended = extended?;
     let members = members?;
+    if signed.archive.is_some() && members.is_empty() {
+        let kind = fields.table.entry("kind").map(|e| &e.value.place);
+        let fact = format!(
+            "{} is of an archive, and Authenticode proves none",
+            fields.what
+        );
+        let help = "pin the archive with `sha256`, take another kind of signature, or name the programs in it that are signed: `members = [\"**/*.exe\"]`";
+        let place = kind.unwrap_or(&fields.place);
+        fields
+            .cx
+            .error(fact, place, "signs programs, not what is unpacked", help);
+        return None;
+    }
     let mut whole = format!("authenticode, {words}");
     if !needs_timestamp {
         whole.push_str(", timestamp optional");
+    }
+    if !needs_extended {
+        whole.push_str(", extended optional");
     }
     if catalog.is_some() {
         whole.push_str(", by catalog");
@@ -45,6 +72,7 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     let rule = authenticode::Rule {
         pins,
         needs_timestamp,
+        needs_extended,
     };
     Some(Signature {
         url: catalog,

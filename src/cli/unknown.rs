@@ -1,0 +1,113 @@
+//! Words that people try because other programs know them, and the command that does it here.
+//!
+//! Only tips come from here: no such word is ever obeyed.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+const PRUNE: &str = "`winimg cache prune` removes what is no longer used";
+const HELP: &str =
+    "`winimg --help` lists the commands, `winimg COMMAND --help` tells what one of them takes";
+const LIST: &str =
+    "`winimg cache ls` lists the cache, `winimg init --help` names the recipes to start from";
+const BUILD: &str = "`winimg build RECIPE` builds the image";
+const VALIDATE: &str =
+    "`winimg validate RECIPE` checks a recipe, `winimg verify IMAGE` a finished image";
+
+const WORDS: &[(&str, &str)] = &[
+    ("clean", PRUNE),
+    ("clear", PRUNE),
+    ("gc", PRUNE),
+    ("purge", PRUNE),
+    ("remove", PRUNE),
+    ("rm", PRUNE),
+    ("man", HELP),
+    ("manual", HELP),
+    ("usage", HELP),
+    ("list", LIST),
+    ("ls", LIST),
+    ("apply", BUILD),
+    ("create", BUILD),
+    ("make", BUILD),
+    ("run", BUILD),
+    ("check", VALIDATE),
+    ("lint", VALIDATE),
+    ("test", VALIDATE),
+    ("new", "`winimg init` writes a recipe to start from"),
+    ("pull", "`winimg fetch RECIPE` fetches the inputs"),
+    ("download", "`winimg fetch RECIPE` fetches the inputs"),
+    (
+        "convert",
+        "`winimg export IMAGE --to FORMAT` writes other formats",
+    ),
+    (
+        "console",
+        "`winimg attach` opens a shell into the guest of a build that waits",
+    ),
+    (
+        "shell",
+        "`winimg attach` opens a shell into the guest of a build that waits",
+    ),
+    (
+        "ssh",
+        "`winimg attach` opens a shell into the guest of a build that waits",
+    ),
+    ("version", "`winimg --version` prints the version"),
+];
+
+/// The error about the command line, with a tip where it is about a word that is known elsewhere.
+pub fn with_tip(mut error: clap::Error) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let known = WORDS.iter().find(|(name, _)| *name == word.as_str());
+    if let Some((_, tip)) = known {
+        // What is spelled alike is not what was meant.
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tips = vec![StyledStr::from(*tip)];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn told(arguments: &[&str]) -> String {
+        let all = ["winimg"].iter().chain(arguments);
+        let error = Cli::try_parse_from(all).expect_err("no such command");
+        with_tip(error).to_string()
+    }
+
+    #[test]
+    fn words_of_other_programs_lead_to_the_command() {
+        for (arguments, tip) in [
+            (&["cache", "clean"][..], PRUNE),
+            (&["clean"], PRUNE),
+            (&["man"], HELP),
+            (&["list"], LIST),
+            (&["cache", "list"], LIST),
+        ] {
+            let told = told(arguments);
+            assert!(told.contains(&format!("  tip: {tip}\n")), "{told}");
+            assert_eq!(told.matches("tip:").count(), 1, "{told}");
+        }
+        let slip = told(&["biuld"]);
+        assert!(slip.contains("'build'"), "{slip}");
+    }
+
+    #[test]
+    fn no_word_of_the_table_is_a_command() {
+        let command = Cli::command();
+        for (word, _) in WORDS {
+            assert!(command.find_subcommand(word).is_none(), "{word}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What users meet who type something slightly wrong: each message names the way on.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use crate::site::{Outcome, SEAL, Site};
+
+/// The program with `input` on its standard input.
+fn piped<'s>(site: &'s Site, arguments: &[&str], input: &str) -> Outcome<'s> {
+    let mut child = site
+        .command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("winimg starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    // What is refused before it is read closes the pipe.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    site.ended(child.wait_with_output().expect("winimg ends"))
+}
+
+#[test]
+fn a_recipe_is_read_from_standard_input() {
+    let site = Site::new(SEAL);
+    let recipe = site.read("recipe.toml");
+    let sound = piped(&site, &["validate", "-"], &recipe).ended_well();
+    assert_eq!(sound.stdout(), "<stdin> is valid: 2 components, 1 step\n");
+    // Its paths start from the current folder, and no lock lies beside it.
+    let plan = piped(&site, &["plan", "-"], &recipe).ended_well();
+    assert!(plan.stdout().contains("a local file"), "{}", plan.whole());
+    let mistake = recipe.replace("disk_bus", "disk_buss");
+    let refused = piped(&site, &["validate", "-"], &mistake);
+    let told = refused.stderr();
+    assert!(told.contains(" --> <stdin>:"), "{told}");
+    assert!(told.contains("1 error in <stdin>"), "{told}");
+    for command in ["build", "lock"] {
+        let refused = piped(&site, &[command, "-"], &recipe);
+        assert_eq!(
+            refused.failure(),
+            format!(
+                "exit status: 2\nerror: `winimg {command}` needs the recipe as a file, not from standard input\n  \
+                 cure: write it to a file: winimg {command} recipe.toml\n"
+            )
+        );
+    }
+}
+
+#[test]
+fn the_name_of_a_shipped_recipe_leads_to_init() {
+    let site = Site::empty();
+    for typed in ["capi-ova", "capi-ova.toml"] {
+        for command in ["validate", "plan", "build"] {
+            assert_eq!(
+                site.run(&[command, typed]).failure(),
+                format!(
+                    "exit status: 2\nerror: there is no file {typed}\n  \
+                     cure: capi-ova is one of winimg's recipes: `winimg init capi-ova` writes my-capi-ova.toml on top of it\n"
+                )
+            );
+        }
+    }
+    // A file of that name is read.
+    site.write("capi-ova", "schema = 1\n");
+    let told = site.run(&["validate", "capi-ova"]).stderr();
+    assert!(told.contains("the recipe has no `name`"), "{told}");
+}
+
+#[test]
+fn packs_that_come_with_winimg_are_called_so() {
+    let site = Site::new(SEAL);
+    let recipe = site.read("recipe.toml");
+    let include = "schema = 1\ninclude = [\"packs/eula.toml\"]";
+    site.write("recipe.toml", &recipe.replacen("schema = 1", include, 1));
+    let told = site.run(&["validate", "recipe.toml"]).stderr();
+    assert!(
+        told.contains("looked for packs/eula.toml, winimg:packs/eula.toml\n"),
+        "{told}"
+    );
+    let include = "schema = 1\ninclude = [\"packs/hardening.toml\"]";
+    site.write("recipe.toml", &recipe.replacen("schema = 1", include, 1));
+    let plan = site.run(&["plan", "recipe.toml"]).ended_well().stdout();
+    assert!(plan.contains("winimg:packs/hardening.toml:"), "{plan}");
+    assert!(!plan.contains("../"), "{plan}");
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_made_has_a_cure() {
+    let site = Site::new(SEAL);
+    let refused = site
+        .run(&["build", "recipe.toml", "--output", "tool.exe/out"])
+        .failure();
+    assert_eq!(
+        refused,
+        "exit status: 1\nerror: cannot create the output folder /site/tool.exe/out: Not a directory (os error 20)\n  \
+         cure: give another folder with --output, one that you may write to\n"
+    );
+    let refused = site
+        .run(&[
+            "export",
+            "sealed.qcow2",
+            "--to",
+            "raw",
+            "--output",
+            "tool.exe/out",
+        ])
+        .failure();
+    assert!(
+        refused.ends_with("cure: give another folder with --output, one that you may write to\n"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn words_of_other_programs_lead_somewhere() {
+    let site = Site::empty();
+    for (arguments, tip) in [
+        (&["cache", "clean"][..], "winimg cache prune"),
+        (&["man"], "winimg COMMAND --help"),
+        (&["list"], "winimg cache ls"),
+    ] {
+        let outcome = site.run(arguments);
+        assert_eq!(outcome.status(), Some(2));
+        let told = outcome.stderr();
+        let tips: Vec<&str> = told.lines().filter(|l| l.contains("tip:")).collect();
+        assert!(tips.len() == 1 && tips[0].contains(tip), "{told}");
+    }
+}
+
+#[test]
+fn a_local_file_that_is_not_there_is_not_said_to_be_fetched() {
+    let site = Site::new(SEAL);
+    std::fs::remove_file(site.path("tool.exe")).expect("the tool");
+    let plan = site.run(&["plan", "recipe.toml"]).stdout();
+    let mut lines = plan.lines().filter(|l| l.starts_with("  tool "));
+    let inputs = lines.next_back().unwrap_or_else(|| panic!("{plan}"));
+    assert!(inputs.ends_with("there is no file tool.exe"), "{inputs}");
+}
