@@ -1,6 +1,7 @@
 //! Disks that are damaged, by accident or on purpose, in ways that the crates under the readers take for impossible.
 
 mod media;
+mod skip;
 
 use std::fs;
 use std::path::Path;

@@ -86,9 +86,30 @@ fn imports(text: &str) -> Vec<String> {
     names
 }
 
-/// Tests inside a module may reach anywhere.
-fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]").next().unwrap_or(text)
+const TEST_MARKS: [&str; 2] = ["#[cfg(test)]", "#[cfg(all(test, unix))]"];
+
+/// The text without the items that are compiled for tests alone, which may reach anywhere. As rustfmt lays an item out:
+/// to a line that ends with a semicolon before any brace opens, or to a closing brace below the item's first column.
+fn without_tests(text: &str) -> String {
+    let mut kept = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if !TEST_MARKS.contains(&line.trim()) {
+            kept += line;
+            kept.push('\n');
+            continue;
+        }
+        let column = &line[..line.len() - line.trim_start().len()];
+        let end = format!("{column}}}");
+        let mut opened = false;
+        for line in lines.by_ref() {
+            opened |= line.ends_with('{');
+            if line.trim_end_matches(',') == end || !opened && line.ends_with([';', ',', '}']) {
+                break;
+            }
+        }
+    }
+    kept
 }
 
 #[test]
@@ -121,7 +142,7 @@ fn no_import_points_up() {
             continue;
         };
         let text = fs::read_to_string(&file).unwrap();
-        for name in imports(without_tests(&text)) {
+        for name in imports(&without_tests(&text)) {
             let Some(other) = ranks.get(name.as_str()) else {
                 continue;
             };
@@ -166,6 +187,14 @@ fn the_architecture_names_every_module_on_its_floor() {
 fn the_reader_of_imports_sees_groups_and_paths() {
     let text = "use crate::{error::{Error, Result}, text::Place};\nfn f() { crate::vm::start() }";
     assert_eq!(imports(text), ["error", "text", "vm"]);
+}
+
+#[test]
+fn the_reader_of_imports_goes_on_behind_tests() {
+    let text = "use crate::text;\n#[cfg(test)]\nuse crate::cmd;\n#[cfg(test)]\nmod tests;\nuse crate::io;\n\
+                #[cfg(test)]\nmod more {\n    fn f() {\n        crate::cli::f('{')\n    }\n}\nfn g() { crate::vm::start() }\n\
+                mod below {\n    #[cfg(test)]\n    fn f() {\n        crate::main::f()\n    }\n    use crate::disk;\n}\n";
+    assert_eq!(imports(&without_tests(text)), ["text", "io", "vm", "disk"]);
 }
 
 const UNIX_MARKS: [&str; 3] = [

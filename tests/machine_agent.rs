@@ -2,6 +2,8 @@
 
 #![cfg(unix)]
 
+mod skip;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -665,7 +667,7 @@ impl QemuGa {
             .into_iter()
             .find(|p| Path::new(p).exists())
         else {
-            println!("skipped: qemu-ga is not installed (package qemu-guest-agent)");
+            skip::skipped("qemu-ga is not installed (package qemu-guest-agent)");
             return None;
         };
         let folder = tempfile::tempdir().expect("a folder");

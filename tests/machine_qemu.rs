@@ -4,6 +4,8 @@
 
 #![cfg(target_os = "linux")]
 
+mod skip;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,6 +28,15 @@ impl Sink for Told {
     }
 }
 
+impl Told {
+    /// How often the screen was told.
+    fn screens(&self) -> usize {
+        let events = self.0.lock().expect("lock");
+        let told = |e: &&Event| matches!(e, Event::Progress { .. });
+        events.iter().filter(told).count()
+    }
+}
+
 /// Where `tesseract` is installed.
 const SAYS: &str = "| the screen says: ";
 
@@ -42,7 +53,7 @@ impl Bench {
         let qemu = match Qemu::find() {
             Ok(qemu) => qemu,
             Err(e) => {
-                println!("skipped: {e}");
+                skip::skipped(e);
                 return None;
             }
         };
@@ -181,7 +192,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 #[test]
 fn the_canary_sings_emulated_and_is_judged_on_kvm() {
     let Ok(program) = program::find() else {
-        return println!("skipped: no QEMU");
+        return skip::skipped("no QEMU");
     };
     let how = |accel: &str, cpu: &str| winimg::vm::qemu::args::Acceleration {
         accel: accel.into(),
@@ -195,7 +206,7 @@ fn the_canary_sings_emulated_and_is_judged_on_kvm() {
         "{wrong:?}"
     );
     if choice::kvm_obstacle().is_some() {
-        return println!("no /dev/kvm to try");
+        return skip::not_tried("there is no /dev/kvm that can be used");
     }
     let uefi = firmware::find(&firmware::Places::system(), false).expect("OVMF");
     let on_kvm = |cpu| canary::send(&program, &how("kvm", cpu), None).expect("sent");
@@ -211,7 +222,7 @@ fn the_canary_sings_emulated_and_is_judged_on_kvm() {
 #[test]
 fn the_firmware_half_passes_emulated() {
     let Ok(program) = program::find() else {
-        return println!("skipped: no QEMU");
+        return skip::skipped("no QEMU");
     };
     let how = winimg::vm::qemu::args::Acceleration {
         accel: "tcg".into(),
@@ -292,6 +303,8 @@ fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
             said.clone().any(|l| l.contains("Booting from Hard Disk")),
             "{text}"
         );
+    } else {
+        skip::skipped("no tesseract to read the screen with");
     }
     let error = bench.fails(bench.plan(Firmware::Uefi));
     assert_eq!(error.fact(), "the firmware finds nothing to boot");
@@ -449,7 +462,7 @@ impl Mounted {
         match mounted.is_ok_and(|status| status.success()) {
             true => Some(Self(at)),
             false => {
-                println!("skipped: no right to mount");
+                skip::skipped("no right to mount");
                 None
             }
         }
@@ -526,8 +539,9 @@ fn a_killed_qemu_is_told_with_its_signal_and_an_interrupt_ends_the_wait() {
     let disk = bench.path("disk.qcow2").display().to_string();
     let mut machine = bench.start(bench.plan(Firmware::Bios));
     let pid = pid_of(&disk);
+    let told = Arc::clone(&bench.told);
     let killer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(500));
+        wait_for("a screen", || told.screens() > 0);
         kill(pid);
     });
     let error = machine.guest().map(|_| ()).expect_err("killed");
@@ -537,10 +551,12 @@ fn a_killed_qemu_is_told_with_its_signal_and_an_interrupt_ends_the_wait() {
         "QEMU died: signal 9 (SIGKILL)\n  at: RUN/qemu.log"
     );
     drop(machine);
+    let told = Arc::clone(&bench.told);
+    let before = told.screens();
     let mut machine = bench.start(bench.plan(Firmware::Bios));
     let cancel = bench.cancel.clone();
     let canceller = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(500));
+        wait_for("a screen", || told.screens() > before);
         cancel.cancel();
     });
     assert_eq!(

@@ -4,6 +4,7 @@
 
 #[path = "machine/screens.rs"]
 mod screens;
+mod skip;
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Answer files: whole golden files, the lint's complaints, and the answer CD.
 
 mod media;
+mod skip;
 
 use std::fs;
 use std::path::Path;

@@ -2,6 +2,7 @@
 //! it. The medium is a stand-in: two GRUB images that say on the serial port which one they are.
 
 mod media;
+mod skip;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -123,7 +124,7 @@ fn ovmf_starts_the_no_prompt_image_through_the_overlay() {
         return;
     }
     if !firmware.is_file() || !grub.is_dir() {
-        eprintln!("skipped: this machine has no OVMF, or no GRUB for EFI");
+        skip::skipped("this machine has no OVMF, or no GRUB for EFI");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

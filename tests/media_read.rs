@@ -1,6 +1,7 @@
 //! Reading of media and WIM metadata: what a user is told about an ISO before anything boots.
 
 mod media;
+mod skip;
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};

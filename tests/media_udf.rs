@@ -5,6 +5,7 @@
 #[path = "media/laid.rs"]
 mod laid;
 mod media;
+mod skip;
 
 use std::collections::BTreeMap;
 use std::fs;

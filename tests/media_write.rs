@@ -1,6 +1,7 @@
 //! Discs that winimg makes: read back by its own reader and by other people's tools.
 
 mod media;
+mod skip;
 
 use std::fs;
 use std::path::Path;

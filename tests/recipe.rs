@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, Recipe, read};
+use winimg::recipe::{Options, ProofWish, Recipe, read};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes")
@@ -106,6 +106,78 @@ fn twelve_mistakes_give_twelve_diagnostics_in_one_run() {
         line.expect("a numbered line") as u64 + 1
     });
     assert_eq!(pointed, numbered.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
+    let checksum = |recipe: &Recipe| match &recipe.components[0].origin.proof {
+        ProofWish::ChecksumFile { url, .. } => url.value.clone(),
+        other => panic!("{other:?}"),
+    };
+    let component = "[components.tool]\nversion = \"1.2\"\nurl = \"https://example.com/{{version}}/t.exe\"\n\
+                     checksum_url = \"{{url}}.sha256\"\n";
+    let recipe = good(&[("recipe.toml", &small(component))], &Options::default());
+    assert_eq!(checksum(&recipe), "https://example.com/1.2/t.exe.sha256");
+    // A mirror has both.
+    let mirror = Options {
+        set: vec!["components.tool.url=https://mirror.example.com/t.exe".into()],
+        ..Options::default()
+    };
+    let recipe = good(&[("recipe.toml", &small(component))], &mirror);
+    assert_eq!(checksum(&recipe), "https://mirror.example.com/t.exe.sha256");
+    // A path starts where the URL's does: from the folder of the file that says it.
+    let pack = "schema = 1\nname = \"pack\"\n[components.tool]\nurl = \"tool.exe\"\n";
+    let own = small("[components.tool]\nchecksum_url = \"{{url}}.sha256\"\n");
+    let own = own.replacen(
+        "schema = 1",
+        "schema = 1\ninclude = [\"packs/tool.toml\"]",
+        1,
+    );
+    let (dir, path) = folder(&[("recipe.toml", &own), ("packs/tool.toml", pack)]);
+    let recipe = complaints(&path, &Options::default()).0.expect("a recipe");
+    let packs = dir.path().join("packs/tool.exe.sha256");
+    assert_eq!(checksum(&recipe), packs.display().to_string());
+    // Media are downloads, too.
+    let medium = small("").replace("unverified = \"test\"", "checksum_url = \"{{url}}.sha256\"");
+    let recipe = good(&[("recipe.toml", &medium)], &Options::default());
+    match &recipe.media.iso.proof {
+        ProofWish::ChecksumFile { url, .. } => {
+            assert_eq!(url.value, "https://example.com/x.iso.sha256");
+        }
+        other => panic!("{other:?}"),
+    }
+    // A recipe's own variable of that name means what it meant.
+    let declared = "[vars]\nurl = \"https://base.example.com\"\n[components.tool]\n\
+                    url = \"{{url}}/t.exe\"\nchecksum_url = \"{{url}}/SUMS\"\n";
+    let recipe = good(&[("recipe.toml", &small(declared))], &Options::default());
+    assert_eq!(checksum(&recipe), "https://base.example.com/SUMS");
+}
+
+#[test]
+fn a_download_knows_its_own_url_and_no_other() {
+    let more = "[components.a]\nurl = \"{{url}}\"\nunverified = \"test\"\n\
+                [[steps]]\nname = \"s\"\ncmd = \"{{url}}\"\n";
+    let text = small_complaints(more, &Options::default());
+    assert_eq!(
+        text.matches("error: there is no variable `url`").count(),
+        2,
+        "{text}"
+    );
+}
+
+#[test]
+fn a_digest_beside_unverified_is_told_which_line_goes() {
+    let more = format!(
+        "[components.a]\nurl = \"https://example.com/a\"\nunverified = \"test\"\nsha256 = \"{}\"\n",
+        "0".repeat(64)
+    );
+    let text = small_complaints(&more, &Options::default());
+    assert!(
+        text.contains("component `a` has two proofs, `sha256` and `unverified`"),
+        "{text}"
+    );
+    let cure = "help: take the line `unverified` out: it is for a file that nothing proves";
+    assert!(text.contains(cure), "{text}");
 }
 
 #[test]

@@ -64,14 +64,16 @@ include = ["{recipe}.toml"]
 [vars]
 iso_url = "SERVER_EVAL_x64FRE_en-us.iso"
 
-# Another source: the digest stays what it is, or say what proves the file.
-# [components.kubelet]
-# url = "https://mirror.example.com/kubelet.exe"
+# A component of yours, and the step that lays it down. `winimg plan` lists those of {recipe}: under the name of one of them,
+# `url` alone is another source, and the digest stays what it is.
+# [components.tool]
+# url          = "https://downloads.example.com/tool.exe"
+# checksum_url = "{{{{url}}}}.sha256"
 
 # Steps of yours come after those of {recipe}, before the image is sealed.
 # [[steps]]
-# name     = "site settings"
-# registry = {{ key = 'HKLM\SOFTWARE\Example', name = "Tier", type = "sz", data = "gold" }}
+# name = "tool"
+# copy = {{ component = "tool", to = 'C:\tools\tool.exe' }}
 "#
     )
 }

@@ -172,7 +172,7 @@ pub fn place_of_name(place: &Place, name: &str) -> Place {
 }
 
 /// Fills the variables into every string of the tree but `[vars]`. In a component `{{name}}` and `{{version}}` are
-/// its own; everywhere `{{components.NAME.version}}` is known.
+/// its own, in every download `{{url}}`; everywhere `{{components.NAME.version}}` is known.
 pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) -> Scope {
     let mut scope = scope.clone();
     let mut own = BTreeMap::new();
@@ -194,16 +194,43 @@ pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) 
         }
         for entry in &mut components.entries {
             if let Some(local) = own.get(&entry.key) {
-                fill_value(&mut entry.value, local, problems);
+                fill_download(&mut entry.value, local, problems);
             }
         }
     }
     for entry in &mut tree.entries {
-        if entry.key != "vars" && entry.key != "components" {
-            fill_value(&mut entry.value, &scope, problems);
+        match (entry.key.as_str(), &mut entry.value.data) {
+            ("vars" | "components", _) => {}
+            ("media", Data::Table(media)) => fill_media(media, &scope, problems),
+            _ => fill_value(&mut entry.value, &scope, problems),
         }
     }
     scope
+}
+
+fn fill_media(media: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) {
+    for entry in &mut media.entries {
+        match entry.key.as_str() {
+            "iso" | "virtio" => fill_download(&mut entry.value, scope, problems),
+            _ => fill_value(&mut entry.value, scope, problems),
+        }
+    }
+}
+
+/// `{{url}}` is the download's own, so that its checksum file or signature can be named by it. A variable that the
+/// recipe calls `url` keeps its meaning.
+fn fill_download(value: &mut Value, scope: &Scope, problems: &mut Vec<Diagnostic>) {
+    let mut local = scope.clone();
+    if let Data::Table(table) = &mut value.data
+        && let Some(url) = table.get_mut("url")
+        && !scope.contains("url")
+    {
+        local.fill(url, problems);
+        let text = url.as_str().map(str::to_string);
+        local.set("url", text, &url.place.to_string());
+        local.said_at("url", url.base.as_ref().unwrap_or(&url.place).clone());
+    }
+    fill_value(value, &local, problems);
 }
 
 fn fill_value(value: &mut Value, scope: &Scope, problems: &mut Vec<Diagnostic>) {

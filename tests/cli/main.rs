@@ -34,6 +34,8 @@ mod sharing;
 mod shipped;
 mod sign;
 mod site;
+#[path = "../skip/mod.rs"]
+mod skip;
 mod steps;
 mod terminal;
 mod verify;

@@ -3,7 +3,7 @@
 //! docs/reproducible.md says the same in words.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use regex::Regex;
 
@@ -30,7 +30,11 @@ cmd = "echo hello"
 /// Two folders with the same inputs; the second was made later.
 fn sites() -> [Site; 2] {
     let first = Site::with_every_output(STEPS);
-    std::thread::sleep(Duration::from_millis(1100));
+    let second = |time: SystemTime| time.duration_since(UNIX_EPOCH).expect("a time").as_secs();
+    let made = second(SystemTime::now());
+    while second(SystemTime::now()) <= made + 1 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let second = Site::new("");
     for file in [
         "windows.iso",

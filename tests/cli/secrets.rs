@@ -2,11 +2,13 @@
 
 use std::process::Output;
 
+use crate::cache_registry::Registry;
 use crate::media;
 use crate::planted::{
-    PASSWORD, PRODUCT_KEY, PROXY_USER, Proxy, SIGN_PASSWORD, Sampler, Search, TOKEN,
+    CACHE_HTPASSWD, CACHE_KEY, ENVIRONMENT, PASSWORD, PRODUCT_KEY, PROXY_USER, Proxy, Sampler,
+    Search, TOKEN, planted,
 };
-use crate::site::{BUILD, SEAL, Site};
+use crate::site::{BUILD, SEAL, Site, root};
 
 /// A volume licence's medium, and a recipe with a key of the team's own and a signed URL.
 fn site(proxy: &Proxy) -> Site {
@@ -61,10 +63,11 @@ fn site(proxy: &Proxy) -> Site {
 fn run(site: &Site, proxy: &Proxy, arguments: &[&str]) -> Output {
     let mut command = site.command(arguments);
     command
-        .env("WINIMG_ADMIN_PASSWORD", PASSWORD)
-        .env("WINIMG_SIGN_PASSWORD", SIGN_PASSWORD)
+        .envs(ENVIRONMENT)
         .env("http_proxy", proxy.url())
         .env("https_proxy", proxy.url())
+        // The registry of the shared cache.
+        .env("no_proxy", "127.0.0.1")
         .env("RUST_LOG", "trace")
         .output()
         .expect("winimg starts")
@@ -96,6 +99,26 @@ fn leaks(
     found
 }
 
+/// The list of the search and the list that users read are one.
+#[test]
+fn every_secret_that_docs_name_is_planted() {
+    let docs = std::fs::read_to_string(root().join("docs/secrets.md")).expect("docs/secrets.md");
+    let rows = docs.lines().filter_map(|line| line.strip_prefix("| "));
+    // The head, and then one secret a row.
+    let told = rows.skip(1).filter_map(|row| row.split(" | ").next());
+    let mut told: Vec<&str> = told.collect();
+    let mut names: Vec<&str> = planted().iter().map(|(name, _)| *name).collect();
+    told.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(names, told);
+    // What winimg keeps from other programs is told to users, and is in the environment of these builds.
+    let ours = include_str!("../../src/io/child.rs").split('"');
+    for name in ours.filter(|word| word.starts_with("WINIMG_")) {
+        assert!(docs.contains(name), "{name} is not in docs/secrets.md");
+        assert!(ENVIRONMENT.iter().any(|(n, _)| *n == name), "{name}");
+    }
+}
+
 #[test]
 fn a_good_build_shows_and_leaves_no_secret() {
     let proxy = Proxy::start("200 OK", b"MZ the tool\n".to_vec());
@@ -104,7 +127,16 @@ fn a_good_build_shows_and_leaves_no_secret() {
     let validate = run(&site, &proxy, &["validate", "recipe.toml"]);
     let plan = run(&site, &proxy, &["plan", "recipe.toml"]);
     let json = run(&site, &proxy, &["plan", "recipe.toml", "--json"]);
-    let build = run(&site, &proxy, &BUILD);
+    let registry = Registry::start(Some(CACHE_HTPASSWD));
+    let address = format!("oci+http://127.0.0.1:{}/team/cache", registry.port);
+    let cache = [
+        "--cache-remote",
+        &address,
+        "--cache-key",
+        CACHE_KEY,
+        "--cache-push",
+    ];
+    let build = run(&site, &proxy, &[&BUILD[..], &cache].concat());
     let said = String::from_utf8_lossy(&build.stderr).into_owned();
     assert!(build.status.success(), "{said}");
     let again = run(
@@ -119,6 +151,14 @@ fn a_good_build_shows_and_leaves_no_secret() {
     );
     let lines = sampler.end();
     // The secrets were used: otherwise the search would prove nothing.
+    let given = registry
+        .folder
+        .path()
+        .join("data/docker/registry/v2/repositories/team/cache");
+    assert!(
+        given.is_dir(),
+        "nothing was given to the shared cache: {said}"
+    );
     let asked = proxy.asked.lock().unwrap().join("\n");
     assert!(asked.contains(&format!("tool.exe?sig={TOKEN}")), "{asked}");
     assert!(
@@ -145,6 +185,7 @@ fn a_good_build_shows_and_leaves_no_secret() {
         "out/events.jsonl",
         "out/node.raw",
         "out/node.ova",
+        "out/manifest.json.sig",
         "again/manifest.json",
     ] {
         assert!(site.path(path).exists(), "{path} was to be searched");

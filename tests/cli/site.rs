@@ -114,7 +114,7 @@ impl Site {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let site = Self { dir };
         media::windows(&site.path("medium"), &site.path("windows.iso"));
-        virtio(&site.path("virtio"), &site.path("virtio-win.iso"));
+        media::virtio(&site.path("virtio"), &site.path("virtio-win.iso"));
         site.write("tool.exe", "MZ the tool\n");
         site.write("agent.msi", "the agent's package\n");
         std::fs::write(site.path("sealed.qcow2"), sealed_disk()).expect("a disk");
@@ -340,30 +340,6 @@ impl Outcome<'_> {
         assert_eq!(self.status(), Some(0), "{}", self.whole());
         self
     }
-}
-
-/// A virtio-win medium in small.
-fn virtio(root: &Path, iso: &Path) {
-    for driver in ["viostor", "vioscsi", "NetKVM", "vioserial", "Balloon"] {
-        for kind in ["inf", "sys", "cat"] {
-            let file = format!("{driver}/2k22/amd64/{driver}.{kind}");
-            media::put(root, &file, file.as_bytes());
-        }
-    }
-    media::put(root, "guest-agent/qemu-ga-x86_64.msi", b"an MSI");
-    media::run(
-        "genisoimage",
-        &[
-            "-quiet",
-            "-J",
-            "-R",
-            "-V",
-            "virtio-win",
-            "-o",
-            media::text(iso),
-            media::text(root),
-        ],
-    );
 }
 
 /// A GPT disk as Windows Setup leaves one, in 8 MiB, as qcow2. Made once: sgdisk waits a second for the kernel.

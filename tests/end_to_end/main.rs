@@ -16,6 +16,8 @@ mod refusals;
 mod sabotage;
 mod sabotage_tools;
 mod secrets;
+#[path = "../skip/mod.rs"]
+mod skip;
 #[path = "../hyperv/story.rs"]
 mod story;
 mod verify;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::planted::{PASSWORD, Proxy, SIGN_PASSWORD, Sampler, Search, TOKEN};
+use crate::planted::{ENVIRONMENT, Proxy, Sampler, Search, TOKEN};
 use crate::winimg::root;
 
 const TOOL: &[u8] = b"MZ the tool\r\n";
@@ -47,8 +47,7 @@ fn build(dir: &Path, log: &str, proxy: &Proxy) -> ExitStatus {
         ])
         .current_dir(dir)
         .env("WINIMG_CACHE_DIR", dir.join("cache"))
-        .env("WINIMG_ADMIN_PASSWORD", PASSWORD)
-        .env("WINIMG_SIGN_PASSWORD", SIGN_PASSWORD)
+        .envs(ENVIRONMENT)
         .env("http_proxy", proxy.url())
         .env("https_proxy", proxy.url())
         .stdin(Stdio::null())

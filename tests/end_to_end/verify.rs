@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::damages::Damage::{self, Gone, NotInEfi, Windows};
 use crate::damages::{SECRETS, TABLE};
 use crate::sabotage_tools::Sabotage;
+use crate::skip;
 use crate::winimg::{output_of, root};
 
 /// Marks a row whose damage is not told, or not alone.
@@ -43,10 +44,10 @@ pub fn each_damage_is_named(output: &Path, directory: &Path) {
     if skipped.is_empty() {
         insta::assert_snapshot!("each_damage_is_named", table);
     } else {
-        eprintln!(
-            "SKIPPED, without root and /dev/fuse no file can be removed: {}",
+        skip::skipped(format!(
+            "without root and /dev/fuse no file can be removed: {}",
             skipped.join("; ")
-        );
+        ));
         let known = include_str!("snapshots/end_to_end__verify__each_damage_is_named.snap");
         for row in table.split("\n\n").filter(|row| !row.starts_with("##")) {
             assert!(known.contains(row.trim()), "not in the table:\n{row}");

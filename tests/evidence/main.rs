@@ -7,5 +7,7 @@ mod page;
 mod planted;
 mod reading;
 mod scene;
+#[path = "../skip/mod.rs"]
+mod skip;
 #[path = "../verify/disk.rs"]
 mod windows_disk;

@@ -11,6 +11,7 @@ use winimg::event::Cancel;
 
 use crate::fixture::{MIB, dense, disk, everything, is_root, path, run, sh};
 use crate::ntfs::mounted;
+use crate::skip::skipped;
 
 fn empty(directory: &Path, mib: u64) -> PathBuf {
     let file = directory.join("disk.raw");
@@ -177,7 +178,7 @@ pub fn set_attribute(file: &Path, name: &str, hex: &str) {
 pub fn can_mount() -> bool {
     let can = is_root() && Path::new("/dev/fuse").exists();
     if !can {
-        eprintln!("skipped: writing the NTFS volume needs root and /dev/fuse");
+        skipped("writing the NTFS volume needs root and /dev/fuse");
     }
     can
 }

@@ -11,6 +11,7 @@ use winimg::recipe::Outputs;
 use crate::fixture::{
     Heard, MIB, dense, disk, everything, files, guest, is_root, job, path, run, sh,
 };
+use crate::skip::skipped;
 
 /// Cancels when the pass first tells of its progress.
 struct Impatient(Cancel);
@@ -136,7 +137,7 @@ impl Drop for Small {
 #[test]
 fn a_full_disk_is_named_and_leaves_nothing() {
     if !is_root() {
-        eprintln!("skipped: mounting a small tmpfs needs root");
+        skipped("mounting a small tmpfs needs root");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -11,3 +11,5 @@ mod layers;
 mod ntfs;
 mod ova;
 mod security;
+#[path = "../skip/mod.rs"]
+mod skip;

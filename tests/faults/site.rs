@@ -165,7 +165,7 @@ impl Site {
         std::fs::create_dir_all(&dir).expect("a folder");
         let site = Self { dir };
         media::windows(&site.path("medium"), &site.path("windows.iso"));
-        virtio(&site.path("virtio"), &site.path("virtio-win.iso"));
+        media::virtio(&site.path("virtio"), &site.path("virtio-win.iso"));
         site.write("tool.exe", "MZ the tool\n");
         sealed_disk(&site.path("made.raw"), &site.path("sealed.qcow2"));
         site.recipe(&[]);
@@ -360,21 +360,6 @@ impl Site {
         all.sort();
         all
     }
-}
-
-fn virtio(root: &Path, iso: &Path) {
-    for driver in ["viostor", "vioscsi", "NetKVM", "vioserial", "Balloon"] {
-        for kind in ["inf", "sys", "cat"] {
-            let file = format!("{driver}/2k22/amd64/{driver}.{kind}");
-            media::put(root, &file, file.as_bytes());
-        }
-    }
-    media::put(root, "guest-agent/qemu-ga-x86_64.msi", b"an MSI");
-    let (iso, root) = (media::text(iso), media::text(root));
-    media::run(
-        "genisoimage",
-        &["-quiet", "-J", "-R", "-V", "virtio-win", "-o", iso, root],
-    );
 }
 
 /// A GPT disk as Windows Setup leaves one. The second partition is where the scripted guest keeps its state.

@@ -5,6 +5,8 @@
 //! choose rows by their names; all of them by `qemu`.
 
 mod cases;
+#[path = "../faults/figures.rs"]
+mod figures;
 mod killed;
 mod machine;
 mod room;
@@ -16,6 +18,11 @@ mod wanted;
 #[path = "../end_to_end/winimg.rs"]
 #[allow(dead_code)] // It serves the other builds on QEMU, too.
 mod winimg;
+
+#[test]
+fn the_table_has_the_rows_that_docs_tell() {
+    assert_eq!(cases::all().len(), figures::told("qemu"), "docs/faults.md");
+}
 
 #[test]
 #[ignore = "boots QEMU: make faults-qemu"]

@@ -2,13 +2,16 @@
 
 use std::env;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use winimg::digest::Digest;
+use winimg::event::{Event, Sink};
 use winimg::recipe::ProofWish;
 
-use crate::desk::Desk;
+use crate::desk::{Desk, Events};
 use crate::server::{Answer, Cut, Server};
 use crate::transfers::{content, part_of};
 
@@ -30,7 +33,10 @@ fn child() {
     let result = winimg::fetch::fetch(
         vec![request],
         &store,
-        desk.events.clone(),
+        Arc::new(Heard {
+            events: Arc::clone(&desk.events),
+            waits: said("TEST_WAITS").map(PathBuf::from),
+        }),
         &desk.cancel,
         &desk.options,
     );
@@ -70,18 +76,46 @@ pub fn said(child: Child) -> String {
     inner.map_or(text.clone(), |(inner, _)| inner.to_string())
 }
 
+/// Hears what a child's fetch says, and leaves a file in a folder when it waits for another process.
+struct Heard {
+    events: Arc<Events>,
+    waits: Option<PathBuf>,
+}
+
+impl Sink for Heard {
+    fn emit(&self, event: &Event) {
+        if let (Event::Note { text }, Some(folder)) = (event, &self.waits)
+            && text.ends_with("is fetching it already")
+        {
+            fs::write(folder.join(std::process::id().to_string()), "").unwrap();
+        }
+        self.events.emit(event);
+    }
+}
+
 #[test]
 fn two_processes_transfer_a_file_once() {
     let (desk, bytes) = (Desk::new(), content(20));
     let served = bytes.clone();
+    let waits = desk.folder.path().join("waits");
+    fs::create_dir(&waits).unwrap();
+    let folder = waits.clone();
     let server = Server::start(move |asked| {
-        // Long enough for the others to arrive while it goes on.
-        std::thread::sleep(Duration::from_millis(500));
+        // The others have come, and wait, while it goes on.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while fs::read_dir(&folder).unwrap().count() < 2 {
+            assert!(
+                Instant::now() < deadline,
+                "two processes wait for the third"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
         Answer::file(asked, &served, "\"v1\"")
     });
     let url = server.url("/a");
     let digest = Digest::sha256_of(&bytes);
-    let pinned = [("TEST_DIGEST", digest.to_string())];
+    let waits = waits.display().to_string();
+    let pinned = [("TEST_DIGEST", digest.to_string()), ("TEST_WAITS", waits)];
     let pinned = pinned.each_ref().map(|(n, v)| (*n, v.as_str()));
     let children: Vec<_> = (0..3).map(|_| start(&desk, &url, &pinned)).collect();
     for child in children {

@@ -9,12 +9,8 @@ use crate::screens::{self, SCREENS};
 const SETUP: &str = "call = 'Get-VM', is = '*-Id*', nth = 2";
 const SYSPREP: &str = "call = 'guest:start', is = '*sysprep.exe*'";
 
-/// None without what draws and reads them.
+/// The pictures are drawn into `folder` by `screens::draw`.
 pub fn rows(folder: &Path) -> Vec<Row> {
-    std::fs::create_dir_all(folder).expect("a folder");
-    if !screens::draw(folder) {
-        return Vec::new();
-    }
     vec![
         shown(
             row("Setup says that the product key does not fit"),

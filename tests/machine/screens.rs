@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use winimg::vm::screen::ocr;
 
+use crate::skip;
+
 /// How a screen is drawn, what it has to be called, and its text: Windows' own, word for word.
 pub const SCREENS: &[(&str, &str, &[&str])] = &[
     (
@@ -193,7 +195,7 @@ pub fn name(n: usize) -> String {
 /// Draws all of them into the folder; `false` with the reason printed.
 pub fn draw(folder: &Path) -> bool {
     if ocr::program().is_none() {
-        println!("skipped: no tesseract");
+        skip::skipped("no tesseract");
         return false;
     }
     let wanted = SCREENS.iter().enumerate().map(
@@ -210,7 +212,7 @@ pub fn draw(folder: &Path) -> bool {
         .stdin(Stdio::piped())
         .spawn();
     let Ok(mut child) = child else {
-        println!("skipped: no /usr/bin/python3");
+        skip::skipped("no /usr/bin/python3");
         return false;
     };
     let mut input = child.stdin.take().expect("piped");
@@ -218,7 +220,7 @@ pub fn draw(folder: &Path) -> bool {
     drop(input);
     let drawn = child.wait().expect("it ends").success();
     if !drawn {
-        println!("skipped: no python3-pil, or no fonts-dejavu-core");
+        skip::skipped("no python3-pil, or no fonts-dejavu-core");
     }
     drawn
 }

@@ -8,6 +8,8 @@ use std::process::Command;
 use winimg::udf::{Bytes, Medium};
 use winimg::wim::MediaFacts;
 
+use crate::skip;
+
 /// Whether the programs are there; prints what is skipped otherwise.
 pub fn have(programs: &[&str]) -> bool {
     let missing: Vec<&&str> = programs
@@ -19,7 +21,7 @@ pub fn have(programs: &[&str]) -> bool {
         })
         .collect();
     if !missing.is_empty() {
-        eprintln!("skipped: this machine has no {missing:?}");
+        skip::skipped(format!("this machine has no {missing:?}"));
     }
     missing.is_empty()
 }
@@ -183,6 +185,22 @@ pub fn udf(root: &Path, iso: &Path, more: &[&str]) {
     arguments.extend(more);
     arguments.extend(["-o", text(iso), text(root)]);
     run("genisoimage", &arguments);
+}
+
+/// A virtio-win medium in small.
+pub fn virtio(root: &Path, iso: &Path) {
+    for driver in ["viostor", "vioscsi", "NetKVM", "vioserial", "Balloon"] {
+        for kind in ["inf", "sys", "cat"] {
+            let file = format!("{driver}/2k22/amd64/{driver}.{kind}");
+            put(root, &file, file.as_bytes());
+        }
+    }
+    put(root, "guest-agent/qemu-ga-x86_64.msi", b"an MSI");
+    let (iso, root) = (text(iso), text(root));
+    run(
+        "genisoimage",
+        &["-quiet", "-J", "-R", "-V", "virtio-win", "-o", iso, root],
+    );
 }
 
 /// Reads whatever can be read; only a panic, a hang or endless memory would be wrong.

@@ -22,21 +22,65 @@ pub const PRODUCT_KEY: &str = "PLANT-12345-FGHIJ-67890-KLMNO";
 pub const TOKEN: &str = "plantedtoken44abcdef";
 pub const PROXY_USER: &str = "plantedproxyuser";
 pub const PROXY_PASSWORD: &str = "plantedproxy45";
+pub const CACHE_USER: &str = "plantedcacheuser";
+pub const CACHE_PASSWORD: &str = "planted-cache-46";
+/// Of the registry that knows the two: bcrypt, as its htpasswd file wants it.
+pub const CACHE_HTPASSWD: &str =
+    "plantedcacheuser:$2b$05$abcdefghijklmnopqrstuu1LAbfL11Ljn58aaRV0fwMwdF2S0Y7SG\n";
+/// An EC P-256 key that is good for nothing else.
+pub const SIGN_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgv05Ohhnz0sx2BikW\n\
+JzD153kIZ2pwr/AiyFP23F5y0dyhRANCAAQPM8nlv8EEzvSJYCYBGJzuGjtHE5Z7\n\
+mKQqRxZIA8n57QqV1AU5rL4fWggx1MoCRovvxkbg5SJt2xjNMjuiZIEf\n\
+-----END PRIVATE KEY-----\n";
+/// A minisign key that is good for nothing else, and its public half.
+pub const CACHE_SIGN_KEY: &str = "untrusted comment: minisign encrypted secret key\n\
+RWQAAEIyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAHowadAdmTMEhYbdi2zPrWya0ou08UkkfeO3FejIReFmsjsquVN2JvJhPI4XkUa0u/YDVgYiDF5fZ6jfac67mLxM9gPNr0KHTAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n";
+pub const CACHE_KEY: &str = "RWQejBp0B2ZMwZhPI4XkUa0u/YDVgYiDF5fZ6jfac67mLxM9gPNr0KHT";
 
-/// What must not be found, by name.
+/// What must not be found, by the names of `docs/secrets.md`.
 pub fn planted() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let proxy = format!("{PROXY_USER}:{PROXY_PASSWORD}");
+    let cache = format!("{CACHE_USER}:{CACHE_PASSWORD}");
     vec![
-        ("the Administrator password", forms(PASSWORD)),
-        ("the signing key's password", forms(SIGN_PASSWORD)),
-        ("the product key", forms(PRODUCT_KEY)),
-        ("the URL's token", forms(TOKEN)),
+        ("Administrator's password", forms(PASSWORD)),
+        ("product key", forms(PRODUCT_KEY)),
+        ("signature in a URL's query", forms(TOKEN)),
         (
-            "the proxy's password",
+            "user and password of a proxy",
             [forms(PROXY_PASSWORD), forms(&proxy)].concat(),
         ),
+        (
+            "key that signs manifest and provenance",
+            key_forms(SIGN_KEY),
+        ),
+        (
+            "key that signs layers of a shared cache",
+            key_forms(CACHE_SIGN_KEY),
+        ),
+        (
+            "password of a shared cache",
+            [forms(CACHE_PASSWORD), forms(&cache)].concat(),
+        ),
+        ("password of a signing key", forms(SIGN_PASSWORD)),
     ]
 }
+
+/// Each whole line of the key's base64. The last, short one of a PEM file holds the public half alone.
+fn key_forms(text: &str) -> Vec<Vec<u8>> {
+    let lines = text.lines().filter(|l| l.len() >= 64 && !l.contains(' '));
+    lines.flat_map(forms).collect()
+}
+
+/// Every secret that the environment can hold, but for the proxy.
+pub const ENVIRONMENT: [(&str, &str); 6] = [
+    ("WINIMG_ADMIN_PASSWORD", PASSWORD),
+    ("WINIMG_SIGN_PASSWORD", SIGN_PASSWORD),
+    ("WINIMG_SIGN_KEY", SIGN_KEY),
+    ("WINIMG_CACHE_SIGN_KEY", CACHE_SIGN_KEY),
+    ("WINIMG_CACHE_USER", CACHE_USER),
+    ("WINIMG_CACHE_PASSWORD", CACHE_PASSWORD),
+];
 
 /// As it is, in UTF-16, both in base64, and as an answer file encodes passwords.
 pub fn forms(secret: &str) -> Vec<Vec<u8>> {

@@ -11,5 +11,7 @@ mod real;
 mod signed;
 mod signify;
 mod sigstore;
+#[path = "../skip/mod.rs"]
+mod skip;
 mod told;
 mod workshop;

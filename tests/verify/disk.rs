@@ -13,6 +13,8 @@ mod make;
 #[path = "../ntfs/mounted.rs"]
 mod ntfs;
 
+use crate::skip;
+
 pub use make::sz;
 pub use ntfs::mounted;
 
@@ -66,7 +68,7 @@ pub fn can_make() -> bool {
     let root = nix::unistd::geteuid().is_root();
     let can = root && Path::new("/dev/fuse").exists();
     if !can {
-        eprintln!("skipped: writing the NTFS volume needs root and /dev/fuse");
+        skip::skipped("writing the NTFS volume needs root and /dev/fuse");
     }
     can
 }

@@ -3,6 +3,8 @@
 mod disk;
 mod expected;
 mod free_space;
+#[path = "../skip/mod.rs"]
+mod skip;
 mod spoiled;
 #[allow(dead_code)]
 #[path = "../disk_vhdx/writer.rs"]

@@ -19,6 +19,8 @@ mod media;
 #[allow(dead_code)]
 #[path = "../cli/site.rs"]
 mod site;
+#[path = "../skip/mod.rs"]
+mod skip;
 #[path = "../verify/disk.rs"]
 mod windows_disk;
 

@@ -276,7 +276,11 @@ fn proof(fields: &Fields<'_>, given: &[&'static str], asked: &Asked) -> Option<P
             let place = fields.table.entry(second).map(|e| &e.key_place);
             let fact = format!("{} has two proofs, `{first}` and `{second}`", fields.what);
             let place = place.unwrap_or(&fields.place);
-            fields.cx.error(fact, place, "", "keep one of them");
+            let help = match given.contains(&"unverified") {
+                true => "take the line `unverified` out: it is for a file that nothing proves",
+                false => "keep one of them",
+            };
+            fields.cx.error(fact, place, "", help);
             None
         }
     }

@@ -212,9 +212,8 @@ fn a_chain_reads_as_what_was_written_over_each_other() {
 }
 
 /// Fox-IT's dissect.hypervisor knows sector bitmaps; not a second partly present block below one (3.21 loses sectors there), so the chain has
-/// two files. `FAKE_HYPERV_PYTHON` is a Python that has it.
+/// two files. `tests/record/venv.sh` installs it.
 #[test]
-#[ignore = "needs PyPI's dissect.hypervisor"]
 fn dissect_reads_the_same_chain() {
     let bench = Bench::new();
     let (base, leaf) = (bench.path("base.vhdx"), bench.path("leaf.vhdx"));
@@ -230,9 +229,10 @@ fn dissect_reads_the_same_chain() {
     let out = bench.path("dissect.raw");
     let program = "import sys,pathlib\nfrom dissect.hypervisor.disk.vhdx import VHDX\n\
         d=VHDX(pathlib.Path(sys.argv[1]))\nopen(sys.argv[2],'wb').write(d.read(d.size))";
-    let python = std::env::var("FAKE_HYPERV_PYTHON").unwrap_or("python3".into());
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    run(&format!("{root}/tests/record/venv.sh"), &[]);
     let arguments = ["-c", program, leaf.to_str().unwrap(), out.to_str().unwrap()];
-    run(&python, &arguments);
+    run(&format!("{root}/target/record-venv/bin/python"), &arguments);
     same(&std::fs::read(out).unwrap(), &expected);
 }
 

@@ -1,0 +1,77 @@
+//! `table.toml`: what each block is.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::blocks::Block;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// How many there are: a reader that finds fewer proves nothing.
+    pub blocks: usize,
+    /// Programs other than winimg in commands, and why they are not run here.
+    pub programs: BTreeMap<String, String>,
+    pub block: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    pub file: String,
+    /// How the block's first line begins.
+    pub first: String,
+    pub is: Kind,
+    /// Lines that stand at the end of the recipe, after the frame's.
+    #[serde(default)]
+    pub with: String,
+    /// What stands in the block for something of the reader's own.
+    #[serde(default)]
+    pub swap: Vec<(String, String)>,
+    /// In the plan of the recipe.
+    #[serde(default)]
+    pub plan_has: Vec<String>,
+    /// The recipe still asks for values; nothing else is wrong with it.
+    #[serde(default)]
+    pub asks: bool,
+    /// What stands before each line to make it a command.
+    #[serde(default)]
+    pub before: String,
+    /// The file whose text it is.
+    pub from: Option<String>,
+    /// Why it is not tried.
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// `winimg plan` takes it as it is.
+    Recipe,
+    /// `winimg plan` takes it within the frame: `judge::FRAME`.
+    Fragment,
+    /// Lines after `$ `; winimg's own command line takes each that is winimg's.
+    Commands,
+    /// A script of the scripted QEMU, which reads it.
+    FakeQemuScript,
+    /// A script of `--hypervisor fake:FILE`.
+    FakeScript,
+    Json,
+    /// It parses.
+    Powershell,
+    /// The same text is in the file `from`.
+    Quoted,
+    /// It is not tried; `why` says why.
+    Shown,
+}
+
+impl Row {
+    pub fn is_of(&self, block: &Block) -> bool {
+        block.file == self.file && block.first_line().starts_with(&self.first)
+    }
+}
+
+pub fn read() -> Table {
+    toml::from_str(include_str!("table.toml")).expect("tests/examples/table.toml")
+}
