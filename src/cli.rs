@@ -45,6 +45,8 @@ pub enum Command {
     Attach(Attach),
     /// Show the screen of a running build's machine
     Screen(Screen),
+    /// Fetch what nothing proves yet, show it, and write its digest into the recipe (trust on first use)
+    Pin(Pin),
     /// Ask for every input once and write down what it is: recipe.lock
     Lock(Lock),
     /// Bring everything that a build needs into the cache, and nothing else
@@ -152,6 +154,21 @@ pub struct NetworkArgs {
     /// Ask nothing of a network: what is neither in the cache nor a local file is an error
     #[arg(long, env = "WINIMG_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
     pub offline: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Pin {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// Pin these inputs alone, such as kubelet or media.virtio; also one that is `unverified`. All without a proof unless
+    /// given
+    #[arg(value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Fetch and show, and leave the recipe as it is
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub network: NetworkArgs,
 }
 
 #[derive(Debug, Args)]

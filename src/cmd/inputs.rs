@@ -96,7 +96,7 @@ pub fn image_name(image: &ContainerImage) -> String {
 }
 
 /// The media and every component, those that no step uses too.
-fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
+pub fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
     let media = &recipe.media;
     let virtio = media.virtio.iter();
     let virtio = virtio.map(|origin| fetch::Request::named("media.virtio", origin));
@@ -204,6 +204,8 @@ enum Cache {
     Local,
     /// No digest names it before it is asked for.
     Unknown,
+    /// Nothing proves it yet.
+    Undecided,
 }
 
 impl State {
@@ -213,6 +215,7 @@ impl State {
             Cache::Lacking => "missing",
             Cache::Local => "local",
             Cache::Unknown => "unknown",
+            Cache::Undecided => "undecided",
         };
         json!({ "name": self.name, "locked": self.locked, "cache": cache })
     }
@@ -238,9 +241,10 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
         State {
             name,
             locked: locked.cloned(),
-            cache: match here {
-                true => Cache::Local,
-                false => cache(locked.or(pinned)),
+            cache: match (here, &origin.proof) {
+                (_, ProofWish::Undecided(_)) => Cache::Undecided,
+                (true, _) => Cache::Local,
+                (false, _) => cache(locked.or(pinned)),
             },
         }
     };
@@ -274,6 +278,7 @@ pub fn told(states: &[State]) -> String {
             Cache::Lacking => "not in the cache: it will be fetched",
             Cache::Local => "a local file",
             Cache::Unknown => "asked for in each build: no digest names it",
+            Cache::Undecided => "nothing proves it yet: see the end",
         };
         let locked = match &state.locked {
             Some(digest) => format!("locked {digest}, "),

@@ -10,12 +10,14 @@ use super::inputs::{self, State};
 use super::{Context, hypervisor, print, recipe};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
-    let recipe::Opened { recipe, plan, .. } = recipe::open(&args.recipe, &args.lock, context)?;
+    let opened = recipe::open_undecided(&args.recipe, &args.lock, context)?;
+    let recipe::Opened { recipe, plan, .. } = &opened;
+    let named = args.recipe.recipe.display().to_string();
     print(&format!(
-        "{} is sound: {}, {}\n",
-        args.recipe.recipe.display(),
+        "{named} is sound: {}, {}\n{}",
         count(recipe.components.len(), "component"),
-        count(plan.steps.len(), "step")
+        count(plan.steps.len(), "step"),
+        plan::undecided(recipe, &named)
     ))
 }
 
@@ -26,7 +28,7 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
-    let opened = recipe::open(&args.recipe, &args.lock, context)?;
+    let opened = recipe::open_undecided(&args.recipe, &args.lock, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
     let platform = hypervisor::platform(&args.hypervisor)?;
@@ -49,8 +51,9 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     }
     let text = plan::text(recipe, plan);
     print(&format!(
-        "{text}\nInputs\n{}\nLayers\n{}",
+        "{text}\nInputs\n{}\nLayers\n{}{}",
         inputs::told(&states),
-        layers.text()
+        layers.text(),
+        plan::undecided(recipe, &args.recipe.recipe.display().to_string())
     ))
 }

@@ -41,8 +41,24 @@ pub struct Source {
 }
 
 /// Reads the recipe with its lock and makes its plan. Complaints are told as they are; any error among them ends with
-/// status 2.
+/// status 2, and so does what is not decided yet.
 pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Opened> {
+    let opened = open_undecided(args, lock, context)?;
+    decided(&opened.recipe, context)?;
+    Ok(opened)
+}
+
+/// Refuses a recipe that leaves something open.
+fn decided(recipe: &Recipe, context: &Context) -> Result<()> {
+    let open = Diagnostics(recipe::complaints(&recipe.undecided));
+    match open.0.is_empty() {
+        true => Ok(()),
+        false => told(None, open, context),
+    }
+}
+
+/// The same for what only looks at a recipe.
+pub fn open_undecided(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Opened> {
     let source = source(args, context)?;
     let bundled = source.lock.is_some();
     if bundled && (lock.lock.is_some() || lock.no_lock) {
@@ -114,6 +130,13 @@ fn lay(
 
 /// Reads the recipe as it is, whatever its lock says.
 pub fn unlocked(source: &Source, context: &Context) -> Result<Recipe> {
+    let recipe = undecided(source, context)?;
+    decided(&recipe, context)?;
+    Ok(recipe)
+}
+
+/// The same, with what is not decided yet.
+pub fn undecided(source: &Source, context: &Context) -> Result<Recipe> {
     let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
     let planned = recipe.and_then(|recipe| {
         planned(&recipe, &mut diagnostics)?;
@@ -303,7 +326,7 @@ fn pair(text: &str) -> Result<(String, String)> {
 
 /// Where an `include` is looked for when it is not beside the file that names it: `$WINIMG_RECIPES`, the folder that is
 /// installed with the program or the source tree's own `recipes`; where there is neither, those that are part of the program.
-fn search_dirs() -> Result<Vec<PathBuf>> {
+pub fn search_dirs() -> Result<Vec<PathBuf>> {
     let mut dirs: Vec<PathBuf> = std::env::var_os("WINIMG_RECIPES")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();

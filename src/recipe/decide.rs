@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::raw::{Sources, user_in_url};
 use super::template::{self, Part};
+use super::undecided::Wanting;
 use super::value::{self, Data, Table, Value};
 use super::vars::{Scope, place_of_name};
 use super::{Options, Var, image_builder, var_file, words};
@@ -234,7 +235,11 @@ impl Deciding<'_> {
         };
         for (name, why) in &self.required {
             if matches!(self.said.get(name), Some(None)) {
-                resolving.scope.require(name, why);
+                let wanting = Wanting {
+                    name: name.clone(),
+                    why: why.clone(),
+                };
+                resolving.scope.require(name, wanting);
             }
         }
         let own = Some(env!("CARGO_PKG_VERSION").into());
@@ -289,6 +294,11 @@ impl Resolving<'_> {
                 scope.announce(other);
             }
             scope.fill(&mut value, self.problems);
+        }
+        if let Data::Undecided(wanting) = &value.data
+            && let Some(first) = wanting.first()
+        {
+            self.scope.require(name, first.clone());
         }
         let text = value.as_str().map(str::to_string);
         self.scope.set(name, text, &said.origin);

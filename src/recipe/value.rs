@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
+use super::undecided::Wanting;
 use crate::diag::Diagnostic;
 use crate::text::{Place, Source};
 
@@ -32,6 +33,8 @@ pub enum Data {
     Date(String),
     Array(Vec<Value>),
     Table(Table),
+    /// A text that names variables without a value. [`undecided::settle`](super::undecided::settle) leaves it where it can be.
+    Undecided(Vec<Wanting>),
     /// Already complained about; whoever reads it stays silent.
     Unknown,
 }
@@ -70,6 +73,7 @@ impl Value {
             Data::Date(_) => "a date or time",
             Data::Array(_) => "a list",
             Data::Table(_) => "a table",
+            Data::Undecided(_) => "a variable without a value",
             Data::Unknown => "unreadable",
         }
     }
