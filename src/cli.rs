@@ -52,6 +52,8 @@ pub enum Command {
     Attach(Attach),
     /// Show the screen of a running build's VM
     Screen(Screen),
+    /// Fetch what nothing proves yet, show it, and write its digest into the recipe (trust on first use)
+    Pin(Pin),
     /// Resolve every input and pin its size and digest in recipe.lock
     Lock(Lock),
     /// Download every input of a build into the cache; starts no VM
@@ -159,6 +161,21 @@ pub struct NetworkArgs {
     /// Use no network: an input that is neither in the cache nor a local file is an error
     #[arg(long, env = "WINIMG_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
     pub offline: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Pin {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// Pin these inputs alone, such as kubelet or media.virtio; also one that is `unverified`. All without a proof unless
+    /// given
+    #[arg(value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Fetch and show, and leave the recipe as it is
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub network: NetworkArgs,
 }
 
 #[derive(Debug, Args)]

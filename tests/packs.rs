@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use serde_json::Value;
 use winimg::plan;
 use winimg::recipe::{Options, Recipe, read};
 
@@ -179,6 +181,41 @@ fn the_plan_of_every_recipe() {
         let recipe = silent(&path, &options_for(&name(&path)));
         golden(&name(&path).replace(".toml", ".txt"), &plan_of(&recipe));
     }
+}
+
+/// With the media's paths alone every recipe is planned; what a person must decide before a build is listed.
+#[test]
+fn every_recipe_plans_with_nothing_but_its_media() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for medium in ["windows.iso", "virtio-win.iso"] {
+        fs::write(folder.path().join(medium), "").expect("a medium");
+    }
+    let here = std::env::current_dir().expect("a working directory");
+    let mut found = String::new();
+    for path in recipes() {
+        let plan = Command::new(env!("CARGO_BIN_EXE_winimg"))
+            .arg("plan")
+            .arg(here.join(&path))
+            .args(["--json", "--hypervisor", "qemu"])
+            .args(["--var", "iso_url=windows.iso"])
+            .args(["--var", "virtio_url=virtio-win.iso"])
+            .current_dir(folder.path())
+            .env("WINIMG_CACHE_DIR", folder.path().join("cache"))
+            .output()
+            .expect("winimg runs");
+        let said = String::from_utf8_lossy(&plan.stderr);
+        assert!(plan.status.success(), "{}: {said}", path.display());
+        let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
+        found.push_str(&format!("{}\n", name(&path)));
+        for open in plan["undecided"].as_array().expect("a list") {
+            let needs = match open["kind"].as_str() {
+                Some("proof") => open["input"].to_string(),
+                _ => open["steps"].to_string(),
+            };
+            found.push_str(&format!("  {}  {needs}\n", open["variable"]));
+        }
+    }
+    golden("undecided.txt", &found);
 }
 
 /// The lines of the plan of an OVA that other values change, in each direction.

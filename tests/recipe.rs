@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, ProofWish, Recipe, read};
+use winimg::recipe::{Options, ProofWish, Recipe, Undecided, read};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes")
@@ -965,6 +965,116 @@ url = "{{iso_url}}"
         let recipe = good(&[("recipe.toml", &recipe), ("pack.toml", &pack)], &options);
         assert!(recipe.media.iso.url.value.ends_with("ws.iso"));
     }
+}
+
+/// What is listed at the end of a plan: who needs it and what it is.
+fn open(recipe: &Recipe) -> String {
+    let lines = recipe.undecided.iter().map(|one| match one {
+        Undecided::Proof(missing) => format!(
+            "{} of {} at {}: {}",
+            missing.algorithm.name(),
+            missing.input,
+            missing.place,
+            missing.variable.as_ref().map_or(&missing.fact, |v| &v.name)
+        ),
+        Undecided::Variable {
+            variable, steps, ..
+        } => format!("{} for {}", variable.name, steps.join(", ")),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_proof_or_a_step_that_waits_for_a_value_stops_no_plan() {
+    let more = r#"
+[vars]
+digest = { required = "the digest" }
+said = "{{digest}}"
+other = { required = "the other digest" }
+key = { required = "a key" }
+on = "false"
+[components.one]
+url = "https://example.com/one.zip"
+sha256 = "{{said}}"
+[components.two]
+url = "https://example.com/two.zip"
+sha512 = "{{other}}"
+[components.three]
+url = "https://example.com/three.zip"
+[[steps]]
+name = "a key"
+file = { path = 'C:\k\a', content = "{{key}}" }
+[[steps]]
+name = "if there is a key"
+when = "{{key}}"
+reboot = {}
+[[steps]]
+name = "skipped"
+when = "{{on}}"
+file = { path = 'C:\k\b', content = "{{key}}" }
+"#;
+    let (_dir, path) = folder(&[("recipe.toml", &small(more))]);
+    let (recipe, said) = complaints(&path, &Options::default());
+    assert_eq!(said, "");
+    let recipe = recipe.expect("a recipe");
+    let folder = format!("{}/", path.parent().expect("a folder").display());
+    assert_eq!(
+        open(&recipe).replace(&folder, ""),
+        "sha256 of one at recipe.toml:19:10: digest\n\
+         sha512 of two at recipe.toml:22:13: other\n\
+         sha256 of three at recipe.toml:24:7: nothing proves what component `three` fetches\n\
+         key for a key, if there is a key"
+    );
+    // Its layers have no keys: the chain ends before the first step that waits.
+    let plan = winimg::plan::make(&recipe).expect("a plan");
+    let digest = winimg::digest::Digest::sha256_of(b"");
+    let from = winimg::plan::key::Installation {
+        hypervisor: "qemu",
+        iso: digest.clone(),
+        virtio: None,
+        image: "x".into(),
+        answer_file: digest.clone(),
+        bootstrap: digest.clone(),
+    };
+    let known = winimg::plan::key::chain(&recipe, &plan, &from, &|_, _| Ok(digest.clone()));
+    assert_eq!(known.chain.links().len(), 1);
+    assert_eq!(
+        known.unknown.as_deref(),
+        Some("step `a key`: key has no value")
+    );
+    // With a mistake beside them they are told with it.
+    let (_dir, path) =
+        self::folder(&[("recipe.toml", &small(more).replace("raw = {}", "rwa = {}"))]);
+    let (recipe, said) = complaints(&path, &Options::default());
+    assert!(recipe.is_none());
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn what_no_plan_can_do_without_is_asked_for_as_before() {
+    insta::assert_snapshot!(small_complaints(
+        r#"
+[vars]
+where = { required = "where it is" }
+size = { required = "how large the disk is" }
+release = { required = "the release" }
+what = { required = "what the step is called" }
+half = { required = "half of a digest" }
+[machine]
+disk_size = "{{size}}"
+[components.one]
+version = "{{release}}"
+url = "{{where}}/one-{{version}}.zip"
+sha256 = "{{half}}{{half}}{{where}}"
+[[steps]]
+name = "{{what}}"
+reboot = {}
+[[steps]]
+name = "seal"
+generalize = { answer_file = "{{where}}" }
+"#,
+        &Options::default()
+    ));
 }
 
 #[test]

@@ -20,6 +20,8 @@ use crate::vm::Platform;
 pub enum Forecast {
     /// No layer of a recipe of this name is here.
     None,
+    /// The recipe leaves open what a layer's key is made from.
+    Undecided,
     /// The inputs are not all here: why.
     Unknown(Error),
     Known(Known),
@@ -44,6 +46,9 @@ pub fn forecast(
     let layers = store.layers();
     if !layers.iter().any(|layer| layer.recipe == recipe.name.value) {
         return Ok(Forecast::None);
+    }
+    if !recipe.undecided.is_empty() {
+        return Ok(Forecast::Undecided);
     }
     let chain = match chain_of(recipe, plan, store, platform, cancel) {
         Ok(chain) => chain,
@@ -99,6 +104,7 @@ impl Forecast {
     pub fn text(&self) -> String {
         match self {
             Self::None => "  none yet: the build installs Windows\n".into(),
+            Self::Undecided => "  not known before everything is decided\n".into(),
             Self::Unknown(error) => {
                 format!(
                     "  not known before the inputs are fetched: {}\n",
@@ -120,6 +126,7 @@ impl Forecast {
     pub fn json(&self) -> Value {
         match self {
             Self::None => json!({ "state": "none" }),
+            Self::Undecided => json!({ "state": "undecided" }),
             Self::Unknown(error) => json!({ "state": "unknown", "why": error.to_string() }),
             Self::Known(known) => json!({
                 "state": "known",

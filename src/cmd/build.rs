@@ -33,7 +33,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     recipe::needs_file(&args.recipe, "build")?;
     let platform = hypervisor::platform(&args.hypervisor)?;
     let look = Look::Build(platform);
-    let opened = recipe::open_looking(&args.recipe, &args.lock, look, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let builder = builder(args.builder_id.as_deref())?;
     // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;

@@ -13,7 +13,7 @@ use super::{Context, print, recipe};
 
 pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
     recipe::needs_file(&args.recipe, "bundle")?;
-    let opened = recipe::open(&args.recipe, &args.lock, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Recipe, context)?;
     let path = &args.recipe.recipe;
     if opened.bundled {
         return Err(Error::new(Kind::Recipe, "this is a bundle already").at(path.display()));

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::cli;
 use crate::error::{Error, Kind, Result};
+use crate::recipe::{Options, Undecided, quoted};
 
-use super::{print, shipped};
+use super::{print, recipe, shipped};
 
 const STARTER: &str = include_str!("../../recipes/starter.toml");
 
@@ -38,8 +39,12 @@ fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
     let said = what.to_str().unwrap_or_default();
     let known = recipes.iter().find(|name| *name == said);
     match (known, file) {
-        (Some(recipe), None) => Ok((format!("my-{recipe}.toml").into(), own(recipe))),
-        (Some(recipe), Some(file)) => Ok((file.into(), own(recipe))),
+        (Some(recipe), None) => {
+            let path = PathBuf::from(format!("my-{recipe}.toml"));
+            let text = own(recipe, &path)?;
+            Ok((path, text))
+        }
+        (Some(recipe), Some(file)) => Ok((file.into(), own(recipe, file)?)),
         (None, None) if said.ends_with(".toml") => Ok((what.into(), STARTER.to_string())),
         (None, _) => Err(Error::new(
             Kind::Recipe,
@@ -52,18 +57,56 @@ fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
     }
 }
 
+/// What winimg's recipe leaves to whoever builds, each as a line that a value takes the place of. `winimg pin` does that for
+/// the digests.
+fn needed(recipe: &str, path: &Path) -> Result<String> {
+    let (search, shipped) = recipe::search_dirs()?;
+    let file = format!("{recipe}.toml");
+    let found = search.iter().map(|dir| dir.join(&file));
+    let Some(found) = found.into_iter().find(|path| path.is_file()) else {
+        return Ok(String::new());
+    };
+    let options = Options {
+        search,
+        shipped,
+        // Named so that it is asked for below no more than the others that the recipe has a value for.
+        vars: vec![("iso_url".into(), "https://example.com/windows.iso".into())],
+        ..Options::default()
+    };
+    let (read, said) = crate::recipe::read(&found, &options);
+    let Some(read) = read else {
+        let fact = format!("winimg's own recipe {recipe} cannot be read");
+        return Err(Error::new(Kind::Failed, fact).lines(said.render(false).lines()));
+    };
+    let variables = read.undecided.iter().filter_map(|one| match one {
+        Undecided::Proof(missing) => missing.variable.as_ref(),
+        Undecided::Variable { variable, .. } => Some(variable),
+    });
+    let lines = variables.map(|v| format!("{} = {{ required = {} }}\n", v.name, quoted(&v.why)));
+    let lines: String = lines.collect();
+    Ok(match lines.is_empty() {
+        true => lines,
+        false => format!(
+            "\n# Still needed: put a value in the place of each {{ … }}. `winimg pin {}` fetches the files whose digests\n\
+             # are missing, shows them, and writes the digests here.\n{lines}",
+            path.display()
+        ),
+    })
+}
+
 /// A recipe on top of one of winimg's.
-fn own(recipe: &str) -> String {
-    format!(
-        r#"# A recipe of your own on top of winimg's {recipe}. `winimg plan` shows what it means and starts nothing; it asks for every
-# value that is still needed and says where to find it.
+fn own(recipe: &str, path: &Path) -> Result<String> {
+    let needed = needed(recipe, path)?;
+    Ok(format!(
+        r#"# A recipe of your own on top of winimg's {recipe}. `winimg plan` shows what it means and starts nothing; at its end it
+# lists what is still to be decided.
 schema  = 1
 name    = "my-{recipe}"
 include = ["{recipe}.toml"]
 
 [vars]
 iso_url = "SERVER_EVAL_x64FRE_en-us.iso"
-
+{needed}
 # A component of yours, and the step that lays it down. `winimg plan` lists those of {recipe}: under the name of one of them,
 # `url` alone is another source, and the digest stays what it is.
 # [components.tool]
@@ -75,5 +118,5 @@ iso_url = "SERVER_EVAL_x64FRE_en-us.iso"
 # name = "tool"
 # copy = {{ component = "tool", to = 'C:\tools\tool.exe' }}
 "#
-    )
+    ))
 }

@@ -101,7 +101,7 @@ pub fn image_name(image: &ContainerImage) -> String {
 }
 
 /// The media and every component, those that no step uses too.
-fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
+pub fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
     let media = &recipe.media;
     let virtio = media.virtio.iter();
     let virtio = virtio.map(|origin| fetch::Request::named("media.virtio", origin));
@@ -211,6 +211,8 @@ enum Cache {
     Absent(PathBuf),
     /// No digest names it before it is asked for.
     Unknown,
+    /// Nothing proves it yet.
+    Undecided,
 }
 
 impl State {
@@ -221,6 +223,7 @@ impl State {
             Cache::Local => "local",
             Cache::Absent(_) => "absent",
             Cache::Unknown => "unknown",
+            Cache::Undecided => "undecided",
         };
         json!({ "name": self.name, "locked": self.locked, "cache": cache })
     }
@@ -241,11 +244,12 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
             ProofWish::Digest(digest) => Some(&digest.value),
             _ => None,
         };
-        let cache = match Address::read(&origin.url) {
-            Ok(Address::Local(path)) if path.is_file() => Cache::Local,
+        let cache = match (&origin.proof, Address::read(&origin.url)) {
+            (ProofWish::Undecided(_), _) => Cache::Undecided,
+            (_, Ok(Address::Local(path))) if path.is_file() => Cache::Local,
             // Only a lock lets its bytes come from the cache.
-            Ok(Address::Local(_)) if locked.is_some_and(holds) => Cache::Held,
-            Ok(Address::Local(path)) => Cache::Absent(path),
+            (_, Ok(Address::Local(_))) if locked.is_some_and(holds) => Cache::Held,
+            (_, Ok(Address::Local(path))) => Cache::Absent(path),
             _ => cache(locked.or(pinned)),
         };
         State {
@@ -325,6 +329,7 @@ pub fn told(states: &[State]) -> String {
             Cache::Local => "a local file".into(),
             Cache::Absent(path) => format!("there is no file {}", path.display()),
             Cache::Unknown => "fetched in each build: no digest is known".into(),
+            Cache::Undecided => "nothing proves it yet: see the end".into(),
         };
         let locked = match &state.locked {
             Some(digest) => format!("locked {digest}, "),

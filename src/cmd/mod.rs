@@ -15,6 +15,7 @@ mod inspect;
 mod interrupt;
 mod lock;
 mod partitions;
+mod pin;
 mod plan;
 mod recipe;
 #[cfg(unix)]
@@ -90,6 +91,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         #[cfg(not(unix))]
         Command::Screen(_) => Err(no_socket("winimg screen")),
         Command::Lock(args) => lock::run(&args, context),
+        Command::Pin(args) => pin::run(&args, context),
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),
         Command::Cache { command } => cache::run(&command, context),

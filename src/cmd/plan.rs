@@ -12,13 +12,14 @@ use super::{Context, hypervisor, print, recipe};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let look = Look::Files(None);
-    let opened = recipe::open_looking(&args.recipe, &args.lock, look, context)?;
-    let recipe::Opened { recipe, plan, .. } = opened;
+    let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
+    let recipe::Opened { recipe, plan, .. } = &opened;
+    let named = recipe::shown(&args.recipe);
     print(&format!(
-        "{} is valid: {}, {}\n",
-        recipe::shown(&args.recipe),
+        "{named} is valid: {}, {}\n{}",
         count(recipe.components.len(), "component"),
-        count(plan.steps.len(), "step")
+        count(plan.steps.len(), "step"),
+        plan::undecided(recipe, &named)
     ))
 }
 
@@ -31,7 +32,7 @@ fn count(number: usize, noun: &str) -> String {
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let platform = hypervisor::platform(&args.hypervisor)?;
     let look = Look::Files(Some(platform));
-    let opened = recipe::open_looking(&args.recipe, &args.lock, look, context)?;
+    let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
     platform.check(&recipe.machine)?;
@@ -53,8 +54,9 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     }
     let text = plan::text(recipe, plan);
     print(&format!(
-        "{text}\nInputs\n{}\nLayers\n{}",
+        "{text}\nInputs\n{}\nLayers\n{}{}",
         inputs::told(&states),
-        layers.text()
+        layers.text(),
+        plan::undecided(recipe, &recipe::shown(&args.recipe))
     ))
 }

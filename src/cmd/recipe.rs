@@ -54,17 +54,33 @@ pub enum Look {
     Build(Platform),
 }
 
-/// As [`open_looking`], at nothing but the recipe.
-pub fn open(args: &RecipeArgs, lock: &LockArgs, context: &Context) -> Result<Opened> {
-    open_looking(args, lock, Look::Recipe, context)
+/// Reads the recipe with its lock and makes its plan. Complaints are told as they are; any error among them ends with
+/// status 2, and so does what is not decided yet.
+pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -> Result<Opened> {
+    opened(args, lock, look, Undecided::Refused, context)
 }
 
-/// Reads the recipe with its lock and makes its plan. Complaints are told as they are; any error among them ends with
-/// status 2.
-pub fn open_looking(
+/// The same for what only looks at a recipe: what is not decided yet is no mistake.
+pub fn open_undecided(
     args: &RecipeArgs,
     lock: &LockArgs,
     look: Look,
+    context: &Context,
+) -> Result<Opened> {
+    opened(args, lock, look, Undecided::Allowed, context)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undecided {
+    Refused,
+    Allowed,
+}
+
+fn opened(
+    args: &RecipeArgs,
+    lock: &LockArgs,
+    look: Look,
+    undecided: Undecided,
     context: &Context,
 ) -> Result<Opened> {
     let source = source(args, context)?;
@@ -105,6 +121,9 @@ pub fn open_looking(
     let planned = recipe.and_then(|recipe| {
         let plan = planned(&recipe, &mut diagnostics)?;
         judge_host(&recipe, &plan, look, &mut diagnostics);
+        if undecided == Undecided::Refused {
+            diagnostics.0.extend(open_questions(&recipe).0);
+        }
         Some((recipe, plan))
     });
     let (recipe, plan) = told(planned, diagnostics, context)?;
@@ -138,8 +157,21 @@ fn lay(
     }
 }
 
+/// What the recipe leaves open, as complaints.
+fn open_questions(recipe: &Recipe) -> Diagnostics {
+    Diagnostics(recipe::complaints(&recipe.undecided))
+}
+
 /// Reads the recipe as it is, whatever its lock says.
 pub fn unlocked(source: &Source, context: &Context) -> Result<Recipe> {
+    let recipe = undecided(source, context)?;
+    let open = open_questions(&recipe);
+    let decided = (!open.has_errors()).then_some(recipe);
+    told(decided, open, context)
+}
+
+/// The same, with what is not decided yet.
+pub fn undecided(source: &Source, context: &Context) -> Result<Recipe> {
     let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
     let planned = recipe.and_then(|recipe| {
         planned(&recipe, &mut diagnostics)?;
@@ -416,7 +448,7 @@ fn pair(text: &str) -> Result<(String, String)> {
 /// Where an `include` is looked for when it is not beside the file that names it: `$WINIMG_RECIPES`, the folder that is
 /// installed with the program or the source tree's own `recipes`; where there is neither, those that are part of the program.
 /// Then the same without `$WINIMG_RECIPES`: what comes with winimg.
-fn search_dirs() -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+pub fn search_dirs() -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut dirs: Vec<PathBuf> = std::env::var_os("WINIMG_RECIPES")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();

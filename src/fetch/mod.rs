@@ -99,6 +99,8 @@ pub struct FetchOptions {
     pub longest: u64,
     /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
     pub offline: bool,
+    /// What nothing proves yet is fetched as it comes, so that it can be pinned. Refused otherwise.
+    pub first_use: bool,
     /// The cache that machines share, asked for what a digest names before anyone else.
     pub shared: Option<Arc<sharing::Remote>>,
 }
@@ -113,6 +115,7 @@ impl Default for FetchOptions {
             stall_timeout: Duration::from_secs(60),
             longest: 64 << 30,
             offline: false,
+            first_use: false,
             shared: None,
         }
     }

@@ -17,6 +17,7 @@ pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob>
         ProofWish::Digest(digest) => &digest.place,
         ProofWish::ChecksumFile { url, .. } => &url.place,
         ProofWish::Signed => &origin.url.place,
+        ProofWish::Undecided(missing) => &missing.place,
         ProofWish::Unverified { reason } => &reason.place,
     };
     let place = |e: Error| match e.kind() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::io;
-use crate::recipe::ProofWish;
+use crate::recipe::{MissingProof, ProofWish};
 use crate::store::{Expected, Signatures, Store, Terms, Watch};
 use crate::text::Place;
 
@@ -44,6 +44,7 @@ impl<'a> Wanted<'a> {
         let expected = match &request.origin.proof {
             ProofWish::Digest(digest) => Expected::Digest(digest.value.clone()),
             ProofWish::Signed => Expected::Signed,
+            ProofWish::Undecided(missing) => first_use(context, &watch, address, missing)?,
             ProofWish::Unverified { reason } => {
                 // A lock names the bytes.
                 if address.is_plain_http() && locked.is_none() {
@@ -153,6 +154,29 @@ impl<'a> Wanted<'a> {
         let (terms, watch) = (terms.clone(), self.watch.clone());
         blocking(move || work(&store, &terms, &watch)).await
     }
+}
+
+/// What nothing proves yet: taken as it comes where it is to be pinned, and nowhere else.
+fn first_use(
+    context: &Context,
+    watch: &Watch,
+    address: &Address,
+    missing: &MissingProof,
+) -> Result<Expected> {
+    if !context.options.first_use {
+        return Err(Error::new(Kind::Unproved, missing.fact.as_str())
+            .from_place(&missing.place)
+            .cure("`winimg pin` fetches the file and writes its digest into the recipe"));
+    }
+    if address.is_plain_http() {
+        watch.warn(format!(
+            "{} comes over plain http: anyone on the way may have changed it",
+            watch.what
+        ));
+    }
+    Ok(Expected::Unverified {
+        reason: "it is fetched to be pinned".into(),
+    })
 }
 
 async fn sha256_of(path: PathBuf) -> Result<Digest> {

@@ -5,11 +5,11 @@
 use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, named_by};
-use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until};
+use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until, undecided};
 use crate::recipe::{ContainerImage, ImageProof, ProofWish, Recipe, Signature};
 use crate::text::{redact, redact_url};
 
-/// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `warnings`. Times are in seconds.
+/// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `warnings`, `undecided`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
     let variables: Vec<Value> = recipe
         .vars
@@ -62,9 +62,14 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
             |w| json!({ "message": w.message, "place": w.place.as_ref().map(ToString::to_string) }),
         )
         .collect();
+    // That of a recipe with gaps would be another's.
+    let digest = recipe
+        .undecided
+        .is_empty()
+        .then(|| recipe.digest.to_string());
     json!({
         "schema": 1,
-        "recipe": { "name": recipe.name.value, "digest": recipe.digest.to_string() },
+        "recipe": { "name": recipe.name.value, "digest": digest },
         "variables": variables,
         "values": effective,
         "components": components,
@@ -72,6 +77,7 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
         "payload": payload,
         "steps": steps,
         "warnings": warnings,
+        "undecided": recipe.undecided.iter().map(undecided::json).collect::<Vec<_>>(),
     })
 }
 
@@ -127,6 +133,7 @@ fn step(plan: &Plan, number: usize, step: &PlannedStep) -> Value {
         "verb": step.verb,
         "place": step.place.to_string(),
         "skipped": step.skipped,
+        "undecided": step.undecided,
         "ops": ops,
         "entries": step.entries,
         "log": step.guest_log,

@@ -107,6 +107,9 @@ fn ingredients(
     if step.skipped.is_some() {
         return Ok(vec![Ingredient::new("skipped", "yes")]);
     }
+    if !step.undecided.is_empty() {
+        return Err(format!("{} has no value", step.undecided.join(", ")));
+    }
     let mut all = Vec::new();
     for &number in &step.entries {
         let index = number as usize;

@@ -63,6 +63,10 @@ fn planned(site: Site<'_>) -> PlannedStep {
         verb: step::verb_name(&step.verb),
         place: step.place.clone(),
         skipped: step.skipped.clone(),
+        undecided: match &step.verb {
+            Verb::Undecided { variables, .. } if step.skipped.is_none() => variables.clone(),
+            _ => Vec::new(),
+        },
         ops: site.ops,
         entries: site.entries,
         reboot_timeout,

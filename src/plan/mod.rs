@@ -17,6 +17,7 @@ mod seal;
 mod site;
 mod step;
 mod text;
+mod undecided;
 mod words;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub use json::json;
 pub use make::make;
 pub use path::is_below;
 pub use text::text;
+pub use undecided::undecided;
 
 /// The SID of an account that every Windows has, by its English name.
 pub fn known_sid(name: &str) -> Option<&'static str> {
@@ -60,6 +62,8 @@ pub struct PlannedStep {
     pub verb: &'static str,
     pub place: Place,
     pub skipped: Option<String>,
+    /// The variables without a value that it names: what it would do is not known, and it has no ops.
+    pub undecided: Vec<String>,
     pub ops: Vec<Op>,
     /// Indices of the payload entries that the ops use, ascending.
     pub entries: Vec<u32>,

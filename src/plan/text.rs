@@ -133,6 +133,11 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
         let _ = writeln!(out, "     skipped: when = {when}");
         return;
     }
+    if !step.undecided.is_empty() {
+        let needs = step.undecided.join(", ");
+        let _ = writeln!(out, "     not decided: needs {needs}");
+        return;
+    }
     if step.verb == "checkpoint" {
         out.push_str(
             "     nothing happens; this version keeps no layers, so every build begins anew\n",

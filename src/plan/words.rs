@@ -51,6 +51,7 @@ pub(super) fn named_by(wish: &ProofWish) -> String {
             format!("checksum file {}, line `{entry}`", redact(&url.value))
         }
         ProofWish::Signed => "its signatures".into(),
+        ProofWish::Undecided(_) => "NOT DECIDED: nothing proves it yet".into(),
         ProofWish::Unverified { reason } => format!("NOT VERIFIED: {}", reason.value),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::Ask;
 use super::effective::to_json;
 use super::merge::PROOFS;
-use super::value::{Entry, Table, Value};
+use super::value::{Data, Entry, Table, Value};
 use crate::digest::Digest;
 use crate::text::{Located, Place, redact};
 
@@ -35,6 +35,9 @@ fn download(name: &str, entry: &Entry) -> Option<Ask> {
     let url = text(table, "url")?;
     let version = text(table, "version");
     let (proof, place) = match PROOFS.iter().find(|p| table.contains(p)) {
+        Some(&key) if matches!(table.get(key)?.data, Data::Undecided(_)) => {
+            ("undecided".to_string(), table.get(key)?.place.clone())
+        }
         Some(&key) => {
             let said = text(table, key)?;
             let words = match key {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::declare::Declaration;
 use super::raw::{Sources, user_in_url};
 use super::template::{self, Part};
+use super::undecided::Wanting;
 use super::unread::Given;
 use super::value::{self, Data, Table, Value};
 use super::vars::{Scope, place_of_name};
@@ -287,7 +288,11 @@ impl Deciding<'_> {
         };
         for (name, why) in &self.required {
             if matches!(self.said.get(name), Some(None)) {
-                resolving.scope.require(name, why);
+                let wanting = Wanting {
+                    name: name.clone(),
+                    why: why.clone(),
+                };
+                resolving.scope.require(name, wanting);
             }
         }
         let own = Some(env!("CARGO_PKG_VERSION").into());
@@ -355,6 +360,11 @@ impl Resolving<'_> {
                 scope.announce(other);
             }
             scope.fill(&mut value, self.problems);
+        }
+        if let Data::Undecided(wanting) = &value.data
+            && let Some(first) = wanting.first()
+        {
+            self.scope.require(name, first.clone());
         }
         let text = value.as_str().map(str::to_string);
         let text = text.and_then(|text| self.allowed(name, text, &said.place));

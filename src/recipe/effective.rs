@@ -61,6 +61,10 @@ fn origin(value: &Value, scope: &Scope) -> String {
         true => source.clone(),
         false => value.place.to_string(),
     };
+    if let Data::Undecided(all) = &value.data {
+        let names: Vec<&str> = all.iter().map(|w| w.name.as_str()).collect();
+        return format!("{origin} ({} has no value)", names.join(", "));
+    }
     let parts = value
         .template
         .as_deref()
@@ -99,7 +103,7 @@ pub fn to_json(value: &Value) -> Json {
         Data::Bool(flag) => Json::from(*flag),
         Data::Array(items) => Json::Array(items.iter().map(to_json).collect()),
         Data::Table(table) => table_json(table),
-        Data::Unknown => Json::Null,
+        Data::Undecided(_) | Data::Unknown => Json::Null,
     }
 }
 

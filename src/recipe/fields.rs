@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Effective;
+use super::lower::Lowered;
 use super::raw::{OUTSIDE, Sources};
+use super::undecided::{self, MissingProof, Undecided, Wanting};
 use super::value::{Data, Table, Value};
 use super::vars::Scope;
 use super::words;
+use super::{Effective, Recipe};
 use crate::diag::{Diagnostic, nearest};
 use crate::digest::Digest;
 use crate::text::{Located, Place};
@@ -27,6 +29,7 @@ pub struct Context<'a> {
     problems: RefCell<Vec<Diagnostic>>,
     defaults: RefCell<Vec<Effective>>,
     key_files: RefCell<Vec<(String, Digest)>>,
+    undecided: RefCell<Vec<Undecided>>,
 }
 
 impl<'a> Context<'a> {
@@ -40,6 +43,7 @@ impl<'a> Context<'a> {
             problems: RefCell::default(),
             defaults: RefCell::default(),
             key_files: RefCell::default(),
+            undecided: RefCell::default(),
         }
     }
 
@@ -84,8 +88,28 @@ impl<'a> Context<'a> {
         files
     }
 
-    pub fn finish(self) -> (Vec<Diagnostic>, Vec<Effective>) {
-        (self.problems.into_inner(), self.defaults.into_inner())
+    /// Nothing proves this input yet.
+    pub fn unproved(&self, missing: &MissingProof) {
+        let missing = Undecided::Proof(missing.clone());
+        self.undecided.borrow_mut().push(missing);
+    }
+
+    /// A step names this variable, which has no value.
+    pub fn undecided_step(&self, step: &str, variable: Wanting, place: &Place) {
+        undecided::add(&mut self.undecided.borrow_mut(), variable, step, place);
+    }
+
+    pub fn undecided(&self) -> Vec<Undecided> {
+        self.undecided.borrow().clone()
+    }
+
+    pub fn finish(self, recipe: Option<Recipe>) -> Lowered {
+        Lowered {
+            recipe,
+            problems: self.problems.into_inner(),
+            defaults: self.defaults.into_inner(),
+            undecided: self.undecided.into_inner(),
+        }
     }
 }
 

@@ -14,6 +14,9 @@ use crate::text::{Place, Source};
 /// The four ways to prove a download; one of them stands.
 pub const PROOFS: &[&str] = &["sha256", "sha512", "checksum_url", "unverified"];
 
+/// Those of them that name the very bytes.
+pub const DIGESTS: [&str; 2] = ["sha256", "sha512"];
+
 /// Replaced whole: the subject of one and the root of another would trust somebody whom nobody named.
 const WHOLE: [&str; 2] = ["signature", "checksum_signature"];
 

@@ -15,12 +15,14 @@ mod image_builder;
 mod lower;
 mod merge;
 pub mod powershell;
+mod put;
 pub mod quantity;
 mod raw;
 mod read;
 mod slip;
 mod step;
 mod template;
+mod undecided;
 mod unread;
 mod value;
 mod var_file;
@@ -39,12 +41,14 @@ use crate::text::{Located, Place};
 use crate::trust;
 use crate::wim::Release;
 
+pub use put::{Put, put, quoted};
 pub use quantity::duration;
 pub use raw::PIPED;
 pub use read::{Options, read};
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
 };
+pub use undecided::{MissingProof, Undecided, Wanting, complaints, table_of};
 
 /// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
@@ -70,6 +74,8 @@ pub struct Recipe {
     pub effective: Vec<Effective>,
     /// What is asked of each input, for `recipe.lock`: the media, components, container images.
     pub asks: Vec<Ask>,
+    /// What a person has to decide before it can be built; a build of it is refused until then.
+    pub undecided: Vec<Undecided>,
     /// What it was read from, in that order: its TOML files, and the files and folders that they name.
     pub files: Vec<ReadFile>,
 }
@@ -210,6 +216,8 @@ pub enum ProofWish {
     },
     /// Nothing but its signatures.
     Signed,
+    /// Nobody said yet: see [`Recipe::undecided`]. Fetched by `winimg pin` alone.
+    Undecided(MissingProof),
     /// The recipe says why nothing proves it. Warned about and recorded.
     Unverified {
         reason: Located<String>,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Recipe, ask, decide, effective, lower, merge, raw, vars};
+use super::{Recipe, ask, decide, effective, lower, merge, raw, undecided, vars};
 use crate::diag::{Diagnostic, Diagnostics};
 
 /// What the command line and the environment add to the file.
@@ -58,7 +58,17 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
     if !incomplete {
         problems.extend(given.unread(&raw.tree));
     }
-    let (recipe, complaints, defaults) = lower::lower(&raw, &scope, decided);
+    undecided::settle(&mut raw.tree, &mut problems);
+    let lowered = lower::lower(&raw, &scope, decided);
+    let (recipe, defaults) = (lowered.recipe, lowered.defaults);
+    let mut complaints = lowered.problems;
+    let is_wrong = |all: &[Diagnostic]| Diagnostics(all.to_vec()).has_errors();
+    // With mistakes there is no plan to list these at the end of: they are told with the others.
+    if is_wrong(&problems) || is_wrong(&complaints) {
+        let known: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
+        let open = undecided::complaints(&lowered.undecided).into_iter();
+        complaints.extend(open.filter(|d| !known.contains(&d.message)));
+    }
     problems.extend(without_echoes(complaints, &problems));
     let mut diagnostics = Diagnostics(problems);
     if recipe.is_none() && !diagnostics.has_errors() {

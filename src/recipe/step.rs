@@ -22,6 +22,13 @@ pub struct Step {
 /// What a step does. One variant a verb key. Guest paths are absolute `C:\…`.
 #[derive(Clone, Debug)]
 pub enum Verb {
+    /// Not known before variables are set that the step names.
+    Undecided {
+        /// The key that the step has in the TOML.
+        verb: &'static str,
+        /// Their names.
+        variables: Vec<String>,
+    },
     Copy {
         from: Content,
         to: Located<String>,

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::lower::DECIDING;
 use super::template::{self, Part};
 use super::value::{Data, Table, Value};
 use crate::diag::{Diagnostic, nearest};
@@ -32,7 +33,10 @@ impl Given {
                 return Vec::new();
             }
         }
-        let unread = self.places.iter().filter(|(n, _)| !reached.contains(*n));
+        // A key of the recipe that slipped in here has a warning of its own.
+        let slipped = |name: &String| DECIDING.contains(&name.as_str());
+        let unread = self.places.iter();
+        let unread = unread.filter(|(n, _)| !reached.contains(*n) && !slipped(n));
         unread
             .filter_map(|(n, at)| self.warning(n, at, &reached))
             .collect()

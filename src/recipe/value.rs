@@ -8,6 +8,7 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 use super::slip;
+use super::undecided::Wanting;
 use crate::diag::Diagnostic;
 use crate::text::{Place, Source};
 
@@ -35,6 +36,8 @@ pub enum Data {
     Date(String),
     Array(Vec<Value>),
     Table(Table),
+    /// A text that names variables without a value. [`undecided::settle`](super::undecided::settle) leaves it where it can be.
+    Undecided(Vec<Wanting>),
     /// Already complained about; whoever reads it stays silent.
     Unknown,
 }
@@ -74,6 +77,7 @@ impl Value {
             Data::Date(_) => "a date or time",
             Data::Array(_) => "a list",
             Data::Table(_) => "a table",
+            Data::Undecided(_) => "a variable without a value",
             Data::Unknown => "unreadable",
         }
     }

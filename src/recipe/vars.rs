@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Var;
 use super::template::{self, Part};
+use super::undecided::Wanting;
 use super::value::{Data, Table, Value};
 use super::words;
 use crate::diag::{Diagnostic, suggestion};
@@ -17,8 +18,8 @@ pub struct Scope {
     values: BTreeMap<String, Option<Var>>,
     /// Where a variable's value begins to be said.
     places: BTreeMap<String, Place>,
-    /// Variables that whoever builds has to set, with what they are for.
-    required: BTreeMap<String, String>,
+    /// Variables without a value, each with the one that whoever builds has to set: itself, or one that it names.
+    required: BTreeMap<String, Wanting>,
     /// Not all files could be read: an unknown name may be declared there.
     incomplete: bool,
 }
@@ -42,9 +43,9 @@ impl Scope {
         self.values.entry(name.into()).or_insert(None);
     }
 
-    /// Makes a use of the variable a complaint that says what it is for.
-    pub fn require(&mut self, name: &str, why: &str) {
-        self.required.insert(name.into(), why.into());
+    /// Leaves every text undecided that names the variable, until `wanting` is set.
+    pub fn require(&mut self, name: &str, wanting: Wanting) {
+        self.required.insert(name.into(), wanting);
     }
 
     /// Relative paths in the variable's value start from the folder of this place.
@@ -108,12 +109,13 @@ impl Scope {
             value.base = self.places.get(first).cloned();
         }
         let mut filled = Some(String::new());
+        let mut undecided = Vec::new();
         for part in parts {
             let piece = match part {
                 Part::Text(text) => Some(text),
                 Part::Name(name) => {
-                    if let Some(why) = self.required.get(&name) {
-                        self.wanting(&name, why, &value.place, problems);
+                    if let Some(wanting) = self.required.get(&name) {
+                        undecided.push(wanting.clone());
                     } else if !self.values.contains_key(&name) && !self.incomplete {
                         problems.push(self.unknown(&name, &value.place));
                     }
@@ -123,23 +125,11 @@ impl Scope {
             filled = filled.zip(piece).map(|(all, piece)| all + &piece);
         }
         value.template = Some(text.clone());
-        value.data = filled.map_or(Data::Unknown, Data::String);
-    }
-
-    /// Said at the first use alone.
-    fn wanting(&self, name: &str, why: &str, place: &Place, problems: &mut Vec<Diagnostic>) {
-        let fact = format!("the variable `{name}` has no value");
-        if problems.iter().any(|p| p.message == fact) {
-            return;
-        }
-        let set =
-            format!("set it: --var {name}=…, WINIMG_VAR_{name}, or {name} = \"…\" under [vars]");
-        problems.push(
-            Diagnostic::error(fact)
-                .at(&place_of_name(place, name), "used here")
-                .help(format!("it is {why}"))
-                .help(set),
-        );
+        undecided.dedup();
+        value.data = match undecided.is_empty() {
+            true => filled.map_or(Data::Unknown, Data::String),
+            false => Data::Undecided(undecided),
+        };
     }
 
     fn unknown(&self, name: &str, place: &Place) -> Diagnostic {

@@ -17,6 +17,7 @@ mod lock_bundle;
 mod media;
 mod messages;
 mod paused;
+mod pin;
 #[path = "../secrets/mod.rs"]
 mod planted;
 mod proof;

@@ -65,6 +65,7 @@ impl Maker {
             vars: vec![],
             effective: vec![],
             asks: vec![],
+            undecided: vec![],
             files: vec![],
         };
         Self { source, recipe }

@@ -373,3 +373,35 @@ fn files_without_certificates_are_told_apart() {
     let told = all.join("\n");
     insta::assert_snapshot!(told);
 }
+
+/// What a person is shown before there is any pin.
+#[test]
+fn the_signers_that_a_file_carries_are_named_and_vouched_for_by_nobody() {
+    let mut found = String::new();
+    for name in [
+        "good.exe",
+        "dual.exe",
+        "sha1.exe",
+        "plain.exe",
+        "another-signed.exe",
+        "sums",
+    ] {
+        let path = folder().join(name);
+        let digest = winimg::digest::Digest::sha256_of(&fs::read(&path).unwrap());
+        let words = match authenticode::carried(&path, name, &digest) {
+            Ok(all) => format!("{all:?}"),
+            Err(refusal) => format!("{:?}: {}", refusal.reason, refusal.fact),
+        };
+        found += &format!("{name}: {words}\n");
+    }
+    insta::assert_snapshot!(found);
+    // After the signature was made.
+    let mut bytes = fs::read(folder().join("good.exe")).unwrap();
+    bytes[0x200] ^= 1;
+    let changed = tempfile::tempdir().unwrap();
+    let path = changed.path().join("changed.exe");
+    fs::write(&path, &bytes).unwrap();
+    let digest = winimg::digest::Digest::sha256_of(&bytes);
+    let refusal = authenticode::carried(&path, "changed.exe", &digest).unwrap_err();
+    assert_eq!(refusal.reason, Reason::Changed);
+}

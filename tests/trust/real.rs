@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use winimg::digest::Digest;
 use winimg::trust::authenticode::{self, Pins};
 use winimg::trust::{Judged, Reason, Rule, roots};
 
@@ -112,6 +113,21 @@ fn publishers_signatures_are_taken() {
         .collect();
     let told = all.join("\n");
     insta::assert_snapshot!(told);
+}
+
+/// Without a pin: winimg's own root that vouches for the subject is found.
+#[test]
+fn the_root_behind_a_publishers_signature_is_named() {
+    let Some(folder) = folder() else { return };
+    for (name, root, _, subject) in PUBLISHED {
+        let path = folder.join(name);
+        let digest = Digest::sha256_of(&fs::read(&path).unwrap());
+        let found = authenticode::carried(&path, name, &digest).unwrap();
+        // Some have a second signature.
+        let one = found.iter().find(|one| one.subject.starts_with(subject));
+        let one = one.unwrap_or_else(|| panic!("{name}: {found:?}"));
+        assert_eq!(one.root, Some(root), "{name}");
+    }
 }
 
 #[test]

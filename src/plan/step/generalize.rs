@@ -146,6 +146,7 @@ pub(in super::super) fn clean_up(number: u32, place: &Place) -> PlannedStep {
         verb: "cleanup",
         place: place.clone(),
         skipped: None,
+        undecided: Vec::new(),
         ops,
         entries: Vec::new(),
         reboot_timeout: REBOOT_TIMEOUT,

@@ -35,6 +35,7 @@ pub(super) const POWERSHELL: &str = r"C:\Windows\System32\WindowsPowerShell\v1.0
 
 pub(super) fn verb_name(verb: &Verb) -> &'static str {
     match verb {
+        Verb::Undecided { verb, .. } => verb,
         Verb::Copy { .. } => "copy",
         Verb::Extract { .. } => "extract",
         Verb::File { .. } => "file",
@@ -71,6 +72,7 @@ pub(super) fn verb_name(verb: &Verb) -> &'static str {
 pub(super) fn compile(site: &mut Site<'_>) -> Option<()> {
     let step = site.step;
     match &step.verb {
+        Verb::Undecided { .. } => Some(()),
         Verb::Copy { from, to } => files::copy(site, from, to),
         Verb::Extract {
             component,

@@ -3,11 +3,12 @@
 use url::Url;
 
 use super::signature::{Asked, Signed, signatures};
-use crate::diag::Diagnostic;
 use crate::digest::{Algorithm, Digest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::merge::PROOFS;
+use crate::recipe::undecided::{self, MissingProof, Wanting};
 use crate::recipe::value::Entry;
+use crate::recipe::vars::place_of_name;
 use crate::recipe::{Archive, Component, Origin, ProofWish, Signature, guest_name};
 use crate::text::{Located, Place};
 
@@ -27,7 +28,7 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
         ],
     );
     let license = fields.text("license");
-    let origin = origin(&fields, true, unpack.as_ref().map(|u| u.value));
+    let origin = origin(&fields, &entry.key, true, unpack.as_ref().map(|u| u.value));
     let url = origin.as_ref().map(|o| &o.url);
     let file = file(&fields, given, url);
     fields.finish();
@@ -125,8 +126,13 @@ fn percent_decoded(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// `url`, the one of the four proofs, and the signatures.
-pub fn origin(fields: &Fields<'_>, is_component: bool, archive: Option<Archive>) -> Option<Origin> {
+/// `url`, the one of the four proofs, and the signatures. `input` is its name in the lock.
+pub fn origin(
+    fields: &Fields<'_>,
+    input: &str,
+    is_component: bool,
+    archive: Option<Archive>,
+) -> Option<Origin> {
     let url = url(fields);
     let given: Vec<&'static str> = PROOFS.iter().copied().filter(|p| fields.has(p)).collect();
     let signed = Signed {
@@ -135,7 +141,7 @@ pub fn origin(fields: &Fields<'_>, is_component: bool, archive: Option<Archive>)
         is_checksum_file: false,
     };
     let asked = signatures(fields, "signature", &signed);
-    let proof = proof(fields, &given, &asked);
+    let proof = proof(fields, input, &given, &asked);
     if fields.cx.must_be_signed.get() && is_component {
         must_be_signed(fields, &asked, proof.as_ref());
     }
@@ -221,7 +227,12 @@ pub(super) fn address(
     Some(url)
 }
 
-fn proof(fields: &Fields<'_>, given: &[&'static str], asked: &Asked) -> Option<ProofWish> {
+fn proof(
+    fields: &Fields<'_>,
+    input: &str,
+    given: &[&'static str],
+    asked: &Asked,
+) -> Option<ProofWish> {
     let entry = fields.needed_if_given("checksum_entry");
     if let (Some(entry), false) = (&entry, fields.has("checksum_url")) {
         let fact =
@@ -259,10 +270,8 @@ fn proof(fields: &Fields<'_>, given: &[&'static str], asked: &Asked) -> Option<P
         [] if is_signed => Some(ProofWish::Signed),
         // It says why there is no proof, and now there is one.
         ["unverified"] if is_signed => unverified.map(|_| ProofWish::Signed),
-        [] => {
-            unproved(fields, asked);
-            None
-        }
+        [] => unproved(fields, input, asked),
+        [key] if !undecided(fields, key).is_empty() => digest_to_come(fields, input, key),
         [_] => sha256
             .or(sha512)
             .map(ProofWish::Digest)
@@ -287,6 +296,10 @@ fn proof(fields: &Fields<'_>, given: &[&'static str], asked: &Asked) -> Option<P
 }
 
 fn digest(fields: &Fields<'_>, key: &'static str, algorithm: Algorithm) -> Option<Located<Digest>> {
+    if !undecided(fields, key).is_empty() {
+        fields.get(key);
+        return None;
+    }
     let text = fields.string(key)?;
     let complain = |why: &str, help: &str| {
         let fact = format!("the {key} of {} {why}", fields.what);
@@ -314,29 +327,58 @@ fn reason(fields: &Fields<'_>) -> Option<Located<String>> {
     fields.needed_string("unverified", help)
 }
 
-fn unproved(fields: &Fields<'_>, asked: &Asked) {
+/// The variables without a value that the key's text names.
+fn undecided(fields: &Fields<'_>, key: &str) -> Vec<(Wanting, Place)> {
+    fields
+        .table
+        .get(key)
+        .map_or_else(Vec::new, undecided::within)
+}
+
+/// A digest that a variable will hold.
+fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofWish> {
+    let (variable, place) = undecided(fields, key).into_iter().next()?;
+    let missing = MissingProof {
+        input: input.into(),
+        algorithm: match key {
+            "sha512" => Algorithm::Sha512,
+            _ => Algorithm::Sha256,
+        },
+        place: place_of_name(&place, &variable.name),
+        variable: Some(variable),
+        fact: format!("nothing proves what {} fetches", fields.what),
+        has_signed_members: false,
+    };
+    fields.cx.unproved(&missing);
+    Some(ProofWish::Undecided(missing))
+}
+
+/// Neither a proof nor a signature of the whole file is named.
+fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofWish> {
+    // The missing URL was complained about.
+    let url = fields.table.entry("url")?;
     if fields.cx.incomplete || asked.broken {
-        return;
+        return None;
     }
-    if !asked.signatures.is_empty() {
-        let fact = format!(
+    let has_signed_members = !asked.signatures.is_empty();
+    let fact = match has_signed_members {
+        false => format!("nothing proves what {} fetches", fields.what),
+        true => format!(
             "nothing proves the archive of {}, only some of its members",
             fields.what
-        );
-        let help = "write `sha256 = \"…\"` too";
-        fields.cx.error(fact, &fields.place, "", help);
-        return;
-    }
-    let place: &Place = match fields.table.entry("url") {
-        Some(entry) => &entry.value.place,
-        // The missing URL was complained about.
-        None => return,
+        ),
     };
-    fields.cx.problem(
-        Diagnostic::error(format!("nothing proves what {} fetches", fields.what))
-            .at(place, "any bytes would do")
-            .help("write `sha256 = \"…\"` (or `sha512`, or `checksum_url = \"https://…\"`)")
-            .help("or who signs it, in a table `signature`")
-            .help("or say why there is none: `unverified = \"reason\"`"),
-    );
+    let missing = MissingProof {
+        input: input.into(),
+        algorithm: Algorithm::Sha256,
+        variable: None,
+        place: match has_signed_members {
+            false => url.value.place.clone(),
+            true => fields.place.clone(),
+        },
+        fact,
+        has_signed_members,
+    };
+    fields.cx.unproved(&missing);
+    Some(ProofWish::Undecided(missing))
 }

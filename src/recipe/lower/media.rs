@@ -47,7 +47,8 @@ pub fn media(top: &Fields<'_>) -> Option<Media> {
 
 fn download(fields: &Fields<'_>, key: &'static str, what: &str) -> Option<crate::recipe::Origin> {
     let table = fields.table(key, what)?;
-    let origin = component::origin(&table, false, None);
+    let input = format!("media.{key}");
+    let origin = component::origin(&table, &input, false, None);
     table.finish();
     origin
 }

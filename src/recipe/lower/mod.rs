@@ -25,20 +25,25 @@ use super::raw::Raw;
 use super::value::{Data, Entry, Value};
 use super::vars::Scope;
 use super::words;
-use super::{Component, ContainerImage, Effective, Recipe, Step, Var};
+use super::{Component, ContainerImage, Effective, Recipe, Step, Undecided, Var};
 use crate::diag::Diagnostic;
 use crate::text::{Located, Place};
 
-/// The recipe, if nothing is wrong with it; the complaints; the defaults that were taken.
-pub fn lower(
-    raw: &Raw,
-    scope: &Scope,
-    vars: Vec<Var>,
-) -> (Option<Recipe>, Vec<Diagnostic>, Vec<Effective>) {
+/// What became of the tree.
+pub struct Lowered {
+    /// If nothing is wrong with it.
+    pub recipe: Option<Recipe>,
+    pub problems: Vec<Diagnostic>,
+    /// The defaults that were taken.
+    pub defaults: Vec<Effective>,
+    /// The recipe's, which are told of a recipe with mistakes too.
+    pub undecided: Vec<Undecided>,
+}
+
+pub fn lower(raw: &Raw, scope: &Scope, vars: Vec<Var>) -> Lowered {
     let cx = Context::new(&raw.sources, scope, raw.incomplete);
     let recipe = recipe(&cx, raw, vars);
-    let (problems, defaults) = cx.finish();
-    (recipe, problems, defaults)
+    cx.finish(recipe)
 }
 
 fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
@@ -93,6 +98,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
         vars,
         effective: Vec::new(),
         asks: Vec::new(),
+        undecided: cx.undecided(),
         files: Vec::new(),
     })
 }
@@ -167,7 +173,7 @@ fn misplaced_in_vars(top: &Fields<'_>) {
 }
 
 /// Of the keys of the recipe itself, those that nobody calls a variable.
-const DECIDING: &[&str] = &["policy", "include", "schema"];
+pub const DECIDING: &[&str] = &["policy", "include", "schema"];
 
 fn steps(top: &Fields<'_>, known: step::Known<'_>) -> Vec<Step> {
     let cx = top.cx;

@@ -7,7 +7,7 @@ use super::{
 use crate::diag::{Diagnostic, nearest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
-use crate::recipe::{Component, Step, Verb, words};
+use crate::recipe::{Component, Step, Verb, undecided, words};
 use crate::text::{Located, Place};
 
 /// What a verb may refer to.
@@ -43,6 +43,10 @@ pub fn step(
     if let Some(name) = &name {
         fields.what = format!("step `{}`", name.value);
     }
+    if let Some(step) = undecided(&fields, item, name.as_ref()) {
+        let before_seal = fields.boolean("before_seal").is_some_and(|b| b.value);
+        return (name, step.map(|step| Placed { step, before_seal }));
+    }
     let skipped = when(&fields);
     let timeout = fields.duration("timeout");
     let timed = timeout.is_some() || !fields.has("timeout");
@@ -68,6 +72,47 @@ pub fn step(
         .filter(|_| timed)
         .map(|step| Placed { step, before_seal });
     (name, placed)
+}
+
+/// A step that names variables without a value, unless it is skipped whatever they are. The rest of it is judged once
+/// they are set.
+fn undecided(
+    fields: &Fields<'_>,
+    item: &Value,
+    name: Option<&Located<String>>,
+) -> Option<Option<Step>> {
+    let needed = undecided::within(item);
+    let name = name.filter(|_| !needed.is_empty())?;
+    let entries = &fields.table.entries;
+    let is_verb = |key: &str| words::VERBS.iter().copied().find(|verb| *verb == key);
+    let verb = entries.iter().find_map(|e| is_verb(&e.key))?;
+    let when_is_known = fields
+        .table
+        .get("when")
+        .is_none_or(|when| undecided::within(when).is_empty());
+    let skipped = match when_is_known {
+        true => match when(fields) {
+            Some(skipped) => skipped,
+            None => return Some(None),
+        },
+        false => None,
+    };
+    let mut variables = Vec::new();
+    for (variable, place) in needed {
+        if !variables.contains(&variable.name) {
+            variables.push(variable.name.clone());
+        }
+        if skipped.is_none() {
+            fields.cx.undecided_step(&name.value, variable, &place);
+        }
+    }
+    Some(Some(Step {
+        name: name.value.clone(),
+        place: item.place.clone(),
+        skipped,
+        timeout: None,
+        verb: Verb::Undecided { verb, variables },
+    }))
 }
 
 /// No key of the step is a verb: each unknown key may have been meant as one.

@@ -6,6 +6,7 @@
 //! certificate was revoked. (Microsoft: Authenticode PE)
 
 mod cab;
+mod carried;
 mod catalog;
 mod compound;
 mod indirect;
@@ -28,6 +29,8 @@ use super::purpose::{self, Use};
 use super::signed_data::SignedData;
 use super::tlv::{self, SEQUENCE};
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};
+
+pub use carried::{Carried, carried};
 
 /// szOID_NESTED_SIGNATURE
 pub(super) const NESTED: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.4.1");

@@ -1,0 +1,303 @@
+//! `winimg pin`: fetches what nothing proves yet, shows what came, and writes the digests into the recipe.
+//!
+//! This is trust on first use, and it says so: the digest proves that later builds take the same bytes, not that these are the
+//! right ones. Changes the recipe that it is given and no file that it includes.
+
+use std::fs::{self, File};
+use std::sync::Arc;
+
+use crate::build::inputs::together;
+use crate::cli;
+use crate::digest::{Algorithm, Digest};
+use crate::error::{Error, Kind, Result};
+use crate::fetch::{self, FetchOptions};
+use crate::io;
+use crate::recipe::{MissingProof, Origin, ProofWish, Put, Recipe, Undecided, put, table_of};
+use crate::store::{Blob, Store};
+use crate::text::redact;
+use crate::trust::authenticode;
+
+use super::{Context, inputs, print, recipe};
+
+pub fn run(args: &cli::Pin, context: &Context) -> Result<()> {
+    let source = recipe::source(&args.recipe, context)?;
+    let shown = args.recipe.recipe.display().to_string();
+    if source.lock.is_some() {
+        return Err(Error::new(Kind::Recipe, "a bundle is not changed")
+            .at(shown)
+            .cure("pin in the recipe that it was made from, lock it, and bundle it again"));
+    }
+    let recipe = recipe::undecided(&source, context)?;
+    let wanted = wanted(&recipe, &args.inputs)?;
+    if wanted.is_empty() {
+        let rest = still(&recipe);
+        return print(&format!("{shown}: every input has a proof\n{rest}"));
+    }
+    let store = super::store(context)?;
+    let mut pinned: Vec<Pinned> = Vec::new();
+    let mut failed = Vec::new();
+    for one in wanted {
+        match one.fetched(args.network.offline, &store, context) {
+            Ok(done) => pinned.push(done),
+            Err(error) if error.kind() == Kind::Cancelled => return Err(error),
+            Err(error) => failed.push(error),
+        }
+    }
+    one_digest_a_variable(&pinned)?;
+    if !args.dry_run && !pinned.is_empty() {
+        write(args, &pinned)?;
+    }
+    let mut text = String::new();
+    for one in &pinned {
+        text += &one.shown(&shown, args.dry_run);
+    }
+    if !pinned.is_empty() {
+        text += FIRST_USE;
+    }
+    text += &still(&recipe);
+    print(text.trim_start())?;
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(together(failed)),
+    }
+}
+
+const FIRST_USE: &str = "Trust on first use: nothing but where a file came from says that it is the right one. Compare each digest with one that\n\
+                         you trust before you build; from now on any other bytes are refused.\n";
+
+/// An input that is to be pinned.
+struct Wanted {
+    request: fetch::Request,
+    missing: MissingProof,
+    /// The recipe says why nothing proves it: that goes.
+    was_unverified: bool,
+}
+
+/// What came, and what is written down of it.
+struct Pinned {
+    wanted: Wanted,
+    size: u64,
+    digest: Digest,
+    /// A line each.
+    signed: Vec<String>,
+}
+
+/// The inputs that `names` name, or all that nothing proves yet.
+fn wanted(recipe: &Recipe, names: &[String]) -> Result<Vec<Wanted>> {
+    let names: Vec<String> = match names {
+        [] => recipe.undecided.iter().filter_map(proof_of).collect(),
+        names => {
+            let named = names.iter().map(|name| inputs::named(recipe, name));
+            named.collect::<Result<_>>()?
+        }
+    };
+    let requests = inputs::requests(recipe);
+    let mut all: Vec<Wanted> = Vec::new();
+    for name in names {
+        if all.iter().any(|one| one.missing.input == name) {
+            continue;
+        }
+        let request = requests.iter().find(|r| r.name == name).ok_or_else(|| {
+            Error::new(Kind::Recipe, format!("`{name}` cannot be pinned"))
+                .cure("a container image is pinned with `digest` in its table")
+        })?;
+        all.push(one(request.clone())?);
+    }
+    Ok(all)
+}
+
+fn proof_of(one: &Undecided) -> Option<String> {
+    match one {
+        Undecided::Proof(missing) => Some(missing.input.clone()),
+        Undecided::Variable { .. } => None,
+    }
+}
+
+fn one(mut request: fetch::Request) -> Result<Wanted> {
+    let name = request.name.clone();
+    let (missing, was_unverified) = match &request.origin.proof {
+        ProofWish::Undecided(missing) => (missing.clone(), false),
+        ProofWish::Unverified { reason } => {
+            let missing = MissingProof {
+                input: name,
+                algorithm: Algorithm::Sha256,
+                variable: None,
+                place: reason.place.clone(),
+                fact: reason.value.clone(),
+                has_signed_members: false,
+            };
+            (missing, true)
+        }
+        ProofWish::Digest(_) | ProofWish::ChecksumFile { .. } | ProofWish::Signed => {
+            let fact = format!("`{name}` has a proof already");
+            return Err(Error::new(Kind::Recipe, fact)
+                .from_place(&proof_place(&request.origin))
+                .cure("change it there, if another file is meant"));
+        }
+    };
+    request.origin.proof = ProofWish::Undecided(missing.clone());
+    Ok(Wanted {
+        request,
+        missing,
+        was_unverified,
+    })
+}
+
+fn proof_place(origin: &Origin) -> crate::text::Place {
+    match &origin.proof {
+        ProofWish::Digest(digest) => digest.place.clone(),
+        ProofWish::ChecksumFile { url, .. } => url.place.clone(),
+        _ => origin.url.place.clone(),
+    }
+}
+
+impl Wanted {
+    fn fetched(self, offline: bool, store: &Store, context: &Context) -> Result<Pinned> {
+        let options = FetchOptions {
+            offline,
+            first_use: true,
+            ..FetchOptions::default()
+        };
+        let requests = vec![self.request.clone()];
+        let sink = Arc::clone(&context.sink);
+        let blobs = fetch::fetch(requests, store, sink, &context.cancel, &options);
+        let blobs = blobs.map_err(together).map_err(|e| match e.kind() {
+            Kind::Fetch if offline => e.cure("run `winimg pin` without --offline"),
+            _ => e,
+        });
+        let blob = blobs?.into_iter().next();
+        let blob = blob.ok_or_else(|| Error::new(Kind::Failed, "nothing was fetched"))?;
+        let digest = match self.missing.algorithm {
+            Algorithm::Sha256 => blob.digest().clone(),
+            algorithm => {
+                let path = blob.path();
+                let of = File::open(path).and_then(|f| Digest::of_reader(algorithm, f));
+                of.map_err(|e| Error::io("read", path, e))?.0
+            }
+        };
+        Ok(Pinned {
+            size: blob.size(),
+            digest,
+            signed: signed(&blob, &self.request.file),
+            wanted: self,
+        })
+    }
+}
+
+/// Who signed it: by the recipe's rules, which hold, and by what the file carries.
+fn signed(blob: &Blob, file: &str) -> Vec<String> {
+    let mut lines: Vec<String> = blob
+        .signers()
+        .iter()
+        .map(|s| format!("signed as the recipe asks: {} {}", s.scheme, s.signer))
+        .collect();
+    match authenticode::carried(blob.path(), file, blob.digest()) {
+        Ok(all) => lines.extend(all.iter().map(|one| match one.root {
+            Some(root) => format!("signed by {}, below the root {root}", one.subject),
+            None => format!("signed by {}, below no root that winimg knows", one.subject),
+        })),
+        Err(refusal) => lines.push(format!("its signature is not good: {}", refusal.fact)),
+    }
+    if lines.is_empty() {
+        lines.push("not signed".into());
+    }
+    lines
+}
+
+/// Two files cannot have one digest: the variable would be written twice.
+fn one_digest_a_variable(pinned: &[Pinned]) -> Result<()> {
+    for (index, one) in pinned.iter().enumerate() {
+        let Some(variable) = &one.wanted.missing.variable else {
+            continue;
+        };
+        let other = pinned[..index].iter().find(|other| {
+            other.wanted.missing.variable.as_ref() == Some(variable) && other.digest != one.digest
+        });
+        if let Some(other) = other {
+            let fact = format!(
+                "`{}` is the proof of two inputs that differ, {} and {}",
+                variable.name, other.wanted.missing.input, one.wanted.missing.input
+            );
+            return Err(Error::new(Kind::Recipe, fact)
+                .from_place(&one.wanted.missing.place)
+                .cure("give each input a variable of its own"));
+        }
+    }
+    Ok(())
+}
+
+fn write(args: &cli::Pin, pinned: &[Pinned]) -> Result<()> {
+    // A link stays one.
+    let path = &args.recipe.recipe;
+    let path = fs::canonicalize(path).map_err(|e| Error::io("find", path, e))?;
+    let text = fs::read_to_string(&path).map_err(|e| Error::io("read", &path, e))?;
+    let all: Vec<Put<'_>> = pinned.iter().map(Pinned::put).collect();
+    let text = put(&text, &all).map_err(|why| {
+        Error::new(
+            Kind::Recipe,
+            "the digests cannot be written into the recipe",
+        )
+        .at(path.display())
+        .found(why)
+    })?;
+    io::write_atomically(&path, text.as_bytes())
+}
+
+impl Pinned {
+    fn url(&self) -> String {
+        redact(&self.wanted.request.origin.url.value)
+    }
+
+    fn put(&self) -> Put<'_> {
+        let missing = &self.wanted.missing;
+        let remark = format!(
+            "winimg pin: {} bytes from {}, {}",
+            self.size,
+            self.url(),
+            self.signed.join("; ")
+        );
+        let (tables, key) = match &missing.variable {
+            Some(variable) => (vec!["vars"], variable.name.as_str()),
+            None => (table_of(&missing.input), missing.algorithm.name()),
+        };
+        Put {
+            tables,
+            key,
+            value: self.digest.hex(),
+            instead_of: self.wanted.was_unverified.then_some("unverified"),
+            remark: remark.replace(char::is_control, " "),
+        }
+    }
+
+    fn shown(&self, recipe: &str, dry_run: bool) -> String {
+        let put = self.put();
+        let place = format!("{}.{}", put.tables.join("."), put.key);
+        let done = match dry_run {
+            true => format!("would be written to {recipe} as {place}"),
+            false => format!("written to {recipe} as {place}"),
+        };
+        format!(
+            "{}\n  {}\n  {} bytes\n  {}\n  {}\n  {done}\n\n",
+            self.wanted.missing.input,
+            self.url(),
+            self.size,
+            self.digest,
+            self.signed.join("\n  "),
+        )
+    }
+}
+
+/// What no download can tell.
+fn still(recipe: &Recipe) -> String {
+    let open = recipe.undecided.iter().filter_map(|one| match one {
+        Undecided::Variable { variable, .. } => {
+            Some(format!("  {}: {}\n", variable.name, variable.why))
+        }
+        Undecided::Proof(_) => None,
+    });
+    let open: String = open.collect();
+    match open.is_empty() {
+        true => open,
+        false => format!("\nStill to be decided, under [vars]\n{open}"),
+    }
+}
