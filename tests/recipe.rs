@@ -181,6 +181,22 @@ fn a_digest_beside_unverified_is_told_which_line_goes() {
 }
 
 #[test]
+fn a_step_that_is_skipped_needs_none_of_its_files() {
+    let step = |when: &str| {
+        format!(
+            "[[steps]]\nname = \"cabinets\"\nwhen = \"{when}\"\n\
+             capability = {{ name = \"OpenSSH.Server~~~~0.0.1.0\", path = \"cabinets\" }}\n"
+        )
+    };
+    assert_eq!(small_complaints(&step("no"), &Options::default()), "");
+    let needed = small_complaints(&step("yes"), &Options::default());
+    assert!(
+        needed.contains("error: there is no file or folder cabinets"),
+        "{needed}"
+    );
+}
+
+#[test]
 fn a_recipe_overrides_only_what_differs_and_names_another_proof() {
     let pack = r#"schema = 1
 name = "the pack"

@@ -24,6 +24,8 @@ pub struct Context<'a> {
     pub incomplete: bool,
     /// `policy = "signed"`: a component without a signature is complained about.
     pub must_be_signed: Cell<bool>,
+    /// What is read is a step that is skipped: its local files may be missing.
+    pub is_skipped: Cell<bool>,
     /// The components that steps name, skipped ones too.
     pub used: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<Diagnostic>>,
@@ -39,6 +41,7 @@ impl<'a> Context<'a> {
             scope,
             incomplete,
             must_be_signed: Cell::new(false),
+            is_skipped: Cell::new(false),
             used: RefCell::default(),
             problems: RefCell::default(),
             defaults: RefCell::default(),
@@ -339,7 +342,7 @@ impl<'c> Fields<'c> {
         }
     }
 
-    /// A local file or folder, relative to the file that names it; it has to exist.
+    /// A local file or folder, relative to the file that names it; it has to exist, unless its step is skipped.
     pub fn local(&self, key: &'static str) -> Option<Located<PathBuf>> {
         let text = self.needed_string(key, "")?;
         let path = self.beside(key, &text);
@@ -347,7 +350,7 @@ impl<'c> Fields<'c> {
             self.cx.error(OUTSIDE, &text.place, "", "");
             return None;
         }
-        if !path.exists() {
+        if !path.exists() && !self.cx.is_skipped.get() {
             let fact = format!("there is no file or folder {}", text.value);
             let help = format!("looked for {}", path.display());
             self.cx.error(fact, &text.place, "", &help);

@@ -51,7 +51,10 @@ pub fn step(
     let timeout = fields.duration("timeout");
     let timed = timeout.is_some() || !fields.has("timeout");
     let before_seal = fields.boolean("before_seal").is_some_and(|b| b.value);
+    cx.is_skipped
+        .set(skipped.as_ref().is_some_and(Option::is_some));
     let verb = verb(&fields, known);
+    cx.is_skipped.set(false);
     let known_verb = |key: &str| words::VERBS.contains(&key);
     match fields.table.entries.iter().any(|e| known_verb(&e.key)) {
         true => fields.finish_but(known_verb),
