@@ -6,7 +6,7 @@
 use url::{Host, Url};
 
 use crate::diag::{Diagnostic, Diagnostics};
-use crate::recipe::{ImageProof, Origin, ProofWish, Recipe};
+use crate::recipe::{ImageProof, Origin, ProofWish, Recipe, Step, Verb};
 use crate::text::{Located, Place};
 use crate::wim::{Release, evaluation};
 
@@ -36,6 +36,11 @@ pub fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
 /// A warning for each component that was forgotten in the steps, or left when its step went. It harms no build, so only
 /// `validate` and `plan` tell it.
 pub fn unused(recipe: &Recipe) -> Vec<Diagnostic> {
+    let undecided = |step: &Step| matches!(step.verb, Verb::Undecided { .. });
+    if recipe.steps.iter().any(undecided) {
+        // What such a step uses is not known yet.
+        return Vec::new();
+    }
     let components = recipe.components.iter();
     let names = components.filter(|c| !c.is_used).map(|c| &c.name);
     names
