@@ -8,6 +8,8 @@ mod images;
 mod powershell;
 #[path = "plan/recipe.rs"]
 mod recipe;
+#[path = "plan/restore.rs"]
+mod restore;
 #[path = "plan/security.rs"]
 mod security;
 

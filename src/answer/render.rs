@@ -27,13 +27,13 @@ pub fn render(template: &Source, facts: &Facts) -> Result<Secret> {
     Ok(Secret::new(ascii_xml(&xml)))
 }
 
-/// A plain text template of our own, whose only value is a list of checked names.
-pub(super) fn fill(text: &str, name: &str, value: &str) -> Result<String> {
+/// A plain text template of our own, whose values are constants and checked names.
+pub(super) fn fill(text: &str, values: &Value) -> Result<String> {
     let mut handlebars = Handlebars::new();
     handlebars.set_strict_mode(true);
     handlebars.register_escape_fn(no_escape);
     handlebars
-        .render_template(text, &json!({ name: value }))
+        .render_template(text, values)
         .map_err(|e| Error::new(Kind::Failed, "a bootstrap file cannot be filled in").because(e))
 }
 

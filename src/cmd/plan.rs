@@ -1,6 +1,7 @@
 //! `winimg validate` and `winimg plan`: nothing is fetched, nothing is started.
 
 use crate::build::forecast::{Forecast, forecast};
+use crate::build::outside::outside;
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::plan;
@@ -31,6 +32,7 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let states = inputs::states(recipe);
     let platform = hypervisor::platform(&args.hypervisor)?;
     platform.check(&recipe.machine)?;
+    let outside = outside(recipe, platform)?;
     let folder = Store::default_folder().ok().filter(|f| f.is_dir());
     let layers = match folder {
         Some(folder) => {
@@ -41,6 +43,7 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     };
     if args.json {
         let mut value = plan::json(recipe, plan);
+        value["bootstrap"] = outside.json();
         value["inputs"] = states.iter().map(State::json).collect();
         value["layers"] = layers.json();
         let json = serde_json::to_string_pretty(&value)
@@ -49,7 +52,8 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     }
     let text = plan::text(recipe, plan);
     print(&format!(
-        "{text}\nInputs\n{}\nLayers\n{}",
+        "{text}\n{}\nInputs\n{}\nLayers\n{}",
+        outside.text(),
         inputs::told(&states),
         layers.text()
     ))

@@ -38,7 +38,7 @@ pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
         let number = u32::try_from(steps.len() + 1).unwrap_or(u32::MAX);
         let place = recipe.steps.last().map_or(&recipe.name.place, |s| &s.place);
         complaints.push(unsealed(place));
-        steps.push(step::clean_up(number, place));
+        steps.push(step::clean_up(recipe, number, place));
     }
     if complaints.has_errors() {
         return Err(complaints);

@@ -5,6 +5,7 @@
 //! of the host only the files beside the recipe are looked at (file or folder, and the text of an own `answer_file`).
 
 mod batch;
+mod build_settings;
 mod expect;
 mod json;
 pub mod key;
@@ -25,6 +26,7 @@ use crate::diag::Diagnostics;
 use crate::recipe::Encoding;
 use crate::text::Place;
 
+pub use build_settings::{BUILD_SETTINGS, BuildSetting};
 pub use json::json;
 pub use make::make;
 pub use path::is_below;

@@ -15,6 +15,7 @@ mod lock_bundle;
 #[path = "../media/mod.rs"]
 mod media;
 mod paused;
+mod planned;
 #[path = "../secrets/mod.rs"]
 mod planted;
 mod proof;
