@@ -12,6 +12,8 @@ mod recipe;
 mod restore;
 #[path = "plan/security.rs"]
 mod security;
+#[path = "plan/target.rs"]
+mod target;
 
 use std::path::Path;
 use std::time::Duration;

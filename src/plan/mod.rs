@@ -16,6 +16,7 @@ mod reg;
 mod seal;
 mod site;
 mod step;
+mod target;
 mod text;
 mod words;
 
