@@ -38,7 +38,8 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let epoch = epoch()?;
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
-    hypervisor::platform(&args.hypervisor)?.check(&opened.recipe.machine)?;
+    let platform = hypervisor::platform(&args.hypervisor)?;
+    hypervisor::fits(platform, &opened.recipe, context)?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
     let password = password(

@@ -31,7 +31,7 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
     let platform = hypervisor::platform(&args.hypervisor)?;
-    platform.check(&recipe.machine)?;
+    hypervisor::fits(platform, recipe, context)?;
     let outside = outside(recipe, platform)?;
     let folder = Store::default_folder().ok().filter(|f| f.is_dir());
     let layers = match folder {

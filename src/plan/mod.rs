@@ -31,6 +31,7 @@ pub use build_settings::{BUILD_SETTINGS, BuildSetting};
 pub use json::json;
 pub use make::make;
 pub use path::is_below;
+pub use target::shut_out;
 pub use text::text;
 
 /// The SID of an account that every Windows has, by its English name.
