@@ -87,6 +87,31 @@ fn the_seal_takes_back_what_the_bootstrap_set() {
 }
 
 #[test]
+fn a_failing_first_pass_of_cloudbase_init_is_tried_three_times() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recipes/packs/cloudbase-init/first-pass.cmd"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let guest = Guest::new();
+    assert_eq!(guest.batch(&text).0, 0, "cloudbase-init is not there");
+    // No program of the stand-in's: it does not start.
+    guest.put(
+        r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init\Python\Scripts\cloudbase-init.exe",
+        b"MZ",
+    );
+    let codes: Vec<u32> = (0..4).map(|_| guest.batch(&text).0).collect();
+    assert_eq!(codes, [2, 2, 1, 1]);
+    let noted = guest.get(r"C:\Windows\Temp\cloudbase-init-first-pass-1.txt");
+    let noted = String::from_utf8_lossy(&noted).into_owned();
+    assert!(noted.starts_with("first failure, exit code "), "{noted}");
+    assert!(
+        noted.trim_end().ends_with(|c: char| c.is_ascii_digit()),
+        "{noted}"
+    );
+}
+
+#[test]
 fn a_pending_restart_is_seen() {
     let guest = Guest::new();
     for name in ["012-3", "017"] {
