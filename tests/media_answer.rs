@@ -189,6 +189,31 @@ fn with_a_tpm_windows_is_kept_from_encrypting_its_disk() {
     );
 }
 
+/// Setup of 2025 shrinks C: for a recovery partition of its own where none in front has room for it.
+#[test]
+fn an_answer_file_for_2025_without_a_recovery_partition_in_front_is_warned_of() {
+    for (firmware, place) in [(Firmware::Uefi, "51:14"), (Firmware::Bios, "41:14")] {
+        let facts = facts(Release::Server2025, firmware, true);
+        let xml = answer::render(&answer::built_in(), &facts).unwrap();
+        let small = xml.expose().replace("<Size>1024<", "<Size>550<");
+        assert_eq!(
+            shown(&lint(&small, &facts)),
+            [format!(
+                "{place} warning: Setup of Server 2025 puts its recovery partition behind C:, which then cannot grow on \
+                 a clone [create a recovery partition of 800 MB or more in front: TypeID \
+                 DE94BBA4-06D1-4D40-A16A-BFD50179D6AC (GPT) or 0x27 (MBR)] ^CreatePartition^"
+            )]
+        );
+        let older = Facts {
+            release: Release::Server2022,
+            image_name: "Windows Server 2022 SERVERDATACENTERCORE".into(),
+            ..facts
+        };
+        let small = small.replace("Server 2025", "Server 2022");
+        assert_eq!(shown(&lint(&small, &older)), [""; 0]);
+    }
+}
+
 #[test]
 fn without_drivers_there_is_no_driver_path() {
     let mut facts = facts(Release::Server2022, Firmware::Uefi, true);

@@ -179,6 +179,13 @@ fn nothing_in_a_pack_is_unproved() {
 fn the_plan_of_every_recipe() {
     for path in recipes() {
         let recipe = silent(&path, &options_for(&name(&path)));
+        let shut_out = plan::shut_out(&recipe).render(false);
+        assert_eq!(
+            shut_out,
+            "",
+            "{} cannot be built on Hyper-V",
+            path.display()
+        );
         golden(&name(&path).replace(".toml", ".txt"), &plan_of(&recipe));
     }
 }

@@ -10,8 +10,12 @@ mod inputs;
 mod powershell;
 #[path = "plan/recipe.rs"]
 mod recipe;
+#[path = "plan/restore.rs"]
+mod restore;
 #[path = "plan/security.rs"]
 mod security;
+#[path = "plan/target.rs"]
+mod target;
 
 use std::path::Path;
 use std::time::Duration;

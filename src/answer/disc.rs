@@ -6,12 +6,12 @@ use crate::diag::most_alike;
 use crate::error::{Error, Kind, Result};
 use crate::iso::{Source, Tree};
 use crate::recipe::is_driver_name;
-use crate::text::{Secret, crlf};
+use crate::text::Secret;
 use crate::udf::{FileSystem, Medium};
 use crate::wim::Release;
 
+use super::bootstrap;
 use super::facts::Facts;
-use super::render;
 
 /// The answer file at the CD's root.
 pub const FILE_NAME: &str = "Autounattend.xml";
@@ -34,7 +34,7 @@ pub fn disc(
 ) -> Result<Tree> {
     let mut tree =
         Tree::new(LABEL).file(FILE_NAME, Source::Bytes(xml.expose().as_bytes().to_vec()));
-    for (name, text) in bootstrap(&facts.drivers)? {
+    for (name, text) in bootstrap::files(&facts.drivers)? {
         tree.add(format!("winimg/{name}"), Source::Bytes(text.into_bytes()));
     }
     if let Some(medium) = virtio {
@@ -63,40 +63,6 @@ pub fn disc(
         }
     }
     Ok(tree)
-}
-
-/// The files of `unattend/bootstrap`, as cmd.exe needs them: lines that end in CR LF.
-fn bootstrap(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
-    let complete = render::fill(
-        include_str!("../../unattend/bootstrap/SetupComplete.cmd"),
-        "drivers",
-        &drivers.join(" "),
-    )?;
-    let files = [
-        (
-            "stage.cmd",
-            include_str!("../../unattend/bootstrap/stage.cmd"),
-        ),
-        ("SetupComplete.cmd", &complete),
-        (
-            "driver.cmd",
-            include_str!("../../unattend/bootstrap/driver.cmd"),
-        ),
-        (
-            "agent.cmd",
-            include_str!("../../unattend/bootstrap/agent.cmd"),
-        ),
-        (
-            "ErrorHandler.cmd",
-            include_str!("../../unattend/bootstrap/ErrorHandler.cmd"),
-        ),
-        (
-            "payload.cmd",
-            include_str!("../../unattend/bootstrap/payload.cmd"),
-        ),
-    ]
-    .map(|(name, text)| (name, crlf(text)));
-    Ok(files.to_vec())
 }
 
 /// `own/<name>/<2k22>/amd64`, `own/<name>/<2k22>` or `own/<name>`, whichever is there first.

@@ -4,6 +4,7 @@
 //! applies silently or with a dialog. Refuses to hold the Administrator's password other than as a [`crate::text::Secret`]: it leaves
 //! this module only inside the rendered file, which is itself one, and inside the CD's tree.
 
+mod bootstrap;
 mod disc;
 mod facts;
 mod keys;
@@ -15,13 +16,14 @@ mod template;
 
 use crate::text::Source;
 
+pub use bootstrap::files as bootstrap_files;
 pub use disc::{FILE_NAME, check as check_disc, disc};
 pub use facts::Facts;
 pub use keys::{is_published_key, product_key};
 pub use lint::{LintFacts, lint, lint_clone};
 pub use password::{check as check_password, generate as generate_password};
 pub use render::render;
-pub use template::{check_template, read_template};
+pub use template::{check_template, commands, read_template};
 
 /// The letters that the answer CD may get in WinPE.
 pub(crate) const CD_LETTERS: [char; 4] = ['D', 'E', 'F', 'G'];

@@ -12,6 +12,10 @@ use crate::wim::Release;
 use super::facts::Facts;
 use super::{CD_LETTERS, password};
 
+/// MB of the recovery partition that Setup of Server 2025 is given in front of C:; it makes none of its own where 800 are
+/// there.
+const RECOVERY_2025: u32 = 1024;
+
 /// The rendered answer file. It holds the Administrator's password, so it is a [`Secret`].
 pub fn render(template: &Source, facts: &Facts) -> Result<Secret> {
     let mut handlebars = Handlebars::new();
@@ -23,13 +27,13 @@ pub fn render(template: &Source, facts: &Facts) -> Result<Secret> {
     Ok(Secret::new(ascii_xml(&xml)))
 }
 
-/// A plain text template of our own, whose only value is a list of checked names.
-pub(super) fn fill(text: &str, name: &str, value: &str) -> Result<String> {
+/// A plain text template of our own, whose values are constants and checked names.
+pub(super) fn fill(text: &str, values: &Value) -> Result<String> {
     let mut handlebars = Handlebars::new();
     handlebars.set_strict_mode(true);
     handlebars.register_escape_fn(no_escape);
     handlebars
-        .render_template(text, &json!({ name: value }))
+        .render_template(text, values)
         .map_err(|e| Error::new(Kind::Failed, "a bootstrap file cannot be filled in").because(e))
 }
 
@@ -44,6 +48,11 @@ fn values(facts: &Facts) -> Value {
             .map(|(n, letter)| json!({ "key": (n + 1).to_string(), "path": format!("{letter}:\\drv") }))
             .collect()
     };
+    let recovery = (facts.release == Release::Server2025).then_some(RECOVERY_2025);
+    let windows = match facts.firmware {
+        Firmware::Uefi => 3,
+        Firmware::Bios => 1,
+    } + u32::from(recovery.is_some());
     json!({
         "release": facts.release.year(),
         "build": facts.release.build(),
@@ -59,6 +68,8 @@ fn values(facts: &Facts) -> Value {
         "driver_paths": paths,
         "tpm": facts.tpm,
         "no_compact": facts.release == Release::Server2025,
+        "recovery": recovery,
+        "windows_partition": windows,
     })
 }
 

@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use roxmltree::{Document, Node};
+
 use crate::diag::Diagnostics;
 use crate::error::{Error, Result};
 use crate::recipe::Recipe;
@@ -53,6 +55,40 @@ pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics>
         }
     }
     Ok(kindest.unwrap_or_default())
+}
+
+/// The commands that Windows Setup runs by this answer file, as `(pass, command line)` in the file's order. Those of every
+/// release and kind of medium, each once, because the medium is not known yet.
+pub fn commands(template: &Source, recipe: &Recipe) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for release in Release::ALL {
+        for eval in [true, false] {
+            let xml = render(template, &facts(recipe, release, eval))?;
+            // A file that is no XML has been complained about.
+            let Ok(document) = Document::parse(xml.expose()) else {
+                continue;
+            };
+            for command in document.descendants().filter_map(command) {
+                if !found.contains(&command) {
+                    found.push(command);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Microsoft: Unattended Windows Setup Reference, the lists of Microsoft-Windows-Deployment, -Setup and -Shell-Setup.
+fn command(node: Node<'_, '_>) -> Option<(String, String)> {
+    let line = match node.tag_name().name() {
+        "RunSynchronousCommand" | "RunAsynchronousCommand" => "Path",
+        "SynchronousCommand" | "AsynchronousCommand" => "CommandLine",
+        _ => return None,
+    };
+    let mut children = node.children();
+    let text = children.find(|c| c.tag_name().name() == line)?.text()?;
+    let pass = node.ancestors().find_map(|above| above.attribute("pass"))?;
+    Some((pass.to_owned(), text.trim().to_owned()))
 }
 
 fn facts(recipe: &Recipe, release: Release, eval: bool) -> Facts {

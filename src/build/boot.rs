@@ -57,7 +57,7 @@ fn wait_ready(
 
 /// Answer files that Setup leaves in the guest, maybe with the build's password (Microsoft: Windows Setup automation
 /// overview; newer Setups keep the one of the installation as it was).
-const ANSWER_FILES: [&str; 4] = [
+pub(super) const ANSWER_FILES: [&str; 4] = [
     r"C:\Windows\Panther\unattend.xml",
     r"C:\Windows\Panther\unattend-original.xml",
     r"C:\Windows\Panther\Unattend\unattend.xml",
@@ -70,14 +70,7 @@ pub fn remove_answer_files(guest: &mut dyn Guest, slowness: u32) -> Result<()> {
         if guest.get(file, 1 << 20)?.is_none() {
             continue;
         }
-        let command = Command {
-            program: r"C:\Windows\System32\cmd.exe".into(),
-            arguments: ["/d", "/c", "del", "/f", "/q", file]
-                .map(String::from)
-                .into(),
-            timeout: Duration::from_secs(60) * slowness,
-        };
-        guest.run(&command, &mut |_| {})?;
+        guest.run(&removal(file, slowness), &mut |_| {})?;
         if guest.get(file, 1 << 20)?.is_some() {
             return Err(Error::new(
                 Kind::Machine,
@@ -87,6 +80,16 @@ pub fn remove_answer_files(guest: &mut dyn Guest, slowness: u32) -> Result<()> {
         }
     }
     Ok(())
+}
+
+pub(super) fn removal(file: &str, slowness: u32) -> Command {
+    Command {
+        program: r"C:\Windows\System32\cmd.exe".into(),
+        arguments: ["/d", "/c", "del", "/f", "/q", file]
+            .map(String::from)
+            .into(),
+        timeout: Duration::from_secs(60) * slowness,
+    }
 }
 
 enum Readiness {

@@ -9,6 +9,7 @@ mod expected;
 pub mod forecast;
 pub mod inputs;
 mod media;
+pub mod outside;
 pub mod pause;
 pub mod payload;
 mod provision;

@@ -348,7 +348,20 @@ impl Engine<'_> {
 
 /// `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State`, value `ImageState`; empty when it is not there.
 pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
-    let command = Command {
+    let command = ask_image_state(slowness);
+    let mut said = Vec::new();
+    guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))?;
+    let said = String::from_utf8_lossy(&said);
+    Ok(said
+        .split_whitespace()
+        .find(|word| word.starts_with("IMAGE_STATE_"))
+        .unwrap_or_default()
+        .to_string())
+}
+
+/// The command that [`image_state`] runs.
+pub(super) fn ask_image_state(slowness: u32) -> Command {
+    Command {
         program: r"C:\Windows\System32\reg.exe".into(),
         arguments: [
             "query",
@@ -359,15 +372,7 @@ pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
         .map(String::from)
         .to_vec(),
         timeout: Duration::from_secs(60) * slowness,
-    };
-    let mut said = Vec::new();
-    guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))?;
-    let said = String::from_utf8_lossy(&said);
-    Ok(said
-        .split_whitespace()
-        .find(|word| word.starts_with("IMAGE_STATE_"))
-        .unwrap_or_default()
-        .to_string())
+    }
 }
 
 /// Codes of the HRESULT kind are easier to look up in hexadecimal.

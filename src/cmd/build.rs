@@ -42,7 +42,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let epoch = epoch()?;
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
-    platform.check(&opened.recipe.machine)?;
+    hypervisor::fits(platform, &opened.recipe, context)?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
     hypervisor.check_host(&context.cancel)?;

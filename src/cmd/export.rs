@@ -98,6 +98,7 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
         ami: to.contains(&Format::Ami).then(|| AmiWish {
             boot_mode: boot_mode.into(),
             license_type: "AWS".into(),
+            place: None,
         }),
     }
 }

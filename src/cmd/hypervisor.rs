@@ -4,8 +4,11 @@
 
 use std::path::Path;
 
+use super::{Context, recipe::told};
 use crate::cli::HypervisorArgs;
 use crate::error::{Error, Kind, Result};
+use crate::plan;
+use crate::recipe::Recipe;
 use crate::store::Store;
 use crate::vm::{self, Hypervisor, Platform};
 
@@ -17,6 +20,19 @@ pub fn platform(args: &HypervisorArgs) -> Result<Platform> {
         Some(platform) => Ok(platform),
         None if name.starts_with("fake:") => Ok(Platform::Qemu),
         None => Err(unknown(name)),
+    }
+}
+
+/// Refuses what this platform's machines can't give, and steps after which they could not be reached.
+pub fn fits(platform: Platform, recipe: &Recipe, context: &Context) -> Result<()> {
+    platform.check(&recipe.machine)?;
+    match platform {
+        Platform::Qemu => Ok(()),
+        Platform::HyperV => {
+            let complaints = plan::shut_out(recipe);
+            let fits = (!complaints.has_errors()).then_some(());
+            told(fits, complaints, context)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `winimg validate` and `winimg plan`: nothing is fetched, nothing is started.
 
 use crate::build::forecast::{Forecast, forecast};
+use crate::build::outside::outside;
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::plan;
@@ -35,7 +36,8 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
-    platform.check(&recipe.machine)?;
+    hypervisor::fits(platform, recipe, context)?;
+    let outside = outside(recipe, platform)?;
     let folder = Store::default_folder().ok().filter(|f| f.is_dir());
     let layers = match folder {
         Some(folder) => {
@@ -46,6 +48,7 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     };
     if args.json {
         let mut value = plan::json(recipe, plan);
+        value["bootstrap"] = outside.json();
         value["inputs"] = states.iter().map(State::json).collect();
         value["layers"] = layers.json();
         let json = serde_json::to_string_pretty(&value)
@@ -54,7 +57,8 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     }
     let text = plan::text(recipe, plan);
     print(&format!(
-        "{text}\nInputs\n{}\nLayers\n{}{}",
+        "{text}\n{}\nInputs\n{}\nLayers\n{}{}",
+        outside.text(),
         inputs::told(&states),
         layers.text(),
         plan::undecided(recipe, &recipe::shown(&args.recipe))

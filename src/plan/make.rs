@@ -1,7 +1,7 @@
 //! From recipe to plan: the steps in their order, their numbers, and what must hold between them.
 
 use super::site::Site;
-use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, expect, inputs, step};
+use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, expect, inputs, step, target};
 use crate::argv;
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::recipe::{Recipe, Step, Verb};
@@ -39,12 +39,14 @@ pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
         let number = u32::try_from(steps.len() + 1).unwrap_or(u32::MAX);
         let place = recipe.steps.last().map_or(&recipe.name.place, |s| &s.place);
         complaints.push(unsealed(place));
-        steps.push(step::clean_up(number, place));
+        steps.push(step::clean_up(recipe, number, place));
     }
+    expect::keep_what_lasts(&mut steps);
+    let refused = target::hyperv_in_ami(recipe, &steps);
+    complaints.0.extend(refused.0);
     if complaints.has_errors() {
         return Err(complaints);
     }
-    expect::keep_what_lasts(&mut steps);
     Ok(Plan {
         steps,
         payload,

@@ -5,6 +5,7 @@
 //! of the host only the files beside the recipe are looked at (file or folder, and the text of an own `answer_file`).
 
 mod batch;
+mod build_settings;
 mod expect;
 mod inputs;
 mod json;
@@ -16,6 +17,7 @@ mod reg;
 mod seal;
 mod site;
 mod step;
+mod target;
 mod text;
 mod undecided;
 mod words;
@@ -27,10 +29,12 @@ use crate::diag::Diagnostics;
 use crate::recipe::Encoding;
 use crate::text::Place;
 
+pub use build_settings::{BUILD_SETTINGS, BuildSetting};
 pub use inputs::unused;
 pub use json::json;
 pub use make::make;
 pub use path::is_below;
+pub use target::shut_out;
 pub use text::text;
 pub use undecided::undecided;
 

@@ -411,4 +411,6 @@ pub struct AmiWish {
     pub boot_mode: String,
     /// `AWS` or `BYOL`
     pub license_type: String,
+    /// Where the recipe asks for it; `None`: no recipe does.
+    pub place: Option<Place>,
 }

@@ -1,4 +1,4 @@
-//! What every finished image needs: a clean volume, whole hives, boot files, nothing that waits for a restart.
+//! What every finished image needs: a clean volume, whole hives, boot files, nothing that waits for a restart, room to grow.
 //!
 //! Sources: Microsoft, "BCDBoot command-line options" (boot files), "UEFI/GPT-based hard drive partitions", "Windows Setup
 //! states" (ImageState), "MoveFileEx" (PendingFileRenameOperations).
@@ -10,6 +10,7 @@ use super::finding::{Finding, Verdict};
 use super::image::{HIVES, Image};
 
 const STATE: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
+const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
 const SERVICING: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
 const UPDATE: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
@@ -31,6 +32,7 @@ pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
     |image| no_restart_waits(image, UPDATE),
     no_renames_wait,
     free_space,
+    can_grow,
 ];
 
 fn clean_volume(image: &Image<'_>) -> Verdict {
@@ -153,6 +155,29 @@ fn free_space(image: &Image<'_>) -> Verdict {
     }
 }
 
+/// A clone's C: takes the room behind it (cloudbase-init: ExtendVolumes; EC2Launch: extendRootPartition), so no partition
+/// may lie there. Asked of sealed images alone: one that nobody clones need not grow.
+fn can_grow(image: &Image<'_>) -> Verdict {
+    let windows = &image.partition;
+    let end = windows.start.saturating_add(windows.len);
+    let behind: Vec<String> = (image.table.partitions.iter())
+        .filter(|p| p.start >= end)
+        .map(|p| {
+            let role = p.role.unwrap_or("of another kind");
+            format!("partition {} ({role}, {} MiB)", p.number, p.len >> 20)
+        })
+        .collect();
+    if behind.is_empty() || image.text(STATE, "ImageState")?.as_deref() != Some(SEALED) {
+        return Ok(());
+    }
+    Err(
+        Finding::error("C: is not the disk's last partition, so it cannot grow on a clone")
+            .expected("nothing behind it")
+            .found(behind.join(", "))
+            .cure("create that partition in front of C: in the answer file, or remove it in a step; Server 2025 makes a recovery partition behind C: unless one of 800 MB or more is in front"),
+    )
+}
+
 /// Bytes of a cluster; above 128 the field is a negative power of two.
 fn cluster(sector: u64, field: u8) -> Option<u64> {
     let sectors = match field {
@@ -165,13 +190,12 @@ fn cluster(sector: u64, field: u8) -> Option<u64> {
 
 /// For an image of which nobody has said how it was made.
 pub fn generalized(image: &Image<'_>) -> Verdict {
-    const WANTED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
     match image.text(STATE, "ImageState")? {
-        Some(state) if state == WANTED => Ok(()),
+        Some(state) if state == SEALED => Ok(()),
         state => Err(Finding::warning(
             "the image is not generalized: every clone would be the same machine",
         )
-        .expected(format!("ImageState {WANTED}"))
+        .expected(format!("ImageState {SEALED}"))
         .found(state.unwrap_or_else(|| "no ImageState".to_owned()))
         .cure("end the recipe with a step generalize = {}")),
     }

@@ -18,6 +18,7 @@ mod media;
 mod messages;
 mod paused;
 mod pin;
+mod planned;
 #[path = "../secrets/mod.rs"]
 mod planted;
 mod proof;

@@ -1,6 +1,6 @@
 //! A recipe that is wrong: every complaint at once, status 2, nothing started and nothing made.
 
-use crate::site::{Site, root};
+use crate::site::{SEAL, Site, root};
 
 /// The complaints as the recipe's own golden text has them.
 fn complaints() -> String {
@@ -32,6 +32,18 @@ fn twelve_mistakes_are_twelve_complaints_whatever_the_command() {
     for made in ["out", "cache", "asked.txt"] {
         assert!(!site.path(made).exists(), "{made} was made");
     }
+}
+
+/// A build on Hyper-V goes through the account; under QEMU nobody logs on.
+#[test]
+fn a_step_that_disables_the_builds_account_is_refused_for_hyper_v() {
+    let step =
+        "[[steps]]\nname = \"off\"\nuser = { name = \"Administrator\", state = \"disabled\" }\n";
+    let site = Site::new(&format!("{step}\n{SEAL}"));
+    site.run(&["plan", "recipe.toml"]).ended_well();
+    let outcome = site.run(&["plan", "recipe.toml", "--hypervisor", "hyperv"]);
+    assert_eq!(outcome.status(), Some(2));
+    insta::assert_snapshot!("shut_out", outcome.stderr());
 }
 
 #[test]

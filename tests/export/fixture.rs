@@ -121,6 +121,7 @@ pub fn everything() -> Outputs {
         ami: Some(AmiWish {
             boot_mode: "uefi".into(),
             license_type: "AWS".into(),
+            place: None,
         }),
         qcow2: true,
     }

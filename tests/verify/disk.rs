@@ -23,6 +23,7 @@ const EFI_AT: u64 = 1;
 const EFI_LEN: u64 = 33;
 const WINDOWS_AT: u64 = 35;
 const WINDOWS_LEN: u64 = 44;
+const BEHIND_LEN: u64 = 2;
 /// One more for the backup of the table.
 const LEN: u64 = WINDOWS_AT + WINDOWS_LEN + 1;
 
@@ -52,6 +53,10 @@ pub struct WindowsDisk {
     pub dirty_volume: bool,
     /// A hive that was not closed in order.
     pub dirty_hive: Option<&'static str>,
+    /// A recovery partition behind the Windows volume.
+    pub recovery_behind: bool,
+    /// MBR in place of GPT, with the same partitions.
+    pub mbr: bool,
 }
 
 pub fn multi_sz(texts: &[&str]) -> Vec<u8> {
@@ -90,6 +95,8 @@ impl WindowsDisk {
             ]),
             dirty_volume: false,
             dirty_hive: None,
+            recovery_behind: false,
+            mbr: false,
         };
         disk.file(r"C:\Windows\System32\winload.efi", b"MZ the loader");
         disk.file(
@@ -193,8 +200,12 @@ impl WindowsDisk {
     /// Writes the disk into a new file.
     pub fn write(&self, file: &Path) {
         let folder = file.parent().expect("a folder");
+        let len = match self.recovery_behind {
+            true => LEN + BEHIND_LEN,
+            false => LEN,
+        };
         fs::File::create(file)
-            .and_then(|f| f.set_len(LEN * MIB))
+            .and_then(|f| f.set_len(len * MIB))
             .expect("a disk");
         let sector = |mib: u64| mib * MIB / 512;
         let end = |at: u64, len: u64| sector(at + len) - 1;
@@ -213,6 +224,15 @@ impl WindowsDisk {
                 text(file),
             ],
         );
+        let behind = WINDOWS_AT + WINDOWS_LEN;
+        if self.recovery_behind {
+            let place = format!("--new=3:{}:{}", sector(behind), end(behind, BEHIND_LEN));
+            run("sgdisk", &[&place, "--typecode=3:2700", text(file)]);
+        }
+        if self.mbr {
+            let numbers = if self.recovery_behind { "1:2:3" } else { "1:2" };
+            run("sgdisk", &[&format!("--gpttombr={numbers}"), text(file)]);
+        }
         let efi = folder.join("efi.fat");
         self.write_efi(&efi);
         into(file, EFI_AT, &efi);

@@ -27,7 +27,7 @@ fn a_sealed_disk_has_nothing_to_tell() {
         return;
     }
     let report = judged(&WindowsDisk::sound(), None);
-    assert_eq!(told(&report), "33 checks: 33 hold\n");
+    assert_eq!(told(&report), "34 checks: 34 hold\n");
 }
 
 /// As a build leaves it that forgot everything.
@@ -94,6 +94,40 @@ fn each_leftover_and_each_missing_part_is_named() {
     let text = told(&report);
     assert!(!text.contains("Open-Sesame"), "{text}");
     insta::assert_snapshot!("spoiled", text);
+}
+
+/// Both tables; a machine that is not sealed is no image of clones.
+#[test]
+fn a_sealed_disk_has_nothing_behind_windows() {
+    if !can_make() {
+        return;
+    }
+    let told_of = |mbr: bool, recovery_behind: bool, sealed: bool| {
+        let mut disk = WindowsDisk::sound();
+        disk.mbr = mbr;
+        disk.recovery_behind = recovery_behind;
+        if !sealed {
+            let state = sz("IMAGE_STATE_COMPLETE");
+            disk.value(SETUP_STATE, "ImageState", REG_SZ, &state);
+        }
+        let findings = judged(&disk, None).findings;
+        let mut findings = findings.iter().map(ToString::to_string);
+        findings.find(|f| f.contains("last partition"))
+    };
+    for mbr in [false, true] {
+        let found = told_of(mbr, true, true).expect("a finding");
+        let lines: Vec<&str> = found.lines().take(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "error: C: is not the disk's last partition, so it cannot grow on a clone",
+                "  expected: nothing behind it",
+                "  found: partition 3 (Windows recovery, 2 MiB)"
+            ]
+        );
+        assert_eq!(told_of(mbr, false, true), None);
+        assert_eq!(told_of(mbr, true, false), None);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use roxmltree::Node;
 
 use crate::recipe::Firmware;
+use crate::wim::Release;
 
 use super::{Check, at, components, named, text, text_at};
 
@@ -87,6 +88,35 @@ fn one(check: &mut Check, disk: Node) {
     }
     style(check, disk, &all);
     modified(check, disk, &all);
+    recovery(check, disk, &all);
+}
+
+/// Setup of Server 2025 shrinks C: and puts a recovery partition of its own behind it where none has room for it: 550 MB
+/// were too few, 800 enough (vmware/packer-examples-for-vsphere, issue 1043). `winimg verify` refuses such an image.
+fn recovery(check: &mut Check, disk: Node, all: &[Partition]) {
+    const LEAST: u32 = 800;
+    const TYPES: [&str; 2] = ["DE94BBA4-06D1-4D40-A16A-BFD50179D6AC", "0x27"];
+    let Some(last) = all.last() else { return };
+    if check.facts.release != Release::Server2025 {
+        return;
+    }
+    let of_recovery = |p: &&Partition| {
+        let mut changes = modifications(disk).filter(|m| number(*m, "PartitionID") == p.number);
+        changes.any(|m| {
+            let id = text_at(m, "TypeID").unwrap_or_default();
+            TYPES.iter().any(|known| known.eq_ignore_ascii_case(id))
+        })
+    };
+    let mut large = all.iter().filter(|p| number(p.node, "Size") >= LEAST);
+    if large.any(|p| of_recovery(&p)) {
+        return;
+    }
+    check.warning(
+        last.node,
+        "Setup of Server 2025 puts its recovery partition behind C:, which then cannot grow on a clone",
+        "",
+        format!("create a recovery partition of {LEAST} MB or more in front: TypeID {} (GPT) or {} (MBR)", TYPES[0], TYPES[1]),
+    );
 }
 
 /// GPT exactly under UEFI.

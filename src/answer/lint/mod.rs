@@ -141,6 +141,12 @@ impl Check<'_> {
         });
     }
 
+    /// What Setup takes, and what comes of it is told later.
+    fn warning(&mut self, node: Node, message: &str, label: &str, help: String) {
+        let warning = Diagnostic::warning(message).at(&self.place(node), label);
+        self.found.push(warning.help(help));
+    }
+
     /// The element's content when that is text, else the name in its opening tag.
     fn place(&self, node: Node) -> Place {
         let range = match node.first_child() {

@@ -1,7 +1,8 @@
 //! `generalize`: sysprep, and winimg's own traces taken out of the image.
 //!
 //! sysprep's exit code proves nothing, so the evidence is looked at afterwards. Only files that are winimg's are removed
-//! from `Setup\Scripts`: a component may have put its own `SetupComplete.cmd` there for the clone.
+//! from `Setup\Scripts`: a component may have put its own `SetupComplete.cmd` there for the clone. What the bootstrap set
+//! in the registry for the build goes in the same script.
 
 use std::path::PathBuf;
 
@@ -10,8 +11,9 @@ use super::super::site::{MINUTE, QUICK, Site};
 use super::super::{
     ExitRule, Expectation, GUEST_DIR, Op, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal,
 };
+use super::restore::restore;
 use super::{CMD, args};
-use crate::recipe::{Encoding, RegistryData};
+use crate::recipe::{Encoding, Recipe, RegistryData};
 use crate::text::{Located, Place, crlf};
 
 const SYSPREP: &str = r"C:\Windows\System32\Sysprep\sysprep.exe";
@@ -46,6 +48,7 @@ pub(super) fn generalize(
         .line(r#"if exist "C:\Windows\Panther\Unattend\" rd /s /q "C:\Windows\Panther\Unattend""#);
     script.line(r#"if exist "C:\Windows\Panther\Unattend\" exit /b 1"#);
     own_setup_scripts(&mut script);
+    let restored = restore(site.recipe, &mut script);
     script.copy(&from, r#""C:\winimg\seal.xml""#);
     site.put(script);
     site.ops.push(Op::Eject);
@@ -74,6 +77,7 @@ pub(super) fn generalize(
         value: Some("ImageState".to_owned()),
         data: RegistryData::Sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".to_owned()),
     });
+    site.expects.extend(restored);
     Some(())
 }
 
@@ -125,11 +129,15 @@ fn remove_own_folder() -> [Op; 2] {
 }
 
 /// The last step of a plan that does not generalize: winimg's own files still have to go.
-pub(in super::super) fn clean_up(number: u32, place: &Place) -> PlannedStep {
+pub(in super::super) fn clean_up(recipe: &Recipe, number: u32, place: &Place) -> PlannedStep {
     let mut script = Script::new();
     script.line(format!("if exist \"{ORIGINAL}\" del /f /q \"{ORIGINAL}\""));
     script.line(format!("if exist \"{ORIGINAL}\" exit /b 1"));
     own_setup_scripts(&mut script);
+    let mut expects = vec![Expectation::Missing {
+        path: GUEST_DIR.to_owned(),
+    }];
+    expects.extend(restore(recipe, &mut script));
     let mut ops = vec![
         Op::Put(Put {
             script: number,
@@ -151,8 +159,6 @@ pub(in super::super) fn clean_up(number: u32, place: &Place) -> PlannedStep {
         entries: Vec::new(),
         reboot_timeout: REBOOT_TIMEOUT,
         guest_log: None,
-        expects: vec![Expectation::Missing {
-            path: GUEST_DIR.to_owned(),
-        }],
+        expects,
     }
 }

@@ -16,6 +16,7 @@ mod generalize;
 mod image;
 mod msi;
 mod registry;
+mod restore;
 mod script;
 mod search_path;
 mod service;

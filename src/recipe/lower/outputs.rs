@@ -161,5 +161,6 @@ fn ami(fields: &Fields<'_>, machine: Option<&MachineWish>) -> Option<AmiWish> {
     Some(AmiWish {
         boot_mode: boot.map_or(fits, |b| b.value).into(),
         license_type: license.map_or("AWS", |l| l.value).into(),
+        place: Some(table.place.clone()),
     })
 }

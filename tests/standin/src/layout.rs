@@ -257,6 +257,42 @@ fn type_id_fits(text: &str, firmware: Firmware) -> bool {
     }
 }
 
+/// What Setup of Server 2025 does to a layout: without a recovery partition that has room for it, C: is shrunk, and a
+/// partition of Setup's own comes behind it (vmware/packer-examples-for-vsphere, issue 1043).
+pub fn recovery_of_2025(layout: &mut Layout, windows: u32) {
+    const LEAST: u64 = 800 * MIB;
+    const OWN: u64 = 650 * MIB;
+    let type_id = match layout.firmware {
+        Firmware::Uefi => "DE94BBA4-06D1-4D40-A16A-BFD50179D6AC",
+        Firmware::Bios => "0x27",
+    };
+    let is_recovery = |held: &&Partition| {
+        let id = held.type_id.as_deref().unwrap_or_default();
+        id.eq_ignore_ascii_case(type_id) && held.format == Some(Format::Ntfs)
+    };
+    let mut recoveries = layout.partitions.iter().filter(is_recovery);
+    if recoveries.any(|held| held.length >= LEAST) {
+        return;
+    }
+    let number = layout.partitions.len() as u32 + 1;
+    let Some(c) = layout.partitions.iter_mut().find(|p| p.number == windows) else {
+        return;
+    };
+    c.length -= OWN;
+    let start = c.start + c.length;
+    layout.partitions.push(Partition {
+        number,
+        kind: Kind::Primary,
+        start,
+        length: OWN,
+        format: Some(Format::Ntfs),
+        label: "Recovery".to_owned(),
+        letter: None,
+        active: false,
+        type_id: Some(type_id.to_owned()),
+    });
+}
+
 /// The partition the firmware starts from, or why there is none.
 pub fn system_partition(layout: &Layout) -> Result<&Partition, String> {
     let found = match layout.firmware {

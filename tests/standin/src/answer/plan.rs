@@ -15,6 +15,8 @@ use crate::medium::{Image, Medium};
 /// Least room for an applied image. Windows Server asks for more; this only stops a partition that can't hold it.
 const LEAST_TARGET: u64 = 10 << 30;
 
+const SERVER_2025: u32 = 26100;
+
 /// Everything Setup does afterwards follows from this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Install {
@@ -112,7 +114,13 @@ pub fn install(
     };
     let layouts = layout::plan(configuration, disks, firmware)
         .map_err(|why| dialog::cannot_apply("DiskConfiguration", why))?;
-    target(setup, layouts, image.index)
+    let mut install = target(setup, layouts, image.index)?;
+    if medium.build >= SERVER_2025 {
+        let (disk, windows) = (install.disk, install.partition);
+        let own = install.layouts.iter_mut().filter(|l| l.disk == disk);
+        own.for_each(|layout| layout::recovery_of_2025(layout, windows));
+    }
+    Ok(install)
 }
 
 fn read_key<'a>(setup: &'a Element, medium: &Medium) -> Result<Option<&'a str>, Dialog> {

@@ -13,12 +13,16 @@ const EXPECTED: &str = include_str!("../../answers/refusals.txt");
 const CASES: &str = include_str!("../../answers/cases.txt");
 
 fn medium(evaluation: bool) -> Medium {
+    medium_of(2022, 20348, evaluation)
+}
+
+fn medium_of(year: u32, build: u32, evaluation: bool) -> Medium {
     let suffix = if evaluation { "Eval" } else { "" };
     let image = |index, name: &str, edition: &str| Image {
         index,
-        name: format!("Windows Server 2022 {name}"),
-        description: format!("Windows Server 2022 {name}"),
-        display_name: format!("Windows Server 2022 {edition}"),
+        name: format!("Windows Server {year} {name}"),
+        description: format!("Windows Server {year} {name}"),
+        display_name: format!("Windows Server {year} {edition}"),
         edition_id: format!("Server{edition}{suffix}"),
     };
     let images = vec![
@@ -28,7 +32,7 @@ fn medium(evaluation: bool) -> Medium {
         image(4, "SERVERDATACENTER", "Datacenter"),
     ];
     Medium {
-        build: 20348,
+        build,
         evaluation,
         languages: vec!["en-US".into()],
         images,
@@ -48,13 +52,21 @@ fn judge(
     let found = search::choose([candidate], Pass::WindowsPe);
     let answer =
         found.map_err(|(path, why)| dialog::invalid_file(&path, Pass::WindowsPe.name(), why))?;
-    let medium = medium(evaluation);
-    let answer = plan::start(answer.as_ref(), &medium)?;
+    judge_on(&medium(evaluation), answer.as_ref(), firmware, disks)
+}
+
+fn judge_on(
+    medium: &Medium,
+    answer: Option<&Answer>,
+    firmware: Firmware,
+    disks: &[DiskFacts],
+) -> Result<plan::Install, Dialog> {
+    let answer = plan::start(answer, medium)?;
     for pass in [Pass::Specialize, Pass::OobeSystem] {
         schema::check(answer, pass)
             .map_err(|why| dialog::unknown_setting(&answer.path, pass.name(), why))?;
     }
-    plan::install(answer, &medium, firmware, disks)
+    plan::install(answer, medium, firmware, disks)
 }
 
 fn disk() -> DiskFacts {
@@ -156,6 +168,36 @@ fn good_files_give_their_layouts() -> Result<(), Dialog> {
     let bios = judge(BIOS, Firmware::Bios, true, &[disk()])?;
     assert_eq!(facts(&bios), [(1, 1, 65534, true)]);
     assert_eq!((bios.disk, bios.partition, bios.system), (0, 1, 1));
+    Ok(())
+}
+
+/// The answer files that winimg's template gives for Server 2025, and one without its recovery partition.
+#[test]
+fn setup_of_2025_wants_room_for_recovery_in_front() -> Result<(), String> {
+    const FILES: [(&str, Firmware); 2] = [
+        (
+            include_str!("../../../answer/2025-uefi-eval.xml"),
+            Firmware::Uefi,
+        ),
+        (
+            include_str!("../../../answer/2025-bios-eval.xml"),
+            Firmware::Bios,
+        ),
+    ];
+    let medium = medium_of(2025, 26100, true);
+    for (text, firmware) in FILES {
+        let last = |text: &str| {
+            let answer = Answer::parse("E", text.as_bytes())?;
+            let install = judge_on(&medium, Some(&answer), firmware, &[disk()])
+                .map_err(|dialog| dialog.why)?;
+            let last = install.layouts[0].partitions.last().map(|p| p.number);
+            Ok::<_, String>(last == Some(install.partition))
+        };
+        assert!(last(text)?, "{firmware:?}");
+        let small = text.replace("<Size>1024</Size>", "<Size>550</Size>");
+        assert_ne!(text, small);
+        assert!(!last(&small)?, "{firmware:?}");
+    }
     Ok(())
 }
 

@@ -4,7 +4,13 @@ use super::guest::Guest;
 
 /// The script `s\NAME.cmd` of the plan's text.
 fn script(name: &str) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plan/windows.txt");
+    script_of("windows.txt", name)
+}
+
+fn script_of(plan: &str, name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../plan")
+        .join(plan);
     let text = std::fs::read_to_string(path).unwrap();
     let head = format!("             s\\{name}.cmd\n");
     let (_, rest) = text.split_once(&head).unwrap();
@@ -53,6 +59,56 @@ fn cleanup_empties_folders_and_leaves_them() {
     ]) {
         assert!(guest.host(path).exists(), "{path}");
     }
+}
+
+/// `stage.cmd`'s values go, whether they are all there or none is.
+#[test]
+fn the_seal_takes_back_what_the_bootstrap_set() {
+    let seal = script_of("sealing.txt", "001");
+    let lines: Vec<&str> = seal.lines().filter(|l| l.contains("reg.exe")).collect();
+    assert_eq!(lines.len(), 16, "{seal}");
+    let text = format!("@echo off\n{}\nexit /b 0\n", lines.join("\n"));
+    let guest = Guest::new();
+    assert_eq!(guest.batch(&text), (0, String::new()), "nothing is there");
+    let au = r"HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU";
+    let window = r"HKLM\SYSTEM\CurrentControlSet\Control\Network\NewNetworkWindowOff";
+    for line in [
+        format!("reg.exe add \"{au}\" /v NoAutoUpdate /t REG_DWORD /d 1 /f"),
+        format!("reg.exe add \"{au}\" /v AUOptions /t REG_DWORD /d 2 /f"),
+        format!("reg.exe add \"{window}\" /f"),
+    ] {
+        assert_eq!(guest.run(&line).0, 0, "{line}");
+    }
+    assert_eq!(guest.batch(&text), (0, String::new()));
+    let there = |what: &str| guest.run(&format!("reg.exe query {what}")).0 == 0;
+    assert!(!there(&format!("\"{au}\" /v NoAutoUpdate")));
+    assert!(there(&format!("\"{au}\" /v AUOptions")));
+    assert!(!there(&format!("\"{window}\"")));
+}
+
+#[test]
+fn a_failing_first_pass_of_cloudbase_init_is_tried_three_times() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recipes/packs/cloudbase-init/first-pass.cmd"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let guest = Guest::new();
+    assert_eq!(guest.batch(&text).0, 0, "cloudbase-init is not there");
+    // No program of the stand-in's: it does not start.
+    guest.put(
+        r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init\Python\Scripts\cloudbase-init.exe",
+        b"MZ",
+    );
+    let codes: Vec<u32> = (0..4).map(|_| guest.batch(&text).0).collect();
+    assert_eq!(codes, [2, 2, 1, 1]);
+    let noted = guest.get(r"C:\Windows\Temp\cloudbase-init-first-pass-1.txt");
+    let noted = String::from_utf8_lossy(&noted).into_owned();
+    assert!(noted.starts_with("first failure, exit code "), "{noted}");
+    assert!(
+        noted.trim_end().ends_with(|c: char| c.is_ascii_digit()),
+        "{noted}"
+    );
 }
 
 #[test]
