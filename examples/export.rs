@@ -31,7 +31,7 @@ fn run() -> Result<()> {
         raw: asked("raw"),
         vhd: asked("vhd"),
         ova: asked("ova").then_some(OvaWish {
-            hardware_version: 19,
+            hardware_version: None,
         }),
         ami: None,
         qcow2: asked("qcow2"),

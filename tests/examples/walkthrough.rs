@@ -17,7 +17,7 @@ use crate::{fake_qemu, media, read, root};
 const ISO: &str = "SERVER_EVAL_x64FRE_en-us.iso";
 const VIRTIO: &str = "virtio-win.iso";
 /// Where the component's example says that kubelet is.
-const PUBLISHED: &str = "dl.k8s.io/release/v1.36.1/bin/windows/amd64/kubelet.exe";
+const PUBLISHED: &str = "dl.k8s.io/release/v1.36.4/bin/windows/amd64/kubelet.exe";
 const KUBELET: &[u8] = b"MZ kubelet of its publisher\n";
 const OWN_KUBELET: &[u8] = b"MZ kubelet of the reader\n";
 
@@ -170,15 +170,20 @@ impl Reader {
                 self.edits(pinned, &Digest::sha256_of(&iso).hex());
                 self.edits("\"64 GiB\"", "\"256 MiB\"");
             }
-            ["sha256sum", _] => {
+            ["winimg", "pin"] => {
+                let virtio = std::fs::read(self.path(VIRTIO)).expect("the medium");
+                let digest = Digest::sha256_of(&virtio).hex();
                 let said = self.does(command);
+                assert!(said.contains(&digest), "shown: {said}");
+                let line = format!("virtio_sha256 = \"{digest}\"");
                 let recipe = self.read("recipe.toml");
-                let line = recipe.lines().find(|l| l.starts_with("unverified"));
-                let digest = format!("sha256 = \"{}\"", &said[..64]);
-                self.edits(line.expect("the line `unverified`"), &digest);
+                assert!(recipe.contains(&line), "{recipe}");
             }
             ["winimg", "plan"] => {
                 let plan = self.does(command);
+                // "The virtio-win project publishes no digest."
+                assert!(plan.contains("To be decided before a build"), "{plan}");
+                assert!(plan.contains("virtio_sha256"), "{plan}");
                 assert!(
                     plan.contains(r"reg.exe add HKLM\SOFTWARE\Example"),
                     "{plan}"
