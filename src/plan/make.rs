@@ -1,7 +1,7 @@
 //! From recipe to plan: the steps in their order, their numbers, and what must hold between them.
 
 use super::site::Site;
-use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, expect, inputs, step, target};
+use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, expect, inputs, services, step, target};
 use crate::argv;
 use crate::diag::{Diagnostic, Diagnostics};
 use crate::recipe::{Recipe, Step, Verb};
@@ -14,6 +14,7 @@ pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
     let mut steps = Vec::new();
     let mut sealed: Option<&Step> = None;
     inputs::judge(recipe, &mut complaints);
+    services::judge(recipe, &mut complaints);
     for (index, written) in recipe.steps.iter().enumerate() {
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let mut site = Site {

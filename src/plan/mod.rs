@@ -15,6 +15,7 @@ mod path;
 mod principal;
 mod reg;
 mod seal;
+mod services;
 mod site;
 mod step;
 mod target;

@@ -206,7 +206,7 @@ fn a_host_that_cannot_run_machines_is_refused_before_anything_is_fetched() {
     assert_eq!(run.status, 3, "{}", run.said);
     assert!(
         run.said
-            .contains("this host lacks 2 things that Hyper-V needs"),
+            .contains("2 requirements of Hyper-V are missing on this host"),
         "{}",
         run.said
     );
