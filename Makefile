@@ -47,6 +47,11 @@ test: export WINIMG_NO_SKIP := 1
 .PHONY: test
 test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ## everything that continuous integration runs
 
+# Each part can be made by itself; one that fails hides no other.
+.PHONY: nightly
+nightly: ## what is too slow for every push: tables of faults, Hyper-V's demo, winimg.exe's unit tests, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-hyperv test-windows fuzz
+
 .PHONY: fmt
 fmt:
 	$(CARGO) fmt --all --check
