@@ -8,7 +8,7 @@ use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::recipe::{Options, Undecided, quoted};
 
-use super::{print, recipe, shipped};
+use super::{print, shipped, source};
 
 const STARTER: &str = include_str!("../../recipes/starter.toml");
 
@@ -60,7 +60,7 @@ fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
 /// What winimg's recipe leaves to whoever builds, each as a line that a value takes the place of. `winimg pin` does that for
 /// the digests.
 fn needed(recipe: &str, path: &Path) -> Result<String> {
-    let (search, shipped) = recipe::search_dirs()?;
+    let (search, shipped) = source::search_dirs()?;
     let file = format!("{recipe}.toml");
     let found = search.iter().map(|dir| dir.join(&file));
     let Some(found) = found.into_iter().find(|path| path.is_file()) else {
