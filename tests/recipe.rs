@@ -1067,6 +1067,54 @@ file = { path = 'C:\k\b', content = "{{key}}" }
 }
 
 #[test]
+fn every_variable_behind_another_is_listed() {
+    let more = r#"
+[vars]
+left = { required = "the left half" }
+right = { required = "the right half" }
+both = "{{left}}{{right}}"
+[[steps]]
+name = "both"
+cmd = "echo {{both}} {{left}}"
+[[steps]]
+name = "again"
+cmd = ["echo {{right}}", "echo {{both}}"]
+"#;
+    let (_dir, path) = folder(&[("recipe.toml", &small(more))]);
+    let (recipe, said) = complaints(&path, &Options::default());
+    assert_eq!(said, "");
+    assert_eq!(
+        open(&recipe.expect("a recipe")),
+        "left for both, again\nright for both, again"
+    );
+    // No single value would be the digest.
+    let proof = "[components.one]\nurl = \"https://example.com/one\"\nsha256 = \"{{both}}\"\n";
+    let said = small_complaints(&format!("{more}{proof}"), &Options::default());
+    for name in ["left", "right"] {
+        let fact = format!("error: the variable `{name}` has no value\n");
+        assert_eq!(said.matches(&fact).count(), 1, "{said}");
+    }
+}
+
+/// Without them the steps would stand in another order.
+#[test]
+fn where_a_step_stands_is_never_left_open() {
+    for step in [
+        "name = \"seal\"\nwhen = \"{{open}}\"\ngeneralize = {}",
+        "name = \"seal\"\ntimeout = \"{{open}}\"\ngeneralize = {}",
+        "name = \"last\"\nbefore_seal = \"{{open}}\"\ncmd = \"ver\"",
+    ] {
+        let more = format!("[vars]\nopen = {{ required = \"a value\" }}\n[[steps]]\n{step}\n");
+        let said = small_complaints(&more, &Options::default());
+        assert!(
+            said.starts_with("error: the variable `open` has no value\n"),
+            "{said}"
+        );
+        assert!(said.ends_with("1 error in recipe.toml\n"), "{said}");
+    }
+}
+
+#[test]
 fn what_no_plan_can_do_without_is_asked_for_as_before() {
     insta::assert_snapshot!(small_complaints(
         r#"

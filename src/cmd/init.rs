@@ -1,5 +1,6 @@
 //! `winimg init`: a recipe to start from, every choice explained where it stands. Never overwrites a file.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -75,14 +76,18 @@ fn needed(recipe: &str, path: &Path) -> Result<String> {
     };
     let (read, said) = crate::recipe::read(&found, &options);
     let Some(read) = read else {
-        let fact = format!("winimg's own recipe {recipe} cannot be read");
+        // WINIMG_RECIPES may name a folder with one of that name.
+        let fact = format!("cannot read the recipe {}", found.display());
         return Err(Error::new(Kind::Failed, fact).lines(said.render(false).lines()));
     };
     let variables = read.undecided.iter().filter_map(|one| match one {
         Undecided::Proof(missing) => missing.variable.as_ref(),
         Undecided::Variable { variable, .. } => Some(variable),
     });
-    let lines = variables.map(|v| format!("{} = {{ required = {} }}\n", v.name, quoted(&v.why)));
+    // One that stands for two digests, or for one and in a step, is a key once.
+    let mut keys = BTreeSet::new();
+    let lines = variables.filter(|v| keys.insert(&v.name));
+    let lines = lines.map(|v| format!("{} = {{ required = {} }}\n", v.name, quoted(&v.why)));
     let lines: String = lines.collect();
     Ok(match lines.is_empty() {
         true => lines,
