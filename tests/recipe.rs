@@ -194,6 +194,18 @@ fn a_step_that_is_skipped_needs_none_of_its_files() {
         needed.contains("error: there is no file or folder cabinets"),
         "{needed}"
     );
+    for verb in [
+        "powershell = { file = \"missing\" }",
+        "task = { name = '\\Example\\clean', xml = \"missing\" }",
+    ] {
+        let step = |when: &str| format!("[[steps]]\nname = \"one\"\nwhen = \"{when}\"\n{verb}\n");
+        assert_eq!(small_complaints(&step("no"), &Options::default()), "");
+        let needed = small_complaints(&step("yes"), &Options::default());
+        assert!(
+            needed.contains("error: there is no file or folder missing"),
+            "{needed}"
+        );
+    }
 }
 
 #[test]

@@ -103,6 +103,22 @@ fn what_the_user_gives_and_nothing_reads_is_a_warning() {
     insta::assert_snapshot!(case.said());
 }
 
+/// Near to a name that has a value everywhere: that is no reason to say nothing.
+#[test]
+fn an_unread_variable_with_a_name_like_those_of_a_download_is_a_warning() {
+    let case = Case::new(
+        "release = \"2022\"\nurls = \"x\"\nversions = \"1\"",
+        "[components.a]\nversion = \"1\"\nurl = \"https://example.com/{{version}}/a\"\nchecksum_url = \"{{url}}.sha256\"\n\
+         [[steps]]\nname = \"a\"\ncopy = { component = \"a\", to = 'C:\\a' }\n",
+    );
+    let said = case.said();
+    for name in ["urls", "versions"] {
+        let warning = format!("warning: nothing reads the variable `{name}`\n");
+        assert!(said.contains(&warning), "{said}");
+    }
+    assert!(!said.contains("did you mean"), "{said}");
+}
+
 #[test]
 fn a_variable_is_read_by_the_value_of_another_and_by_a_skipped_step() {
     let case = Case::new(
