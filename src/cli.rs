@@ -102,7 +102,7 @@ pub struct Init {
 /// What changes a recipe from the command line.
 #[derive(Debug, Args)]
 pub struct RecipeArgs {
-    /// The recipe or a bundle; `-` reads a recipe from stdin (not for build, lock and bundle)
+    /// The recipe or a bundle; `-` reads a recipe from stdin (not for build, lock, pin and bundle)
     pub recipe: PathBuf,
     /// Set a variable; may be repeated, the last one wins (also as WINIMG_VAR_NAME)
     #[arg(long = "var", value_name = "NAME=VALUE")]
@@ -167,8 +167,8 @@ pub struct NetworkArgs {
 pub struct Pin {
     #[command(flatten)]
     pub recipe: RecipeArgs,
-    /// Pin these inputs alone, such as kubelet or media.virtio; also one that is `unverified`. All without a proof unless
-    /// given
+    /// Pin only these inputs, such as kubelet or media.virtio, even if marked `unverified` [default: every input without a
+    /// proof]
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
     /// Fetch and show, and leave the recipe as it is

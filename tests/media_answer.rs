@@ -214,6 +214,19 @@ fn an_answer_file_for_2025_without_a_recovery_partition_in_front_is_warned_of() 
     }
 }
 
+/// `winimg verify` refuses an image with one behind C:.
+#[test]
+fn a_recovery_partition_behind_windows_counts_for_nothing() {
+    let facts = facts(Release::Server2025, Firmware::Bios, true);
+    let xml = answer::render(&answer::built_in(), &facts).unwrap();
+    let windows = xml.expose().find("<InstallTo>").expect("InstallTo");
+    let (before, after) = xml.expose().split_at(windows);
+    let first = after.replacen("<PartitionID>2<", "<PartitionID>1<", 1);
+    let said = shown(&lint(&format!("{before}{first}"), &facts));
+    let warning = "warning: Setup of Server 2025 puts its recovery partition behind C:";
+    assert!(said.iter().any(|s| s.contains(warning)), "{said:?}");
+}
+
 #[test]
 fn without_drivers_there_is_no_driver_path() {
     let mut facts = facts(Release::Server2022, Firmware::Uefi, true);

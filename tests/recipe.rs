@@ -194,6 +194,18 @@ fn a_step_that_is_skipped_needs_none_of_its_files() {
         needed.contains("error: there is no file or folder cabinets"),
         "{needed}"
     );
+    for verb in [
+        "powershell = { file = \"missing\" }",
+        "task = { name = '\\Example\\clean', xml = \"missing\" }",
+    ] {
+        let step = |when: &str| format!("[[steps]]\nname = \"one\"\nwhen = \"{when}\"\n{verb}\n");
+        assert_eq!(small_complaints(&step("no"), &Options::default()), "");
+        let needed = small_complaints(&step("yes"), &Options::default());
+        assert!(
+            needed.contains("error: there is no file or folder missing"),
+            "{needed}"
+        );
+    }
 }
 
 #[test]
@@ -1064,6 +1076,54 @@ file = { path = 'C:\k\b', content = "{{key}}" }
     let (recipe, said) = complaints(&path, &Options::default());
     assert!(recipe.is_none());
     insta::assert_snapshot!(said);
+}
+
+#[test]
+fn every_variable_behind_another_is_listed() {
+    let more = r#"
+[vars]
+left = { required = "the left half" }
+right = { required = "the right half" }
+both = "{{left}}{{right}}"
+[[steps]]
+name = "both"
+cmd = "echo {{both}} {{left}}"
+[[steps]]
+name = "again"
+cmd = ["echo {{right}}", "echo {{both}}"]
+"#;
+    let (_dir, path) = folder(&[("recipe.toml", &small(more))]);
+    let (recipe, said) = complaints(&path, &Options::default());
+    assert_eq!(said, "");
+    assert_eq!(
+        open(&recipe.expect("a recipe")),
+        "left for both, again\nright for both, again"
+    );
+    // No single value would be the digest.
+    let proof = "[components.one]\nurl = \"https://example.com/one\"\nsha256 = \"{{both}}\"\n";
+    let said = small_complaints(&format!("{more}{proof}"), &Options::default());
+    for name in ["left", "right"] {
+        let fact = format!("error: the variable `{name}` has no value\n");
+        assert_eq!(said.matches(&fact).count(), 1, "{said}");
+    }
+}
+
+/// Without them the steps would stand in another order.
+#[test]
+fn where_a_step_stands_is_never_left_open() {
+    for step in [
+        "name = \"seal\"\nwhen = \"{{open}}\"\ngeneralize = {}",
+        "name = \"seal\"\ntimeout = \"{{open}}\"\ngeneralize = {}",
+        "name = \"last\"\nbefore_seal = \"{{open}}\"\ncmd = \"ver\"",
+    ] {
+        let more = format!("[vars]\nopen = {{ required = \"a value\" }}\n[[steps]]\n{step}\n");
+        let said = small_complaints(&more, &Options::default());
+        assert!(
+            said.starts_with("error: the variable `open` has no value\n"),
+            "{said}"
+        );
+        assert!(said.ends_with("1 error in recipe.toml\n"), "{said}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, Recipe, read};
+use winimg::recipe::{Options, Recipe, Undecided, read};
 
 /// A pack that declares variables in every way.
 const PACK: &str = r#"schema = 1
@@ -101,6 +101,22 @@ fn what_the_user_gives_and_nothing_reads_is_a_warning() {
         .flag("quite_another", "y")
         .env("spare_url", "z");
     insta::assert_snapshot!(case.said());
+}
+
+/// Near to a name that has a value everywhere: that is no reason to say nothing.
+#[test]
+fn an_unread_variable_with_a_name_like_those_of_a_download_is_a_warning() {
+    let case = Case::new(
+        "release = \"2022\"\nurls = \"x\"\nversions = \"1\"",
+        "[components.a]\nversion = \"1\"\nurl = \"https://example.com/{{version}}/a\"\nchecksum_url = \"{{url}}.sha256\"\n\
+         [[steps]]\nname = \"a\"\ncopy = { component = \"a\", to = 'C:\\a' }\n",
+    );
+    let said = case.said();
+    for name in ["urls", "versions"] {
+        let warning = format!("warning: nothing reads the variable `{name}`\n");
+        assert!(said.contains(&warning), "{said}");
+    }
+    assert!(!said.contains("did you mean"), "{said}");
 }
 
 #[test]
@@ -207,7 +223,17 @@ fn an_alias_of_what_is_asked_for_asks_for_it() {
         "release = { required = \"the release\", alias = [\"edition\"] }",
         step,
     );
-    insta::assert_snapshot!(case.said());
+    let (recipe, said) = case.read();
+    assert_eq!(said, "");
+    let undecided = recipe.expect("a recipe").undecided;
+    let open = undecided.iter().filter_map(|one| match one {
+        Undecided::Variable {
+            variable, steps, ..
+        } => Some(format!("{} for {}", variable.name, steps.join(", "))),
+        Undecided::Proof(_) => None,
+    });
+    let open: Vec<String> = open.collect();
+    assert_eq!(open, ["release for tool", "edition for mine"]);
     let case = case.flag("edition", "2022");
     assert_eq!(case.commands(), "tool v1.36.1 vxlan own 2022; 2022");
 }

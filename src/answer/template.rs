@@ -9,14 +9,18 @@ use roxmltree::{Document, Node};
 use crate::diag::Diagnostics;
 use crate::error::{Error, Result};
 use crate::recipe::Recipe;
-use crate::text::{Located, Secret, Source};
+use crate::text::{Located, Secret, Source, masked};
 use crate::wim::{Release, WimImages};
 
 use super::facts::Facts;
-use super::{LintFacts, lint, render};
+use super::{LintFacts, lint, password, render};
 
 /// A key that has the right form and belongs to nobody.
 const ANY_KEY: &str = "AAAAA-AAAAA-AAAAA-AAAAA-AAAAA";
+
+const ANY_PASSWORD: &str = "any";
+/// What is shown of it.
+const PASSWORD: &str = "<administrator password>";
 
 /// A team's own template.
 pub fn read_template(path: &Located<PathBuf>) -> Result<Source> {
@@ -58,9 +62,11 @@ pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics>
 }
 
 /// The commands that Windows Setup runs by this answer file, as `(pass, command line)` in the file's order. Those of every
-/// release and kind of medium, each once, because the medium is not known yet.
+/// release and kind of medium, each once, because the medium is not known yet. They are to be shown: without product keys,
+/// without what signs in a URL or names somebody, and with a word in the place of the password.
 pub fn commands(template: &Source, recipe: &Recipe) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
+    let password = password::encode_administrator(&Secret::new(ANY_PASSWORD));
     for release in Release::ALL {
         for eval in [true, false] {
             let xml = render(template, &facts(recipe, release, eval))?;
@@ -68,7 +74,8 @@ pub fn commands(template: &Source, recipe: &Recipe) -> Result<Vec<(String, Strin
             let Ok(document) = Document::parse(xml.expose()) else {
                 continue;
             };
-            for command in document.descendants().filter_map(command) {
+            for (pass, line) in document.descendants().filter_map(command) {
+                let command = (pass, masked(&line.replace(&password, PASSWORD)));
                 if !found.contains(&command) {
                     found.push(command);
                 }
@@ -101,8 +108,50 @@ fn facts(recipe: &Recipe, release: Release, eval: bool) -> Facts {
         language: recipe.media.language.value.clone(),
         time_zone: recipe.media.time_zone.value.clone(),
         computer_name: recipe.setup.computer_name.clone(),
-        administrator_password: Secret::new("any"),
+        administrator_password: Secret::new(ANY_PASSWORD),
         drivers: recipe.setup.drivers.clone(),
         tpm: recipe.machine.tpm,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe;
+
+    #[test]
+    fn commands_are_shown_without_secrets() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("recipe.toml");
+        let text = "schema = 1\nname = \"a\"\n[media]\nimage = \"datacenter-core\"\n\
+                    [media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n[outputs]\nraw = {}\n";
+        std::fs::write(&path, text).expect("the recipe");
+        let (read, said) = recipe::read(&path, &recipe::Options::default());
+        let read = read.unwrap_or_else(|| panic!("{}", said.render(false)));
+        let command = |line: &str| {
+            format!("<SynchronousCommand><CommandLine>{line}</CommandLine></SynchronousCommand>")
+        };
+        let lines = [
+            "curl https://me:word@h.example/a?sig=abcd",
+            "slmgr /ipk BBBBB-BBBBB-BBBBB-BBBBB-BBBBB",
+            "set {{administrator_password}}",
+        ];
+        let template = Source {
+            name: "own.xml".into(),
+            text: format!(
+                "<unattend><settings pass=\"oobeSystem\">{}</settings></unattend>",
+                lines.map(command).concat()
+            ),
+        };
+        let found = commands(&template, &read).expect("commands");
+        let found: Vec<&str> = found.iter().map(|(_, line)| line.as_str()).collect();
+        assert_eq!(
+            found,
+            [
+                "curl https://*******@h.example/a?********",
+                "slmgr /ipk *****************************",
+                "set <administrator password>",
+            ]
+        );
     }
 }

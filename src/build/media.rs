@@ -11,6 +11,7 @@ use crate::event::{Event, Sink};
 use crate::export::GuestFacts;
 use crate::io;
 use crate::iso::{self, Disc, Source, Stamp, Tree};
+use crate::plan;
 use crate::recipe::{Firmware, Recipe};
 use crate::text::{Secret, Source as Template};
 use crate::udf::Medium;
@@ -97,8 +98,11 @@ pub fn read(
     });
 
     let mut warnings = Vec::new();
-    let ova = recipe.outputs.ova.as_ref();
-    warnings.extend(ova.and_then(|ova| ova.contradiction(facts.release)));
+    // The plan has said so of a medium that it knows.
+    if plan::evaluated(recipe).is_none() {
+        let ova = recipe.outputs.ova.as_ref();
+        warnings.extend(ova.and_then(|ova| ova.contradiction(facts.release)));
+    }
     let own = recipe.setup.answer_file.as_ref();
     let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
     let xml = answer::render(&template, &facts)?;

@@ -25,11 +25,8 @@ pub fn of(recipe: &Recipe, options: &Options) -> Carried {
             continue;
         };
         let origin = format!("environment {ENVIRONMENT}{name}");
-        if recipe
-            .vars
-            .iter()
-            .any(|v| v.name == name && v.origin == origin)
-        {
+        // The variable may be called otherwise: this may be another name of it.
+        if recipe.vars.iter().any(|v| v.origin == origin) {
             let kept = variable(recipe, name, value, &mut carried.remarks);
             carried.environment.extend(kept);
         }
@@ -89,4 +86,35 @@ fn queries(recipe: &Recipe) -> impl Iterator<Item = &str> {
         .chain(recipe.media.virtio.iter())
         .chain(components);
     origins.filter_map(|origin| Some(origin.url.value.split_once('?')?.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe;
+
+    #[test]
+    fn a_variable_that_the_environment_sets_by_another_name_is_carried() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("recipe.toml");
+        let text = "schema = 1\nname = \"a\"\n[vars]\nk_semver = { default = \"v1.0.0\", alias = [\"k_version\"], prefix = \"v\" }\n\
+                    [media]\nimage = \"datacenter-core\"\n[media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n\
+                    [[steps]]\nname = \"a\"\ncmd = \"echo {{k_semver}}\"\n[outputs]\nraw = {}\n";
+        std::fs::write(&path, text).expect("the recipe");
+        let options = Options {
+            env: vec![
+                ("WINIMG_VAR_k_version".into(), "1.36.1".into()),
+                ("WINIMG_VAR_other".into(), "x".into()),
+            ],
+            ..Options::default()
+        };
+        let (read, said) = recipe::read(&path, &options);
+        let read = read.unwrap_or_else(|| panic!("{}", said.render(false)));
+        let carried = of(&read, &options).environment;
+        let carried: Vec<_> = carried
+            .iter()
+            .map(|v| (v.name.as_str(), v.value.as_str()))
+            .collect();
+        assert_eq!(carried, [("k_version", "1.36.1")]);
+    }
 }

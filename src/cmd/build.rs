@@ -23,14 +23,14 @@ use crate::text::Secret;
 use crate::vm::Platform;
 
 use super::recipe::Look;
-use super::{Context, hypervisor, print, recipe, shared_cache, sign};
+use super::{Context, hypervisor, print, recipe, shared_cache, sign, source};
 
 /// The name of the guests' password in the store.
 const GUEST_PASSWORD: &str = "hyperv-password";
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
-    recipe::needs_file(&args.recipe, "build")?;
+    source::needs_file(&args.recipe, "build")?;
     let platform = hypervisor::platform(&args.hypervisor)?;
     let look = Look::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;

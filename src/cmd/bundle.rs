@@ -9,10 +9,10 @@ use crate::error::{Error, Kind, Result};
 use crate::store::{Blob, Expected, Store, Watch};
 
 use super::inputs::{self, Fetched};
-use super::{Context, print, recipe};
+use super::{Context, print, recipe, source};
 
 pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
-    recipe::needs_file(&args.recipe, "bundle")?;
+    source::needs_file(&args.recipe, "bundle")?;
     let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Recipe, context)?;
     let path = &args.recipe.recipe;
     if opened.bundled {

@@ -1,5 +1,6 @@
 //! `winimg init`: a recipe to start from, every choice explained where it stands. Never overwrites a file.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::recipe::{Options, Undecided, quoted};
 
-use super::{print, recipe, shipped};
+use super::{print, shipped, source};
 
 const STARTER: &str = include_str!("../../recipes/starter.toml");
 
@@ -60,7 +61,7 @@ fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
 /// What winimg's recipe leaves to whoever builds, each as a line that a value takes the place of. `winimg pin` does that for
 /// the digests.
 fn needed(recipe: &str, path: &Path) -> Result<String> {
-    let (search, shipped) = recipe::search_dirs()?;
+    let (search, shipped) = source::search_dirs()?;
     let file = format!("{recipe}.toml");
     let found = search.iter().map(|dir| dir.join(&file));
     let Some(found) = found.into_iter().find(|path| path.is_file()) else {
@@ -75,14 +76,18 @@ fn needed(recipe: &str, path: &Path) -> Result<String> {
     };
     let (read, said) = crate::recipe::read(&found, &options);
     let Some(read) = read else {
-        let fact = format!("winimg's own recipe {recipe} cannot be read");
+        // WINIMG_RECIPES may name a folder with one of that name.
+        let fact = format!("cannot read the recipe {}", found.display());
         return Err(Error::new(Kind::Failed, fact).lines(said.render(false).lines()));
     };
     let variables = read.undecided.iter().filter_map(|one| match one {
         Undecided::Proof(missing) => missing.variable.as_ref(),
         Undecided::Variable { variable, .. } => Some(variable),
     });
-    let lines = variables.map(|v| format!("{} = {{ required = {} }}\n", v.name, quoted(&v.why)));
+    // One that stands for two digests, or for one and in a step, is a key once.
+    let mut keys = BTreeSet::new();
+    let lines = variables.filter(|v| keys.insert(&v.name));
+    let lines = lines.map(|v| format!("{} = {{ required = {} }}\n", v.name, quoted(&v.why)));
     let lines: String = lines.collect();
     Ok(match lines.is_empty() {
         true => lines,

@@ -308,7 +308,7 @@ pub fn absent(recipe: &Recipe, plan: &Plan, platform: Option<Platform>) -> Vec<D
                 return None;
             }
             let whole = std::path::absolute(&path).unwrap_or(path);
-            let fact = format!("the file of {what} is not there: {}", whole.display());
+            let fact = format!("there is no file {} for {what}", whole.display());
             let diagnostic = Diagnostic::error(fact).at(&origin.url.place, "a local path");
             Some(
                 diagnostic
@@ -329,7 +329,7 @@ pub fn told(states: &[State]) -> String {
             Cache::Local => "a local file".into(),
             Cache::Absent(path) => format!("there is no file {}", path.display()),
             Cache::Unknown => "fetched in each build: no digest is known".into(),
-            Cache::Undecided => "nothing proves it yet: see the end".into(),
+            Cache::Undecided => "no proof yet: see the end of the plan".into(),
         };
         let locked = match &state.locked {
             Some(digest) => format!("locked {digest}, "),

@@ -11,11 +11,11 @@ use crate::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
 use crate::recipe::Recipe;
 use crate::store::Store;
 
-use super::{Context, inputs, print, recipe};
+use super::{Context, inputs, print, recipe, source};
 
 pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
-    recipe::needs_file(&args.recipe, "lock")?;
-    let source = recipe::source(&args.recipe, context)?;
+    source::needs_file(&args.recipe, "lock")?;
+    let source = source::source(&args.recipe, context)?;
     if source.lock.is_some() {
         return Err(Error::new(Kind::Recipe, "a bundle is not locked anew")
             .at(args.recipe.recipe.display())

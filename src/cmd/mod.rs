@@ -25,6 +25,7 @@ mod screen;
 mod shared_cache;
 mod shipped;
 mod sign;
+mod source;
 mod verify;
 
 use std::io::Write as _;

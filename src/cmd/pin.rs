@@ -17,13 +17,14 @@ use crate::store::{Blob, Store};
 use crate::text::redact;
 use crate::trust::authenticode;
 
-use super::{Context, inputs, print, recipe};
+use super::{Context, inputs, print, recipe, source};
 
 pub fn run(args: &cli::Pin, context: &Context) -> Result<()> {
-    let source = recipe::source(&args.recipe, context)?;
+    source::needs_file(&args.recipe, "pin")?;
+    let source = source::source(&args.recipe, context)?;
     let shown = args.recipe.recipe.display().to_string();
     if source.lock.is_some() {
-        return Err(Error::new(Kind::Recipe, "a bundle is not changed")
+        return Err(Error::new(Kind::Recipe, "a bundle cannot be changed")
             .at(shown)
             .cure("pin in the recipe that it was made from, lock it, and bundle it again"));
     }

@@ -9,13 +9,13 @@ use crate::store::Store;
 
 use super::inputs::{self, State};
 use super::recipe::Look;
-use super::{Context, hypervisor, print, recipe};
+use super::{Context, hypervisor, print, recipe, source};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let look = Look::Files(None);
     let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
-    let named = recipe::shown(&args.recipe);
+    let named = source::shown(&args.recipe);
     print(&format!(
         "{named} is valid: {}, {}\n{}",
         count(recipe.components.len(), "component"),
@@ -61,6 +61,6 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
         outside.text(),
         inputs::told(&states),
         layers.text(),
-        plan::undecided(recipe, &recipe::shown(&args.recipe))
+        plan::undecided(recipe, &source::shown(&args.recipe))
     ))
 }

@@ -76,6 +76,14 @@ fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
                     .help("use https, or pin the file: `sha256 = \"…\"`"),
             );
         }
+        ProofWish::Undecided(_) if is_plain(&origin.url) && origin.locked.is_none() => {
+            let fact = format!("{what} comes over plain http, and nothing proves it yet");
+            complaints.push(
+                Diagnostic::warning(fact)
+                    .at(&origin.url.place, "anyone on the way can change it")
+                    .help("use https before you pin it"),
+            );
+        }
         _ if is_plain(&origin.url) => complaints.push(seen(what, &origin.url.place)),
         _ => {}
     }
@@ -106,7 +114,7 @@ fn is_plain(url: &Located<String>) -> bool {
 }
 
 /// The release of the evaluation medium that Windows is installed from, where a digest names it.
-fn evaluated(recipe: &Recipe) -> Option<(Release, &Place)> {
+pub fn evaluated(recipe: &Recipe) -> Option<(Release, &Place)> {
     let iso = &recipe.media.iso;
     let locked = iso.locked.as_ref().map(|l| (&l.digest, &iso.url.place));
     let (digest, place) = match &iso.proof {

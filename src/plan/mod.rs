@@ -31,7 +31,7 @@ use crate::recipe::Encoding;
 use crate::text::Place;
 
 pub use build_settings::{BUILD_SETTINGS, BuildSetting};
-pub use inputs::unused;
+pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::make;
 pub use path::is_below;

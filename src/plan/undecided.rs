@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::recipe::{MissingProof, Origin, Recipe, Undecided};
+use crate::recipe::{MissingProof, Origin, PIPED, Recipe, Undecided};
 use crate::text::redact;
 
 /// The last part of the plan's text, for the recipe as the command line names it; empty when all is decided.
@@ -41,6 +41,11 @@ pub fn undecided(recipe: &Recipe, named: &str) -> String {
         );
     }
     if recipe.undecided.iter().any(|one| is_proof(&one)) {
+        // It writes into a file.
+        let named = match named {
+            PIPED => "recipe.toml",
+            named => named,
+        };
         let _ = writeln!(
             out,
             "  `winimg pin {named}` fetches each file that nothing proves, shows it, and writes its digest into the recipe."

@@ -21,7 +21,7 @@ use crate::text::{Place, Source};
 
 const ENV_PREFIX: &str = "WINIMG_VAR_";
 /// Known in every recipe: the version of this program.
-const OWN_VERSION: &str = "winimg_version";
+pub const OWN_VERSION: &str = "winimg_version";
 
 /// Where a word comes from; a later one wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -292,7 +292,7 @@ impl Deciding<'_> {
                     name: name.clone(),
                     why: why.clone(),
                 };
-                resolving.scope.require(name, wanting);
+                resolving.scope.require(name, vec![wanting]);
             }
         }
         let own = Some(env!("CARGO_PKG_VERSION").into());
@@ -361,10 +361,8 @@ impl Resolving<'_> {
             }
             scope.fill(&mut value, self.problems);
         }
-        if let Data::Undecided(wanting) = &value.data
-            && let Some(first) = wanting.first()
-        {
-            self.scope.require(name, first.clone());
+        if let Data::Undecided(wanting) = &value.data {
+            self.scope.require(name, wanting.clone());
         }
         let text = value.as_str().map(str::to_string);
         let text = text.and_then(|text| self.allowed(name, text, &said.place));

@@ -80,13 +80,13 @@ pub fn entries(
     let listed: Vec<&str> = passed.iter().map(|e| e.key.as_str()).collect();
     if !listed.is_empty() {
         let count = listed.len();
-        let (what, are) = match count {
-            1 => ("variable", "is"),
-            _ => ("variables", "are"),
+        let what = match count {
+            1 => "variable",
+            _ => "variables",
         };
         remarks.push(
             Diagnostic::warning(format!(
-                "{count} {what} of {} {are} not of this recipe",
+                "this recipe does not declare {count} {what} of {}",
                 path.display()
             ))
             .help(format!("passed over: {}", listed.join(", "))),

@@ -28,7 +28,10 @@ pub fn put(text: &str, all: &[Put<'_>]) -> Result<String, String> {
         one.lay_into(document.as_table_mut())?;
     }
     let edited = document.to_string();
-    Ok(match text.contains("\r\n") {
+    // A file with both is left with both.
+    let windows = text.matches("\r\n").count();
+    let is_windows = windows > 0 && windows == text.matches('\n').count();
+    Ok(match is_windows {
         true => format!("{mark}{}", crate::text::crlf(&edited)),
         false => format!("{mark}{edited}"),
     })
@@ -122,6 +125,13 @@ mod tests {
         let found = put(&windows, &all).unwrap();
         assert_eq!(found, format!("\u{feff}{}", expected.replace('\n', "\r\n")));
         assert_eq!(found.parse::<DocumentMut>().map(|_| ()).ok(), Some(()));
+    }
+
+    #[test]
+    fn a_file_with_both_ends_of_lines_keeps_its_unix_ones() {
+        let found = put("a = 1\nb = 2\r\nc = 3\n", &[pinned(&["vars"], "x")]).unwrap();
+        assert!(found.starts_with("a = 1\nb = 2"), "{found:?}");
+        assert!(found.contains("\nc = 3\n\n[vars]\nx = "), "{found:?}");
     }
 
     #[test]

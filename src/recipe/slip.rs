@@ -66,7 +66,7 @@ pub fn complaint(message: &str, place: &Place) -> Diagnostic {
         }
         Slip::Duplicate => Diagnostic::error(format!("TOML: {fact}"))
             .at(place, expected)
-            .help("the table or key was given above; a file says a thing once"),
+            .help("the table or key was given above: write it once"),
         Slip::Other => Diagnostic::error(format!("TOML: {fact}")).at(place, expected),
     }
 }
@@ -95,8 +95,15 @@ fn slip<'a>(fact: &str, place: &'a Place) -> Slip<'a> {
     if fact == "invalid basic string" && line.contains("\\\"") {
         return Slip::Escape(Some('"'));
     }
-    let value = fact.starts_with("invalid ") || fact.ends_with("must be quoted");
-    match value.then(|| bare(text, place.span.start)).flatten() {
+    // The reader stopped at these before any value.
+    let others = [
+        "invalid unquoted key",
+        "invalid key",
+        "invalid comment character",
+    ];
+    let is_value = !others.iter().any(|other| fact.starts_with(other))
+        && (fact.starts_with("invalid ") || fact.ends_with("must be quoted"));
+    match is_value.then(|| bare(text, place.span.start)).flatten() {
         Some(word) if word.eq_ignore_ascii_case("true") => Slip::Capital("true"),
         Some(word) if word.eq_ignore_ascii_case("false") => Slip::Capital("false"),
         Some(word) => Slip::Bare(word),
@@ -171,6 +178,24 @@ mod tests {
         ] {
             let expected = (fact.to_owned(), super::SINGLE_QUOTES.to_owned());
             assert_eq!(told(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_no_value_is_not_told_to_be_a_text() {
+        for text in [
+            "[components.foo/bar]\n",
+            "a/b = 1\n",
+            "a = [1, 2] # \u{1}\n",
+        ] {
+            let source = Arc::new(Source {
+                name: "recipe.toml".into(),
+                text: text.into(),
+            });
+            let (_, problems) = value::parse(&source);
+            assert!(!problems.is_empty(), "{text}");
+            let wrong = "TOML: a text without quotes";
+            assert!(problems.iter().all(|p| p.message != wrong), "{problems:?}");
         }
     }
 

@@ -123,16 +123,14 @@ pub fn complaints(all: &[Undecided]) -> Vec<Diagnostic> {
     said
 }
 
-/// Adds what a step needs: a variable is listed once, with all its steps.
+/// Adds what a step needs, once a step and variable: a variable is listed once, with all its steps.
 pub fn add(all: &mut Vec<Undecided>, needed: Wanting, step: &str, at: &Place) {
     for one in all.iter_mut() {
         match one {
             Undecided::Variable {
                 variable, steps, ..
             } if *variable == needed => {
-                if !steps.iter().any(|s| s == step) {
-                    steps.push(step.into());
-                }
+                steps.push(step.into());
                 return;
             }
             _ => {}
@@ -145,20 +143,28 @@ pub fn add(all: &mut Vec<Undecided>, needed: Wanting, step: &str, at: &Place) {
     });
 }
 
-/// The variables without a value that stand anywhere in it, with their places.
+/// The variables without a value that stand anywhere in it, each once, with the place of its first use.
 pub fn within(value: &Value) -> Vec<(Wanting, Place)> {
+    let mut found = Vec::new();
+    collect(value, &mut found);
+    found
+}
+
+fn collect(value: &Value, found: &mut Vec<(Wanting, Place)>) {
     match &value.data {
         Data::Undecided(all) => {
-            let place = &value.place;
-            all.iter().map(|w| (w.clone(), place.clone())).collect()
+            for wanting in all {
+                if !found.iter().any(|(known, _)| known == wanting) {
+                    found.push((wanting.clone(), value.place.clone()));
+                }
+            }
         }
-        Data::Array(items) => items.iter().flat_map(within).collect(),
-        Data::Table(table) => table
-            .entries
-            .iter()
-            .flat_map(|e| within(&e.value))
-            .collect(),
-        _ => Vec::new(),
+        Data::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        Data::Table(table) => {
+            let values = table.entries.iter().map(|entry| &entry.value);
+            values.for_each(|value| collect(value, found));
+        }
+        _ => {}
     }
 }
 
@@ -194,13 +200,15 @@ fn download(table: &mut Table, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-/// A step's name is always known, and so is which one seals the image.
+/// A step's name and place are always known, and so is all of the one that seals the image: without it the steps would
+/// stand in another order.
 fn step(step: &mut Value, problems: &mut Vec<Diagnostic>) {
     let Data::Table(table) = &mut step.data else {
         return refuse(step, problems);
     };
+    let seals = table.get("generalize").is_some();
     for Entry { key, value, .. } in &mut table.entries {
-        if key == "name" || key == "generalize" {
+        if seals || key == "name" || key == "before_seal" {
             refuse(value, problems);
         }
     }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::decide::OWN_VERSION;
 use super::lower::DECIDING;
 use super::template::{self, Part};
 use super::value::{Data, Table, Value};
@@ -77,7 +78,9 @@ impl Given {
 
     /// Nothing where a string has a slip in the name: it is refused, with this name for a cure.
     fn warning(&self, name: &str, at: &Place, reached: &BTreeSet<String>) -> Option<Diagnostic> {
-        let help = match nearest(name, reached.iter().map(String::as_str)) {
+        let others = reached.iter().map(String::as_str);
+        let others = others.filter(|other| self.known.contains(*other) || !is_own(other));
+        let help = match nearest(name, others) {
             Some(near) if !self.known.contains(near) => return None,
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("take it out, or use it: `{{{{{name}}}}}`"),
@@ -85,4 +88,9 @@ impl Given {
         let fact = format!("nothing reads the variable `{name}`");
         Some(Diagnostic::warning(fact).at(at, "").help(help))
     }
+}
+
+/// Whether the text has a value of its own in some place, without a variable.
+fn is_own(name: &str) -> bool {
+    ["name", "version", "url", OWN_VERSION].contains(&name) || name.starts_with("components.")
 }

@@ -18,8 +18,8 @@ pub struct Scope {
     values: BTreeMap<String, Option<Var>>,
     /// Where a variable's value begins to be said.
     places: BTreeMap<String, Place>,
-    /// Variables without a value, each with the one that whoever builds has to set: itself, or one that it names.
-    required: BTreeMap<String, Wanting>,
+    /// Variables without a value, each with those that whoever builds has to set: itself, or all that it names.
+    required: BTreeMap<String, Vec<Wanting>>,
     /// Not all files could be read: an unknown name may be declared there.
     incomplete: bool,
 }
@@ -43,8 +43,8 @@ impl Scope {
         self.values.entry(name.into()).or_insert(None);
     }
 
-    /// Leaves every text undecided that names the variable, until `wanting` is set.
-    pub fn require(&mut self, name: &str, wanting: Wanting) {
+    /// Leaves every text undecided that names the variable, until all of `wanting` are set.
+    pub fn require(&mut self, name: &str, wanting: Vec<Wanting>) {
         self.required.insert(name.into(), wanting);
     }
 
@@ -109,13 +109,15 @@ impl Scope {
             value.base = self.places.get(first).cloned();
         }
         let mut filled = Some(String::new());
-        let mut undecided = Vec::new();
+        let mut undecided: Vec<Wanting> = Vec::new();
         for part in parts {
             let piece = match part {
                 Part::Text(text) => Some(text),
                 Part::Name(name) => {
                     if let Some(wanting) = self.required.get(&name) {
-                        undecided.push(wanting.clone());
+                        let new = wanting.iter().filter(|w| !undecided.contains(w));
+                        let new: Vec<Wanting> = new.cloned().collect();
+                        undecided.extend(new);
                     } else if !self.values.contains_key(&name) && !self.incomplete {
                         problems.push(self.unknown(&name, &value.place));
                     }
@@ -125,7 +127,6 @@ impl Scope {
             filled = filled.zip(piece).map(|(all, piece)| all + &piece);
         }
         value.template = Some(text.clone());
-        undecided.dedup();
         value.data = match undecided.is_empty() {
             true => filled.map_or(Data::Unknown, Data::String),
             false => Data::Undecided(undecided),

@@ -44,7 +44,7 @@ pub fn lacks_agent(recipe: &Recipe) -> Option<Diagnostic> {
     let Some(virtio) = &recipe.media.virtio else {
         let place = &recipe.media.iso.url.place;
         return Some(
-            Diagnostic::error("nothing brings the guest agent into QEMU's machine: winimg could not reach the installed Windows")
+            Diagnostic::error("the QEMU machine would have no guest agent: winimg could not reach the installed Windows")
                 .at(place, "the recipe names no other medium")
                 .help("include packs/virtio.toml, or name the virtio-win ISO under `[media.virtio]`: it has the agent and its driver")
                 .help("Hyper-V's machines need none: --hypervisor hyperv"),

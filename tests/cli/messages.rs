@@ -35,7 +35,7 @@ fn a_recipe_is_read_from_standard_input() {
     let told = refused.stderr();
     assert!(told.contains(" --> <stdin>:"), "{told}");
     assert!(told.contains("1 error in <stdin>"), "{told}");
-    for command in ["build", "lock"] {
+    for command in ["build", "lock", "pin"] {
         let refused = piped(&site, &[command, "-"], &recipe);
         assert_eq!(
             refused.failure(),
@@ -45,6 +45,46 @@ fn a_recipe_is_read_from_standard_input() {
             )
         );
     }
+}
+
+/// What is not in a file cannot be written into.
+#[test]
+fn a_piped_recipe_that_lacks_a_proof_is_to_be_pinned_in_a_file() {
+    let site = Site::new(SEAL);
+    let open = "[components.open]\nurl = \"https://publisher.example/open.exe\"\n";
+    let recipe = format!("{}\n{open}", site.read("recipe.toml"));
+    let plan = piped(&site, &["plan", "-"], &recipe).ended_well().stdout();
+    assert!(
+        plan.contains("  `winimg pin recipe.toml` fetches each file"),
+        "{plan}"
+    );
+}
+
+/// A folder in WINIMG_RECIPES may have a recipe under the name of one of winimg's.
+#[test]
+fn init_takes_a_recipe_of_the_same_name_as_it_stands() {
+    let site = Site::empty();
+    let recipe = "schema = 1\nname = \"ours\"\n[vars]\niso_url = \"x\"\ndigest = { required = \"the digest of both\" }\n\
+                  [media]\nimage = \"datacenter-core\"\n[media.iso]\nurl = \"{{iso_url}}\"\nsha256 = \"{{digest}}\"\n\
+                  [components.one]\nurl = \"https://example.com/one\"\nsha256 = \"{{digest}}\"\n\
+                  [[steps]]\nname = \"one\"\ncmd = \"echo {{digest}}\"\n[outputs]\nraw = {}\n";
+    site.write("ours/capi-ova.toml", recipe);
+    let ours = site.path("ours");
+    let init = || {
+        let mut command = site.command(&["init", "capi-ova"]);
+        let ended = command.env("WINIMG_RECIPES", &ours).output();
+        site.ended(ended.expect("winimg runs"))
+    };
+    init().ended_well();
+    let written = site.read("my-capi-ova.toml");
+    let key = "\ndigest = { required = \"the digest of both\" }\n";
+    assert_eq!(written.matches(key).count(), 1, "{written}");
+    site.write("ours/capi-ova.toml", "schema = 1\n");
+    let failure = init().failure();
+    assert!(
+        failure.contains("error: cannot read the recipe /site/ours/capi-ova.toml\n"),
+        "{failure}"
+    );
 }
 
 #[test]

@@ -150,6 +150,21 @@ fn what_is_locked_may_come_over_http() {
     );
 }
 
+/// No digest would refuse what was changed on the way.
+#[test]
+fn http_without_a_proof_yet_is_warned_of() {
+    let https = "url = \"https://example.com/x.iso\"\nunverified = \"test\"";
+    let more = "[components.a]\nurl = \"http://example.com/a\"\n";
+    let warned = said(&with(https, "raw = {}", more));
+    for line in [
+        "warning: component `a` comes over plain http, and nothing proves it yet\n",
+        "anyone on the way can change it\n",
+        "= help: use https before you pin it\n",
+    ] {
+        assert!(warned.contains(line), "{warned}");
+    }
+}
+
 #[test]
 fn a_component_that_no_step_uses() {
     let https = "url = \"https://example.com/x.iso\"\nunverified = \"test\"";

@@ -20,8 +20,13 @@ pub(super) fn all(check: &mut Check, root: Node) {
         let disks: Vec<Node> = named(setup, "DiskConfiguration")
             .flat_map(|d| named(d, "Disk"))
             .collect();
+        let to = at(setup, "ImageInstall/OSImage/InstallTo");
         for disk in &disks {
             one(check, *disk);
+            let is_windows = |to| number(to, "DiskID") == number(*disk, "DiskID");
+            if to.is_none_or(is_windows) {
+                recovery(check, *disk, to.map(|to| number(to, "PartitionID")));
+            }
         }
         install_to(check, setup, &disks);
     }
@@ -88,14 +93,15 @@ fn one(check: &mut Check, disk: Node) {
     }
     style(check, disk, &all);
     modified(check, disk, &all);
-    recovery(check, disk, &all);
 }
 
 /// Setup of Server 2025 shrinks C: and puts a recovery partition of its own behind it where none has room for it: 550 MB
-/// were too few, 800 enough (vmware/packer-examples-for-vsphere, issue 1043). `winimg verify` refuses such an image.
-fn recovery(check: &mut Check, disk: Node, all: &[Partition]) {
+/// were too few, 800 enough (vmware/packer-examples-for-vsphere, issue 1043). `winimg verify` refuses an image with one
+/// behind C:, the file's own too. `windows` is the partition that becomes C:, where the file names it.
+fn recovery(check: &mut Check, disk: Node, windows: Option<u32>) {
     const LEAST: u32 = 800;
     const TYPES: [&str; 2] = ["DE94BBA4-06D1-4D40-A16A-BFD50179D6AC", "0x27"];
+    let all = partitions(disk);
     let Some(last) = all.last() else { return };
     if check.facts.release != Release::Server2025 {
         return;
@@ -107,7 +113,9 @@ fn recovery(check: &mut Check, disk: Node, all: &[Partition]) {
             TYPES.iter().any(|known| known.eq_ignore_ascii_case(id))
         })
     };
-    let mut large = all.iter().filter(|p| number(p.node, "Size") >= LEAST);
+    let is_in_front = |p: &&Partition| windows.is_none_or(|windows| p.number < windows);
+    let in_front = all.iter().filter(is_in_front);
+    let mut large = in_front.filter(|p| number(p.node, "Size") >= LEAST);
     if large.any(|p| of_recovery(&p)) {
         return;
     }

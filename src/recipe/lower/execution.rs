@@ -25,6 +25,9 @@ fn judge(cx: &Context<'_>, value: &Value, script: &str) {
     let given = given.filter_map(|key| value.as_table()?.entry(key));
     let given = given.map(|entry| (entry.key.as_str(), &entry.value));
     let (key, given) = given.into_iter().next().unwrap_or(("script", value));
+    if key == "file" && cx.is_skipped.get() {
+        return;
+    }
     for fault in powershell::faults(script) {
         let (line, column) = (fault.line, fault.column);
         let place = match &given.data {
@@ -143,9 +146,12 @@ fn lines(cx: &Context<'_>, value: &Value, what: &str) -> Option<String> {
     lines.map(|lines| lines.join("\n"))
 }
 
-/// A script beside the recipe, taken as it is: `{{` in it means nothing to us.
+/// A script beside the recipe, taken as it is: `{{` in it means nothing to us. That of a skipped step is not read.
 fn local_script(fields: &Fields<'_>) -> Option<String> {
     let path = fields.local("file")?;
+    if fields.cx.is_skipped.get() {
+        return Some(String::new());
+    }
     match read_text(&path.value) {
         Ok(text) => Some(text.trim_start_matches('\u{feff}').to_string()),
         Err(why) => {

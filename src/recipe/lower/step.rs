@@ -102,9 +102,7 @@ fn undecided(
     };
     let mut variables = Vec::new();
     for (variable, place) in needed {
-        if !variables.contains(&variable.name) {
-            variables.push(variable.name.clone());
-        }
+        variables.push(variable.name.clone());
         if skipped.is_none() {
             fields.cx.undecided_step(&name.value, variable, &place);
         }
