@@ -46,7 +46,8 @@ const SAID: [(&str, &str); 21] = [
 const DIGEST: &str = "5aa03f96c77536579166fba147929626cc3a97960e994057a9d80271a736d10f";
 
 /// Packs that name variables of another, and say so in their first lines.
-const AFTER: [(&str, &[&str]); 6] = [
+const AFTER: [(&str, &[&str]); 7] = [
+    ("kb5012637.toml", &["windows-server-2022.toml"]),
     ("kubernetes-signed.toml", &["kubernetes.toml"]),
     ("node-services.toml", &["kubernetes.toml"]),
     ("nssm.toml", &["kubernetes.toml"]),

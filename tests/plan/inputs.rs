@@ -199,9 +199,8 @@ warning: no step uses component `forgotten`
 #[test]
 fn two_steps_that_give_a_service_different_programs() {
     let proved = format!("url = \"https://example.com/x.iso\"\nsha256 = \"{DIGEST}\"");
-    let step = |name: &str, keys: &str| {
-        format!("[[steps]]\nname = \"{name}\"\nservice = {{ {keys} }}\n")
-    };
+    let step =
+        |name: &str, keys: &str| format!("[[steps]]\nname = \"{name}\"\nservice = {{ {keys} }}\n");
     let said = |steps: &[String]| said(&with(&proved, "raw = {}", &steps.concat()));
     let first = step("agent", r"name = 'agent', program = 'C:\a\agent.exe'");
     let again = step("agent again", r"name = 'Agent', program = 'c:\a\AGENT.exe'");
