@@ -15,7 +15,10 @@ pub fn cmd(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 
 pub fn powershell(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let (script, exit_codes) = script(cx, value, "`powershell`", true)?;
-    judge(cx, value, &script);
+    // A step that is skipped may have no file.
+    if !(script.is_empty() && cx.is_skipped.get()) {
+        judge(cx, value, &script);
+    }
     Some(Verb::Powershell { script, exit_codes })
 }
 
@@ -146,6 +149,9 @@ fn lines(cx: &Context<'_>, value: &Value, what: &str) -> Option<String> {
 /// A script beside the recipe, taken as it is: `{{` in it means nothing to us.
 fn local_script(fields: &Fields<'_>) -> Option<String> {
     let path = fields.local("file")?;
+    if fields.is_needless(&path.value) {
+        return Some(String::new());
+    }
     match read_text(&path.value) {
         Ok(text) => Some(text.trim_start_matches('\u{feff}').to_string()),
         Err(why) => {

@@ -178,6 +178,9 @@ fn trigger(fields: &Fields<'_>) -> Option<Trigger> {
 /// actions (Microsoft: Task Scheduler Schema).
 fn definition(fields: &Fields<'_>) -> Option<Located<std::path::PathBuf>> {
     let path = fields.local("xml")?;
+    if fields.is_needless(&path.value) {
+        return Some(path);
+    }
     match check_definition(&path.value) {
         Ok(()) => Some(path),
         Err(why) => {
