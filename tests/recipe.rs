@@ -189,6 +189,14 @@ fn a_step_that_is_skipped_needs_none_of_its_files() {
         )
     };
     assert_eq!(small_complaints(&step("no"), &Options::default()), "");
+    for verb in [
+        "powershell = { file = \"none.ps1\" }",
+        "task = { name = '\\none', xml = \"none.xml\" }",
+        "update = { path = \"none/\" }",
+    ] {
+        let more = format!("[[steps]]\nname = \"none\"\nwhen = \"no\"\n{verb}\n");
+        assert_eq!(small_complaints(&more, &Options::default()), "", "{verb}");
+    }
     let needed = small_complaints(&step("yes"), &Options::default());
     assert!(
         needed.contains("error: there is no file or folder cabinets"),

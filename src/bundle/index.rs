@@ -160,6 +160,11 @@ impl Index {
         for digest in digests.filter(|d| d.algorithm != Algorithm::Sha256) {
             problems.push(format!("{digest} is no SHA-256"));
         }
+        let sizes = self.files.iter().map(|f| f.size);
+        let mut sizes = sizes.chain(self.blobs.iter().map(|b| b.size));
+        if sizes.try_fold(0, u64::checked_add).is_none() {
+            problems.push("its members are longer than any file can be".into());
+        }
         let moved = self.moved.iter().map(|m| &m.to);
         let folders = self.search.iter().chain(&self.folders).chain(moved);
         for path in folders {
@@ -193,7 +198,30 @@ pub fn relative(path: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::relative;
+    use super::*;
+
+    #[test]
+    fn sizes_that_no_file_can_have_are_refused() {
+        let blob = |digit: &str, size: u64| {
+            let digest = digit.repeat(64);
+            format!("[[blobs]]\nsize = {size}\ndigest = \"sha256:{digest}\"\n")
+        };
+        let recipe = |path: &str| {
+            let digest = "0".repeat(64);
+            format!("[[files]]\npath = \"{path}\"\nsize = 1\ndigest = \"sha256:{digest}\"\n")
+        };
+        let longest = i64::MAX as u64;
+        let text = format!(
+            "schema = 1\nrecipe = \"recipe.toml\"\n{}{}{}{}{}",
+            recipe("recipe.toml"),
+            recipe(LOCK),
+            blob("1", longest),
+            blob("2", longest),
+            blob("3", longest),
+        );
+        let refused = Index::parse(&text).unwrap_err();
+        assert_eq!(refused, ["its members are longer than any file can be"]);
+    }
 
     #[test]
     fn paths_stay_below() {

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use reqwest::redirect::{Attempt, Policy};
-use url::Url;
+use url::{Host, Url};
 
 use crate::error::{Error, Kind, Result};
 use crate::text::redact;
@@ -40,6 +40,15 @@ pub(super) fn builder() -> reqwest::ClientBuilder {
         }))
         // Referer would carry a signed URL to the next host.
         .referer(false)
+}
+
+/// Whether a host's name or address is this machine's own.
+pub(super) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
+    match host {
+        Host::Domain(name) => name.as_ref() == "localhost",
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.is_loopback(),
+    }
 }
 
 fn build(options: &FetchOptions) -> Result<reqwest::Client> {

@@ -95,7 +95,7 @@ pub struct FetchOptions {
     pub connect_timeout: Duration,
     /// Without a byte.
     pub stall_timeout: Duration,
-    /// Bytes of a file that no lock names: ten times the largest media of Windows.
+    /// Bytes of a file that no lock names, and of a container image's parts together: ten times the largest media of Windows.
     pub longest: u64,
     /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
     pub offline: bool,

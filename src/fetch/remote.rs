@@ -96,8 +96,10 @@ impl Remote<'_> {
         let file = partial.begin(&Resumable::default())?;
         let (remote, store) = (Arc::clone(remote), context.store.clone());
         let (named, watch) = (digest.clone(), wanted.watch.clone());
-        let size = wanted.request.origin.locked.as_ref().map(|l| l.size);
-        let pulled = blocking(move || remote.pull_blob(&named, size, file, &store, &watch));
+        let locked = wanted.request.origin.locked.as_ref();
+        // What the server says of its length is its own affair.
+        let limit = locked.map_or(context.options.longest, |locked| locked.size);
+        let pulled = blocking(move || remote.pull_blob(&named, limit, file, &store, &watch));
         if !pulled.await? {
             partial.discard()?;
             return Ok(None);

@@ -183,8 +183,8 @@ impl Transfer<'_> {
             return Err(page::error(&self.watch.what, &from.url, &head).into());
         }
         partial.discard()?;
-        self.check_room(from.total)?;
         self.check_length(from.total.unwrap_or(0).max(head.len() as u64))?;
+        self.check_room(from.total)?;
         let mut file = partial.begin(&from)?;
         write(&mut file, &head)?;
         self.body(response, partial, file, head.len() as u64, from.total)

@@ -29,7 +29,16 @@ pub fn create_private_file(path: &Path) -> std::io::Result<File> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    let file = options.open(path)?;
+    // One that was there has kept its mode.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        }
+    }
+    Ok(file)
 }
 
 /// Takes a file or folder that is there from all but its owner. On Windows its folder decides.
@@ -37,13 +46,14 @@ pub fn close_to_others(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = fs::symlink_metadata(path)?.permissions().mode();
+        // Of what a link leads to: its mode is the one that is set.
+        let mode = fs::metadata(path)?.permissions().mode();
         if mode & 0o077 != 0 {
             fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700))?;
         }
     }
     #[cfg(windows)]
-    fs::symlink_metadata(path)?;
+    fs::metadata(path)?;
     Ok(())
 }
 
@@ -121,4 +131,37 @@ pub fn runtime_folder() -> Result<PathBuf> {
     let folder = local.join("winimg").join("run");
     create_private_folders(&folder)?;
     Ok(folder)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn files_that_are_there_already_become_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "before").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        create_private_file(&path).unwrap();
+        assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o600, vec![]));
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_closed_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        symlink(&path, &link).unwrap();
+        close_to_others(&link).unwrap();
+        // Not 0700, as the link's own mode has it.
+        assert_eq!(mode(&path), 0o600);
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::lower::Lowered;
-use super::raw::{OUTSIDE, Sources};
+use super::raw::{OUTSIDE, OUTSIDE_HELP, Sources};
 use super::undecided::{self, MissingProof, Undecided, Wanting};
 use super::value::{Data, Table, Value};
 use super::vars::Scope;
@@ -346,11 +346,16 @@ impl<'c> Fields<'c> {
     pub fn local(&self, key: &'static str) -> Option<Located<PathBuf>> {
         let text = self.needed_string(key, "")?;
         let path = self.beside(key, &text);
+        let is_skipped = self.cx.is_skipped.get();
         if self.cx.sources.is_outside(&path) {
-            self.cx.error(OUTSIDE, &text.place, "", "");
+            if is_skipped {
+                let path = self.cx.sources.input(path);
+                return Some(Located::new(path, text.place));
+            }
+            self.cx.error(OUTSIDE, &text.place, "", OUTSIDE_HELP);
             return None;
         }
-        if !path.exists() && !self.cx.is_skipped.get() {
+        if !is_skipped && !path.exists() {
             let fact = format!("there is no file or folder {}", text.value);
             let help = format!("looked for {}", path.display());
             self.cx.error(fact, &text.place, "", &help);

@@ -34,6 +34,7 @@ pub struct Sources {
 
 /// What is wrong with a path that leads out of a bundle.
 pub const OUTSIDE: &str = "a bundle reads nothing outside of itself";
+pub const OUTSIDE_HELP: &str = "put the file beside the recipe and make the bundle anew; a path given with --var or --set is refused, too";
 
 #[derive(Debug)]
 struct Said {
@@ -108,8 +109,16 @@ impl Sources {
         let Some(within) = &self.within else {
             return false;
         };
-        let real = io::canonicalize(path).unwrap_or_else(|_| tidy(path));
-        !real.starts_with(within)
+        // Its text first: Windows connects to the host of `\\host\share` as soon as it is asked about such a path.
+        if !tidy(path).starts_with(within) {
+            return true;
+        }
+        match (io::canonicalize(path), io::canonicalize(within)) {
+            (Ok(real), Ok(within)) => !real.starts_with(within),
+            // Nothing is there.
+            (Err(_), _) => false,
+            (Ok(_), Err(_)) => true,
+        }
     }
 
     /// Where an input stands that a recipe names by its path: in a bundle it comes by its digest in the lock, and whatever
@@ -394,7 +403,7 @@ impl Loader<'_> {
             return Some((candidates[found].clone(), root));
         }
         if !outside.is_empty() {
-            self.problem(Diagnostic::error(OUTSIDE), Some(place));
+            self.problem(Diagnostic::error(OUTSIDE).help(OUTSIDE_HELP), Some(place));
             return None;
         }
         let mut diagnostic = Diagnostic::error(format!("there is no file {wanted}"));
@@ -576,5 +585,55 @@ pub fn mask(bytes: &mut [u8], span: std::ops::Range<usize>, with: u8) {
         if !matches!(byte, b'"' | b'\'' | b'\r' | b'\n') {
             *byte = with;
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn within(folder: &Path) -> Sources {
+        Sources {
+            within: Some(folder.to_path_buf()),
+            ..Sources::default()
+        }
+    }
+
+    #[test]
+    fn paths_lead_out_of_a_bundle_by_their_text_and_by_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("bundle");
+        fs::create_dir(&bundle).unwrap();
+        fs::write(bundle.join("own"), "").unwrap();
+        fs::write(folder.path().join("host"), "").unwrap();
+        symlink("../host", bundle.join("link")).unwrap();
+        // A link to the bundle from outside: its text leads elsewhere, so nothing is asked about it.
+        symlink("bundle/own", folder.path().join("in")).unwrap();
+        let sources = within(&bundle);
+        for inside in ["own", "none", "a/../own", "."] {
+            assert!(!sources.is_outside(&bundle.join(inside)), "{inside}");
+        }
+        for outside in ["../host", "../none", "link", "../in", "/etc/passwd", ""] {
+            let path = match outside {
+                "" => PathBuf::new(),
+                _ => bundle.join(outside),
+            };
+            assert!(sources.is_outside(&path), "{outside}");
+        }
+    }
+
+    #[test]
+    fn bundles_below_a_link_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().join("large-disk");
+        fs::create_dir_all(real.join("key")).unwrap();
+        fs::write(real.join("key/own"), "").unwrap();
+        symlink(&real, folder.path().join("bundles")).unwrap();
+        let place = folder.path().join("bundles/key");
+        let sources = within(&place);
+        assert!(!sources.is_outside(&place.join("own")));
+        assert!(sources.is_outside(&place.join("../../host")));
     }
 }

@@ -213,10 +213,10 @@ fn turns(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Without what a terminal obeys, but for lines and tabs.
+/// Without what a terminal obeys, but for lines and tabs. A lone carriage return would let what follows overwrite the line.
 fn uncontrolled(text: &str) -> String {
-    text.replace(
-        |c: char| c.is_control() && !matches!(c, '\n' | '\t' | '\r'),
+    text.replace("\r\n", "\n").replace(
+        |c: char| c.is_control() && !matches!(c, '\n' | '\t'),
         "\u{fffd}",
     )
 }
@@ -276,6 +276,10 @@ mod tests {
         assert_eq!(
             shown,
             "kubelet\u{fffd}exe.\u{fffd}a\u{fffd}[2J\n\tb\u{fffd}"
+        );
+        assert_eq!(
+            uncontrolled("one\r\ntwo\r error: none\r\n"),
+            "one\ntwo\u{fffd} error: none\n"
         );
         assert_eq!(
             uncontrolled("déjà vu – “x”").replace(turns, "?"),

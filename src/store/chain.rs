@@ -97,7 +97,8 @@ impl LayerRecord {
 
     /// Bytes of all its files.
     pub fn size(&self) -> u64 {
-        self.files.iter().map(|f| f.size).sum()
+        let sizes = self.files.iter().map(|f| f.size);
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// The SHA-256 of its disk.

@@ -71,7 +71,7 @@ pub use partial::{Partial, Resumable};
 pub use prune::{Protected, Pruned, Wish, span, total};
 pub use seen::Seen;
 pub use serial::{BuiltInput, BuiltWith};
-pub use terms::{Terms, other_than_locked};
+pub use terms::{Terms, changed_since_locked, other_than_locked};
 pub use tree::Tree;
 pub use watch::Watch;
 

@@ -16,7 +16,7 @@ pub(super) fn close_layers(store: &Path) -> Result<()> {
     if !is_open(&layers) {
         return Ok(());
     }
-    io::close_to_others(&layers).map_err(|e| Error::io("close to others", &layers, e))?;
+    io::close_to_others(&layers).map_err(|e| not_closed(&layers, e))?;
     for path in [layers, store.join("quarantine"), store.join("trash")] {
         let is_layer = |path: &Path| path.join(super::layer::RECORD).is_file();
         let is_draft = |path: &Path| {
@@ -31,6 +31,18 @@ pub(super) fn close_layers(store: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The folder of the layers may be somebody else's, of an earlier version.
+fn not_closed(layers: &Path, e: std::io::Error) -> Error {
+    let is_others = e.kind() == std::io::ErrorKind::PermissionDenied;
+    let error = Error::io("restrict access to", layers, e);
+    match is_others {
+        true => error.cure(
+            "its owner has to open this cache once, or set WINIMG_CACHE_DIR to a folder of your own",
+        ),
+        false => error,
+    }
 }
 
 fn close(folder: &Path) -> std::io::Result<()> {
@@ -69,6 +81,17 @@ mod tests {
     fn open_to_all(path: &Path) {
         let mode = if path.is_dir() { 0o755 } else { 0o644 };
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn the_cache_of_somebody_else_is_told_with_its_cure() {
+        let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let told = not_closed(Path::new("/cache/layers"), denied).to_string();
+        assert_eq!(
+            told,
+            "cannot restrict access to /cache/layers: permission denied\n  \
+             cure: its owner has to open this cache once, or set WINIMG_CACHE_DIR to a folder of your own"
+        );
     }
 
     #[test]

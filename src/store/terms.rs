@@ -74,6 +74,11 @@ impl Terms {
 /// What is told of a file that is not the locked one; `locked` and `found` describe them.
 pub fn other_than_locked(what: &str, locked: impl Display, found: impl Display) -> Error {
     let fact = format!("{what} is not the file that recipe.lock names: the publisher replaced it");
+    changed_since_locked(fact, locked, found)
+}
+
+/// The same of anything that a lock names.
+pub fn changed_since_locked(fact: String, locked: impl Display, found: impl Display) -> Error {
     Error::new(Kind::Unproved, fact)
         .expected(format!("{locked}, as it was when recipe.lock was written"))
         .found(found)

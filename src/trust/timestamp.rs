@@ -25,7 +25,9 @@ pub(super) const TOKENS: [ObjectIdentifier; 2] = [
 ];
 pub(super) const COUNTERSIGNATURE: ObjectIdentifier =
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.6");
-const TST_INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
+/// id-ct-TSTInfo
+pub(super) const TST_INFO: ObjectIdentifier =
+    ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
 const SIGNING_TIME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.5");
 
 /// The moment that a timestamp of this signature proves; `None` when it has none. With several, the first that holds.

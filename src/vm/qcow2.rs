@@ -15,7 +15,7 @@ pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
     let (file, bytes) = (qemu_img::file_name(disk), OsString::from(bytes.to_string()));
     let arguments = ["create", "-q", "-f", "qcow2"].map(OsStr::new);
     qemu_img::run(&[&arguments[..], &[&file, &bytes]].concat(), cancel)?;
-    io::close_to_others(disk).map_err(|e| Error::io("close to others", disk, e))
+    io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
 /// A disk that holds what the layer holds at `backing`, as the disk's folder sees it.
@@ -26,7 +26,7 @@ pub fn create_over(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
         &[&arguments[..], &[backing.as_os_str(), &file]].concat(),
         cancel,
     )?;
-    io::close_to_others(disk).map_err(|e| Error::io("close to others", disk, e))
+    io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
 /// Says where the layer below a moved disk is; not a byte of content changes.

@@ -396,10 +396,38 @@ fn a_bundle_reads_nothing_outside_of_itself() {
             let told = run.stderr();
             let fact = "error: a bundle reads nothing outside of itself\n";
             assert!(told.contains(fact), "{what}: {told}");
+            assert!(
+                told.contains("help: put the file beside the recipe"),
+                "{told}"
+            );
             for secret in ["of this host alone", &digest, "\n1 | root"] {
                 assert!(!told.contains(secret), "{what}: {told}");
             }
         }
+    }
+    // Of a step that is skipped nothing is read.
+    let mut skipped = recipe.clone();
+    for (name, verb) in [
+        (
+            "a file",
+            format!("copy = {{ path = {here:?}, to = 'C:\\x' }}"),
+        ),
+        ("a script", format!("powershell = {{ file = {here:?} }}")),
+        (
+            "a task",
+            format!("task = {{ name = '\\x', xml = {here:?} }}"),
+        ),
+        (
+            "updates",
+            format!("update = {{ path = {:?} }}", site.path("")),
+        ),
+    ] {
+        skipped += &format!("\n[[steps]]\nname = \"{name}\"\nwhen = \"no\"\n{verb}\n");
+    }
+    bundle(&skipped, "");
+    for command in ["validate", "plan"] {
+        let told = site.run(&[command, "theirs.tar"]).ended_well().whole();
+        assert!(!told.contains("of this host alone"), "{told}");
     }
     // An input comes from the bundle, whatever stands at its place here.
     bundle(

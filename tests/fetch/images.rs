@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use winimg::digest::Digest;
@@ -174,4 +175,72 @@ fn a_registry_that_wants_a_password_is_named() {
     let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
     let port = server.url("").replace("http://", "");
     insta::assert_snapshot!(text.replace(port.trim_end_matches('/'), "registry"));
+}
+
+#[test]
+fn an_image_that_is_longer_than_any_input_is_refused_before_its_layers_come() {
+    let (held, digest) = pause();
+    let server = Server::start(move |asked| answer(&held, asked));
+    let mut desk = Desk::new();
+    desk.options.longest = 50;
+    let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
+    assert!(
+        text.contains("image pause is longer than any image may be"),
+        "{text}"
+    );
+    assert!(text.contains("expected: 50 bytes at most"), "{text}");
+    let log = server.log();
+    assert!(!log.iter().any(|path| path.contains("/blobs/")), "{log:?}");
+}
+
+#[test]
+fn addresses_that_a_manifest_names_are_not_followed() {
+    let other = Server::start(|_| Answer::new("200 OK", &[], "a layer of elsewhere"));
+    let layer = Digest::sha256_of(b"a layer of elsewhere").to_string();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": { "mediaType": "application/vnd.oci.image.config.v1+json", "digest": layer, "size": 20 },
+        "layers": [{
+            "mediaType": "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+            "digest": layer, "size": 20, "urls": [other.url("/layer")],
+        }],
+    });
+    let manifest = manifest.to_string().into_bytes();
+    let digest = Digest::sha256_of(&manifest).to_string();
+    let mut held = crate::registry::Held::default();
+    let of_image = "application/vnd.oci.image.manifest.v1+json";
+    held.0.insert(digest.clone(), (of_image, manifest));
+    let server = Server::start(move |asked| answer(&held, asked));
+    let desk = Desk::new();
+    let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
+    assert!(text.contains("cannot be fetched"), "{text}");
+    assert_eq!(other.log(), [""; 0]);
+}
+
+#[test]
+fn a_tag_that_is_not_there_is_told_with_its_cure() {
+    let server = Server::start(|asked| answer(&crate::registry::Held::default(), asked));
+    let desk = Desk::new();
+    let reason = desk.located(4, "a test".to_owned());
+    let proof = ImageProof::Unverified { reason };
+    let text = fetch(&desk, wish(&desk, &server, proof), "10.0.20348").unwrap_err();
+    let cure = "cure: look at the tag, or at the digest, in the registry";
+    assert!(text.contains(cure), "{text}");
+}
+
+#[test]
+fn a_registry_that_is_asked_too_often_is_asked_again() {
+    let (held, digest) = pause();
+    let refused = AtomicBool::new(false);
+    let server = Server::start(move |asked| match asked.path.contains("/manifests/") {
+        true if !refused.swap(true, Ordering::SeqCst) => Answer::new(
+            "429 Too Many Requests",
+            &[("content-type", "application/json")],
+            r#"{"errors":[{"code":"TOOMANYREQUESTS","message":"wait"}]}"#,
+        ),
+        _ => answer(&held, asked),
+    });
+    let desk = Desk::new();
+    fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
 }

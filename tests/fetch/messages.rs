@@ -68,7 +68,8 @@ fn half_a_body_is_a_broken_transfer() {
 
 #[test]
 fn a_file_that_has_no_room_is_not_begun() {
-    let desk = Desk::new();
+    let mut desk = Desk::new();
+    desk.options.longest = u64::MAX;
     let server = Server::start(|_| Answer::new("200 OK", &[], "x".repeat(1000)).claims(1 << 60));
     let (kind, text) = failed(&desk, &server, "/media.iso", desk.pin(b"x"));
     assert_eq!(kind, Kind::Host);
@@ -83,6 +84,14 @@ fn a_file_that_has_no_room_is_not_begun() {
          found: N bytes free\n  \
          cure: make room, or set WINIMG_CACHE_DIR to a larger disk"
     );
+    assert!(desk.stored("partial").is_empty());
+
+    // No room would be enough for what is longer than any input.
+    desk.options.longest = 64 << 30;
+    let (kind, text) = failed(&desk, &server, "/media.iso", desk.pin(b"x"));
+    assert_eq!(kind, Kind::Fetch);
+    let fact = "kubelet is longer than any input may be\n";
+    assert!(text.starts_with(fact), "{text}");
     assert!(desk.stored("partial").is_empty());
 }
 

@@ -41,6 +41,9 @@ fn image(desk: &Desk, reference: String, digest: Option<String>) -> String {
     }
 }
 
+/// Bytes of an input.
+const LIMIT: u64 = 1 << 10;
+
 /// An input of a shared cache, asked for as `ci`.
 fn shared(desk: &Desk, address: &str, digest: &str) -> String {
     let wish = Wish {
@@ -54,7 +57,7 @@ fn shared(desk: &Desk, address: &str, digest: &str) -> String {
     let remote = Remote::open(wish, &sink, &desk.cancel).unwrap();
     let file = fs::File::create(desk.folder.path().join("came")).unwrap();
     let watch = Watch::new("kubelet", sink, desk.cancel.clone());
-    let came = remote.pull_blob(&digest.parse().unwrap(), None, file, &desk.store(), &watch);
+    let came = remote.pull_blob(&digest.parse().unwrap(), LIMIT, file, &desk.store(), &watch);
     match came.unwrap() {
         true => "it came".into(),
         false => desk.warnings().join("\n"),
@@ -189,6 +192,71 @@ fn passwords_go_to_the_registry_alone() {
     let blob = format!("/v2/team/cache/blobs/{}", Digest::sha256_of(b"content"));
     let told = ["Basic to /token".into(), format!("Bearer to {blob}")];
     assert_eq!(trap.learnt(), told);
+}
+
+#[test]
+fn a_password_for_this_machine_goes_to_no_proxy() {
+    // Plain http is for registries of this machine alone.
+    let own = |asked: &Asked| match asked.path.as_str() {
+        "/v2/" => {
+            let basic = ("www-authenticate", "Basic realm=\"cache\"");
+            Answer::new("401 Unauthorized", &[basic], "")
+        }
+        _ => Answer::new("200 OK", &[], "content"),
+    };
+    let trap = Trap::new(|_, _| Answer::new("200 OK", &[], ""), own);
+    let proxy = Server::start(|_| Answer::new("200 OK", &[], "content"));
+    let cache = format!("oci+http://{}/team/cache", trap.elsewhere.host());
+    let digest = Digest::sha256_of(b"content").to_string();
+    let url = proxy.url("");
+    let told = trap.told(&[
+        ("TEST_CACHE", &cache),
+        ("TEST_DIGEST", &digest),
+        ("HTTP_PROXY", &url),
+        ("http_proxy", &url),
+        ("ALL_PROXY", &url),
+        ("NO_PROXY", ""),
+        ("no_proxy", ""),
+    ]);
+    assert_eq!(told, "it came");
+    let blob = format!("/v2/team/cache/blobs/{digest}");
+    assert_eq!(trap.learnt(), [format!("Basic to {blob}")]);
+    assert_eq!(proxy.log(), [""; 0]);
+}
+
+#[test]
+fn an_input_of_a_shared_cache_is_bounded_whatever_its_length_is_said_to_be() {
+    let content = vec![b'x'; LIMIT as usize];
+    for (body, came) in [
+        (content.clone(), true),
+        ([&content[..], b"x"].concat(), false),
+    ] {
+        let digest = Digest::sha256_of(&body).to_string();
+        let whole = Server::start({
+            let body = body.clone();
+            move |asked| match asked.path.contains("/blobs/") {
+                true => Answer::new("200 OK", &[], body.clone()),
+                false => Answer::new("200 OK", &[], ""),
+            }
+        });
+        let in_pieces = Server::start(move |asked| match asked.path.contains("/blobs/") {
+            true => Answer::chunked(&body),
+            false => Answer::new("200 OK", &[], ""),
+        });
+        for server in [whole, in_pieces] {
+            let desk = Desk::new();
+            let cache = format!("oci+http://{}/team/cache", server.host());
+            let told = shared(&desk, &cache, &digest);
+            match came {
+                true => assert_eq!(told, "it came"),
+                false => {
+                    let fact = "the shared cache gives more bytes than were to come";
+                    assert!(told.contains(fact), "{told}");
+                    assert!(told.contains("expected: 1024 bytes at most"), "{told}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

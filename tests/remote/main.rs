@@ -336,7 +336,7 @@ fn inputs_are_named_by_their_digest() {
     let pull = |digest: &Digest| {
         let file = fs::File::create(&came).unwrap();
         remote
-            .pull_blob(digest, None, file, &b.store, &watch)
+            .pull_blob(digest, 8 << 20, file, &b.store, &watch)
             .unwrap()
     };
     assert!(!pull(&Digest::sha256_of(b"nobody gave it")));

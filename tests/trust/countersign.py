@@ -8,7 +8,8 @@
     stamped-other.p7s   the same token under another signature
     stamped-*.exe       short.exe with tokens that are not what they should be, named after what is wrong
     tagged*.exe         good.exe or dual.exe with a payload in a signature, where nothing covers it: in the signature itself,
-                        in one nested in it, in its timestamp, in its countersignature, or in place of a second timestamp
+                        in one nested in it, in its timestamp, in its countersignature, in place of a second timestamp,
+                        or as the content of a second timestamp or of a nested signature
     mixed.p7s           sums.p7s hashed by SHA-256 and signed over SHA-512
     twice.p7s           sums.p7s with two messageDigests, both signed
     undigested.p7s      sums.p7s without a messageDigest
@@ -202,6 +203,19 @@ tagged = with_unsigned(of_type(unsigned, NESTED), payload)
 program("tagged-nested.exe", "dual.exe", with_unsigned(nesting, attribute(NESTED, tagged)))
 tagged = with_unsigned(good, attribute(NESTED, der(0x30, oid("1.2.3.4"), der(0xA0, der(4, b"a payload that nobody signed")))))
 program("tagged-unread.exe", "good.exe", tagged)
+
+
+def holding(kind, content, *options):
+    """A SignedData of anybody's."""
+    made = ("openssl", "cms", "-sign", "-binary", "-nodetach", "-econtent_type", kind)
+    return run(*made, "-signer", "tsa.pem", "-inkey", "tsa.key", "-outform", "DER", *options, data=content)
+
+
+TST_INFO, MINE = "1.2.840.113549.1.9.16.1.4", "1.3.6.1.4.1.311.99.2"
+archive = bytes(64 << 10)
+program("tagged-kind.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp, holding(MINE, b"a payload"))))
+program("tagged-long.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp, holding(TST_INFO, archive))))
+program("tagged-data.exe", "good.exe", with_unsigned(good, attribute(NESTED, holding(MINE, archive))))
 counter = countersignature(signature_value(signer_of(short)[0]), "sha256", SHA256)
 counter = der(0x30, value(counter), der(0xA1, payload))
 program("tagged-counter.exe", "short.exe", with_unsigned(short, attribute(COUNTERSIGNATURE, counter), authority))

@@ -2,7 +2,8 @@
 //! Format Specifications).
 //!
 //! Registries are asked without credentials. A tag is only followed where the recipe says why that is accepted; of an
-//! index one Windows manifest is taken. Refuses foreign layers, which the registry does not serve.
+//! index one Windows manifest is taken. Refuses foreign layers, which the registry does not serve, and follows no address
+//! that a manifest names (`urls`).
 
 mod archive;
 mod choice;
@@ -15,7 +16,7 @@ use super::FetchOptions;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::recipe::{ContainerImage, ImageProof};
-use crate::store::{Blob, Store};
+use crate::store::{Blob, Store, changed_since_locked};
 
 pub use choice::named;
 
@@ -131,15 +132,10 @@ async fn one(
     {
         let found = manifest.blob.digest();
         let fact = format!("{name} is not the image that recipe.lock names: its tag was moved");
-        return Err(Error::new(Kind::Unproved, fact)
-            .at(&wish.reference.value)
-            .expected(format!("{locked}, as it was when recipe.lock was written"))
-            .found(found)
-            .cure(
-                "if you trust the new one, take it into the lock: `winimg lock --upgrade` with its name",
-            ));
+        return Err(changed_since_locked(fact, locked, found).at(&wish.reference.value));
     }
     let described = choice::parts(&manifest, &name)?;
+    registry.check_length(&name, &described)?;
     let mut parts = Vec::with_capacity(described.len());
     for descriptor in described {
         parts.push(registry.blob(&name, &descriptor).await?);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oci_client::Reference;
-use oci_client::errors::{DigestError, OciDistributionError};
+use oci_client::errors::OciDistributionError;
 use oci_client::manifest::OciDescriptor;
 
 use super::Part;
@@ -13,6 +13,7 @@ use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::fetch::registry::{Client, MANIFEST_LIMIT, Refusal, refusal};
+use crate::fetch::sharing::fault::{is_absent, status};
 use crate::fetch::{FetchOptions, wanted};
 use crate::store::{Expected, Resumable, Store, Watch};
 
@@ -107,6 +108,23 @@ impl Registry<'_> {
         })
     }
 
+    /// Refuses an image that is longer than any input may be, before it is fetched.
+    pub fn check_length(&self, name: &str, parts: &[OciDescriptor]) -> Result<()> {
+        // Negative sizes are refused at their part.
+        let sizes = parts
+            .iter()
+            .map(|part| u64::try_from(part.size).unwrap_or(0));
+        let (total, longest) = (sizes.fold(0, u64::saturating_add), self.options.longest);
+        if total <= longest {
+            return Ok(());
+        }
+        let fact = format!("{name} is longer than any image may be");
+        Err(Error::new(Kind::Fetch, fact)
+            .at(self.reference.whole())
+            .expected(format!("{longest} bytes at most"))
+            .found(format!("{total} bytes by its manifest")))
+    }
+
     /// The configuration or a layer.
     pub async fn blob(&self, name: &str, descriptor: &OciDescriptor) -> Result<Part> {
         let digest = digest(&descriptor.digest, name)?;
@@ -149,8 +167,7 @@ impl Registry<'_> {
         let negative = |_| OciDistributionError::SpecViolationError("a negative size".into());
         let total = Some(size.map_err(negative)?);
         let mut file = partial.begin(&Resumable::default()).map_err(broken)?;
-        let elsewhere = descriptor.urls.as_deref().unwrap_or_default();
-        let mut blob = self.client.blob(digest, elsewhere).await?;
+        let mut blob = self.client.blob(digest).await?;
         let mut done = 0;
         while let Some(bytes) = blob.next().await? {
             done += bytes.len() as u64;
@@ -212,7 +229,7 @@ impl Registry<'_> {
             | OciDistributionError::AuthenticationFailure(_) => {
                 told.cure("registries are asked without credentials: use one that allows that")
             }
-            OciDistributionError::ImageManifestNotFoundError(_) => {
+            error if is_absent(error) => {
                 told.cure("look at the tag, or at the digest, in the registry")
             }
             _ => told,
@@ -220,22 +237,17 @@ impl Registry<'_> {
     }
 }
 
-/// The library wraps the digest of a stream in an I/O error.
 pub(in crate::fetch) fn other_bytes(error: &OciDistributionError) -> bool {
-    match error {
-        OciDistributionError::DigestError(_) => true,
-        OciDistributionError::IoError(e) => e.get_ref().is_some_and(|e| e.is::<DigestError>()),
-        _ => false,
-    }
+    matches!(error, OciDistributionError::DigestError(_))
 }
 
 /// Whether another try makes sense.
 fn passing(error: &OciDistributionError) -> bool {
-    match error {
-        error if other_bytes(error) || refusal(error).is_some() => false,
-        OciDistributionError::RequestError(e) if e.is_redirect() => false,
-        OciDistributionError::RequestError(_) | OciDistributionError::IoError(_) => true,
-        OciDistributionError::ServerError { code, .. } => *code >= 500 || *code == 429,
+    match (error, status(error)) {
+        _ if refusal(error).is_some() => false,
+        (_, Some(code)) => code >= 500 || code == 429,
+        (OciDistributionError::RequestError(e), None) => !e.is_redirect(),
+        (OciDistributionError::IoError(_), None) => true,
         _ => false,
     }
 }

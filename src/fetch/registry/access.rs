@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use http_auth::parser::ChallengeParser;
 use oci_client::errors::OciDistributionError;
 use serde::Deserialize;
+use serde_json::Value;
 use url::Url;
 
 use crate::fetch::sharing::Credentials;
@@ -141,7 +142,9 @@ pub(super) fn may_ask(
 struct Given {
     token: Option<String>,
     access_token: Option<String>,
-    expires_in: Option<u64>,
+    /// Seconds. Some give them as a text.
+    #[serde(default)]
+    expires_in: Value,
 }
 
 /// The token in that answer.
@@ -153,12 +156,22 @@ pub(super) fn token(answer: &[u8]) -> Result<Access, OciDistributionError> {
     let token = given.token.or(given.access_token);
     let token = token.ok_or_else(|| unread("it holds no token"))?;
     // Asked for anew a little earlier than it has to be; no clock reaches further than a day.
-    let holds = given.expires_in.map_or(HOLDS, Duration::from_secs);
+    let holds = holds(&given.expires_in).unwrap_or(HOLDS);
     let holds = holds.min(Duration::from_secs(24 * 60 * 60));
     Ok(Access::Bearer {
         token: Secret::new(token),
         until: Instant::now() + holds.saturating_sub(Duration::from_secs(5)),
     })
+}
+
+/// `None` where it is not said in a way that can be read: the token is one all the same.
+fn holds(seconds: &Value) -> Option<Duration> {
+    let seconds = match seconds {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    Duration::try_from_secs_f64(seconds?).ok()
 }
 
 #[cfg(test)]
@@ -261,6 +274,30 @@ mod tests {
         let (registry, other) = (url("https://r.example"), url("https://other.example/token"));
         assert_eq!(may_ask(&registry, &other, None), Ok(()));
         assert!(may_ask(&registry, &url("http://other.example/token"), None).is_err());
+    }
+
+    #[test]
+    fn a_token_counts_whatever_is_said_of_its_time() {
+        for (said, held) in [
+            ("300", 295),
+            ("300.0", 295),
+            ("\"300\"", 295),
+            ("-1", 55),
+            ("null", 55),
+            ("\"soon\"", 55),
+            ("{}", 55),
+            ("1e300", 55),
+            ("99999999999", 86395),
+        ] {
+            let answer = format!(r#"{{"token": "t0ken", "expires_in": {said}}}"#);
+            let before = Instant::now();
+            let Ok(Access::Bearer { token, until }) = token(answer.as_bytes()) else {
+                panic!("no token: {said}");
+            };
+            assert_eq!(token.expose(), "t0ken");
+            let found = (until - before).as_secs_f64();
+            assert!((found - f64::from(held)).abs() < 2.0, "{said}: {found}");
+        }
     }
 
     #[test]

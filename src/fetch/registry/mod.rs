@@ -2,7 +2,7 @@
 //!
 //! Speaks itself, because the library holds answers whole before it can be asked how long they are, follows redirects from https to
 //! http, and sends credentials wherever the registry says. Its types and errors are taken. Refuses such redirects, credentials to
-//! other hosts ([`access`]), and answers that are too long, before they are held.
+//! other hosts ([`access`]), and answers that are too long, before they are held. Follows no address that a manifest names.
 
 mod access;
 
@@ -67,9 +67,16 @@ impl Client {
             None => http,
         };
         let scheme = if wish.plain { "http" } else { "https" };
+        let base = parse(&format!("{scheme}://{}/", wish.registry))?;
+        // A proxy would read the password, and has another machine for localhost. It is asked for loopback addresses, too.
+        let is_here = base.host().is_some_and(|host| client::is_here(&host));
+        let http = match wish.plain && is_here {
+            true => http.no_proxy(),
+            false => http,
+        };
         Ok(Self {
             http: http.build()?,
-            base: parse(&format!("{scheme}://{}/", wish.registry))?,
+            base,
             repository: wish.repository,
             credentials: wish.credentials,
             access: Mutex::default(),
@@ -120,19 +127,10 @@ impl Client {
         Ok(tags.tags)
     }
 
-    /// A blob; from the other addresses where the registry does not hold it itself, as with Windows' base layers.
-    pub async fn blob(&self, digest: &Digest, elsewhere: &[String]) -> Result<Blob> {
+    /// A blob that the registry serves itself, or redirects to.
+    pub async fn blob(&self, digest: &Digest) -> Result<Blob> {
         let url = self.url(&format!("blobs/{digest}"))?;
-        let mut response = self.request(Method::GET, url, false).await?.send().await?;
-        for url in elsewhere {
-            if response.status().is_success() {
-                break;
-            }
-            // What the registry may know these may not.
-            let url = parse(url)?;
-            self.check_scheme(&url)?;
-            response = self.http.get(url).send().await?;
-        }
+        let response = self.request(Method::GET, url, false).await?.send().await?;
         let response = good(response).await?;
         Ok(Blob {
             total: response.content_length(),

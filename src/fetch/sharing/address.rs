@@ -7,6 +7,7 @@ use std::fmt;
 use url::{Host, Url};
 
 use crate::error::{Error, Kind, Result};
+use crate::fetch::client;
 
 /// A repository of a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +68,7 @@ impl Address {
             ));
         }
         // `oci` is no scheme whose hosts the parser knows as addresses.
-        let is_here = host == "localhost"
-            || match Host::parse(host) {
-                Ok(Host::Ipv4(ip)) => ip.is_loopback(),
-                Ok(Host::Ipv6(ip)) => ip.is_loopback(),
-                _ => false,
-            };
+        let is_here = Host::parse(host).is_ok_and(|host| client::is_here(&host));
         Ok(Self {
             registry,
             repository,

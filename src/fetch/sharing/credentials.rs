@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use url::Host;
 
 use crate::error::{Error, Kind, Result};
 use crate::text::Secret;
 
+const TOKEN_HOST: &str = "WINIMG_CACHE_TOKEN_HOST";
 /// Bytes of a file of credentials.
 const LONGEST: u64 = 1 << 20;
 
@@ -27,11 +29,21 @@ pub struct Credentials {
 /// For this registry, and for the host that `WINIMG_CACHE_TOKEN_HOST` names: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else the file that `REGISTRY_AUTH_FILE` or
 /// `DOCKER_CONFIG` names, else `~/.docker/config.json`.
 pub fn found(registry: &str) -> Result<Option<Credentials>> {
+    let token_host = set(TOKEN_HOST).map(|host| bare_host(&host)).transpose()?;
     let found = of_user(registry)?;
     Ok(found.map(|credentials| Credentials {
-        token_host: set("WINIMG_CACHE_TOKEN_HOST").map(|host| host.to_ascii_lowercase()),
+        token_host,
         ..credentials
     }))
+}
+
+/// As it stands in an address: compared with that later. Its value is not shown, it may be an address with a password.
+fn bare_host(text: &str) -> Result<String> {
+    let host = Host::parse(text).map_err(|_| {
+        Error::new(Kind::Recipe, format!("{TOKEN_HOST} is not a host's name"))
+            .expected("a name alone, such as gitlab.com: no https://, port or path")
+    })?;
+    Ok(host.to_string())
 }
 
 fn set(name: &str) -> Option<String> {
@@ -87,6 +99,31 @@ fn entry(parsed: &Value, registry: &str) -> Option<Credentials> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_host_of_tokens_is_a_name_alone() {
+        for (text, host) in [
+            ("GitLab.com", "gitlab.com"),
+            ("10.0.0.7", "10.0.0.7"),
+            ("[::1]", "[::1]"),
+        ] {
+            assert_eq!(bare_host(text).unwrap(), host);
+        }
+        for text in [
+            "https://gitlab.com",
+            "gitlab.com:443",
+            "gitlab.com/jwt/auth",
+            "ci:hunter2@gitlab.com",
+            "gitlab.com registry.gitlab.com",
+            " ",
+        ] {
+            assert_eq!(
+                bare_host(text).unwrap_err().to_string(),
+                "WINIMG_CACHE_TOKEN_HOST is not a host's name\n  \
+                 expected: a name alone, such as gitlab.com: no https://, port or path"
+            );
+        }
+    }
 
     #[test]
     fn credentials_stand_where_docker_login_leaves_them() {

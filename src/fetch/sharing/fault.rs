@@ -81,7 +81,8 @@ impl Fault {
     }
 }
 
-fn status(error: &OciDistributionError) -> Option<u16> {
+/// What an answer's status or, with an error in JSON, its code says (OCI Distribution Specification: error codes).
+pub fn status(error: &OciDistributionError) -> Option<u16> {
     match error {
         OciDistributionError::ServerError { code, .. } => Some(*code),
         OciDistributionError::RequestError(e) => e.status().map(|status| status.as_u16()),
@@ -109,8 +110,7 @@ const ABSENT: [OciErrorCode; 5] = [
 
 /// There is no such thing.
 pub fn is_absent(error: &OciDistributionError) -> bool {
-    matches!(error, OciDistributionError::ImageManifestNotFoundError(_))
-        || status(error) == Some(404)
+    status(error) == Some(404)
 }
 
 /// The library's words without the address, whose query may hold a token.

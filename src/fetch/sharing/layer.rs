@@ -78,7 +78,8 @@ impl Remote {
             next.clone_from(&found.record.parent);
             wanted.push(found);
         }
-        let bytes = wanted.iter().map(|found| found.record.size()).sum();
+        let sizes = wanted.iter().map(|found| found.record.size());
+        let bytes = sizes.fold(0, u64::saturating_add);
         registry::check_room(store.folder(), bytes)?;
         for found in wanted.into_iter().rev() {
             let (after, bytes) = (found.record.after().to_owned(), found.record.size());
@@ -306,7 +307,7 @@ async fn unpack(
         .size
         .saturating_add(file.size / 128)
         .saturating_add(64 << 10);
-    let came = registry.pull(digest, Some(limit), watch, |bytes, _| {
+    let came = registry.pull(digest, limit, watch, |bytes, _| {
         decoder.write_all(bytes).map_err(|e| match e.kind() {
             std::io::ErrorKind::StorageFull => Error::io("write", path, e),
             _ => damaged(e.to_string()),

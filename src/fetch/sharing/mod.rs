@@ -6,7 +6,7 @@
 
 mod address;
 mod credentials;
-mod fault;
+pub(super) mod fault;
 mod layer;
 mod registry;
 
@@ -154,13 +154,12 @@ impl Remote {
         }
     }
 
-    /// Writes the bytes with this digest, no more than `size` where that is known; `false`: the cache does not hold them, and
-    /// what was written is of no use. Errors
-    /// are interrupts.
+    /// Writes the bytes with this digest, at most `limit` of them; `false`: the cache does not hold them, and what was
+    /// written is of no use. Errors are interrupts.
     pub fn pull_blob(
         &self,
         digest: &Digest,
-        size: Option<u64>,
+        limit: u64,
         file: File,
         store: &Store,
         watch: &Watch,
@@ -172,7 +171,7 @@ impl Remote {
         let (digest, watch) = (digest.clone(), watch.clone());
         let came = self.run(async move {
             registry
-                .download(&digest, size, file, &folder, &watch)
+                .download(&digest, limit, file, &folder, &watch)
                 .await
         });
         match came {

@@ -144,17 +144,15 @@ impl Registry {
     pub async fn pull(
         &self,
         digest: &Digest,
-        limit: Option<u64>,
+        limit: u64,
         watch: &Watch,
         mut take: impl FnMut(&[u8], Option<u64>) -> Result<()>,
     ) -> Result<bool, Fault> {
-        // Addresses in a manifest are not followed.
-        let asked = self.client.blob(digest, &[]);
+        let asked = self.client.blob(digest);
         let Some(mut blob) = self.answer(asked).await? else {
             return Ok(false);
         };
         let total = blob.total;
-        let limit = limit.or(total).unwrap_or(0);
         let mut done = 0;
         loop {
             let next = timeout(self.patience.stall, blob.next());
@@ -186,18 +184,18 @@ impl Registry {
         watch: &Watch,
     ) -> Result<Option<Vec<u8>>, Fault> {
         let mut all = Vec::new();
-        let came = self.pull(digest, Some(limit), watch, |bytes, _| {
+        let came = self.pull(digest, limit, watch, |bytes, _| {
             all.extend_from_slice(bytes);
             Ok(())
         });
         Ok(came.await?.then_some(all))
     }
 
-    /// A blob of at most `limit` bytes, of any number without one, into a file on the disk of `folder`.
+    /// A blob of at most `limit` bytes into a file on the disk of `folder`.
     pub async fn download(
         &self,
         digest: &Digest,
-        limit: Option<u64>,
+        limit: u64,
         mut file: File,
         folder: &Path,
         watch: &Watch,

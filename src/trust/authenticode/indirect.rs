@@ -9,7 +9,8 @@ use super::super::tlv::{self, OCTET_STRING, SEQUENCE, Walk};
 use super::super::{Reason, Refusal};
 
 const WHAT: &str = "the statement that was signed";
-const SPC_INDIRECT_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.4");
+pub(super) const SPC_INDIRECT_DATA: ObjectIdentifier =
+    ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.4");
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Indirect<'a> {

@@ -6,12 +6,18 @@
 
 use der::asn1::ObjectIdentifier;
 
+use super::super::oid::Oid;
 use super::super::signed_data::{SignedData, SignerInfo};
-use super::super::timestamp::{COUNTERSIGNATURE, TOKENS};
+use super::super::timestamp::{COUNTERSIGNATURE, TOKENS, TST_INFO};
 use super::super::{Reason, Refusal};
-use super::{MAX_SIGNATURES, NESTED};
+use super::indirect::SPC_INDIRECT_DATA;
+use super::{CERTIFICATE_TRUST_LIST, MAX_SIGNATURES, NESTED};
 
-/// Only nested signatures, which are judged like the outer one, and timestamps that carry nothing unsigned themselves.
+/// Bytes of a timestamp's statement: a digest, a serial number, a time and a name. (RFC 3161 2.4.2)
+const LONGEST_TIMESTAMP: usize = 4096;
+
+/// Only nested signatures, which are judged like the outer one, and timestamps that carry nothing unsigned themselves. Each
+/// holds what its kind holds, for it may be one that nobody has to believe: another of the same kind is enough.
 pub(super) fn check(signed: &SignedData<'_>) -> Result<(), Refusal> {
     let [token, cms_token] = TOKENS;
     only(
@@ -20,13 +26,42 @@ pub(super) fn check(signed: &SignedData<'_>) -> Result<(), Refusal> {
     )?;
     for oid in TOKENS {
         for value in signed.signer.unsigned(oid, MAX_SIGNATURES)? {
-            only(&SignedData::read(value.raw)?.signer, &[])?;
+            let token = SignedData::read(value.raw)?;
+            only(&token.signer, &[])?;
+            is_of("a timestamp", token.content_type(), &[TST_INFO])?;
+            let bytes = token.content().len();
+            if bytes > LONGEST_TIMESTAMP {
+                let fact = "a timestamp of its signature holds more than any timestamp says";
+                return Err(uncovered(fact)
+                    .expected(format_args!("{LONGEST_TIMESTAMP} bytes at most"))
+                    .found(format_args!("{bytes} bytes")));
+            }
         }
+    }
+    for value in signed.signer.unsigned(NESTED, MAX_SIGNATURES)? {
+        let nested = SignedData::read(value.raw)?;
+        let kinds = [SPC_INDIRECT_DATA, CERTIFICATE_TRUST_LIST];
+        is_of("a signature nested in it", nested.content_type(), &kinds)?;
     }
     for value in signed.signer.unsigned(COUNTERSIGNATURE, MAX_SIGNATURES)? {
         only(&SignerInfo::read(&value)?, &[])?;
     }
     Ok(())
+}
+
+fn is_of(what: &str, found: Oid<'_>, kinds: &[ObjectIdentifier]) -> Result<(), Refusal> {
+    if kinds.iter().any(|kind| found == *kind) {
+        return Ok(());
+    }
+    let kinds: Vec<String> = kinds.iter().map(ObjectIdentifier::to_string).collect();
+    let fact = format!("{what} holds something else than its kind does");
+    Err(uncovered(&fact).expected(kinds.join(" or ")).found(found))
+}
+
+fn uncovered(fact: &str) -> Refusal {
+    Refusal::new(Reason::Uncovered, fact).cure(
+        "fetch the file from its publisher again, or prove it by a digest that the publisher names",
+    )
 }
 
 fn only(signer: &SignerInfo<'_>, known: &[ObjectIdentifier]) -> Result<(), Refusal> {
@@ -38,11 +73,8 @@ fn only(signer: &SignerInfo<'_>, known: &[ObjectIdentifier]) -> Result<(), Refus
         .iter()
         .map(|(oid, bytes)| format!("{oid} with {bytes} bytes"))
         .collect();
-    Err(Refusal::new(
-        Reason::Uncovered,
-        "an unsigned attribute of an unknown type stands in its signature, and nobody signed what it holds",
-    )
-    .expected("nested signatures and timestamps at most")
-    .found(found.join(", "))
-    .cure("fetch the file from its publisher again, or prove it by a digest that the publisher names"))
+    let fact = "an unsigned attribute of an unknown type stands in its signature, and nobody signed what it holds";
+    Err(uncovered(fact)
+        .expected("nested signatures and timestamps at most")
+        .found(found.join(", ")))
 }

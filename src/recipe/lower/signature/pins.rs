@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::digest::{Algorithm, Digest};
 use crate::recipe::fields::Fields;
-use crate::recipe::raw::OUTSIDE;
+use crate::recipe::raw::{OUTSIDE, OUTSIDE_HELP};
 use crate::recipe::value::{Data, Value};
 use crate::text::Located;
 use crate::trust::authenticode::{self, Pins};
@@ -39,7 +39,7 @@ fn read(
         fields.cx.error(fact, &text.place, "", &help);
     };
     if fields.cx.sources.is_outside(&path) {
-        complain(OUTSIDE.into(), String::new());
+        complain(OUTSIDE.into(), OUTSIDE_HELP.into());
         return None;
     }
     let looked = format!("looked for {}", path.display());
@@ -78,7 +78,7 @@ pub fn short_key(fields: &Fields<'_>) -> Option<Located<Key>> {
         return Some(Located::new(key, text.place));
     }
     let path = fields.beside("key", &Located::new(line.to_string(), text.place.clone()));
-    if !path.exists() && !fields.cx.sources.is_outside(&path) {
+    if !fields.cx.sources.is_outside(&path) && !path.exists() {
         let fact = format!("`key` is neither a public key nor a file: \"{line}\"");
         fields.cx.error(fact, &text.place, "", help);
         return None;
@@ -154,7 +154,7 @@ fn root_file(
 ) -> Option<(Vec<Vec<u8>>, String)> {
     let base = item.base.as_ref().unwrap_or(&item.place);
     let path = fields.cx.sources.local(base, &text.value);
-    if !path.exists() && !fields.cx.sources.is_outside(&path) {
+    if !fields.cx.sources.is_outside(&path) && !path.exists() {
         let fact = format!(
             "\"{}\" is neither a file nor a root that winimg has",
             text.value
