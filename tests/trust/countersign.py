@@ -215,7 +215,7 @@ TST_INFO, MINE = "1.2.840.113549.1.9.16.1.4", "1.3.6.1.4.1.311.99.2"
 archive = bytes(64 << 10)
 program("tagged-kind.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp, holding(MINE, b"a payload"))))
 program("tagged-long.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp, holding(TST_INFO, archive))))
-program("tagged-data.exe", "good.exe", with_unsigned(good, attribute(NESTED, holding(MINE, archive))))
+program("tagged-data.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp) + attribute(NESTED, holding(MINE, archive))))
 counter = countersignature(signature_value(signer_of(short)[0]), "sha256", SHA256)
 counter = der(0x30, value(counter), der(0xA1, payload))
 program("tagged-counter.exe", "short.exe", with_unsigned(short, attribute(COUNTERSIGNATURE, counter), authority))
