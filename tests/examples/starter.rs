@@ -34,7 +34,8 @@ fn folder() -> tempfile::TempDir {
 
 fn said(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = winimg(folder, arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
     (output.status.code(), said)
 }
 

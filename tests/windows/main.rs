@@ -198,8 +198,12 @@ fn with_recipe() -> Pair {
 fn a_recipe_is_judged_and_planned_alike() {
     let pair = with_recipe();
     pair.both(&["validate", "recipe.toml"], 0);
-    let plan = pair.both(&["plan", "recipe.toml"], 0);
-    assert!(plan.stdout.contains(r"C:\k\settings.ini"), "{plan:#?}");
+    // Said, since each system has a default of its own.
+    for hypervisor in ["qemu", "hyperv"] {
+        let arguments = ["plan", "recipe.toml", "--hypervisor", hypervisor];
+        let plan = pair.both(&arguments, 0);
+        assert!(plan.stdout.contains(r"C:\k\settings.ini"), "{plan:#?}");
+    }
     pair.write("wrong.toml", RECIPE.replace("seal", "seal\"\nnmae = \"x"));
     pair.both(&["validate", "wrong.toml"], 2);
     pair.both(&["plan", "nowhere/recipe.toml"], 2);
