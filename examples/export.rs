@@ -8,7 +8,7 @@ use winimg::disk::Image;
 use winimg::error::{Error, Kind, Result};
 use winimg::event::{Cancel, Event, Sink};
 use winimg::export::{DEFAULT_LEVEL, GuestFacts, Job, export};
-use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
+use winimg::recipe::{DiskBus, Firmware, Outputs, OvaSpec};
 use winimg::wim::Release;
 
 struct Quiet;
@@ -30,7 +30,7 @@ fn run() -> Result<()> {
     let outputs = Outputs {
         raw: asked("raw"),
         vhd: asked("vhd"),
-        ova: asked("ova").then_some(OvaWish {
+        ova: asked("ova").then_some(OvaSpec {
             hardware_version: None,
         }),
         ami: None,

@@ -57,7 +57,7 @@ struct Inner {
     found: Option<String>,
     cure: Option<String>,
     lines: Vec<String>,
-    told: bool,
+    reported: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -73,7 +73,7 @@ impl Error {
             found: None,
             cure: None,
             lines: Vec::new(),
-            told: false,
+            reported: false,
             source: None,
         }))
     }
@@ -146,8 +146,8 @@ impl Error {
 
     /// What it says was shown already, as the complaints about a recipe are; people need not read it twice.
     #[must_use]
-    pub fn told(mut self) -> Self {
-        self.0.told = true;
+    pub fn reported(mut self) -> Self {
+        self.0.reported = true;
         self
     }
 
@@ -194,7 +194,7 @@ impl Error {
             lines: e.lines.clone(),
             cure: e.cure.clone(),
             text: self.to_string(),
-            told: e.told,
+            reported: e.reported,
         }
     }
 

@@ -148,7 +148,7 @@ pub enum Event {
         text: String,
         /// Earlier events have said it; people are not told again.
         #[serde(skip)]
-        told: bool,
+        reported: bool,
     },
 }
 

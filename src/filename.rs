@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fault_is_told_and_good_names_have_none() {
+    fn each_fault_is_reported_and_good_names_have_none() {
         let device = |name: &str| Some(Fault::Device(name.into()));
         for (name, want) in [
             ("kubelet.exe", None),

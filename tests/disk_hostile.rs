@@ -31,12 +31,12 @@ fn a_partition_table_of_another_shape_is_refused() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let told = |field, word| {
+    let rendered = |field, word| {
         let disk = disk_with(folder.path(), field, word);
         gpt::table(&disk).unwrap_err().to_string()
     };
     assert_eq!(
-        told(84, 256),
+        rendered(84, 256),
         "\
 the disk's partition table cannot be read
   at: offset 0x200 of the disk
@@ -44,7 +44,7 @@ the disk's partition table cannot be read
   found: 128 of 256"
     );
     assert_eq!(
-        told(80, u32::MAX),
+        rendered(80, u32::MAX),
         "\
 the disk's partition table cannot be read
   at: offset 0x200 of the disk

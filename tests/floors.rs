@@ -168,7 +168,7 @@ fn the_architecture_names_every_module_on_its_floor() {
             .lines()
             .find(|l| l.starts_with(&format!("| {floor} |")))
             .unwrap_or_else(|| panic!("no row for the floor {floor}"));
-        let told: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        let rendered: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
         let there = |module: &&&str| {
             let src = root.join("src");
             src.join(module).is_dir() || src.join(format!("{module}.rs")).is_file()
@@ -176,7 +176,7 @@ fn the_architecture_names_every_module_on_its_floor() {
         // `lib` is the table itself.
         let there = modules.iter().filter(there).filter(|m| **m != "lib");
         let mut there: Vec<&str> = there.copied().collect();
-        let mut sorted = told.clone();
+        let mut sorted = rendered.clone();
         there.sort_unstable();
         sorted.sort_unstable();
         assert_eq!(sorted, there, "the floor {floor}");

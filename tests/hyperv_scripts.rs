@@ -57,7 +57,7 @@ fn the_host_takes_the_calls_that_winimg_makes_and_no_other() {
 }
 
 #[test]
-fn every_guest_script_tells_which_start_of_windows_answers() {
+fn every_guest_script_reports_which_start_of_windows_answers() {
     for (name, text) in direct::scripts() {
         assert!(text.contains("boot = "), "{name}");
         assert_eq!(text.matches("function Get-Boot {").count(), 1, "{name}");

@@ -161,7 +161,7 @@ fn another_version_is_named_once_although_the_url_follows_it() {
 }
 
 #[test]
-fn every_drift_is_told_at_once() {
+fn every_drift_is_reported_at_once() {
     let desk = Desk::new();
     insta::assert_snapshot!(desk.drift(|text| {
         let text = text
@@ -236,11 +236,11 @@ fn what_no_lock_looks_like_is_refused_in_words() {
         ("cut off", text[..text.len() / 2].to_string()),
         ("another file", "<html>".to_string()),
     ];
-    let told = cases.map(|(what, text)| {
+    let rendered = cases.map(|(what, text)| {
         let error = desk.parsed(&text).map(|_| "TAKEN".to_string());
-        format!("--- {what}\n{}", error.unwrap_or_else(|told| told))
+        format!("--- {what}\n{}", error.unwrap_or_else(|rendered| rendered))
     });
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(rendered.join("\n"));
 }
 
 #[test]

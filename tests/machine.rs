@@ -256,9 +256,9 @@ mod qemu {
 }
 
 #[derive(Default)]
-struct Told(Mutex<Vec<Event>>);
+struct Recorder(Mutex<Vec<Event>>);
 
-impl Sink for Told {
+impl Sink for Recorder {
     fn emit(&self, event: &Event) {
         self.0.lock().expect("lock").push(event.clone());
     }
@@ -267,7 +267,7 @@ impl Sink for Told {
 /// A fake machine with its folder.
 struct Played {
     folder: tempfile::TempDir,
-    told: Arc<Told>,
+    recorder: Arc<Recorder>,
     cancel: Cancel,
     machine: Box<dyn winimg::vm::Machine>,
 }
@@ -276,16 +276,16 @@ fn play(script: &str) -> Played {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("machine.toml");
     std::fs::write(&file, script).expect("written");
-    let told = Arc::new(Told::default());
+    let recorder = Arc::new(Recorder::default());
     let cancel = Cancel::default();
     let mut plan = plan(Firmware::Uefi, DiskBus::Nvme, folder.path());
     plan.disk = folder.path().join("disk.qcow2");
     let fake = fake::open(&file).expect("a script");
-    let sink = Arc::clone(&told);
+    let sink = Arc::clone(&recorder);
     let machine = fake.start(plan, sink, cancel.clone()).expect("it starts");
     Played {
         folder,
-        told,
+        recorder,
         cancel,
         machine,
     }
@@ -418,7 +418,7 @@ wait_off
         text: text.into(),
     };
     assert_eq!(
-        *played.told.0.lock().expect("lock"),
+        *played.recorder.0.lock().expect("lock"),
         [
             progress("firmware"),
             progress("Windows Setup"),

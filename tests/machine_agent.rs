@@ -146,7 +146,7 @@ fn run(agent: &mut Agent, command: &Command) -> (winimg::error::Result<Exit>, St
 
 /// A machine that waits for room on the host's disk stands, and its deadlines with it.
 #[test]
-fn deadlines_are_the_machines_and_whoever_watches_is_told_of_each_answer() {
+fn deadlines_are_the_machines_and_the_watcher_sees_each_answer() {
     let end = |slow| {
         let world = World {
             slow,
@@ -304,7 +304,7 @@ enum Ids {
 }
 
 /// A peer whose program ends with code 7, and which says something else before it tells so.
-fn told_before(
+fn noise_before(
     ids: Ids,
     mut before: impl FnMut(&Value) -> Vec<u8> + Send + 'static,
 ) -> (String, Vec<String>) {
@@ -354,10 +354,10 @@ fn a_reply_to_another_request_is_not_taken_for_this_ones() {
         }
     };
     let seven = "Ok(Code(7))";
-    assert_eq!(told_before(Ids::Echoed, stale(json!(1))).0, seven);
-    assert_eq!(told_before(Ids::Echoed, stale(json!("old"))).0, seven);
+    assert_eq!(noise_before(Ids::Echoed, stale(json!(1))).0, seven);
+    assert_eq!(noise_before(Ids::Echoed, stale(json!("old"))).0, seven);
     // Of a request that had none, such as another client's.
-    assert_eq!(told_before(Ids::Echoed, stale(Value::Null)).0, seven);
+    assert_eq!(noise_before(Ids::Echoed, stale(Value::Null)).0, seven);
 }
 
 #[test]
@@ -368,13 +368,13 @@ fn an_agent_without_ids_is_served() {
         "guest-exec-status",
         "guest-exec-status",
     ];
-    let (exit, heard) = told_before(Ids::Ignored, |_| Vec::new());
+    let (exit, heard) = noise_before(Ids::Ignored, |_| Vec::new());
     assert_eq!(
         (exit.as_str(), &heard[..]),
         ("Ok(Code(7))", &asked.map(String::from)[..])
     );
     // One that takes the member for a mistake is asked again without it, and no more with it.
-    let (exit, heard) = told_before(Ids::Refused, |_| Vec::new());
+    let (exit, heard) = noise_before(Ids::Refused, |_| Vec::new());
     assert_eq!(exit, "Ok(Code(7))");
     assert_eq!(
         heard,
@@ -475,7 +475,7 @@ fn a_reboot_waits_for_the_port_to_close_and_open_again() {
 }
 
 #[test]
-fn a_guest_that_powers_off_instead_is_told_so() {
+fn a_guest_that_powers_off_instead_is_reported() {
     let world = World::open();
     let moving = world.clone();
     let (mut agent, _) = peer(

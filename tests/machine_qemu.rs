@@ -20,20 +20,20 @@ use winimg::vm::qemu::{Qemu, canary, choice, firmware, program};
 use winimg::vm::{Accel, Disc, Hypervisor, Machine, MachinePlan, Start};
 
 #[derive(Default)]
-struct Told(Mutex<Vec<Event>>);
+struct Recorder(Mutex<Vec<Event>>);
 
-impl Sink for Told {
+impl Sink for Recorder {
     fn emit(&self, event: &Event) {
         self.0.lock().expect("lock").push(event.clone());
     }
 }
 
-impl Told {
+impl Recorder {
     /// How often the screen was told.
     fn screens(&self) -> usize {
         let events = self.0.lock().expect("lock");
-        let told = |e: &&Event| matches!(e, Event::Progress { .. });
-        events.iter().filter(told).count()
+        let recorder = |e: &&Event| matches!(e, Event::Progress { .. });
+        events.iter().filter(recorder).count()
     }
 }
 
@@ -44,7 +44,7 @@ const SAYS: &str = "| the screen says: ";
 struct Bench {
     folder: tempfile::TempDir,
     qemu: Qemu,
-    told: Arc<Told>,
+    recorder: Arc<Recorder>,
     cancel: Cancel,
 }
 
@@ -64,7 +64,7 @@ impl Bench {
         let bench = Self {
             folder,
             qemu,
-            told: Arc::default(),
+            recorder: Arc::default(),
             cancel: Cancel::default(),
         };
         let made = Command::new("qemu-img")
@@ -131,7 +131,7 @@ impl Bench {
     }
 
     fn start(&self, plan: MachinePlan) -> Box<dyn Machine> {
-        let sink: Arc<Told> = Arc::clone(&self.told);
+        let sink: Arc<Recorder> = Arc::clone(&self.recorder);
         self.qemu
             .start(plan, sink, self.cancel.clone())
             .expect("it starts")
@@ -308,7 +308,7 @@ fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
     }
     let error = bench.fails(bench.plan(Firmware::Uefi));
     assert_eq!(error.fact(), "the firmware finds nothing to boot");
-    let events = bench.told.0.lock().expect("lock");
+    let events = bench.recorder.0.lock().expect("lock");
     let mut progress = events.iter().filter_map(|e| match e {
         Event::Progress { text, .. } => Some(text.as_str()),
         _ => None,
@@ -318,7 +318,7 @@ fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
 
 /// A text-mode screen with a blinking cursor, drives idle, the processor halted between ticks: as an error box would be.
 #[test]
-fn a_screen_that_waits_is_told_from_one_that_works() {
+fn a_screen_that_waits_is_distinguished_from_one_that_works() {
     let Some(bench) = Bench::new() else { return };
     // sti; hlt; jmp -3
     bench.boot_code(&[0xfb, 0xf4, 0xeb, 0xfd]);
@@ -366,7 +366,7 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
     ]);
     let error = bench.fails(bench.plan(Firmware::Bios));
     assert_eq!(error.fact(), "Windows Setup restarts again and again");
-    let events = bench.told.0.lock().expect("lock");
+    let events = bench.recorder.0.lock().expect("lock");
     let counts: Vec<u32> = events
         .iter()
         .filter_map(|e| match e {
@@ -384,7 +384,7 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
 
 /// Several machines of one build run in the same directory, one after the other.
 #[test]
-fn a_machine_that_only_boots_is_told_without_setup_and_its_traces_follow_the_earlier_ones() {
+fn a_machine_that_only_boots_is_reported_without_setup_and_its_traces_follow_the_earlier_ones() {
     let Some(bench) = Bench::new() else { return };
     let boot = |firmware| MachinePlan {
         start: Start::Boot,
@@ -430,7 +430,7 @@ fn a_machine_that_only_boots_is_told_without_setup_and_its_traces_follow_the_ear
 }
 
 #[test]
-fn a_kernel_that_tells_its_crash_is_named_with_its_last_picture() {
+fn a_kernel_that_reports_its_crash_is_named_with_its_last_picture() {
     let Some(bench) = Bench::new() else { return };
     // mov dx, 505h; mov al, 1; out dx, al; hlt: what the pvpanic driver does when Windows stops.
     bench.boot_code(&[0xba, 0x05, 0x05, 0xb0, 0x01, 0xee, 0xf4]);
@@ -496,17 +496,20 @@ fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
         timeout: Duration::from_secs(10),
         ..bench.plan(Firmware::Bios)
     };
-    let told = |what: fn(&Event) -> bool| {
-        let told = Arc::clone(&bench.told);
-        move || told.0.lock().expect("lock").iter().any(what)
+    let recorder = |what: fn(&Event) -> bool| {
+        let recorder = Arc::clone(&bench.recorder);
+        move || recorder.0.lock().expect("lock").iter().any(what)
     };
     let error = std::thread::scope(|scope| {
         let failing = scope.spawn(|| bench.fails(plan.clone()));
-        wait_for("a screen", told(|e| matches!(e, Event::Progress { .. })));
+        wait_for(
+            "a screen",
+            recorder(|e| matches!(e, Event::Progress { .. })),
+        );
         mounted.fill("filler", 500);
         wait_for(
             "a warning",
-            told(
+            recorder(
                 |e| matches!(e, Event::Warning { text } if text.contains("the guest stands still until there is room")),
             ),
         );
@@ -516,7 +519,7 @@ fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
         std::fs::remove_file(mounted.0.join("filler")).expect("removed");
         wait_for(
             "a note",
-            told(|e| matches!(e, Event::Note { text } if text.contains("the guest goes on"))),
+            recorder(|e| matches!(e, Event::Note { text } if text.contains("the guest goes on"))),
         );
         failing.join().expect("joined")
     });
@@ -524,7 +527,7 @@ fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
     mounted.fill("filler", 300);
     let refused = bench.qemu.start(
         plan,
-        Arc::clone(&bench.told) as Arc<dyn Sink>,
+        Arc::clone(&bench.recorder) as Arc<dyn Sink>,
         bench.cancel.clone(),
     );
     let error = refused.map(|_| ()).expect_err("no room");
@@ -533,15 +536,15 @@ fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
 }
 
 #[test]
-fn a_killed_qemu_is_told_with_its_signal_and_an_interrupt_ends_the_wait() {
+fn a_killed_qemu_is_reported_with_its_signal_and_an_interrupt_ends_the_wait() {
     let Some(bench) = Bench::new() else { return };
     bench.boot_code(&[0xeb, 0xfe]);
     let disk = bench.path("disk.qcow2").display().to_string();
     let mut machine = bench.start(bench.plan(Firmware::Bios));
     let pid = pid_of(&disk);
-    let told = Arc::clone(&bench.told);
+    let recorder = Arc::clone(&bench.recorder);
     let killer = std::thread::spawn(move || {
-        wait_for("a screen", || told.screens() > 0);
+        wait_for("a screen", || recorder.screens() > 0);
         kill(pid);
     });
     let error = machine.guest().map(|_| ()).expect_err("killed");
@@ -551,12 +554,12 @@ fn a_killed_qemu_is_told_with_its_signal_and_an_interrupt_ends_the_wait() {
         "QEMU died: signal 9 (SIGKILL)\n  at: RUN/qemu.log"
     );
     drop(machine);
-    let told = Arc::clone(&bench.told);
-    let before = told.screens();
+    let recorder = Arc::clone(&bench.recorder);
+    let before = recorder.screens();
     let mut machine = bench.start(bench.plan(Firmware::Bios));
     let cancel = bench.cancel.clone();
     let canceller = std::thread::spawn(move || {
-        wait_for("a screen", || told.screens() > before);
+        wait_for("a screen", || recorder.screens() > before);
         cancel.cancel();
     });
     assert_eq!(

@@ -11,7 +11,7 @@ use media::{have, put, run, text};
 use winimg::answer::{self, Facts, LintFacts};
 use winimg::diag::{Diagnostics, Severity};
 use winimg::iso::{self, Stamp};
-use winimg::recipe::{DiskBus, Firmware, MachineWish, Media, Origin, ProofWish, SetupWish};
+use winimg::recipe::{DiskBus, Firmware, MachineSpec, Media, Origin, ProofSpec, SetupSpec};
 use winimg::text::{Secret, Source};
 use winimg::udf::Medium;
 use winimg::wim::{Arch, Image, MediaFacts, Release, WimImages};
@@ -278,8 +278,8 @@ the answer file template is no valid Handlebars: invalid handlebars syntax
 
 #[test]
 fn product_keys_follow_the_medium() {
-    let key = |wish: Option<&str>, release, edition, eval| {
-        answer::product_key(wish.map(located).as_ref(), release, edition, eval)
+    let key = |given: Option<&str>, release, edition, eval| {
+        answer::product_key(given.map(located).as_ref(), release, edition, eval)
             .map_err(|e| e.to_string())
     };
     let (r19, r25) = (Release::Server2019, Release::Server2025);
@@ -670,10 +670,10 @@ fn xmllint_accepts_the_golden_files() {
 }
 
 /// The parts of a recipe that an answer file is made from.
-fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish, SetupWish) {
+fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineSpec, SetupSpec) {
     let nowhere = Origin::new(
         located("server.iso"),
-        ProofWish::Unverified {
+        ProofSpec::Unverified {
             reason: located("a test"),
         },
     );
@@ -686,7 +686,7 @@ fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish
             language: located(language),
             time_zone: located("UTC"),
         },
-        MachineWish {
+        MachineSpec {
             firmware: Firmware::Uefi,
             secure_boot: false,
             disk_bus: DiskBus::Virtio,
@@ -696,7 +696,7 @@ fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish
             network: false,
             tpm: false,
         },
-        SetupWish {
+        SetupSpec {
             answer_file: None,
             lint_is_advice: false,
             computer_name: "WINIMG-BUILD".into(),

@@ -16,7 +16,7 @@ use winimg::wim::{Channel, MediaFacts, Release, WimImages};
 const TOOLS: [&str; 3] = ["genisoimage", "wimlib-imagex", "mkfs.vfat"];
 
 /// A value at its place in a recipe.
-fn wish(value: &str) -> Located<String> {
+fn selector(value: &str) -> Located<String> {
     let source = Arc::new(Source {
         name: "recipe.toml".into(),
         text: format!("[media]\nimage = \"{value}\"\n"),
@@ -69,7 +69,7 @@ fn an_install_medium_is_read_through_udf() {
     let facts = MediaFacts::read(&medium).unwrap();
     assert_eq!(facts.channel, Some(Channel::Eval));
     assert_eq!(facts.answer_file, None);
-    let image = facts.images.pick(&wish("datacenter-core")).unwrap();
+    let image = facts.images.pick(&selector("datacenter-core")).unwrap();
     assert_eq!(image.name, "Windows Server 2022 SERVERDATACENTERCORE");
     assert_eq!(image.version, "10.0.20348.587");
     assert_eq!(image.languages, ["en-US"]);
@@ -100,7 +100,7 @@ fn every_way_to_name_an_image_finds_it() {
             "standard-desktop",
             "standard",
         ]
-        .map(|w| (w, images.pick(&wish(w)).unwrap().index))
+        .map(|w| (w, images.pick(&selector(w)).unwrap().index))
         .to_vec();
         assert_eq!(
             found,
@@ -128,7 +128,7 @@ fn a_wrong_image_lists_what_is_there() {
     let path = dir.path().join("install.wim");
     wim(&path, "9", false);
     let images = WimImages::read(&mut fs::File::open(&path).unwrap(), "install.wim").unwrap();
-    let error = images.pick(&wish("datacentre-core")).unwrap_err();
+    let error = images.pick(&selector("datacentre-core")).unwrap_err();
     assert_eq!(
         error.to_string(),
         "\
@@ -146,7 +146,7 @@ the medium has no image \"datacentre-core\"
     wim(&arm, "12", false);
     let images = WimImages::read(&mut fs::File::open(&arm).unwrap(), "arm.wim").unwrap();
     assert_eq!(
-        images.pick(&wish("2")).unwrap_err().to_string(),
+        images.pick(&selector("2")).unwrap_err().to_string(),
         "\
 the image must be x64; Windows Server 2022 SERVERSTANDARD is arm64
   at: arm.wim

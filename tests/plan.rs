@@ -552,7 +552,7 @@ fn the_json_holds_what_the_text_shows() {
 }
 
 #[test]
-fn every_mistake_is_told_at_its_step() {
+fn every_mistake_is_reported_at_its_step() {
     let mut maker = Maker::new()
         .component("kubelet", "kubelet.exe", None)
         .component("setup", "setup.msi", None);

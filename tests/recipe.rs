@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, ProofWish, Recipe, Undecided, read};
+use winimg::recipe::{Options, ProofSpec, Recipe, Undecided, read};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes")
@@ -111,7 +111,7 @@ fn twelve_mistakes_give_twelve_diagnostics_in_one_run() {
 #[test]
 fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
     let checksum = |recipe: &Recipe| match &recipe.components[0].origin.proof {
-        ProofWish::ChecksumFile { url, .. } => url.value.clone(),
+        ProofSpec::ChecksumFile { url, .. } => url.value.clone(),
         other => panic!("{other:?}"),
     };
     let component = "[components.tool]\nversion = \"1.2\"\nurl = \"https://example.com/{{version}}/t.exe\"\n\
@@ -141,7 +141,7 @@ fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
     let medium = small("").replace("unverified = \"test\"", "checksum_url = \"{{url}}.sha256\"");
     let recipe = good(&[("recipe.toml", &medium)], &Options::default());
     match &recipe.media.iso.proof {
-        ProofWish::ChecksumFile { url, .. } => {
+        ProofSpec::ChecksumFile { url, .. } => {
             assert_eq!(url.value, "https://example.com/x.iso.sha256");
         }
         other => panic!("{other:?}"),
@@ -166,7 +166,7 @@ fn a_download_knows_its_own_url_and_no_other() {
 }
 
 #[test]
-fn a_digest_beside_unverified_is_told_which_line_goes() {
+fn a_digest_beside_unverified_names_the_line_to_delete() {
     let more = format!(
         "[components.a]\nurl = \"https://example.com/a\"\nunverified = \"test\"\nsha256 = \"{}\"\n",
         "0".repeat(64)
@@ -513,7 +513,7 @@ cmd = "echo {{v}}"
     assert_eq!(x.origin.url.value, "https://example.com/1.36/x.exe");
     assert!(matches!(
         x.origin.proof,
-        winimg::recipe::ProofWish::ChecksumFile { .. }
+        winimg::recipe::ProofSpec::ChecksumFile { .. }
     ));
     let hours = recipe.steps[0].timeout.map(|t| t.as_secs() / 3600);
     assert_eq!(hours, Some(2));
@@ -787,7 +787,7 @@ extract = { component = "kubelet", to = 'C:\x' }
 }
 
 #[test]
-fn verbs_about_windows_itself_are_told_what_is_wrong_with_them() {
+fn mistakes_in_verbs_about_windows_itself_are_reported() {
     let more = r#"
 [machine]
 network = false
@@ -1194,7 +1194,7 @@ fn image_builders_var_files_are_read_as_they_are() {
 }
 
 #[test]
-fn powershell_that_does_not_parse_is_told_at_its_line() {
+fn powershell_that_does_not_parse_is_reported_at_its_line() {
     let more = r#"
 [[steps]]
 name = "long"
@@ -1243,8 +1243,8 @@ fn a_step_before_the_seal_stands_behind_all_others() {
     ] {
         write("recipe.toml", &format!("{head}{more}"));
         let path = dir.path().join("recipe.toml");
-        let (recipe, told) = read(&path, &Options::default());
-        assert!(!told.has_errors(), "{}", told.render(false));
+        let (recipe, rendered) = read(&path, &Options::default());
+        assert!(!rendered.has_errors(), "{}", rendered.render(false));
         let recipe = recipe.expect("a recipe");
         let names: Vec<&str> = recipe.steps.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names.join(", "), wanted);

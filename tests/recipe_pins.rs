@@ -25,20 +25,20 @@ fn complaints(pins: &str) -> String {
 
 #[test]
 fn a_subject_that_is_no_name_and_a_use_that_many_have() {
-    let told: String = [
+    let rendered: String = [
         "subject = \"Example Corp\"",
         "subject = \"CN=Example Corp,\"",
         "eku = \"1.3.6.1.5.5.7.3.3\"",
     ]
     .map(complaints)
     .join("\n");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
     for good in [
         "subject = \"CN=Example Corp\"",
         "eku = \"1.3.6.1.4.1.311.97.1.2.3\"",
         "eku = \"1.3.6.1.5.5.7.3.3\"\nsubject = \"CN=Example Corp\"",
     ] {
-        let told = complaints(good);
-        assert!(!told.contains("error"), "{good}: {told}");
+        let rendered = complaints(good);
+        assert!(!rendered.contains("error"), "{good}: {rendered}");
     }
 }

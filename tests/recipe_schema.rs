@@ -25,9 +25,9 @@ fn keys_read(text: &str) -> BTreeSet<String> {
     fs::write(&path, text).expect("a file");
     let (_, diagnostics) = read(&path, &Options::default());
     let about = |m: &str| m.contains(&format!("`{NO_KEY}`"));
-    let told = diagnostics.0.iter().find(|d| about(&d.message));
-    let told = told.unwrap_or_else(|| panic!("nothing is said about {NO_KEY} in\n{text}"));
-    let help = told.help.join("\n");
+    let rendered = diagnostics.0.iter().find(|d| about(&d.message));
+    let rendered = rendered.unwrap_or_else(|| panic!("nothing is said about {NO_KEY} in\n{text}"));
+    let help = rendered.help.join("\n");
     let list = help
         .strip_prefix("its keys: ")
         .or(help.strip_prefix("the verbs: "));

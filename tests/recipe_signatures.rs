@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, ProofWish, Recipe, Signature, read};
+use winimg::recipe::{Options, ProofSpec, Recipe, Signature, read};
 
 /// Of minisign's own documentation.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
@@ -52,7 +52,7 @@ fn only(recipe: &Recipe) -> &Signature {
 }
 
 #[test]
-fn mistakes_in_signatures_are_told_at_their_lines() {
+fn mistakes_in_signatures_are_reported_at_their_lines() {
     insta::assert_snapshot!(complaints(
         r#"
 [components.a]
@@ -171,7 +171,7 @@ fn signatures_are_looked_for_beside_their_file() {
         assert_eq!(found, url, "{table}");
         assert!(matches!(
             recipe.components[0].origin.proof,
-            ProofWish::Signed
+            ProofSpec::Signed
         ));
     }
 }
@@ -192,7 +192,7 @@ fn a_later_file_replaces_a_signature_whole_or_drops_it() {
     // The signature is the proof that the pack did not have.
     assert!(matches!(
         recipe.components[0].origin.proof,
-        ProofWish::Signed
+        ProofSpec::Signed
     ));
     let own = format!("[components.t.signature]\nkind = \"minisign\"\nkey = \"{KEY}\"\n");
     let recipe = with(&own);
@@ -204,7 +204,7 @@ fn a_later_file_replaces_a_signature_whole_or_drops_it() {
     assert!(recipe.components[0].origin.signatures.is_empty());
     assert!(matches!(
         recipe.components[0].origin.proof,
-        ProofWish::Unverified { .. }
+        ProofSpec::Unverified { .. }
     ));
     // A digest is one more thing that has to hold.
     let zeros = "0".repeat(64);
@@ -212,7 +212,7 @@ fn a_later_file_replaces_a_signature_whole_or_drops_it() {
     assert_eq!(recipe.components[0].origin.signatures.len(), 1);
     assert!(matches!(
         recipe.components[0].origin.proof,
-        ProofWish::Digest(_)
+        ProofSpec::Digest(_)
     ));
 }
 

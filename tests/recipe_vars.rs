@@ -153,7 +153,7 @@ fn a_value_counts_by_either_name_with_its_prefix_or_without() {
 }
 
 #[test]
-fn whoever_speaks_last_wins_whichever_name_they_use() {
+fn the_last_source_wins_whichever_name_they_use() {
     let step = "[[steps]]\nname = \"mine\"\ncmd = \"mine {{tool_version}}\"\n";
     let recipe = || Case::new("release = \"2022\"\ntool_version = \"1.35.0\"", step);
     for (case, tool, mine) in [

@@ -1,7 +1,7 @@
 //! What an answer file is made from.
 
 use crate::error::{Error, Kind, Result};
-use crate::recipe::{Firmware, MachineWish, Media, SetupWish};
+use crate::recipe::{Firmware, MachineSpec, Media, SetupSpec};
 use crate::text::Secret;
 use crate::wim::{MediaFacts, Release};
 
@@ -30,12 +30,12 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Settles a recipe's wishes against an install medium: image, release, key, language.
+    /// Resolves a recipe's specs against an install medium: image, release, key, language.
     pub fn new(
         medium: &MediaFacts,
         media: &Media,
-        machine: &MachineWish,
-        setup: &SetupWish,
+        machine: &MachineSpec,
+        setup: &SetupSpec,
         administrator_password: Secret,
     ) -> Result<Self> {
         let image = medium.images.pick(&media.image)?;

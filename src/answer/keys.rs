@@ -48,13 +48,13 @@ pub fn is_published_key(key: &str) -> bool {
 
 /// The key for an image; `None` for evaluation. `edition` as [`crate::wim::Image::edition`] gives it.
 pub fn product_key(
-    wish: Option<&Located<String>>,
+    given: Option<&Located<String>>,
     release: Release,
     edition: &str,
     eval: bool,
 ) -> Result<Option<String>> {
     let wrong = |fact: &str, cure: &str| Error::new(Kind::Recipe, fact).cure(cure);
-    match wish {
+    match given {
         None if eval => Ok(None),
         None => Err(wrong(
             "this medium is not for evaluation, so Windows Setup asks for a product key",

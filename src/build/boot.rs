@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setup_that_does_not_finish_is_told_with_what_answers() {
+    fn a_setup_that_does_not_finish_is_reported_with_what_answers() {
         let late = Progress::default().timed_out("PowerShell Direct");
         assert_eq!(
             late.to_string(),

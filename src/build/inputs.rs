@@ -10,7 +10,7 @@ use crate::event::{Cancel, Sink};
 use crate::fetch::sharing::Remote;
 use crate::fetch::{self, Address, FetchOptions, image::Image};
 use crate::plan::{Entry, Plan};
-use crate::recipe::{Component, ContainerImage, ProofWish, Recipe};
+use crate::recipe::{Component, ContainerImage, ProofSpec, Recipe};
 use crate::store::{Blob, Proof, Store, Tree, Watch};
 use crate::vm::Platform;
 
@@ -87,7 +87,7 @@ impl Inputs {
         let components = self.components.iter();
         let components = components.map(|(c, blob)| (c.name.value.as_str(), &c.origin, blob));
         for (name, origin, blob) in iso.chain(virtio).chain(components) {
-            let is_named = origin.locked.is_some() || matches!(origin.proof, ProofWish::Digest(_));
+            let is_named = origin.locked.is_some() || matches!(origin.proof, ProofSpec::Digest(_));
             if is_named && matches!(Address::read(&origin.url), Ok(Address::Remote(_))) {
                 remote.push_blob(name, blob)?;
             }

@@ -264,9 +264,9 @@ fn chapters(
         warnings.extend(checked(&disk, store, &expected, sink, cancel)?);
         verifying.done();
     } else {
-        let told = "the sealed disk was not checked: --no-verify";
-        sink.warn(told);
-        warnings.push(told.into());
+        let warning = "the sealed disk was not checked: --no-verify";
+        sink.warn(warning);
+        warnings.push(warning.into());
     }
     let layer = match keeps {
         true => session.seal(chain.links())?,
@@ -331,7 +331,7 @@ fn resumed(
         }
     }
     let name = &request.recipe.name.value;
-    resume::tell(request.store, name, chain, found.as_ref(), sink.as_ref());
+    resume::report(request.store, name, chain, found.as_ref(), sink.as_ref());
     Ok(found)
 }
 
@@ -355,7 +355,7 @@ fn checked(
 ) -> Result<Vec<String>> {
     let opened = crate::disk::open_layered(disk, &store.layers_folder(), cancel)?;
     let report = verify::check(opened.as_ref(), Some(expected), cancel)?;
-    verify::tell(&report, "the sealed disk", sink.as_ref());
+    verify::report(&report, "the sealed disk", sink.as_ref());
     let summary = report.summary();
     if !report.is_good() {
         return Err(verify::failed("the sealed disk", &summary)

@@ -33,7 +33,7 @@ pub enum OnError {
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct Options {
     pub on_error: OnError,
     /// Steps to stop before, by name or number.
     pub breaks: Vec<String>,
@@ -62,7 +62,7 @@ impl Choice {
     }
 }
 
-impl Wishes {
+impl Options {
     /// All that is wrong with them, before anything is made.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
@@ -137,7 +137,7 @@ fn is_meant(wanted: &str, number: usize, name: &str) -> bool {
 
 /// Stands beside the build and stops it where the user said.
 pub struct Pauses {
-    wishes: Wishes,
+    options: Options,
     console: Arc<Console>,
     sink: Arc<dyn Sink>,
     cancel: Cancel,
@@ -159,16 +159,16 @@ struct Stop {
 
 impl Pauses {
     pub fn new(
-        wishes: Wishes,
+        options: Options,
         console: Arc<Console>,
         sink: Arc<dyn Sink>,
         cancel: Cancel,
     ) -> Result<Self> {
-        if wishes.asks() {
+        if options.asks() {
             menu::read_terminal(Arc::clone(&console))?;
         }
         Ok(Self {
-            wishes,
+            options,
             console,
             sink,
             cancel,
@@ -180,7 +180,7 @@ impl Pauses {
     /// Stops nowhere and asks nobody.
     pub fn none(sink: Arc<dyn Sink>, cancel: Cancel) -> Self {
         Self {
-            wishes: Wishes::default(),
+            options: Options::default(),
             console: Console::none(),
             sink,
             cancel,
@@ -196,7 +196,7 @@ impl Pauses {
     /// The number of the first step that the build stops before, counted from 1: it has to run, and those after it.
     pub fn first_stop(&self, plan: &Plan) -> Option<usize> {
         let mut steps = (1..).zip(&plan.steps);
-        let stops = |number, name: &str| self.wishes.debug || self.wishes.stops_at(number, name);
+        let stops = |number, name: &str| self.options.debug || self.options.stops_at(number, name);
         steps
             .find(|(number, step)| step.skipped.is_none() && stops(*number, &step.name))
             .map(|(number, _)| number)
@@ -204,7 +204,7 @@ impl Pauses {
 
     /// Whether disk and working files stay after a failure.
     pub fn keeps(&self) -> bool {
-        self.wishes.on_error == OnError::Keep || self.kept.get()
+        self.options.on_error == OnError::Keep || self.kept.get()
     }
 
     /// What persons did to the guest, for the manifest. Not empty: the disk is no longer what the recipe alone makes,
@@ -215,9 +215,9 @@ impl Pauses {
 
     /// Waits where the user said so. `Stop`: the user ends the build here.
     pub fn before_step(&self, number: usize, name: &str, guest: &mut dyn Guest) -> Result<Choice> {
-        let reason = match self.wishes.stops_at(number, name) {
+        let reason = match self.options.stops_at(number, name) {
             true => "break",
-            false if self.wishes.debug => "debug",
+            false if self.options.debug => "debug",
             false => return Ok(Choice::GoOn),
         };
         let stop = Stop {
@@ -225,7 +225,7 @@ impl Pauses {
             step: Some(number),
             text: format!("stopped before step {number}, {name}"),
             choices: &[Choice::GoOn, Choice::Stop],
-            menu: self.wishes.interactive.then_some(Menu::Step),
+            menu: self.options.interactive.then_some(Menu::Step),
             deadline: self.deadline(),
         };
         self.wait(stop, Some(guest))
@@ -234,10 +234,10 @@ impl Pauses {
     /// Waits after a failure, as the user said. Never an error: the failure is what the build ends with, also after an
     /// interrupt, which ends the wait only. Without a guest (Setup failed) there is nothing to try again.
     pub fn after_failure(&self, error: &Error, guest: Option<&mut dyn Guest>) -> Result<Choice> {
-        let wishes = &self.wishes;
-        let is_silent = match wishes.on_error {
+        let options = &self.options;
+        let is_silent = match options.on_error {
             OnError::Cleanup => true,
-            OnError::Keep => !wishes.interactive && wishes.keep_for.is_none(),
+            OnError::Keep => !options.interactive && options.keep_for.is_none(),
             OnError::Ask => false,
         };
         if is_silent || error.kind() == Kind::Cancelled || self.cancel.is_cancelled() {
@@ -245,7 +245,7 @@ impl Pauses {
         }
         let guest = guest.and_then(|g| g.is_there().is_ok().then_some(g));
         let is_alive = guest.is_some() || self.console.picture(Format::Png).is_ok();
-        let asks = wishes.on_error == OnError::Ask;
+        let asks = options.on_error == OnError::Ask;
         if !asks && !is_alive {
             return Ok(Choice::Stop);
         }
@@ -281,7 +281,7 @@ impl Pauses {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.wishes.keep_for.map(|time| Instant::now() + time)
+        self.options.keep_for.map(|time| Instant::now() + time)
     }
 
     fn wait(&self, stop: Stop, guest: Option<&mut dyn Guest>) -> Result<Choice> {

@@ -127,7 +127,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// One step, with a person beside it where the user wished so.
+    /// One step, with a person beside it where the user asked for it.
     fn step(
         &self,
         engine: &Engine<'_>,

@@ -48,7 +48,7 @@ pub fn find(
 }
 
 /// Says from where the build resumes, and why later layers are stale.
-pub fn tell(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, sink: &dyn Sink) {
+pub fn report(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, sink: &dyn Sink) {
     let all = chain.links().len();
     let held = from.map_or(0, |resumed| resumed.links);
     if let Some(resumed) = from {

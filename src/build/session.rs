@@ -260,18 +260,18 @@ impl<'a> Session<'a> {
 
     /// `room`: bytes that have to be free for the disk, beside the machine's own floor.
     fn start(&mut self, start: Start, room: u64) -> Result<()> {
-        let (wish, setup) = (&self.request.recipe.machine, &self.request.recipe.setup);
+        let (machine, setup) = (&self.request.recipe.machine, &self.request.recipe.setup);
         let plan = MachinePlan {
             name: self.request.recipe.name.value.clone(),
-            firmware: wish.firmware,
-            secure_boot: wish.secure_boot,
-            disk_bus: wish.disk_bus,
+            firmware: machine.firmware,
+            secure_boot: machine.secure_boot,
+            disk_bus: machine.disk_bus,
             disk: self.disk().unwrap_or_default(),
             room,
-            cpus: wish.cpus,
-            memory: wish.memory,
-            network: wish.network,
-            tpm: wish.tpm,
+            cpus: machine.cpus,
+            memory: machine.memory,
+            network: machine.network,
+            tpm: machine.tpm,
             password: self.request.password.clone(),
             start,
             run_dir: self.run_dir.clone(),

@@ -18,7 +18,7 @@ pub fn check(mut file: &File) -> Result<(), String> {
     let length = file.metadata().map_err(unreadable)?.len();
     let mut at = 0_u64;
     // What an extended header says of the member after it.
-    let mut told = None;
+    let mut announced = None;
     loop {
         let mut block = [0; BLOCK as usize];
         if length.saturating_sub(at) < BLOCK {
@@ -42,14 +42,14 @@ pub fn check(mut file: &File) -> Result<(), String> {
             EntryType::XHeader => {
                 let mut bytes = vec![0; own as usize];
                 file.read_exact(&mut bytes).map_err(|_| cut_off)?;
-                told = Some(size_in(&bytes)?);
+                announced = Some(size_in(&bytes)?);
                 own
             }
             EntryType::GNULongName => own,
             EntryType::XGlobalHeader => {
                 return Err("the bundle has a header for all members, which it needs not".into());
             }
-            _ => told.take().unwrap_or(own),
+            _ => announced.take().unwrap_or(own),
         };
         let blocks = size.div_ceil(BLOCK).checked_mul(BLOCK);
         let next = blocks.and_then(|b| at.checked_add(BLOCK)?.checked_add(b));

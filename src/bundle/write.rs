@@ -139,8 +139,8 @@ impl<W: Write> Tar<'_, W> {
             each: |bytes: &[u8]| {
                 hasher.update(bytes);
                 read += bytes.len() as u64;
-                let told = watch.bytes((before + read).min(total), Some(total));
-                told.map_err(|e| std::io::Error::other(e.to_string()))
+                let watched = watch.bytes((before + read).min(total), Some(total));
+                watched.map_err(|e| std::io::Error::other(e.to_string()))
             },
         };
         self.append(name, size, reader)?;

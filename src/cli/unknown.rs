@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    fn told(arguments: &[&str]) -> String {
+    fn rendered(arguments: &[&str]) -> String {
         let all = ["winimg"].iter().chain(arguments);
         let error = Cli::try_parse_from(all).expect_err("no such command");
         with_tip(error).to_string()
@@ -95,11 +95,11 @@ mod tests {
             (&["list"], LIST),
             (&["cache", "list"], LIST),
         ] {
-            let told = told(arguments);
-            assert!(told.contains(&format!("  tip: {tip}\n")), "{told}");
-            assert_eq!(told.matches("tip:").count(), 1, "{told}");
+            let rendered = rendered(arguments);
+            assert!(rendered.contains(&format!("  tip: {tip}\n")), "{rendered}");
+            assert_eq!(rendered.matches("tip:").count(), 1, "{rendered}");
         }
-        let slip = told(&["biuld"]);
+        let slip = rendered(&["biuld"]);
         assert!(slip.contains("'build'"), "{slip}");
     }
 

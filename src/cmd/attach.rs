@@ -64,15 +64,15 @@ fn converse(
     let is_terminal = std::io::stdout().is_terminal();
     let mut printed = Ok(());
     let seen = typing.interrupts();
-    let mut told = seen;
+    let mut last = seen;
     let mut look = || {
         let now = typing.interrupts();
-        if now > told && told == seen {
-            told = now;
+        if now > last && last == seen {
+            last = now;
             eprintln!(
                 "\nthe guest goes on with it, and its output comes at its end; Ctrl-C once more leaves"
             );
-        } else if now > told {
+        } else if now > last {
             return Err(Error::cancelled());
         }
         Ok(())
@@ -141,7 +141,7 @@ impl Typing {
     fn line(&self, shell: &Shell, running: &Running) -> Result<Option<String>> {
         self.prompt(shell);
         let before = self.interrupts();
-        let mut told = before;
+        let mut last = before;
         loop {
             match self.lines.recv_timeout(GLANCE) {
                 Ok(line) => return Ok(Some(line)),
@@ -154,11 +154,11 @@ impl Typing {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now = self.interrupts();
-            if now > told && told == before {
-                told = now;
+            if now > last && last == before {
+                last = now;
                 eprintln!("\nCtrl-C once more leaves; the build stays as it is");
                 self.prompt(shell);
-            } else if now > told {
+            } else if now > last {
                 eprintln!();
                 return Ok(None);
             }

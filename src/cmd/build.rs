@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::answer;
 use crate::build::console::Console;
-use crate::build::pause::{self, OnError, Pauses, Wishes};
+use crate::build::pause::{self, OnError, Options, Pauses};
 use crate::build::{self, Outcome, Request, Scratch};
 use crate::cli;
 use crate::digest::Digest;
@@ -40,8 +40,8 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let mut fetch = opened.fetch_options(&args.network);
     fetch.shared = shared_cache::layers(&args.shared, fetch.offline, context)?;
     let epoch = epoch()?;
-    let wishes = wishes(args, context);
-    wishes.check(&opened.plan)?;
+    let options = options(args, context);
+    options.check(&opened.plan)?;
     hypervisor::fits(platform, &opened.recipe, context)?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
@@ -79,7 +79,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         Arc::clone(&events),
         Arc::clone(&console) as Arc<dyn Sink>,
     ]));
-    let pauses = Pauses::new(wishes, console, Arc::clone(&sink), context.cancel.clone())?;
+    let pauses = Pauses::new(options, console, Arc::clone(&sink), context.cancel.clone())?;
     let request = Request {
         recipe,
         plan,
@@ -170,8 +170,8 @@ fn left(output: &Path, built: &build::Built, records: &[PathBuf]) -> Vec<PathBuf
 }
 
 /// Where the build waits for a person. Nobody is asked where events are told as JSON.
-fn wishes(args: &cli::Build, context: &Context) -> Wishes {
-    Wishes {
+fn options(args: &cli::Build, context: &Context) -> Options {
+    Options {
         on_error: match args.on_error {
             cli::OnError::Cleanup => OnError::Cleanup,
             cli::OnError::Keep => OnError::Keep,
@@ -179,7 +179,7 @@ fn wishes(args: &cli::Build, context: &Context) -> Wishes {
         },
         breaks: args.breaks.clone(),
         debug: args.debug,
-        interactive: context.tells_people && pause::is_at_terminal(),
+        interactive: context.prints_text && pause::is_at_terminal(),
         keep_for: args.keep_for,
     }
 }

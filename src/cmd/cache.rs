@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::fetch::image;
 use crate::lock::LockFile;
-use crate::store::{Item, LayerRecord, Protected, Pruned, Store, Thing, Wish, span, total};
+use crate::store::{Item, LayerRecord, Protected, PruneLimits, Pruned, Store, Thing, span, total};
 
 use super::inputs::table;
 use super::{Context, hypervisor, print, recipe, store};
@@ -64,13 +64,13 @@ fn prune(args: &cli::CachePrune, context: &Context) -> Result<()> {
     if !args.dry_run {
         store.sweep_drafts(context.sink.as_ref())?;
     }
-    let wish = Wish {
+    let limits = PruneLimits {
         older_than: args.older_than,
         max_size: args.max_size,
     };
     let shown = Shown::new(&store);
     let protected = || protected(&store, context);
-    let pruned = store.prune(wish, &protected, args.dry_run, &context.cancel)?;
+    let pruned = store.prune(limits, &protected, args.dry_run, &context.cancel)?;
     let stays = total(&pruned.stayed);
     if let Some(limit) = args.max_size.filter(|limit| stays > *limit) {
         context.sink.warn(format!(

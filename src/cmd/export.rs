@@ -7,7 +7,7 @@ use crate::cli::{self, Format};
 use crate::disk::{Image, gpt};
 use crate::error::{Error, Kind, Result};
 use crate::export::{self, GuestFacts, Job};
-use crate::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
+use crate::recipe::{AmiSpec, DiskBus, Firmware, Outputs, OvaSpec};
 use crate::record::Manifest;
 use crate::wim::Release;
 
@@ -92,10 +92,10 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
         raw: to.contains(&Format::Raw),
         vhd: to.contains(&Format::Vhd),
         qcow2: to.contains(&Format::Qcow2),
-        ova: to.contains(&Format::Ova).then_some(OvaWish {
+        ova: to.contains(&Format::Ova).then_some(OvaSpec {
             hardware_version: None,
         }),
-        ami: to.contains(&Format::Ami).then(|| AmiWish {
+        ami: to.contains(&Format::Ami).then(|| AmiSpec {
             boot_mode: boot_mode.into(),
             license_type: "AWS".into(),
             place: None,

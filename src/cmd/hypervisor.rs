@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{Context, recipe::told};
+use super::{Context, recipe::report};
 use crate::cli::HypervisorArgs;
 use crate::error::{Error, Kind, Result};
 use crate::plan;
@@ -31,7 +31,7 @@ pub fn fits(platform: Platform, recipe: &Recipe, context: &Context) -> Result<()
         Platform::HyperV => {
             let complaints = plan::shut_out(recipe);
             let fits = (!complaints.has_errors()).then_some(());
-            told(fits, complaints, context)
+            report(fits, complaints, context)
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::event::{Event, Sink};
 use crate::fetch::{self, Address, FetchOptions, image::Image};
 use crate::lock::Found;
 use crate::plan::Plan;
-use crate::recipe::{ContainerImage, ImageProof, Origin, ProofWish, Recipe};
+use crate::recipe::{ContainerImage, ImageProof, Origin, ProofSpec, Recipe};
 use crate::store::{Blob, Store};
 use crate::text::Located;
 use crate::vm::Platform;
@@ -241,11 +241,11 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
     let file = |name: String, origin: &Origin| {
         let locked = origin.locked.as_ref().map(|l| &l.digest);
         let pinned = match &origin.proof {
-            ProofWish::Digest(digest) => Some(&digest.value),
+            ProofSpec::Digest(digest) => Some(&digest.value),
             _ => None,
         };
         let cache = match (&origin.proof, Address::read(&origin.url)) {
-            (ProofWish::Undecided(_), _) => Cache::Undecided,
+            (ProofSpec::Undecided(_), _) => Cache::Undecided,
             (_, Ok(Address::Local(path))) if path.is_file() => Cache::Local,
             // Only a lock lets its bytes come from the cache.
             (_, Ok(Address::Local(_))) if locked.is_some_and(holds) => Cache::Held,
@@ -319,7 +319,7 @@ pub fn absent(recipe: &Recipe, plan: &Plan, platform: Option<Platform>) -> Vec<D
 }
 
 /// A line for each input, for people.
-pub fn told(states: &[State]) -> String {
+pub fn rendered(states: &[State]) -> String {
     let width = states.iter().map(|s| s.name.chars().count()).max();
     let width = width.unwrap_or(0);
     let line = |state: &State| {

@@ -84,13 +84,13 @@ fn earlier(path: &Path, recipe: &Recipe, context: &Context) -> Result<Option<Loc
     }
     let file = match LockFile::read(path) {
         Ok(file) => file,
-        Err(found) => return recipe::told(None, found, context),
+        Err(found) => return recipe::report(None, found, context),
     };
     if file.lock.recipe == recipe.name.value {
         return Ok(Some(file));
     }
     let found = lock::drift(recipe, &file, Comparison::Whole);
-    recipe::told(None, Diagnostics(found.0), context)
+    recipe::report(None, Diagnostics(found.0), context)
 }
 
 /// What is kept of an older lock would come back under a new serial.

@@ -46,7 +46,7 @@ pub(crate) struct Context {
     pub sink: Arc<dyn Sink>,
     pub cancel: Cancel,
     /// Events are told as lines for people.
-    pub tells_people: bool,
+    pub prints_text: bool,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
@@ -58,7 +58,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let context = Context {
         sink,
         cancel: Cancel::default(),
-        tells_people: cli.log_format == LogFormat::Text,
+        prints_text: cli.log_format == LogFormat::Text,
     };
     let outcome = match &cli.command {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
@@ -138,7 +138,7 @@ fn no_socket(command: &str) -> Error {
 /// The store where the environment says, with a word about what killed runs left there.
 pub(crate) fn store(context: &Context) -> Result<Store> {
     let store = Store::open(&Store::default_folder()?)?;
-    store.tell_swept(context.sink.as_ref());
+    store.report_swept(context.sink.as_ref());
     Ok(store)
 }
 

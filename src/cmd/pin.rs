@@ -12,7 +12,7 @@ use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::fetch::{self, FetchOptions};
 use crate::io;
-use crate::recipe::{MissingProof, Origin, ProofWish, Put, Recipe, Undecided, put, table_of};
+use crate::recipe::{MissingProof, Origin, ProofSpec, Put, Recipe, Undecided, put, table_of};
 use crate::store::{Blob, Store};
 use crate::text::redact;
 use crate::trust::authenticode;
@@ -117,8 +117,8 @@ fn proof_of(one: &Undecided) -> Option<String> {
 fn one(mut request: fetch::Request) -> Result<Wanted> {
     let name = request.name.clone();
     let (missing, was_unverified) = match &request.origin.proof {
-        ProofWish::Undecided(missing) => (missing.clone(), false),
-        ProofWish::Unverified { reason } => {
+        ProofSpec::Undecided(missing) => (missing.clone(), false),
+        ProofSpec::Unverified { reason } => {
             let missing = MissingProof {
                 input: name,
                 algorithm: Algorithm::Sha256,
@@ -129,14 +129,14 @@ fn one(mut request: fetch::Request) -> Result<Wanted> {
             };
             (missing, true)
         }
-        ProofWish::Digest(_) | ProofWish::ChecksumFile { .. } | ProofWish::Signed => {
+        ProofSpec::Digest(_) | ProofSpec::ChecksumFile { .. } | ProofSpec::Signed => {
             let fact = format!("`{name}` has a proof already");
             return Err(Error::new(Kind::Recipe, fact)
                 .from_place(&proof_place(&request.origin))
                 .cure("change it there, if another file is meant"));
         }
     };
-    request.origin.proof = ProofWish::Undecided(missing.clone());
+    request.origin.proof = ProofSpec::Undecided(missing.clone());
     Ok(Wanted {
         request,
         missing,
@@ -146,8 +146,8 @@ fn one(mut request: fetch::Request) -> Result<Wanted> {
 
 fn proof_place(origin: &Origin) -> crate::text::Place {
     match &origin.proof {
-        ProofWish::Digest(digest) => digest.place.clone(),
-        ProofWish::ChecksumFile { url, .. } => url.place.clone(),
+        ProofSpec::Digest(digest) => digest.place.clone(),
+        ProofSpec::ChecksumFile { url, .. } => url.place.clone(),
         _ => origin.url.place.clone(),
     }
 }

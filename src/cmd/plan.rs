@@ -59,7 +59,7 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     print(&format!(
         "{text}\n{}\nInputs\n{}\nLayers\n{}{}",
         outside.text(),
-        inputs::told(&states),
+        inputs::rendered(&states),
         layers.text(),
         plan::undecided(recipe, &source::shown(&args.recipe))
     ))

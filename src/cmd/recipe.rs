@@ -115,7 +115,7 @@ fn opened(
         }
         Some((recipe, plan))
     });
-    let (recipe, plan) = told(planned, diagnostics, context)?;
+    let (recipe, plan) = report(planned, diagnostics, context)?;
     Ok(Opened {
         recipe,
         plan,
@@ -156,7 +156,7 @@ pub fn unlocked(source: &Source, context: &Context) -> Result<Recipe> {
     let recipe = undecided(source, context)?;
     let open = open_questions(&recipe);
     let decided = (!open.has_errors()).then_some(recipe);
-    told(decided, open, context)
+    report(decided, open, context)
 }
 
 /// The same, with what is not decided yet.
@@ -166,7 +166,7 @@ pub fn undecided(source: &Source, context: &Context) -> Result<Recipe> {
         planned(&recipe, &mut diagnostics)?;
         Some(recipe)
     });
-    told(planned, diagnostics, context)
+    report(planned, diagnostics, context)
 }
 
 /// The plan, if there is one; what is wrong with it and with the answer files.
@@ -216,7 +216,7 @@ fn judge_host(recipe: &Recipe, plan: &Plan, look: Look, diagnostics: &mut Diagno
 }
 
 /// Tells every complaint; an error if there is one among them.
-pub fn told<T>(done: Option<T>, diagnostics: Diagnostics, context: &Context) -> Result<T> {
+pub fn report<T>(done: Option<T>, diagnostics: Diagnostics, context: &Context) -> Result<T> {
     let summary = diagnostics.summary();
     let sound = !diagnostics.has_errors();
     if !diagnostics.0.is_empty() {
@@ -226,7 +226,7 @@ pub fn told<T>(done: Option<T>, diagnostics: Diagnostics, context: &Context) -> 
     }
     match done {
         Some(done) if sound => Ok(done),
-        _ => Err(Error::new(Kind::Recipe, summary).told()),
+        _ => Err(Error::new(Kind::Recipe, summary).reported()),
     }
 }
 

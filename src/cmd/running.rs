@@ -30,19 +30,19 @@ impl Running {
         let wanted = output.map(whole).transpose()?;
         let dirs = run_dirs()?;
         let mut found: Vec<Self> = dirs.iter().filter_map(|dir| Self::meet(dir)).collect();
-        let told: Vec<String> = found.iter().map(Self::told).collect();
+        let lines: Vec<String> = found.iter().map(Self::line).collect();
         if let Some(wanted) = &wanted {
             found.retain(|running| running.state.output == *wanted);
         }
         match (found.pop(), &wanted) {
             (Some(running), _) if found.is_empty() => Ok(running),
             (Some(_), _) => Err(Error::new(Kind::Recipe, "several builds run")
-                .lines(told)
+                .lines(lines)
                 .cure("name the output directory of one")),
-            (None, Some(wanted)) if told.is_empty() => Err(none().at(wanted.display())),
+            (None, Some(wanted)) if lines.is_empty() => Err(none().at(wanted.display())),
             (None, Some(wanted)) => Err(none()
                 .at(wanted.display())
-                .lines(told)
+                .lines(lines)
                 .cure("name the output directory of one of these")),
             (None, None) => Err(Error::new(Kind::Recipe, "no build runs")),
         }
@@ -80,7 +80,7 @@ impl Running {
     }
 
     /// `out/node: node, provision, [2/5] kubelet`
-    fn told(&self) -> String {
+    fn line(&self) -> String {
         let State { output, name, .. } = &self.state;
         format!("{}: {name}, {}", output.display(), self.state.place())
     }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     /// The characters' colours as `r,g,b/r,g,b`, one line a row.
-    fn told(text: &str) -> String {
+    fn rendered(text: &str) -> String {
         text.replace("\x1b[38;2;", "\n  ")
             .replace("m\x1b[48;2;", " on ")
             .replace("\x1b[0m", "")
@@ -122,7 +122,7 @@ mod tests {
         let (r, b, w) = ([255, 0, 0], [0, 0, 255], [255; 3]);
         let pixels = [[r, r, b], [w, w, w], [b, b, r]].concat().concat();
         assert_eq!(
-            told(&drawn(&pixels, (3, 3), (80, 24))),
+            rendered(&drawn(&pixels, (3, 3), (80, 24))),
             "\n  255;0;0 on 255;255;255m▀▀\n  0;0;255 on 255;255;255m▀\n\n  0;0;255m▀▀\n  255;0;0m▀\n"
         );
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::cli;
 use crate::error::{Error, Kind, Result};
-use crate::fetch::sharing::{self, Address, Patience, Remote, Sign, Wish};
+use crate::fetch::sharing::{self, Address, Patience, Remote, Settings, Sign};
 use crate::record::key;
 use crate::record::sign;
 use crate::trust::{minisign, short};
@@ -69,14 +69,14 @@ fn opened(
     if offline {
         return Ok(None);
     }
-    let wish = Wish {
+    let settings = Settings {
         credentials: sharing::credentials(&address.registry)?,
         address,
         keys,
         push,
         patience: Patience::default(),
     };
-    Remote::open(wish, &context.sink, &context.cancel).map(Some)
+    Remote::open(settings, &context.sink, &context.cancel).map(Some)
 }
 
 /// A public key: the text itself, or a file.

@@ -5,7 +5,7 @@ use std::env;
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::io;
-use crate::record::sign::{Signers, Wishes};
+use crate::record::sign::{Options, Signers};
 use crate::record::{built, check};
 use crate::text::Secret;
 use crate::verify;
@@ -29,7 +29,7 @@ pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
     let report = check::agreement(&args.manifest)?;
     if !report.is_good() {
         let name = args.manifest.display().to_string();
-        verify::tell(&report, &name, context.sink.as_ref());
+        verify::report(&report, &name, context.sink.as_ref());
         return Err(
             Error::new(Kind::Verify, "the records do not agree, and are not signed")
                 .at(name)
@@ -43,14 +43,14 @@ pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
 
 /// The keys that arguments and environment name, each tried.
 pub fn signers(args: &cli::SignArgs, context: &Context) -> Result<Signers> {
-    let wishes = Wishes {
+    let options = Options {
         files: args.keys.clone(),
         environment: secret("WINIMG_SIGN_KEY"),
         password: secret("WINIMG_SIGN_PASSWORD"),
         command: args.command.clone(),
         public_key: args.public_key.clone(),
     };
-    Signers::open(&wishes, &context.cancel)
+    Signers::open(&options, &context.cancel)
 }
 
 /// Empty is as good as unset: that is how CI systems hand over a secret that there is not.

@@ -46,7 +46,7 @@ pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
         .cure("winimg verify IMAGE --manifest FILE --key KEY")),
         (false, None) => {
             let report = image(&args.file, None, Report::default(), context)?;
-            tell(&[(args.file.display().to_string(), report)], context)
+            conclude(&[(args.file.display().to_string(), report)], context)
         }
         (false, Some(path)) => one(&args.file, path, key, context),
     }
@@ -54,18 +54,17 @@ pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
 
 /// One image, wherever it is; with a key it has to be one of those that were signed.
 fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()> {
-    let (told, manifest) = read(manifest, key, context)?;
+    let (mut reports, manifest) = read(manifest, key, context)?;
     let Some(manifest) = manifest else {
-        return tell(&told, context);
+        return conclude(&reports, context);
     };
     let mut report = Report::default();
     if key.is_some() {
         report.add(is_listed(file, &manifest)?, None);
     }
     let report = image(file, Some(&manifest.expected()), report, context)?;
-    let mut reports = told;
     reports.push((file.display().to_string(), report));
-    tell(&reports, context)
+    conclude(&reports, context)
 }
 
 /// A file and what was found of it.
@@ -111,7 +110,7 @@ fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
 fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()> {
     let (mut reports, manifest) = read(file, key, context)?;
     let Some(manifest) = manifest else {
-        return tell(&reports, context);
+        return conclude(&reports, context);
     };
     let expected = manifest.expected();
     if manifest.artifacts.is_empty() {
@@ -142,7 +141,7 @@ fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()>
         }
         reports.push((artifact.file.clone(), report));
     }
-    tell(&reports, context)
+    conclude(&reports, context)
 }
 
 /// Whether an artifact is in the manifest's folder, also when its links are followed: what stands elsewhere is nobody's to
@@ -239,11 +238,11 @@ fn open(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<TempDir
 }
 
 /// Findings are events; the counts are what the command prints.
-fn tell(reports: &[(String, Report)], context: &Context) -> Result<()> {
+fn conclude(reports: &[(String, Report)], context: &Context) -> Result<()> {
     let mut text = String::new();
     let mut bad = None;
     for (name, report) in reports {
-        verify::tell(report, name, context.sink.as_ref());
+        verify::report(report, name, context.sink.as_ref());
         text += &format!("{name}: {}\n", report.summary());
         if !report.is_good() {
             bad.get_or_insert_with(|| verify::failed(name, &report.summary()));
@@ -252,6 +251,6 @@ fn tell(reports: &[(String, Report)], context: &Context) -> Result<()> {
     print(&text)?;
     match bad {
         None => Ok(()),
-        Some(error) => Err(error.told()),
+        Some(error) => Err(error.reported()),
     }
 }

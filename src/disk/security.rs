@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn descriptors_as_sddl() {
-        let told = |bytes: &[u8]| SecurityDescriptor::parse(bytes).unwrap().to_string();
+        let rendered = |bytes: &[u8]| SecurityDescriptor::parse(bytes).unwrap().to_string();
         let entries = [
             entry(0, 0x13, &[]),
             entry(1, 0, &[]),
@@ -299,13 +299,13 @@ mod tests {
         ];
         let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
         assert_eq!(
-            told(&descriptor(0x9004, &entries)),
+            rendered(&descriptor(0x9004, &entries)),
             "O:S-1-5-18D:P(A;OICIID;0x1f01ff;;;S-1-5-18)(D;;0x1f01ff;;;S-1-5-18)\
              (0x05;;0x1f01ff;;;S-1-5-18)(XA;;0x1f01ff;;;S-1-5-18)"
         );
-        assert_eq!(told(&descriptor(0x8004, &[])), "O:S-1-5-18D:");
+        assert_eq!(rendered(&descriptor(0x8004, &[])), "O:S-1-5-18D:");
         assert_eq!(
-            told(&descriptor(0x8000, &entries)),
+            rendered(&descriptor(0x8000, &entries)),
             "O:S-1-5-18D:NO_ACCESS_CONTROL"
         );
         let whole = descriptor(0x9004, &entries);

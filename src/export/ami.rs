@@ -14,14 +14,14 @@ use super::staging::Staging;
 use super::{Artifact, Exporter, Job, Needs, Totals, check, file_name};
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
-use crate::recipe::{AmiWish, Outputs};
+use crate::recipe::{AmiSpec, Outputs};
 
 /// Stands for the user's bucket. No bucket can have this name (capitals), so a forgotten one is an error at once.
 pub const BUCKET: &str = "REPLACE_WITH_YOUR_BUCKET";
 
 pub struct Ami<'j> {
     job: &'j Job<'j>,
-    wish: &'j AmiWish,
+    spec: &'j AmiSpec,
     /// The raw or the VHD, and AWS's name of its format.
     disk: (String, &'static str),
     raw: bool,
@@ -32,14 +32,14 @@ pub struct Ami<'j> {
 impl<'j> Ami<'j> {
     pub fn new(
         job: &'j Job<'_>,
-        wish: &'j AmiWish,
+        spec: &'j AmiSpec,
         outputs: &Outputs,
         staging: &Staging,
     ) -> Result<Self> {
-        if !matches!(wish.license_type.as_str(), "AWS" | "BYOL") {
+        if !matches!(spec.license_type.as_str(), "AWS" | "BYOL") {
             return Err(Error::new(Kind::Recipe, "no such licence type for an AMI")
                 .expected("AWS or BYOL")
-                .found(&wish.license_type));
+                .found(&spec.license_type));
         }
         let disk = match outputs.raw {
             true => (format!("{}.raw", job.name), "RAW"),
@@ -47,7 +47,7 @@ impl<'j> Ami<'j> {
         };
         Ok(Self {
             job,
-            wish,
+            spec,
             disk,
             raw: outputs.raw,
             request: staging.create(&format!("{}.ami/import-image.json", job.name))?,
@@ -64,14 +64,14 @@ impl<'j> Ami<'j> {
         let guest = self.job.guest;
         json!({
             "Architecture": "x86_64",
-            "BootMode": self.wish.boot_mode,
+            "BootMode": self.spec.boot_mode,
             "Description": format!("{} ({} {}, build {})", self.job.name, guest.release, guest.edition, guest.build),
             "DiskContainers": [{
                 "Description": format!("{} system disk", self.job.name),
                 "Format": self.disk.1,
                 "UserBucket": { "S3Bucket": BUCKET, "S3Key": self.key() }
             }],
-            "LicenseType": self.wish.license_type,
+            "LicenseType": self.spec.license_type,
             "Platform": "Windows",
             "RoleName": "vmimport",
             "TagSpecifications": [{
@@ -95,8 +95,8 @@ impl<'j> Ami<'j> {
             "gib": len.div_ceil(1 << 30),
             "bucket": BUCKET,
             "key": self.key(),
-            "boot_mode": self.wish.boot_mode,
-            "license": self.wish.license_type,
+            "boot_mode": self.spec.boot_mode,
+            "license": self.spec.license_type,
             "raw": self.raw,
         });
         handlebars

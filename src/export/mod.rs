@@ -117,8 +117,8 @@ fn exporters<'a>(
     if outputs.vhd {
         all.push(Box::new(flat::Flat::vhd(job, len, staging)?));
     }
-    if let Some(wish) = &outputs.ova {
-        let hardware = ovf::Hardware::choose(job, wish, sink)?;
+    if let Some(spec) = &outputs.ova {
+        let hardware = ovf::Hardware::choose(job, spec, sink)?;
         all.push(Box::new(ova::Ova::new(
             job, hardware, len, &identity, staging,
         )?));
@@ -126,8 +126,8 @@ fn exporters<'a>(
     if outputs.qcow2 {
         all.push(Box::new(qcow2::Qcow2::new(job, source, staging)?));
     }
-    if let Some(wish) = &outputs.ami {
-        all.push(Box::new(ami::Ami::new(job, wish, outputs, staging)?));
+    if let Some(spec) = &outputs.ami {
+        all.push(Box::new(ami::Ami::new(job, spec, outputs, staging)?));
     }
     Ok(all)
 }

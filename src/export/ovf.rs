@@ -10,7 +10,7 @@ use super::Job;
 use crate::error::{Error, Kind, Result};
 use crate::event::Sink;
 use crate::markup::escape_xml;
-use crate::recipe::{DiskBus, Firmware, OvaWish};
+use crate::recipe::{DiskBus, Firmware, OvaSpec};
 use crate::wim::Release;
 
 /// The virtual hardware that the image can start on.
@@ -53,9 +53,9 @@ impl Controller {
 
 impl Hardware {
     /// The controller whose driver Windows started from while it was built, as far as VMware has it.
-    pub fn choose(job: &Job<'_>, wish: &OvaWish, sink: &dyn Sink) -> Result<Self> {
+    pub fn choose(job: &Job<'_>, spec: &OvaSpec, sink: &dyn Sink) -> Result<Self> {
         // VMware KB 1003746: 13 is vSphere 6.5, the first with NVMe and SHA-256 manifests.
-        let version = wish.version(job.guest.release);
+        let version = spec.version(job.guest.release);
         if !(13..=99).contains(&version) {
             return Err(
                 Error::new(Kind::Recipe, "no such virtual hardware version for an OVA")

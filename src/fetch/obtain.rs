@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Kind, Result};
-use crate::recipe::ProofWish;
+use crate::recipe::ProofSpec;
 use crate::store::{Blob, Candidate};
 
 use super::remote::Remote;
@@ -14,11 +14,11 @@ use super::{Address, Context, Request};
 pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob> {
     let origin = &request.origin;
     let proof_place = match &origin.proof {
-        ProofWish::Digest(digest) => &digest.place,
-        ProofWish::ChecksumFile { url, .. } => &url.place,
-        ProofWish::Signed => &origin.url.place,
-        ProofWish::Undecided(missing) => &missing.place,
-        ProofWish::Unverified { reason } => &reason.place,
+        ProofSpec::Digest(digest) => &digest.place,
+        ProofSpec::ChecksumFile { url, .. } => &url.place,
+        ProofSpec::Signed => &origin.url.place,
+        ProofSpec::Undecided(missing) => &missing.place,
+        ProofSpec::Unverified { reason } => &reason.place,
     };
     let place = |e: Error| match e.kind() {
         Kind::Unproved => e.from_place(proof_place),

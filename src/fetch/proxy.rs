@@ -13,11 +13,11 @@ const VARIABLES: &[([&str; 2], &str)] = &[
     (["ALL_PROXY", "all_proxy"], "all addresses"),
 ];
 
-static TOLD: Once = Once::new();
+static REPORTED: Once = Once::new();
 
 /// Warns of each, once a process.
 pub(super) fn warn_of_broken(warn: impl Fn(String)) {
-    TOLD.call_once(|| {
+    REPORTED.call_once(|| {
         let variable = |name: &str| std::env::var(name).ok();
         broken(&variable).into_iter().for_each(&warn);
     });
@@ -73,7 +73,7 @@ fn judge(value: &str) -> Option<Fault> {
 mod tests {
     use super::*;
 
-    fn told(set: &[(&str, &str)]) -> Vec<String> {
+    fn complaints(set: &[(&str, &str)]) -> Vec<String> {
         broken(&|name| {
             let found = set.iter().find(|(set, _)| *set == name);
             found.map(|(_, value)| (*value).to_string())
@@ -89,25 +89,28 @@ mod tests {
             "user:hunter2@proxy example",
             "/hunter2",
         ] {
-            let told = told(&[("HTTPS_PROXY", value)]);
-            assert_eq!(told.len(), 1, "{value}: {told:?}");
-            assert!(told[0].starts_with("HTTPS_PROXY is ignored: "), "{told:?}");
-            assert!(!told[0].contains("hunter2"), "{told:?}");
+            let complaints = complaints(&[("HTTPS_PROXY", value)]);
+            assert_eq!(complaints.len(), 1, "{value}: {complaints:?}");
+            assert!(
+                complaints[0].starts_with("HTTPS_PROXY is ignored: "),
+                "{complaints:?}"
+            );
+            assert!(!complaints[0].contains("hunter2"), "{complaints:?}");
         }
     }
 
     #[test]
-    fn a_port_that_is_no_number_is_told_without_the_value() {
+    fn a_port_that_is_no_number_is_reported_without_the_value() {
         for value in [
             "http://user:hunter2@proxy.example.com:port",
             "proxy.example.com:hunter2",
             "http://[::1]:66000",
         ] {
-            let told = told(&[("ALL_PROXY", value)]);
-            assert_eq!(told.len(), 1, "{value}: {told:?}");
+            let complaints = complaints(&[("ALL_PROXY", value)]);
+            assert_eq!(complaints.len(), 1, "{value}: {complaints:?}");
             let fact = "ALL_PROXY cannot be used: the port of the proxy is not a number";
-            assert!(told[0].starts_with(fact), "{told:?}");
-            assert!(!told[0].contains("hunter2"), "{told:?}");
+            assert!(complaints[0].starts_with(fact), "{complaints:?}");
+            assert!(!complaints[0].contains("hunter2"), "{complaints:?}");
         }
     }
 
@@ -121,13 +124,13 @@ mod tests {
             "socks5h://127.0.0.1:1080",
         ] {
             assert_eq!(
-                told(&[("ALL_PROXY", value)]),
+                complaints(&[("ALL_PROXY", value)]),
                 Vec::<String>::new(),
                 "{value}"
             );
         }
         // The upper case wins, as in the clients.
         let both = [("http_proxy", "broken proxy"), ("HTTP_PROXY", "http://p:1")];
-        assert_eq!(told(&both), Vec::<String>::new());
+        assert_eq!(complaints(&both), Vec::<String>::new());
     }
 }

@@ -10,7 +10,7 @@ use crate::text::redact;
 use super::Context;
 use super::failure::{Failure, refused, unpublished};
 use super::retry::Tries;
-use super::transfer::{Transfer, tell_wait};
+use super::transfer::{Transfer, report_wait};
 
 /// What to bring.
 pub(super) struct Small<'a> {
@@ -36,7 +36,7 @@ impl Small<'_> {
                 Err(failure) => failure,
             };
             let (wait, error) = tries.after(failure, false, &self.context.options)?;
-            tell_wait(self.watch, &error, wait);
+            report_wait(self.watch, &error, wait);
             tokio::time::sleep(wait).await;
         }
     }

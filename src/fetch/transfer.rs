@@ -69,7 +69,7 @@ impl Transfer<'_> {
             let progressed = have > furthest;
             furthest = furthest.max(have);
             let (wait, error) = tries.after(failure, progressed, &self.context.options)?;
-            tell_wait(self.watch, &error, wait);
+            report_wait(self.watch, &error, wait);
             tokio::time::sleep(wait).await;
         }
     }
@@ -290,7 +290,7 @@ impl Transfer<'_> {
     }
 }
 
-pub(super) fn tell_wait(watch: &Watch, error: &Error, wait: Duration) {
+pub(super) fn report_wait(watch: &Watch, error: &Error, wait: Duration) {
     watch.note(format!(
         "{}; trying again in {:.0} s",
         error.fact(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::io;
-use crate::recipe::{MissingProof, ProofWish};
+use crate::recipe::{MissingProof, ProofSpec};
 use crate::store::{Expected, Signatures, Store, Terms, Watch};
 use crate::text::Place;
 
@@ -42,10 +42,10 @@ impl<'a> Wanted<'a> {
         let mut vouched = Vec::new();
         let locked = request.origin.locked.as_ref();
         let expected = match &request.origin.proof {
-            ProofWish::Digest(digest) => Expected::Digest(digest.value.clone()),
-            ProofWish::Signed => Expected::Signed,
-            ProofWish::Undecided(missing) => first_use(context, &watch, address, missing)?,
-            ProofWish::Unverified { reason } => {
+            ProofSpec::Digest(digest) => Expected::Digest(digest.value.clone()),
+            ProofSpec::Signed => Expected::Signed,
+            ProofSpec::Undecided(missing) => first_use(context, &watch, address, missing)?,
+            ProofSpec::Unverified { reason } => {
                 // A lock names the bytes.
                 if address.is_plain_http() && locked.is_none() {
                     let place = &request.origin.url.place;
@@ -59,7 +59,7 @@ impl<'a> Wanted<'a> {
                     reason: reason.value.clone(),
                 }
             }
-            ProofWish::ChecksumFile {
+            ProofSpec::ChecksumFile {
                 url,
                 entry,
                 signatures,

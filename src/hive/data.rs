@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn values_as_people_read_them() {
-        let told = |kind, bytes: &[u8]| Data::of(kind, bytes.to_vec()).to_string();
-        let text = |kind, text: &str| told(kind, &utf16(text));
+        let rendered = |kind, bytes: &[u8]| Data::of(kind, bytes.to_vec()).to_string();
+        let text = |kind, text: &str| rendered(kind, &utf16(text));
         let lines = [
             text(1, "gold\0"),
             text(1, "no end"),
@@ -188,21 +188,21 @@ mod tests {
             text(2, "%SystemRoot%\\x y\0"),
             text(1, "a\nb\0"),
             text(1, "seen\0hidden\0"),
-            told(1, b"odd"),
-            told(1, &[0x00, 0xd8]),
-            told(4, &[2, 0, 0, 0]),
-            told(4, &[2]),
-            told(5, &[0, 0, 0, 2]),
+            rendered(1, b"odd"),
+            rendered(1, &[0x00, 0xd8]),
+            rendered(4, &[2, 0, 0, 0]),
+            rendered(4, &[2]),
+            rendered(5, &[0, 0, 0, 2]),
             text(6, r"\Registry\Machine"),
             text(7, "a\0bc\0\0"),
             text(7, "\0"),
             text(7, "a\0\0hidden\0\0"),
-            told(11, &[1, 0, 0, 0, 1, 0, 0, 0]),
-            told(11, &[1, 0, 0, 0]),
-            told(0, b""),
-            told(3, &[7; 40]),
-            told(8, &[1]),
-            told(0xffff_0010, &[1, 2]),
+            rendered(11, &[1, 0, 0, 0, 1, 0, 0, 0]),
+            rendered(11, &[1, 0, 0, 0]),
+            rendered(0, b""),
+            rendered(3, &[7; 40]),
+            rendered(8, &[1]),
+            rendered(0xffff_0010, &[1, 2]),
         ];
         let expected = r#"REG_SZ "gold"
 REG_SZ "no end"

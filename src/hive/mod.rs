@@ -192,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hive_is_told_with_what_it_is() {
-        let told = |bytes: Vec<u8>| Hive::parse(bytes).err().unwrap().to_string();
+    fn what_is_no_hive_is_reported_with_what_it_is() {
+        let rendered = |bytes: Vec<u8>| Hive::parse(bytes).err().unwrap().to_string();
         assert_eq!(
-            told(b"PK\x03\x04".to_vec()),
+            rendered(b"PK\x03\x04".to_vec()),
             "the file is not a registry hive\n  at: offset 0x0 of the hive\n  expected: \"regf\" and a header of 4096 \
              bytes\n  found: bytes \"504b0304\" in 4 bytes\n  cure: extract the hive from the disk again"
         );
@@ -205,7 +205,7 @@ mod tests {
         let sum = checksum(&log[..508]).to_le_bytes();
         log[508..512].copy_from_slice(&sum);
         assert_eq!(
-            told(log),
+            rendered(log),
             "the file is not a hive but its transaction log\n  at: offset 0x1c of the hive\n  expected: file type 0, \
              format 1\n  found: file type 6, format 1\n  cure: read the file without .LOG1 or .LOG2 at its end"
         );

@@ -32,8 +32,8 @@ impl Lock {
             if let Some(lock) = Self::try_take(path)? {
                 return Ok(lock);
             }
-            if let Some(tell) = waiting.take() {
-                tell(&holder(path));
+            if let Some(notify) = waiting.take() {
+                notify(&holder(path));
             }
             cancel.sleep(LOOK_AGAIN)?;
         }
@@ -182,13 +182,13 @@ mod tests {
         let held = Lock::try_take(&path).unwrap().unwrap();
         assert!(Lock::try_take(&path).unwrap().is_none());
         let cancel = Cancel::default();
-        let mut told = String::new();
+        let mut holder_name = String::new();
         let error = Lock::take(&path, &cancel, |holder| {
-            told = holder.to_string();
+            holder_name = holder.to_string();
             cancel.cancel();
         })
         .unwrap_err();
-        assert_eq!(told, "this process");
+        assert_eq!(holder_name, "this process");
         assert_eq!(error.kind(), Kind::Cancelled);
         drop(held);
         // What another test starts just now holds this one's open files until its exec.

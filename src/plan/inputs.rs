@@ -6,7 +6,7 @@
 use url::{Host, Url};
 
 use crate::diag::{Diagnostic, Diagnostics};
-use crate::recipe::{ImageProof, Origin, ProofWish, Recipe, Step, Verb};
+use crate::recipe::{ImageProof, Origin, ProofSpec, Recipe, Step, Verb};
 use crate::text::{Located, Place};
 use crate::wim::{Release, evaluation};
 
@@ -56,7 +56,7 @@ pub fn unused(recipe: &Recipe) -> Vec<Diagnostic> {
 
 fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
     match &origin.proof {
-        ProofWish::ChecksumFile {
+        ProofSpec::ChecksumFile {
             url, signatures, ..
         } if is_http(url) && signatures.is_empty() => {
             let fact = format!("the checksum file of {what} comes over plain http");
@@ -68,7 +68,7 @@ fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
             );
         }
         // A lock names the bytes.
-        ProofWish::Unverified { .. } if is_http(&origin.url) && origin.locked.is_none() => {
+        ProofSpec::Unverified { .. } if is_http(&origin.url) && origin.locked.is_none() => {
             let fact = format!("{what} comes over plain http, and nothing proves it");
             complaints.push(
                 Diagnostic::error(fact)
@@ -76,7 +76,7 @@ fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
                     .help("use https, or pin the file: `sha256 = \"…\"`"),
             );
         }
-        ProofWish::Undecided(_) if is_plain(&origin.url) && origin.locked.is_none() => {
+        ProofSpec::Undecided(_) if is_plain(&origin.url) && origin.locked.is_none() => {
             let fact = format!("{what} comes over plain http, and nothing proves it yet");
             complaints.push(
                 Diagnostic::warning(fact)
@@ -118,7 +118,7 @@ pub fn evaluated(recipe: &Recipe) -> Option<(Release, &Place)> {
     let iso = &recipe.media.iso;
     let locked = iso.locked.as_ref().map(|l| (&l.digest, &iso.url.place));
     let (digest, place) = match &iso.proof {
-        ProofWish::Digest(digest) => (&digest.value, &digest.place),
+        ProofSpec::Digest(digest) => (&digest.value, &digest.place),
         _ => locked?,
     };
     Some((evaluation::known(digest)?, place))

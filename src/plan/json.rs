@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, named_by};
 use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until, undecided};
-use crate::recipe::{ContainerImage, ImageProof, ProofWish, Recipe, Signature};
+use crate::recipe::{ContainerImage, ImageProof, ProofSpec, Recipe, Signature};
 use crate::text::{redact, redact_url};
 
 /// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `warnings`, `undecided`. Times are in seconds.
@@ -36,7 +36,7 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
                 "proof": named_by(&c.origin.proof),
                 "signatures": signatures(&c.origin.signatures),
                 "checksum_signatures": match &c.origin.proof {
-                    ProofWish::ChecksumFile { signatures: of, .. } => signatures(of),
+                    ProofSpec::ChecksumFile { signatures: of, .. } => signatures(of),
                     _ => json!([]),
                 },
             })

@@ -6,7 +6,7 @@ use super::words::{encoding_name, entry_path};
 use super::{Entry, Op, Plan, PlannedStep, Until};
 use crate::argv;
 use crate::digest::Digest;
-use crate::recipe::{MachineWish, Recipe};
+use crate::recipe::{MachineSpec, Recipe};
 use crate::store::{Chain, Ingredient, Link};
 
 /// What the installation is made from, apart from what the recipe says itself.
@@ -76,19 +76,19 @@ fn installed(recipe: &Recipe, from: &Installation) -> Vec<Ingredient> {
         .collect()
 }
 
-fn machine(wish: &MachineWish) -> Vec<(&'static str, String)> {
+fn machine(spec: &MachineSpec) -> Vec<(&'static str, String)> {
     let lower = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
     let mut rows = vec![
-        ("machine.firmware", lower(&wish.firmware)),
-        ("machine.secure_boot", wish.secure_boot.to_string()),
-        ("machine.disk_bus", lower(&wish.disk_bus)),
-        ("machine.disk_size", mebibytes(wish.disk_size)),
-        ("machine.cpus", wish.cpus.to_string()),
-        ("machine.memory", mebibytes(wish.memory)),
-        ("machine.network", wish.network.to_string()),
+        ("machine.firmware", lower(&spec.firmware)),
+        ("machine.secure_boot", spec.secure_boot.to_string()),
+        ("machine.disk_bus", lower(&spec.disk_bus)),
+        ("machine.disk_size", mebibytes(spec.disk_size)),
+        ("machine.cpus", spec.cpus.to_string()),
+        ("machine.memory", mebibytes(spec.memory)),
+        ("machine.network", spec.network.to_string()),
     ];
-    // A wish that came later is told where it is wished for alone: layers from before it stay what they are.
-    if wish.tpm {
+    // A setting that was added later counts only where it is used: layers from before it stay valid.
+    if spec.tpm {
         rows.push(("machine.tpm", "true".into()));
     }
     rows
@@ -220,7 +220,7 @@ pub fn change(old: &[Link], new: &[Link]) -> Vec<String> {
         };
         return vec![words];
     }
-    let mut told = Vec::new();
+    let mut changes = Vec::new();
     for ingredient in &now.ingredients {
         match before
             .ingredients
@@ -228,21 +228,22 @@ pub fn change(old: &[Link], new: &[Link]) -> Vec<String> {
             .find(|i| i.what == ingredient.what)
         {
             Some(old) if old.value == ingredient.value => {}
-            Some(old) => told.push(format!(
+            Some(old) => changes.push(format!(
                 "{} {}",
                 ingredient.what,
                 became(&old.value, &ingredient.value)
             )),
-            None => told.push(format!("{} is new", ingredient.what)),
+            None => changes.push(format!("{} is new", ingredient.what)),
         }
     }
     let gone = |old: &&Ingredient| !now.ingredients.iter().any(|i| i.what == old.what);
     let gone = before.ingredients.iter().filter(gone);
-    told.extend(gone.map(|old| format!("{} is gone", old.what)));
-    if told.is_empty() {
-        told.push("its parts come in another order".into());
+    changes.extend(gone.map(|old| format!("{} is gone", old.what)));
+    if changes.is_empty() {
+        changes.push("its parts come in another order".into());
     }
-    told.into_iter()
+    changes
+        .into_iter()
         .map(|words| format!("{}: {words}", now.name))
         .collect()
 }
@@ -291,7 +292,7 @@ mod tests {
     /// A layer's key is made from these texts: another one, and every layer that people have is stale.
     #[test]
     fn a_machine_without_a_tpm_says_nothing_of_it() {
-        let wish = MachineWish {
+        let spec = MachineSpec {
             firmware: Firmware::Uefi,
             secure_boot: false,
             disk_bus: DiskBus::Virtio,
@@ -301,8 +302,8 @@ mod tests {
             network: false,
             tpm: false,
         };
-        let told = |wish: &MachineWish| {
-            let rows = machine(wish).into_iter();
+        let changes = |spec: &MachineSpec| {
+            let rows = machine(spec).into_iter();
             rows.map(|(what, value)| format!("{what} {value}"))
                 .collect::<Vec<_>>()
         };
@@ -315,9 +316,9 @@ mod tests {
             "machine.memory 4096 MiB",
             "machine.network false",
         ];
-        assert_eq!(told(&wish), known);
+        assert_eq!(changes(&spec), known);
         known.push("machine.tpm true");
-        assert_eq!(told(&MachineWish { tpm: true, ..wish }), known);
+        assert_eq!(changes(&MachineSpec { tpm: true, ..spec }), known);
     }
 
     /// Links with these names and ingredients.
@@ -333,7 +334,7 @@ mod tests {
 
     type Parts<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
 
-    fn told(old: Parts<'_>, new: Parts<'_>) -> String {
+    fn changes(old: Parts<'_>, new: Parts<'_>) -> String {
         change(chain(old).links(), chain(new).links()).join("\n")
     }
 
@@ -350,10 +351,10 @@ mod tests {
     ];
 
     #[test]
-    fn a_change_is_told_in_words() {
+    fn a_change_is_described() {
         let mut all = String::new();
         let mut case = |what: &str, new: Parts<'_>| {
-            all += &format!("{what}:\n  {}\n", told(OLD, new).replace('\n', "\n  "));
+            all += &format!("{what}:\n  {}\n", changes(OLD, new).replace('\n', "\n  "));
         };
         case(
             "another version",

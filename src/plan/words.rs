@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use super::step::start_name;
 use super::{Entry, ExitRule, Expectation, Plan};
-use crate::recipe::{Encoding, Origin, ProofWish, RegistryData, Signature};
+use crate::recipe::{Encoding, Origin, ProofSpec, RegistryData, Signature};
 use crate::text::redact;
 
 /// What proves a download: the digest or what stands for it, then each signature that has to be met.
 pub(super) fn proof(origin: &Origin) -> Vec<String> {
     let mut lines = Vec::new();
     match &origin.proof {
-        ProofWish::Signed => {}
-        wish => lines.push(named_by(wish)),
+        ProofSpec::Signed => {}
+        proof => lines.push(named_by(proof)),
     }
-    if let ProofWish::ChecksumFile { signatures, .. } = &origin.proof {
+    if let ProofSpec::ChecksumFile { signatures, .. } = &origin.proof {
         lines.extend(signed("checksum file signed", signatures));
     }
     lines.extend(signed("signed", &origin.signatures));
@@ -35,24 +35,24 @@ fn signed(how: &str, groups: &[Vec<Signature>]) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn named_by(wish: &ProofWish) -> String {
-    match wish {
-        ProofWish::Digest(digest) => digest.value.to_string(),
-        ProofWish::ChecksumFile {
+pub(super) fn named_by(proof: &ProofSpec) -> String {
+    match proof {
+        ProofSpec::Digest(digest) => digest.value.to_string(),
+        ProofSpec::ChecksumFile {
             url, entry: None, ..
         } => {
             format!("checksum file {}", redact(&url.value))
         }
-        ProofWish::ChecksumFile {
+        ProofSpec::ChecksumFile {
             url,
             entry: Some(entry),
             ..
         } => {
             format!("checksum file {}, line `{entry}`", redact(&url.value))
         }
-        ProofWish::Signed => "its signatures".into(),
-        ProofWish::Undecided(_) => "NOT DECIDED: nothing proves it yet".into(),
-        ProofWish::Unverified { reason } => format!("NOT VERIFIED: {}", reason.value),
+        ProofSpec::Signed => "its signatures".into(),
+        ProofSpec::Undecided(_) => "NOT DECIDED: nothing proves it yet".into(),
+        ProofSpec::Unverified { reason } => format!("NOT VERIFIED: {}", reason.value),
     }
 }
 

@@ -61,8 +61,8 @@ pub struct Recipe {
     /// SHA-256 over the effective recipe's canonical JSON (without secrets, which a recipe cannot hold).
     pub digest: Digest,
     pub media: Media,
-    pub machine: MachineWish,
-    pub setup: SetupWish,
+    pub machine: MachineSpec,
+    pub setup: SetupSpec,
     /// In the order in which they were first named.
     pub components: Vec<Component>,
     /// `[images]`: container images.
@@ -146,7 +146,7 @@ pub struct Var {
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub url: Located<String>,
-    pub proof: ProofWish,
+    pub proof: ProofSpec,
     /// Each of these has to be met, by one of its alternatives.
     pub signatures: Vec<Vec<Signature>>,
     /// What `recipe.lock` says of it, when there is one. Laid in by `lock`; a recipe cannot say it.
@@ -155,7 +155,7 @@ pub struct Origin {
 
 impl Origin {
     /// Without signatures and not locked.
-    pub fn new(url: Located<String>, proof: ProofWish) -> Self {
+    pub fn new(url: Located<String>, proof: ProofSpec) -> Self {
         Self {
             url,
             proof,
@@ -205,7 +205,7 @@ pub struct LockedImage {
 
 /// How a fetched file is to be proved.
 #[derive(Clone, Debug)]
-pub enum ProofWish {
+pub enum ProofSpec {
     Digest(Located<Digest>),
     /// A checksum file; `entry` names the line when it is not the URL's last segment.
     ChecksumFile {
@@ -256,7 +256,7 @@ pub enum DiskBus {
 
 /// `[machine]`: the machine that the image is built on.
 #[derive(Clone, Debug)]
-pub struct MachineWish {
+pub struct MachineSpec {
     pub firmware: Firmware,
     pub secure_boot: bool,
     pub disk_bus: DiskBus,
@@ -273,7 +273,7 @@ pub struct MachineWish {
 
 /// `[setup]`: how the answer file is made.
 #[derive(Clone, Debug)]
-pub struct SetupWish {
+pub struct SetupSpec {
     /// The template, when the team brings its own; otherwise the built-in one.
     pub answer_file: Option<Located<PathBuf>>,
     /// `lint = "warn"`: complaints about the answer file do not stop the build.
@@ -367,18 +367,18 @@ pub enum Archive {
 pub struct Outputs {
     pub raw: bool,
     pub vhd: bool,
-    pub ova: Option<OvaWish>,
-    pub ami: Option<AmiWish>,
+    pub ova: Option<OvaSpec>,
+    pub ami: Option<AmiSpec>,
     pub qcow2: bool,
 }
 
 #[derive(Clone, Debug)]
-pub struct OvaWish {
+pub struct OvaSpec {
     /// `vmx-NN`; that of the release unless given.
     pub hardware_version: Option<u32>,
 }
 
-impl OvaWish {
+impl OvaSpec {
     /// vSphere 7.0 U2 (VMware KB 1003746).
     pub const USUAL: u32 = 19;
     /// vSphere 8.0, the first that knows Server 2025's guest id, `windows2022srvNext_64Guest`.
@@ -406,7 +406,7 @@ impl OvaWish {
 }
 
 #[derive(Clone, Debug)]
-pub struct AmiWish {
+pub struct AmiSpec {
     /// `uefi` or `legacy-bios`
     pub boot_mode: String,
     /// `AWS` or `BYOL`

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_hold_a_value_is_told() {
+    fn what_cannot_hold_a_value_is_reported() {
         let said = put("vars = 1\n", &[pinned(&["vars"], "x")]).unwrap_err();
         assert_eq!(said, "`vars` is no table");
         assert!(put("vars = \n", &[]).is_err());

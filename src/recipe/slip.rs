@@ -131,7 +131,7 @@ mod tests {
     use crate::text::Source;
 
     /// Fact and help of the one complaint about `name = …`.
-    fn told(value: &str) -> (String, String) {
+    fn explained(value: &str) -> (String, String) {
         let source = Arc::new(Source {
             name: "recipe.toml".into(),
             text: format!("schema = 1\nname = {value} # x\n"),
@@ -177,12 +177,12 @@ mod tests {
             (r#""C:\k""#, r"TOML: `\k` is not an escape"),
         ] {
             let expected = (fact.to_owned(), super::SINGLE_QUOTES.to_owned());
-            assert_eq!(told(text), expected, "{text}");
+            assert_eq!(explained(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn what_stands_in_no_value_is_not_told_to_be_a_text() {
+    fn what_stands_in_no_value_is_not_called_a_text() {
         for text in [
             "[components.foo/bar]\n",
             "a/b = 1\n",
@@ -215,8 +215,8 @@ mod tests {
             ),
         ] {
             let expected = ("TOML: a text without quotes".to_owned(), help.to_owned());
-            assert_eq!(told(text), expected, "{text}");
+            assert_eq!(explained(text), expected, "{text}");
         }
-        assert_eq!(told("True").1, "write it in lower case: true");
+        assert_eq!(explained("True").1, "write it in lower case: true");
     }
 }

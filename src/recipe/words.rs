@@ -203,7 +203,7 @@ pub fn is_secret(name: &str) -> bool {
     if segments.last().is_some_and(|last| harmless.contains(last)) {
         return false;
     }
-    let telling = [
+    let revealing = [
         "password",
         "passwd",
         "passphrase",
@@ -214,7 +214,7 @@ pub fn is_secret(name: &str) -> bool {
         "credentials",
         "apikey",
     ];
-    segments.iter().any(|s| telling.contains(s))
+    segments.iter().any(|s| revealing.contains(s))
         || ["api_key", "private_key", "access_key"]
             .iter()
             .any(|k| lower.replace('-', "_").contains(k))

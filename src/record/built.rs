@@ -239,8 +239,8 @@ fn inputs(request: &Request, built: &Built) -> Vec<manifest::Input> {
 
 /// A container image by its manifest, which names all of it.
 fn image(request: &Request, image: &Image) -> manifest::Input {
-    let wishes = &request.recipe.images;
-    let wish = wishes.iter().find(|w| w.name.value == image.name);
+    let specs = &request.recipe.images;
+    let spec = specs.iter().find(|w| w.name.value == image.name);
     let digest = image.manifest.blob.digest().to_string();
     manifest::Input {
         name: format!("image {}", image.name),
@@ -249,7 +249,7 @@ fn image(request: &Request, image: &Image) -> manifest::Input {
         url: image.reference.clone(),
         size: image.size(),
         signers: Vec::new(),
-        proof: match wish.map(|w| &w.proof) {
+        proof: match spec.map(|w| &w.proof) {
             Some(ImageProof::Unverified { reason }) => manifest::Proof::Unverified {
                 reason: reason.value.clone(),
             },

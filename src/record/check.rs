@@ -75,7 +75,7 @@ pub fn records(path: &Path, key: &PublicKey) -> Result<(Report, Option<Manifest>
                     Err(Finding::error("the provenance is signed but is not JSON").found(e)),
                     None,
                 ),
-                Ok(statement) => told(place, &statement, &manifest, &mut report)?,
+                Ok(statement) => compare(place, &statement, &manifest, &mut report)?,
             }
         }
     }
@@ -97,7 +97,7 @@ pub fn agreement(path: &Path) -> Result<Report> {
         bytes: &bytes,
     };
     match serde_json::from_slice(&statement) {
-        Ok(statement) => told(place, &statement, &manifest, &mut report)?,
+        Ok(statement) => compare(place, &statement, &manifest, &mut report)?,
         Err(e) => {
             let what = format!("{STATEMENT_FILE} is not JSON");
             report.add(Err(Finding::error(what).found(e)), None);
@@ -245,7 +245,7 @@ impl Check<'_> {
 }
 
 /// What a statement that is signed says, beside what is there.
-fn told(
+fn compare(
     place: Place<'_>,
     statement: &Value,
     manifest: &Manifest,

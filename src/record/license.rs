@@ -75,7 +75,7 @@ mod tests {
     use super::License;
 
     #[test]
-    fn expressions_are_told_from_words() {
+    fn expressions_are_distinguished_from_words() {
         let own = |said: &str| match License::read(Some(said)) {
             License::Expression { own, .. } => own.join(" "),
             other => format!("{other:?}"),

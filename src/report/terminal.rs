@@ -29,7 +29,7 @@ struct State {
     /// The live line, while there is one.
     bar: Option<ProgressBar>,
     /// When something of this name was last told.
-    told: HashMap<String, Instant>,
+    shown: HashMap<String, Instant>,
     /// The last text of each phase's progress, to tell changes only.
     progress: String,
 }
@@ -96,15 +96,15 @@ impl Terminal {
             return false;
         };
         let now = Instant::now();
-        match state.told.get(name) {
+        match state.shown.get(name) {
             Some(last) if now.duration_since(*last) < QUIET => false,
             // The first word of a transfer says nothing yet.
             None => {
-                state.told.insert(name.into(), now);
+                state.shown.insert(name.into(), now);
                 false
             }
             Some(_) => {
-                state.told.insert(name.into(), now);
+                state.shown.insert(name.into(), now);
                 true
             }
         }
@@ -195,7 +195,7 @@ impl Sink for Terminal {
             Event::Finding { text, .. } => self.line(text),
             // `verify` prints it, a build tells it as its phase's progress.
             Event::Checked { .. } => {}
-            Event::Failed { told: true, .. } => self.clear(),
+            Event::Failed { reported: true, .. } => self.clear(),
             Event::Diagnostics { found } => {
                 self.clear();
                 self.write(&found.render(true));

@@ -68,7 +68,7 @@ pub use known_locks::KnownLock;
 pub use layer::{About, Draft, Kept, Layer};
 pub use lease::Lease;
 pub use partial::{Partial, Resumable};
-pub use prune::{Protected, Pruned, Wish, span, total};
+pub use prune::{Protected, PruneLimits, Pruned, span, total};
 pub use seen::Seen;
 pub use serial::{BuiltInput, BuiltWith};
 pub use terms::{Terms, changed_since_locked, other_than_locked};

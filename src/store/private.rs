@@ -84,11 +84,11 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_of_somebody_else_is_told_with_its_cure() {
+    fn the_cache_of_somebody_else_is_reported_with_its_cure() {
         let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-        let told = not_closed(Path::new("/cache/layers"), denied).to_string();
+        let rendered = not_closed(Path::new("/cache/layers"), denied).to_string();
         assert_eq!(
-            told,
+            rendered,
             "cannot restrict access to /cache/layers: permission denied\n  \
              cure: its owner has to open this cache once, or set WINIMG_CACHE_DIR to a folder of your own"
         );

@@ -20,7 +20,7 @@ pub(super) const TRASH: &str = "trash";
 
 impl Store {
     /// Says what opening the store took away.
-    pub fn tell_swept(&self, sink: &dyn Sink) {
+    pub fn report_swept(&self, sink: &dyn Sink) {
         for path in self.swept.iter() {
             let path = path.display();
             sink.note(format!("removed what an interrupted run left: {path}"));

@@ -154,8 +154,8 @@ mod tests {
             ("30 80 1f 01 00 0000", "has a tag of a high number"),
             ("30 80 02 81 01 01 0000", "is cut off or not BER"),
         ] {
-            let told = format!("it cannot be read: the signature {fact}");
-            assert_eq!(der_of(ber), Err(told), "{ber}");
+            let refusal = format!("it cannot be read: the signature {fact}");
+            assert_eq!(der_of(ber), Err(refusal), "{ber}");
         }
     }
 }

@@ -96,7 +96,7 @@ impl<'a> Certificate<'a> {
     pub(super) fn is_for(&self, purpose: ObjectIdentifier) -> bool {
         self.purposes
             .as_ref()
-            .is_some_and(|all| all.iter().any(|told| *told == purpose))
+            .is_some_and(|all| all.iter().any(|allowed| *allowed == purpose))
     }
 
     /// Its key may sign (digitalSignature, or nothing said).

@@ -103,8 +103,8 @@ mod tests {
             (UTC_TIME, "é0920120000Z", bad),
             (0x0c, "20260920120000Z", bad),
         ];
-        for (tag, text, told) in cases {
-            assert_eq!(read(tag, text), told, "{text}");
+        for (tag, text, expected) in cases {
+            assert_eq!(read(tag, text), expected, "{text}");
         }
     }
 }

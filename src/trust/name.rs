@@ -305,26 +305,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_told() {
-        let told = |text: &str| Name::parse(text).unwrap_err();
+    fn what_is_no_name_is_reported() {
+        let refusal = |text: &str| Name::parse(text).unwrap_err();
         assert_eq!(
-            told("Example Corp"),
+            refusal("Example Corp"),
             r#"has "Example Corp" where an attribute such as CN=Example Corp was expected"#
         );
         assert_eq!(
-            told("CN=A,"),
+            refusal("CN=A,"),
             r#"has "" where an attribute such as CN=Example Corp was expected"#
         );
         assert_eq!(
-            told("X=A"),
+            refusal("X=A"),
             "has the attribute X, which is neither a known keyword nor an OID"
         );
         assert_eq!(
-            told("CN=A\\"),
+            refusal("CN=A\\"),
             r#"has a backslash with nothing to escape in "A\\""#
         );
         assert_eq!(
-            told("CN=#zz"),
+            refusal("CN=#zz"),
             "has CN=#… that is not the hexadecimal of a DER value"
         );
     }

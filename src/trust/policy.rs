@@ -182,14 +182,14 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
         }
     }
     if let Some(eku) = &pins.eku {
-        let told: Vec<String> = leaf.purposes.iter().flatten().map(Oid::to_string).collect();
-        if told.contains(eku) {
+        let purposes: Vec<String> = leaf.purposes.iter().flatten().map(Oid::to_string).collect();
+        if purposes.contains(eku) {
             met.push(format!("EKU {eku}"));
         } else {
             missed.push((
                 "its certificate has not the EKU",
                 format!("EKU {eku}"),
-                told.join(", "),
+                purposes.join(", "),
             ));
         }
     }
@@ -256,10 +256,10 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
         return Err(refusals.remove(0).1);
     }
     // A weak or foreign one beside the one that was meant says little.
-    let telling = |r: &Refusal| !matches!(r.reason, Reason::Weak | Reason::Unsupported);
+    let decisive = |r: &Refusal| !matches!(r.reason, Reason::Weak | Reason::Unsupported);
     let reason = refusals
         .iter()
-        .find(|(_, r)| telling(r))
+        .find(|(_, r)| decisive(r))
         .or(refusals.first());
     let reason = reason.map_or(Reason::Missing, |(_, r)| r.reason);
     let each: Vec<String> = refusals
@@ -273,10 +273,10 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
 }
 
 fn whole(refusal: &Refusal) -> String {
-    let told = |word: &str, text: &Option<String>| text.as_ref().map(|t| format!("{word} {t}"));
+    let purposes = |word: &str, text: &Option<String>| text.as_ref().map(|t| format!("{word} {t}"));
     let parts: Vec<String> = [
-        told("expected", &refusal.expected),
-        told("found", &refusal.found),
+        purposes("expected", &refusal.expected),
+        purposes("found", &refusal.found),
     ]
     .into_iter()
     .flatten()

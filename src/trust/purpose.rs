@@ -53,9 +53,9 @@ impl Use {
 
     /// The leaf itself says that it is for this.
     pub(super) fn check(self, leaf: &Certificate<'_>) -> Result<(), Refusal> {
-        let told = leaf.purposes.as_deref();
+        let stated = leaf.purposes.as_deref();
         let said = self.purposes().iter().any(|p| leaf.is_for(*p));
-        let silent = self == Self::Message && (told.is_none() || leaf.is_for(ANY));
+        let silent = self == Self::Message && (stated.is_none() || leaf.is_for(ANY));
         if !leaf.may_sign() {
             return Err(Refusal::new(
                 Reason::WrongUse,
@@ -64,9 +64,9 @@ impl Use {
             .expected("the key usage digitalSignature")
             .found(format_args!("{}, without it", leaf.subject_text())));
         }
-        let alone = told.is_some_and(|all| all.len() == 1);
+        let alone = stated.is_some_and(|all| all.len() == 1);
         if said && self == Self::TimeStamping && !alone {
-            let all = told.unwrap_or_default().iter().map(purpose_text);
+            let all = stated.unwrap_or_default().iter().map(purpose_text);
             let all: Vec<String> = all.collect();
             return Err(Refusal::new(
                 Reason::WrongUse,
@@ -85,7 +85,7 @@ impl Use {
         if said || silent {
             return Ok(());
         }
-        let found = match told {
+        let found = match stated {
             None => "no EKU".to_string(),
             Some(all) => all.iter().map(purpose_text).collect::<Vec<_>>().join(", "),
         };
@@ -118,16 +118,16 @@ pub(super) struct Purposes(pub(super) Use);
 
 impl ExtendedKeyUsageValidator for Purposes {
     fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), Error> {
-        let mut told = false;
+        let mut stated = false;
         for purpose in purposes {
-            told = true;
+            stated = true;
             let purpose = purpose?;
             let mut wanted = self.0.purposes().iter().chain([&ANY]);
             if wanted.any(|w| KeyPurposeId::new(w.as_bytes()) == purpose) {
                 return Ok(());
             }
         }
-        if told {
+        if stated {
             Err(Error::EmptyEkuExtension)
         } else {
             Ok(())

@@ -31,7 +31,7 @@ mod tests {
     use crate::digest::Digest;
 
     #[test]
-    fn every_name_has_the_certificate_that_the_table_tells() {
+    fn every_name_has_the_certificate_that_the_table_lists() {
         let table = include_str!("roots/README.md");
         for name in NAMES {
             let digest = Digest::sha256_of(named(name).expect(name)).hex();

@@ -208,19 +208,19 @@ impl<'a> SignerInfo<'a> {
         content_type: Oid<'_>,
         digest: &[u8],
     ) -> Result<(), Refusal> {
-        let told = self.signed(CONTENT_TYPE, OID)?.oid(WHAT)?;
-        if told != content_type {
+        let claimed = self.signed(CONTENT_TYPE, OID)?.oid(WHAT)?;
+        if claimed != content_type {
             return Err(
                 Refusal::new(Reason::Changed, "it was made for another kind of content")
                     .expected(content_type)
-                    .found(told),
+                    .found(claimed),
             );
         }
-        let told = self.signed(MESSAGE_DIGEST, OCTET_STRING)?.value;
-        if told != digest {
+        let claimed = self.signed(MESSAGE_DIGEST, OCTET_STRING)?.value;
+        if claimed != digest {
             return Err(
                 Refusal::new(Reason::Changed, "it is of other bytes than these")
-                    .expected(hex::encode(told))
+                    .expected(hex::encode(claimed))
                     .found(hex::encode(digest)),
             );
         }

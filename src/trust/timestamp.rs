@@ -83,12 +83,12 @@ fn info(der: &[u8], signature: &[u8]) -> Result<Moment, Refusal> {
     walk.expect(OID)?;
     let mut imprint = walk.expect(SEQUENCE)?.walk(WHAT)?;
     let hash = HashKind::from_oid(tlv::plain_algorithm(&imprint.expect(SEQUENCE)?, WHAT)?)?;
-    let told = imprint.expect(OCTET_STRING)?.value;
+    let claimed = imprint.expect(OCTET_STRING)?.value;
     imprint.finish()?;
     let found = hash.of(signature);
-    if told != found {
+    if claimed != found {
         return Err(Refusal::new(Reason::Changed, "it is of another signature")
-            .expected(hex::encode(told))
+            .expected(hex::encode(claimed))
             .found(hex::encode(found)));
     }
     walk.expect(INTEGER)?;

@@ -43,7 +43,7 @@ pub fn acl(image: &Image<'_>, acl: &Acl) -> Verdict {
     let explicit: BTreeSet<String> = dacl
         .iter()
         .filter(|ace| !ace.inherited())
-        .map(told)
+        .map(describe)
         .collect();
     if explicit != expected {
         return Err(Finding::error(format!("{path} has another access list"))
@@ -105,7 +105,7 @@ fn wanted(entry: &AclEntry, sid: &str, is_folder: bool) -> String {
     shown(verb, sid, flags, mask(entry.right, entry.deny))
 }
 
-fn told(ace: &Ace) -> String {
+fn describe(ace: &Ace) -> String {
     let verb = match ace.kind {
         AceKind::Allow => "grant",
         AceKind::Deny => "deny",

@@ -76,7 +76,7 @@ impl Rule {
             && (wanted.scope.is_none() || self.scope == wanted.scope)
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let any = |ports: &[String]| match ports {
             [] => "any".to_owned(),
             ports => ports.join(","),
@@ -111,12 +111,19 @@ pub fn rule(image: &Image<'_>, wanted: &Firewall) -> Verdict {
         .filter(|rule| rule.name.to_lowercase() == wanted.name.to_lowercase())
         .collect();
     let name = &wanted.name;
-    let told = || named.iter().map(Rule::told).collect::<Vec<_>>().join("; ");
+    let describe = || {
+        named
+            .iter()
+            .map(Rule::describe)
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
     if !wanted.present {
         return match named.is_empty() {
             true => Ok(()),
             false => Err(
-                Finding::error(format!("the firewall rule {name} is still there")).found(told()),
+                Finding::error(format!("the firewall rule {name} is still there"))
+                    .found(describe()),
             ),
         };
     }
@@ -141,11 +148,11 @@ pub fn rule(image: &Image<'_>, wanted: &Firewall) -> Verdict {
     let cure = "see which later step or program changes the rule";
     Err(match named.is_empty() {
         true => Finding::error(format!("there is no firewall rule {name}"))
-            .expected(expected.told())
+            .expected(expected.describe())
             .cure("see the log of the step that makes it"),
         false => Finding::error(format!("the firewall rule {name} says something else"))
-            .expected(expected.told())
-            .found(told())
+            .expected(expected.describe())
+            .found(describe())
             .cure(cure),
     })
 }
@@ -160,13 +167,13 @@ mod tests {
                     Desc=a=b|Edge=TRUE|";
         let rule = Rule::parse(text).expect("a rule");
         assert_eq!(
-            rule.told(),
+            rule.describe(),
             "allows in, protocol 6, ports 10250,30000-32767, remote ports any, edge traversal"
         );
         assert_eq!(rule.name, "kubelet");
         let off = Rule::parse("v2.10|Action=Block|Active=FALSE|Dir=Out|Name=x|").expect("a rule");
         assert_eq!(
-            off.told(),
+            off.describe(),
             "switched off: blocks out, protocol any, ports any, remote ports any"
         );
         assert_eq!(Rule::parse("Action=Allow|"), None);

@@ -66,7 +66,7 @@ impl<'d> Image<'d> {
         }
         let error = Error::new(Kind::Verify, "there is no Windows on this disk")
             .expected(format!("an NTFS partition with {CONFIG}"))
-            .found(told(&table));
+            .found(describe(&table));
         Err(match why {
             Some(why) => error.lines(why.to_string().lines()),
             None => error,
@@ -261,7 +261,7 @@ fn current_set(hive: &Hive) -> Answer<String> {
     }
 }
 
-fn told(table: &Table) -> String {
+fn describe(table: &Table) -> String {
     let roles: Vec<&str> = table
         .partitions
         .iter()

@@ -90,7 +90,7 @@ fn one(image: &Image<'_>, check: &Check) -> Verdict {
 }
 
 /// Tells the findings, the gravest first, and the count.
-pub fn tell(report: &Report, image: &str, sink: &dyn Sink) {
+pub fn report(report: &Report, image: &str, sink: &dyn Sink) {
     for finding in &report.findings {
         sink.emit(&finding.event());
     }

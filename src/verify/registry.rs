@@ -36,7 +36,7 @@ pub fn value(image: &Image<'_>, key: &str, name: &str, data: &Data) -> Verdict {
     match (there, found) {
         (_, Some(found)) if Some(&found) == expected.as_ref() => Ok(()),
         (_, Some(found)) => Err(Finding::error(format!("{shown} is something else"))
-            .expected(told(expected))
+            .expected(describe(expected))
             .found(found)
             .cure(cure)),
         (there, None) => {
@@ -45,7 +45,7 @@ pub fn value(image: &Image<'_>, key: &str, name: &str, data: &Data) -> Verdict {
                 None => "no such key",
             };
             Err(Finding::error(format!("{shown} is missing"))
-                .expected(told(expected))
+                .expected(describe(expected))
                 .found(what)
                 .cure("see whether a later step removes it"))
         }
@@ -65,7 +65,7 @@ fn as_read(data: &Data) -> Option<hive::Data> {
     })
 }
 
-fn told(data: Option<hive::Data>) -> String {
+fn describe(data: Option<hive::Data>) -> String {
     data.map_or_else(|| "binary data".to_owned(), |d| d.to_string())
 }
 

@@ -60,15 +60,15 @@ pub fn service(image: &Image<'_>, service: &Service) -> Verdict {
     }
     if !service.restart_delays.is_empty() {
         let found = restarts(image, &key)?;
-        let told = |delays: &[u32]| {
+        let rendered = |delays: &[u32]| {
             let delays: Vec<String> = delays.iter().map(|d| format!("{d} ms")).collect();
             delays.join(", ")
         };
         let same = found.as_deref() == Ok(&service.restart_delays[..]);
-        let found = found.map_or_else(|other| other, |delays| told(&delays));
+        let found = found.map_or_else(|other| other, |delays| rendered(&delays));
         all.compare(
             "restarts after",
-            &told(&service.restart_delays),
+            &rendered(&service.restart_delays),
             &found,
             same,
         );

@@ -5,6 +5,7 @@
 pub mod bugcheck;
 pub mod fake;
 pub mod hyperv;
+mod limits;
 mod qcow2;
 #[cfg(unix)]
 pub mod qemu;
@@ -13,7 +14,6 @@ pub mod screen;
 mod seen;
 pub mod watch;
 mod watchdog;
-mod wishes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::wishes::lacks_agent;
+pub use self::limits::lacks_agent;
 use crate::disk::{DiskForm, Image};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Attended, Cancel, Sink};
@@ -160,7 +160,7 @@ pub trait Hypervisor {
     fn platform(&self) -> Platform;
 
     /// Looks at the host. Cheap enough to call once a build (a boot canary of a second or so).
-    fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe>;
+    fn probe(&self, accel: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe>;
 
     /// Refuses a host that has no such hypervisor. Asked before anything is fetched.
     fn check_host(&self, _cancel: &Cancel) -> Result<()> {

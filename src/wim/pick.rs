@@ -7,14 +7,14 @@ use crate::text::Located;
 use super::{Arch, Image, WimImages};
 
 impl WimImages {
-    /// The image that the wish names: by `<NAME>`, by index, by short edition (`datacenter-core`, `standard`), by the
+    /// The image that `selector` names: by `<NAME>`, by index, by short edition (`datacenter-core`, `standard`), by the
     /// name's last word (`SERVERDATACENTERCORE`) or by display name; all without regard to case. It must be x64.
-    pub fn pick(&self, wish: &Located<String>) -> Result<&Image> {
-        let wanted = wish.value.trim();
+    pub fn pick(&self, selector: &Located<String>) -> Result<&Image> {
+        let wanted = selector.value.trim();
         let image = match self.matching(wanted).as_slice() {
             [one] => *one,
-            [] => return Err(self.nothing(wanted).from_place(&wish.place)),
-            several => return Err(self.ambiguous(wanted, several).from_place(&wish.place)),
+            [] => return Err(self.nothing(wanted).from_place(&selector.place)),
+            several => return Err(self.ambiguous(wanted, several).from_place(&selector.place)),
         };
         match image.arch {
             None | Some(Arch::X64) => Ok(image),
@@ -23,7 +23,7 @@ impl WimImages {
                 format!("the image must be x64; {} is {other}", image.name),
             )
             .at(&self.from)
-            .from_place(&wish.place)
+            .from_place(&selector.place)
             .cure("use the x64 install medium")),
         }
     }

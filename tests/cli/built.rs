@@ -56,8 +56,8 @@ fn the_whole_story() {
     let outcome = site.build(&[]).ended_well();
     // Sizes of compressed files are their compressors' affair.
     let size = regex::Regex::new(r" +[0-9.]+ KiB").expect("a pattern");
-    let told = outcome.whole();
-    insta::assert_snapshot!("told", size.replace_all(&told, " [size]"));
+    let rendered = outcome.whole();
+    insta::assert_snapshot!("told", size.replace_all(&rendered, " [size]"));
     insta::assert_snapshot!("asked", site.asked());
     insta::assert_snapshot!("left", site.files("out").join("\n"));
     let mut logs = String::new();

@@ -82,7 +82,7 @@ fn prune(site: &Site, more: &[&str]) -> String {
 }
 
 #[test]
-fn what_the_cache_keeps_is_told_with_its_names() {
+fn what_the_cache_keeps_is_reported_with_its_names() {
     let site = site();
     insta::assert_snapshot!(short(&site.run(&["cache", "ls"]).ended_well().stdout()));
     let json = site.run(&["cache", "ls", "--json"]).ended_well();

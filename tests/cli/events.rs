@@ -21,8 +21,8 @@ fn a_failing_step_as_events() {
     );
     let outcome = site.build(&["--log-format", "json"]);
     assert_eq!(outcome.status(), Some(7));
-    let told = events(&outcome.output.stderr);
-    assert!(told.iter().all(|e| e["time"].is_string()));
+    let rendered = events(&outcome.output.stderr);
+    assert!(rendered.iter().all(|e| e["time"].is_string()));
     let recorded = events(site.read("out/events.jsonl").as_bytes());
     let without_time = |events: &[Value]| -> Vec<Value> {
         let mut events = events.to_vec();
@@ -36,8 +36,11 @@ fn a_failing_step_as_events() {
         events.retain(|e| !e["text"].as_str().unwrap_or("").starts_with("removing "));
         events
     };
-    assert_eq!(without_time(&told), without_time(&recorded));
-    let lines: Vec<String> = without_time(&told).iter().map(Value::to_string).collect();
+    assert_eq!(without_time(&rendered), without_time(&recorded));
+    let lines: Vec<String> = without_time(&rendered)
+        .iter()
+        .map(Value::to_string)
+        .collect();
     insta::assert_snapshot!(site.filtered(&lines.join("\n")));
 }
 
@@ -46,8 +49,8 @@ fn complaints_about_a_recipe_as_events() {
     let site = Site::new("[[steps]]\nname = \"later\"\nfirewal = { port = 10250 }\n");
     let outcome = site.run(&["--log-format", "json", "validate", "recipe.toml"]);
     assert_eq!(outcome.status(), Some(2));
-    let told = events(&outcome.output.stderr);
-    let shown = serde_json::to_string_pretty(&told).expect("JSON");
+    let rendered = events(&outcome.output.stderr);
+    let shown = serde_json::to_string_pretty(&rendered).expect("JSON");
     insta::assert_snapshot!(site.filtered(&shown));
 }
 

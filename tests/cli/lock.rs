@@ -151,10 +151,10 @@ fn a_recipe_that_drifted_is_refused_until_it_is_locked_again() {
     for command in ["build", "plan", "validate", "fetch"] {
         let refused = publisher.run(&[command, "recipe.toml"]);
         assert_eq!(refused.status(), Some(2), "{command}");
-        let told = refused.stderr();
+        let rendered = refused.stderr();
         let fact =
             "component tool: recipe.lock was made for version 1.2.0, the recipe asks for 1.3.0";
-        assert!(told.contains(fact), "{command}: {told}");
+        assert!(rendered.contains(fact), "{command}: {rendered}");
     }
     let asked = publisher.server.log().len();
     let check = publisher.run(&["lock", "recipe.toml", "--check"]);

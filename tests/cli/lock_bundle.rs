@@ -226,7 +226,7 @@ fn the_same_recipe_gives_the_same_bundle() {
 }
 
 #[test]
-fn what_a_bundle_cannot_be_made_of_is_told() {
+fn what_a_bundle_cannot_be_made_of_is_reported() {
     let site = Site::new(SEAL);
     let unlocked = site.run(&["bundle", "recipe.toml", "--to", "node.tar"]);
     insta::assert_snapshot!(unlocked.failure());
@@ -393,15 +393,15 @@ fn a_bundle_reads_nothing_outside_of_itself() {
         for command in ["validate", "plan"] {
             let run = site.run(&[command, "theirs.tar"]);
             assert_eq!(run.status(), Some(2), "{what}: {}", run.whole());
-            let told = run.stderr();
+            let rendered = run.stderr();
             let fact = "error: a bundle reads nothing outside of itself\n";
-            assert!(told.contains(fact), "{what}: {told}");
+            assert!(rendered.contains(fact), "{what}: {rendered}");
             assert!(
-                told.contains("help: put the file beside the recipe"),
-                "{told}"
+                rendered.contains("help: put the file beside the recipe"),
+                "{rendered}"
             );
             for secret in ["of this host alone", &digest, "\n1 | root"] {
-                assert!(!told.contains(secret), "{what}: {told}");
+                assert!(!rendered.contains(secret), "{what}: {rendered}");
             }
         }
     }
@@ -426,8 +426,8 @@ fn a_bundle_reads_nothing_outside_of_itself() {
     }
     bundle(&skipped, "");
     for command in ["validate", "plan"] {
-        let told = site.run(&[command, "theirs.tar"]).ended_well().whole();
-        assert!(!told.contains("of this host alone"), "{told}");
+        let rendered = site.run(&[command, "theirs.tar"]).ended_well().whole();
+        assert!(!rendered.contains("of this host alone"), "{rendered}");
     }
     // An input comes from the bundle, whatever stands at its place here.
     bundle(
@@ -437,8 +437,8 @@ fn a_bundle_reads_nothing_outside_of_itself() {
         ),
         "",
     );
-    let told = site.run(&["fetch", "theirs.tar"]).whole();
-    assert!(!told.contains(&digest), "{told}");
+    let rendered = site.run(&["fetch", "theirs.tar"]).whole();
+    assert!(!rendered.contains(&digest), "{rendered}");
 }
 
 #[test]

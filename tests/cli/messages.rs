@@ -32,9 +32,9 @@ fn a_recipe_is_read_from_standard_input() {
     assert!(plan.stdout().contains("a local file"), "{}", plan.whole());
     let mistake = recipe.replace("disk_bus", "disk_buss");
     let refused = piped(&site, &["validate", "-"], &mistake);
-    let told = refused.stderr();
-    assert!(told.contains(" --> <stdin>:"), "{told}");
-    assert!(told.contains("1 error in <stdin>"), "{told}");
+    let rendered = refused.stderr();
+    assert!(rendered.contains(" --> <stdin>:"), "{rendered}");
+    assert!(rendered.contains("1 error in <stdin>"), "{rendered}");
     for command in ["build", "lock", "pin"] {
         let refused = piped(&site, &[command, "-"], &recipe);
         assert_eq!(
@@ -103,8 +103,8 @@ fn the_name_of_a_shipped_recipe_leads_to_init() {
     }
     // A file of that name is read.
     site.write("capi-ova", "schema = 1\n");
-    let told = site.run(&["validate", "capi-ova"]).stderr();
-    assert!(told.contains("the recipe has no `name`"), "{told}");
+    let rendered = site.run(&["validate", "capi-ova"]).stderr();
+    assert!(rendered.contains("the recipe has no `name`"), "{rendered}");
 }
 
 #[test]
@@ -113,10 +113,10 @@ fn packs_that_come_with_winimg_are_called_so() {
     let recipe = site.read("recipe.toml");
     let include = "schema = 1\ninclude = [\"packs/eula.toml\"]";
     site.write("recipe.toml", &recipe.replacen("schema = 1", include, 1));
-    let told = site.run(&["validate", "recipe.toml"]).stderr();
+    let rendered = site.run(&["validate", "recipe.toml"]).stderr();
     assert!(
-        told.contains("looked for packs/eula.toml, winimg:packs/eula.toml\n"),
-        "{told}"
+        rendered.contains("looked for packs/eula.toml, winimg:packs/eula.toml\n"),
+        "{rendered}"
     );
     let include = "schema = 1\ninclude = [\"packs/hardening.toml\"]";
     site.write("recipe.toml", &recipe.replacen("schema = 1", include, 1));
@@ -162,9 +162,9 @@ fn words_of_other_programs_lead_somewhere() {
     ] {
         let outcome = site.run(arguments);
         assert_eq!(outcome.status(), Some(2));
-        let told = outcome.stderr();
-        let tips: Vec<&str> = told.lines().filter(|l| l.contains("tip:")).collect();
-        assert!(tips.len() == 1 && tips[0].contains(tip), "{told}");
+        let rendered = outcome.stderr();
+        let tips: Vec<&str> = rendered.lines().filter(|l| l.contains("tip:")).collect();
+        assert!(tips.len() == 1 && tips[0].contains(tip), "{rendered}");
     }
 }
 

@@ -116,7 +116,7 @@ fn piped(site: &Site, arguments: &[&str], lines: &str) -> String {
 }
 
 #[test]
-fn wishes_that_cannot_be_met_are_told_at_once_before_anything_is_made() {
+fn options_that_cannot_be_met_are_told_at_once_before_anything_is_made() {
     let site = Site::new(&format!(
         "{STEPS}\n[[steps]]\nname = \"never\"\nwhen = \"1 == 2\"\ncmd = \"echo\"\n\n{SEAL}"
     ));
@@ -234,9 +234,9 @@ fn a_kept_machine_is_let_go_by_stop_by_ctrl_c_and_by_time() {
         let outcome = site.ended(build.end());
         let left = site.files("out");
         let is_kept = left.iter().any(|f| f.ends_with("/disk.qcow2"));
-        let is_told = left.iter().any(|f| f == "failure/error.txt");
+        let is_reported = left.iter().any(|f| f == "failure/error.txt");
         said += &format!(
-            "=== {how}: disk kept {is_kept}, evidence {is_told}\n{}",
+            "=== {how}: disk kept {is_kept}, evidence {is_reported}\n{}",
             outcome.whole()
         );
         std::fs::remove_dir_all(site.path("out")).expect("removed");

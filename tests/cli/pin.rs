@@ -216,7 +216,7 @@ fn pin_shows_what_came_and_writes_it_where_it_belongs() {
 }
 
 #[test]
-fn what_cannot_be_pinned_is_told_and_the_rest_is_pinned() {
+fn what_cannot_be_pinned_is_reported_and_the_rest_is_pinned() {
     let open = Open::new();
     open.gone.lock().expect("names").push("/tool.zip".into());
     let (status, said) = open.run(&["pin", "recipe.toml"]);
@@ -226,7 +226,7 @@ fn what_cannot_be_pinned_is_told_and_the_rest_is_pinned() {
     assert!(written.contains("agent_sha512 = \""), "{written}");
     assert!(written.contains("tool_sha256   = { required"), "{written}");
 
-    let mut told = String::new();
+    let mut rendered = String::new();
     for arguments in [
         &["pin", "recipe.toml", "agent"][..],
         &["pin", "recipe.toml", "agnt"],
@@ -234,9 +234,9 @@ fn what_cannot_be_pinned_is_told_and_the_rest_is_pinned() {
     ] {
         let (status, said) = open.run(arguments);
         assert_ne!(status, Some(0), "{said}");
-        told += &format!("{}\n{said}\n", arguments.join(" "));
+        rendered += &format!("{}\n{said}\n", arguments.join(" "));
     }
-    insta::assert_snapshot!("not_pinned", told);
+    insta::assert_snapshot!("not_pinned", rendered);
 }
 
 /// No key is made from what is not there: layers that are here are not called stale, and not used.

@@ -32,7 +32,7 @@ fn a_wrong_digest_shows_both_and_the_line() {
 }
 
 #[test]
-fn several_wrong_inputs_are_told_at_once() {
+fn several_wrong_inputs_are_reported_at_once() {
     insta::assert_snapshot!(refused(|site, recipe| {
         site.write("tool.exe", "MZ another tool\n");
         let digest = format!("sha256 = \"{}\"", "0".repeat(64));

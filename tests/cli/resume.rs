@@ -26,7 +26,7 @@ fn site() -> Site {
 }
 
 /// The lines that speak of layers, and how often a machine was installed or booted.
-pub fn told(site: &Site, arguments: &[&str]) -> String {
+pub fn rendered(site: &Site, arguments: &[&str]) -> String {
     let transcript = site.path("asked.txt");
     let _ = fs::remove_file(&transcript);
     let outcome = site.build(arguments).ended_well();
@@ -67,22 +67,22 @@ fn layers(site: &Site) -> Vec<PathBuf> {
 #[test]
 fn a_second_build_starts_no_machine() {
     let site = site();
-    insta::assert_snapshot!("first", told(&site, &[]));
-    insta::assert_snapshot!("unchanged", told(&site, &[]));
+    insta::assert_snapshot!("first", rendered(&site, &[]));
+    insta::assert_snapshot!("unchanged", rendered(&site, &[]));
     // The finished disk is a layer: an artifact that is gone is written again without a machine.
     fs::remove_file(site.path("out/node.raw")).expect("an artifact");
-    insta::assert_snapshot!("artifact_gone", told(&site, &[]));
+    insta::assert_snapshot!("artifact_gone", rendered(&site, &[]));
     assert!(site.path("out/node.raw").exists());
-    insta::assert_snapshot!("fresh", told(&site, &["--fresh"]));
+    insta::assert_snapshot!("fresh", rendered(&site, &["--fresh"]));
 }
 
 #[test]
 fn a_changed_step_is_named_and_what_stands_before_it_is_kept() {
     let site = site();
-    told(&site, &[]);
+    rendered(&site, &[]);
     let recipe = site.read("recipe.toml");
     site.write("recipe.toml", &recipe.replace("\"gold\"", "\"silver\""));
-    insta::assert_snapshot!("last_step", told(&site, &[]));
+    insta::assert_snapshot!("last_step", rendered(&site, &[]));
     let manifest: serde_json::Value =
         serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
     assert_eq!(manifest["layer"]["after"], "step `restart`");
@@ -96,9 +96,9 @@ fn a_changed_step_is_named_and_what_stands_before_it_is_kept() {
 
     let recipe = site.read("recipe.toml").replace("\"1.2.0\"", "\"1.3.0\"");
     site.write("recipe.toml", &recipe);
-    insta::assert_snapshot!("first_step", told(&site, &[]));
+    insta::assert_snapshot!("first_step", rendered(&site, &[]));
     site.write("recipe.toml", &recipe.replace("64 GiB", "65 GiB"));
-    insta::assert_snapshot!("machine", told(&site, &[]));
+    insta::assert_snapshot!("machine", rendered(&site, &[]));
     // Back again: nothing of the first recipe was lost.
     site.write(
         "recipe.toml",
@@ -106,17 +106,17 @@ fn a_changed_step_is_named_and_what_stands_before_it_is_kept() {
             .replace("\"1.3.0\"", "\"1.2.0\"")
             .replace("silver", "gold"),
     );
-    insta::assert_snapshot!("back", told(&site, &[]));
+    insta::assert_snapshot!("back", rendered(&site, &[]));
 }
 
 #[test]
 fn names_and_places_are_no_ingredients() {
     let site = site();
-    told(&site, &[]);
+    rendered(&site, &[]);
     let recipe = site.read("recipe.toml");
     let renamed = recipe.replace("\"site settings\"", "\"settings of the site\"");
     site.write("recipe.toml", &format!("# a line more\n{renamed}"));
-    insta::assert_snapshot!("renamed", told(&site, &[]));
+    insta::assert_snapshot!("renamed", rendered(&site, &[]));
     let manifest = site.read("out/manifest.json");
     assert!(manifest.contains("settings of the site"), "{manifest}");
 }
@@ -141,7 +141,7 @@ fn a_failed_build_goes_on_from_the_last_layer() {
     let title = "<title>node: Step 3, `site settings`: a step failed in the guest</title>";
     assert!(page.contains(title), "{page}");
     site.another_machine("", "");
-    let next = told(&site, &[]);
+    let next = rendered(&site, &[]);
     assert!(next.contains(&format!("resuming from {from}")), "{next}");
     insta::assert_snapshot!("after_failure", next);
 }
@@ -149,7 +149,7 @@ fn a_failed_build_goes_on_from_the_last_layer() {
 #[test]
 fn a_damaged_layer_is_set_aside_and_the_one_before_it_serves() {
     let site = site();
-    told(&site, &[]);
+    rendered(&site, &[]);
     let recipe = site.read("recipe.toml");
     site.write("recipe.toml", &recipe.replace("\"gold\"", "\"silver\""));
     let restart = layers(&site)
@@ -165,7 +165,7 @@ fn a_damaged_layer_is_set_aside_and_the_one_before_it_serves() {
     let disk = restart.join("disk.qcow2");
     let bytes = fs::read(&disk).expect("a disk");
     fs::write(&disk, &bytes[..bytes.len() / 2]).expect("half a disk");
-    let said = told(&site, &[]);
+    let said = rendered(&site, &[]);
     let key = restart.file_name().expect("a name").to_string_lossy();
     insta::assert_snapshot!("damaged", said);
     assert!(
@@ -178,7 +178,7 @@ fn a_damaged_layer_is_set_aside_and_the_one_before_it_serves() {
 #[test]
 fn without_layers_nothing_is_kept_and_nothing_used() {
     let site = site();
-    insta::assert_snapshot!("none", told(&site, &["--layers", "none"]));
+    insta::assert_snapshot!("none", rendered(&site, &["--layers", "none"]));
     let fails = "[[run]]\ncommand = 'C:\\Windows\\System32\\reg.exe add *'\nexit = 1\n";
     site.machine("", fails);
     let failed = site.build(&["--layers", "none"]).error();
@@ -190,5 +190,5 @@ fn without_layers_nothing_is_kept_and_nothing_used() {
 #[test]
 fn each_step_may_have_its_layer() {
     let site = site();
-    insta::assert_snapshot!("each", told(&site, &["--layers", "each"]));
+    insta::assert_snapshot!("each", rendered(&site, &["--layers", "each"]));
 }

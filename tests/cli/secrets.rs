@@ -105,12 +105,12 @@ fn every_secret_that_docs_name_is_planted() {
     let docs = std::fs::read_to_string(root().join("docs/secrets.md")).expect("docs/secrets.md");
     let rows = docs.lines().filter_map(|line| line.strip_prefix("| "));
     // The head, and then one secret a row.
-    let told = rows.skip(1).filter_map(|row| row.split(" | ").next());
-    let mut told: Vec<&str> = told.collect();
+    let rendered = rows.skip(1).filter_map(|row| row.split(" | ").next());
+    let mut rendered: Vec<&str> = rendered.collect();
     let mut names: Vec<&str> = planted().iter().map(|(name, _)| *name).collect();
-    told.sort_unstable();
+    rendered.sort_unstable();
     names.sort_unstable();
-    assert_eq!(names, told);
+    assert_eq!(names, rendered);
     // What winimg keeps from other programs is told to users, and is in the environment of these builds.
     let ours = include_str!("../../src/io/child.rs").split('"');
     for name in ours.filter(|word| word.starts_with("WINIMG_")) {

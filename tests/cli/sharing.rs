@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use crate::cache_registry::Registry;
-use crate::resume::{STEPS, told};
+use crate::resume::{STEPS, rendered};
 use crate::site::{SEAL, Site};
 
 /// A build of the site's recipe on a machine that never built anything.
@@ -12,7 +12,7 @@ fn elsewhere(site: &Site, arguments: &[&str]) -> String {
         let _ = std::fs::remove_dir_all(site.path(folder));
     }
     let size = Regex::new(r"\(\d+ bytes\)").expect("a pattern");
-    size.replace_all(&told(site, arguments), "([size])")
+    size.replace_all(&rendered(site, arguments), "([size])")
         .into_owned()
 }
 

@@ -104,7 +104,7 @@ fn the_same_recipe_twice_gives_the_same_sboms() {
 fn a_key_that_does_not_sign_is_found_before_anything_is_begun() {
     let site = Site::new(crate::site::SEAL);
     ec_key(&site);
-    let mut told = String::new();
+    let mut rendered = String::new();
     for more in [
         &["--sign-key", "none.key"][..],
         &["--sign-key", "ec.pub"],
@@ -113,12 +113,12 @@ fn a_key_that_does_not_sign_is_found_before_anything_is_begun() {
         &["--builder-id", "our server"],
     ] {
         let outcome = site.build(more);
-        told += &format!("{}\n{}\n", more.join(" "), outcome.failure());
+        rendered += &format!("{}\n{}\n", more.join(" "), outcome.failure());
         for made in ["out", "cache", "asked.txt"] {
             assert!(!site.path(made).exists(), "{more:?}: {made} was made");
         }
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn codes_of_windows_installer_restart_wait_and_try_again() {
         site.machine("", &msiexec(answer));
         let outcome = site.build(&[]).ended_well();
         let story = outcome.stderr();
-        let told = story
+        let rendered = story
             .split("[1/2]")
             .nth(1)
             .and_then(|s| s.split("[time] [2/2]").next());
@@ -85,7 +85,7 @@ fn codes_of_windows_installer_restart_wait_and_try_again() {
             name.replace([' ', '\''], "_"),
             format!(
                 "--- told\n{}--- asked\n{}--- recorded\n{codes}\n",
-                told.expect("the step"),
+                rendered.expect("the step"),
                 asked.expect("the step")
             )
         );
@@ -108,7 +108,7 @@ fn a_restart_that_a_code_asks_for_comes_before_what_follows_in_the_step() {
     site.machine("", &format!("{first}{second}"));
     let outcome = site.build(&[]).ended_well();
     let story = outcome.stderr();
-    let told = story
+    let rendered = story
         .split("[1/2]")
         .nth(1)
         .and_then(|s| s.split("[time] [2/2]").next());
@@ -121,7 +121,7 @@ fn a_restart_that_a_code_asks_for_comes_before_what_follows_in_the_step() {
         serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
     insta::assert_snapshot!(format!(
         "--- told\n{}--- asked\n{}\n--- recorded\n{}\n--- log\n{}\n",
-        told.expect("the step"),
+        rendered.expect("the step"),
         asked.join("\n"),
         manifest["steps"][0]["exit_codes"],
         site.read("out/logs/01-updates.log"),

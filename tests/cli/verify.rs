@@ -80,7 +80,7 @@ fn a_build_whose_disk_is_wrong_makes_no_artifact() {
 }
 
 #[test]
-fn artifacts_that_changed_or_went_are_told() {
+fn artifacts_that_changed_or_went_are_reported() {
     if !can_make() {
         return;
     }
@@ -109,7 +109,7 @@ fn a_manifest_speaks_of_its_own_folder_and_of_something() {
     let digest = |file: &str| Digest::sha256_of(site.read(file).as_bytes()).hex();
     site.write("secret.txt", "of this host alone\n");
     let secret = site.path("secret.txt").display().to_string();
-    let mut told = |artifacts: Value| {
+    let mut rendered = |artifacts: Value| {
         manifest["artifacts"] = artifacts;
         site.write("out/manifest.json", &manifest.to_string());
         let outcome = site.run(&["verify", "out/manifest.json"]);
@@ -118,7 +118,7 @@ fn a_manifest_speaks_of_its_own_folder_and_of_something() {
         assert!(!whole.contains(&digest("secret.txt")), "{whole}");
         whole
     };
-    let none = told(json!([]));
+    let none = rendered(json!([]));
     assert!(none.contains("the manifest names no artifact"), "{none}");
     #[cfg(unix)]
     std::os::unix::fs::symlink(&secret, site.path("out/link.txt")).expect("a link");
@@ -129,7 +129,7 @@ fn a_manifest_speaks_of_its_own_folder_and_of_something() {
         }
         let mut artifact = listed["artifacts"][0].clone();
         artifact["file"] = json!(file);
-        let outside = told(json!([artifact]));
+        let outside = rendered(json!([artifact]));
         let fact = "is not in the manifest's folder";
         assert!(outside.contains(fact), "{file}: {outside}");
     }

@@ -31,7 +31,7 @@ fn schema_is_the_one_in_the_repository() {
 }
 
 #[test]
-fn inspect_tells_media_disks_and_manifests() {
+fn inspect_describes_media_disks_and_manifests() {
     let site = Site::new(SEAL);
     let mut seen = String::new();
     site.build(&[]).ended_well();
@@ -138,7 +138,7 @@ fn completions_are_scripts_that_their_shell_reads() {
 }
 
 #[test]
-fn doctor_tells_what_is_missing_and_what_brings_it() {
+fn doctor_reports_what_is_missing_and_what_brings_it() {
     let site = Site::new("");
     let empty = site.path("empty");
     std::fs::create_dir(&empty).expect("a folder");

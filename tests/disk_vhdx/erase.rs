@@ -174,8 +174,8 @@ fn a_parent_that_is_zeroed_loses_its_children() {
     let parent = layers.folder().join("bb/disk.vhdx");
     let range = 4 * MIB..5 * MIB;
     zero_in_place(layers.image(&parent), &[range], &Cancel::default()).unwrap();
-    let told = layers.refusal(&top);
-    let first = told.lines().next().unwrap();
+    let rendered = layers.refusal(&top);
+    let first = rendered.lines().next().unwrap();
     assert_eq!(
         first,
         "the parent LAYERS/bb/disk.vhdx was written since LAYERS/.new-1/disk.vhdx was made over it"
@@ -185,13 +185,13 @@ fn a_parent_that_is_zeroed_loses_its_children() {
 #[test]
 fn a_file_that_is_not_whole_is_left_alone() {
     let layers = Layers::new();
-    let mut told = String::new();
+    let mut rendered = String::new();
     let mut refused = |file: &Writer, range: Range<u64>| {
         let path = layers.save("aa", file);
         let before = fs::read(&path).unwrap();
         let error = zero_in_place(Image::alone(&path), &[range], &Cancel::default());
-        told += &error.unwrap_err().to_string();
-        told += "\n";
+        rendered += &error.unwrap_err().to_string();
+        rendered += "\n";
         assert_eq!(differences(&before, &fs::read(&path).unwrap()), [0; 0]);
     };
     let mut file = Writer::new(4 * MIB, MIB);
@@ -206,6 +206,6 @@ fn a_file_that_is_not_whole_is_left_alone() {
         odd.state(2, 6, place);
         refused(&odd, 2 * MIB..3 * MIB);
     }
-    let told = told.replace(text(layers.folder()), "LAYERS");
-    insta::assert_snapshot!(told);
+    let rendered = rendered.replace(text(layers.folder()), "LAYERS");
+    insta::assert_snapshot!(rendered);
 }

@@ -97,8 +97,8 @@ impl Layers {
     fn refusal(&self, top: &Path) -> String {
         let error = self.image(top).open(&Cancel::default()).err();
         let folder = std::fs::canonicalize(self.folder()).expect("a folder");
-        let told = error.expect("refused").to_string();
-        told.replace(text(&folder), "LAYERS")
+        let rendered = error.expect("refused").to_string();
+        rendered.replace(text(&folder), "LAYERS")
     }
 }
 

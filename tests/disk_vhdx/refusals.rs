@@ -41,7 +41,7 @@ fn only_plain_files_below_the_folder_are_followed() {
     std::os::unix::fs::symlink(&secret, layers.folder().join("link")).unwrap();
     nix::unistd::mkfifo(&layers.folder().join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
     fs::write(layers.folder().join("disk.raw"), [5; 4096]).unwrap();
-    let mut told = String::new();
+    let mut rendered = String::new();
     for (key, value) in [
         ("relative_path", text(&secret)),
         ("relative_path", r"..\link"),
@@ -59,11 +59,11 @@ fn only_plain_files_below_the_folder_are_followed() {
         child.locator.retain(|(key, _)| key != "relative_path");
         child.set(key, value);
         let path = layers.save("bb", &child);
-        told += &layers.refusal(&path);
-        told += "\n";
+        rendered += &layers.refusal(&path);
+        rendered += "\n";
     }
     let folder = fs::canonicalize(outside.folder()).unwrap();
-    insta::assert_snapshot!(told.replace(text(&folder), "OUTSIDE"));
+    insta::assert_snapshot!(rendered.replace(text(&folder), "OUTSIDE"));
 }
 
 #[test]
@@ -72,31 +72,31 @@ fn a_parent_that_is_not_what_it_was_is_refused() {
     let child = two(&layers);
     let path = layers.save("bb", &child);
     layers.open(&path);
-    let mut told = String::new();
+    let mut rendered = String::new();
     let mut base = Writer::new(4 * MIB, MIB);
     base.data_write = Uuid::from_u128(0x5001);
     layers.save("aa", &base);
-    told += &layers.refusal(&path);
-    told += "\n";
+    rendered += &layers.refusal(&path);
+    rendered += "\n";
     // Nobody's id is not the id of a file that has none.
     base.data_write = Uuid::nil();
     layers.save("aa", &base);
     let mut nobody = child.clone();
     nobody.set("parent_linkage2", &format!("{{{}}}", Uuid::nil()));
-    told += &layers.refusal(&layers.save("bb", &nobody));
-    told += "\n";
+    rendered += &layers.refusal(&layers.save("bb", &nobody));
+    rendered += "\n";
     let id = Uuid::parse_str(&child.locator[0].1).unwrap();
     base.data_write = id;
     base.sector = 4096;
     layers.save("aa", &base);
-    told += &layers.refusal(&path);
-    told += "\n";
+    rendered += &layers.refusal(&path);
+    rendered += "\n";
     base.sector = 512;
     base.log = Uuid::from_u128(1);
     layers.save("aa", &base);
-    told += &layers.refusal(&path);
-    let told = told.replace(&id.to_string(), "THE-ID-OF-THE-PARENT");
-    insta::assert_snapshot!(told);
+    rendered += &layers.refusal(&path);
+    let rendered = rendered.replace(&id.to_string(), "THE-ID-OF-THE-PARENT");
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
@@ -109,21 +109,21 @@ fn a_chain_has_an_end() {
     a.data_write = data_write;
     let path = layers.save("aa", &a);
     layers.save("bb", &b);
-    let mut told = layers.refusal(&path);
+    let mut rendered = layers.refusal(&path);
     b.set("relative_path", "disk.vhdx");
-    told += "\n";
-    told += &layers.refusal(&layers.save("bb", &b));
-    insta::assert_snapshot!(told);
+    rendered += "\n";
+    rendered += &layers.refusal(&layers.save("bb", &b));
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
 fn a_damaged_locator_is_refused() {
     let layers = Layers::new();
     let child = two(&layers);
-    let mut told = String::new();
+    let mut rendered = String::new();
     let mut note = |child: &Writer| {
-        told += &layers.refusal(&layers.save("bb", child));
-        told += "\n";
+        rendered += &layers.refusal(&layers.save("bb", child));
+        rendered += "\n";
     };
     let with = |change: &dyn Fn(&mut Writer)| {
         let mut child = child.clone();
@@ -143,7 +143,7 @@ fn a_damaged_locator_is_refused() {
     note(&with(&|c| c.bitmaps = false));
     note(&with(&|c| c.state(2, 5, 9)));
     note(&with(&|c| c.state(2, 6, 4000)));
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]

@@ -73,9 +73,9 @@ const DISC_IS_IN: &str = r"payload.cmd 000'";
 /// The build's story, without what depends on how fast this machine is: how often a session was refused and something was
 /// asked again, and how many layers were sealed because a minute had passed. The first layer stands for all.
 fn calls(trace: &str, dir: &Path) -> String {
-    let told = story::told(trace, dir);
+    let rendered = story::rendered(trace, dir);
     let mut lines: Vec<&str> = Vec::new();
-    for line in told.lines() {
+    for line in rendered.lines() {
         if line.contains(REFUSED) {
             // The call before it stands for itself only when it went well.
             if lines

@@ -59,7 +59,7 @@ fn disk(directory: &Path) -> PathBuf {
 }
 
 /// What winimg reads: the hive's values, the files with their sums, the access lists.
-fn told(raw: &Path) -> String {
+fn rendered(raw: &Path) -> String {
     let disk = RawDisk::open(raw).unwrap();
     let windows = table(&disk).unwrap().windows().unwrap().clone();
     let volume = Volume::open(&disk, &windows).unwrap();
@@ -95,9 +95,9 @@ fn each_kind_of_damage_is_done_and_no_other() {
         "agent.exe 100000 100000 {FROM_NTFSCP}\nTier = REG_SZ \"gold\"\n = REG_SZ \"default\"\n\
          Empty = REG_BINARY (0 bytes)\nList = REG_MULTI_SZ [\"a\", \"b\"]\nStart = REG_DWORD 2 (0x2)"
     );
-    assert_eq!(told(&raw), before);
+    assert_eq!(rendered(&raw), before);
     Sabotage::of(&raw, dir.path()).put_back();
-    assert_eq!(told(&raw), before);
+    assert_eq!(rendered(&raw), before);
 
     let system = "010100000000000512000000";
     let closed = format!(
@@ -117,7 +117,7 @@ fn each_kind_of_damage_is_done_and_no_other() {
     sabotage.rename_value(SOFTWARE, "Example", "Start", "Begin");
     sabotage.put_back();
     assert_eq!(
-        told(&raw),
+        rendered(&raw),
         format!(
             "agent.exe 100000 99999 O:S-1-5-18G:S-1-5-18D:P(A;;0x1f01ff;;;S-1-5-18)\nintruder.exe 2 0 {FROM_NTFSCP}\n\
              Tier = REG_SZ \"silver\"\n = REG_SZ \"default\"\nEmpty = REG_BINARY (0 bytes)\n\
@@ -129,7 +129,7 @@ fn each_kind_of_damage_is_done_and_no_other() {
     sabotage.let_everybody_in("File", "/agent.exe");
     let removed = sabotage.remove("/intruder.exe");
     sabotage.put_back();
-    let after = told(&raw);
+    let after = rendered(&raw);
     assert!(
         after.starts_with(&format!("agent.exe 100000 99999 {FROM_NTFSCP}\n")),
         "{after}"

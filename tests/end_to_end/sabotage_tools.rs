@@ -128,8 +128,11 @@ impl Sabotage {
         lines += &format!("Windows attrib : {attributes}\n");
         let backup = self.directory.join("security");
         fs::write(&backup, lines).expect("the descriptor");
-        let told = output_of("ntfssecaudit", &["-se", text(&self.volume), text(&backup)]);
-        assert!(told.contains("1 ACLs have been applied"), "{file}: {told}");
+        let rendered = output_of("ntfssecaudit", &["-se", text(&self.volume), text(&backup)]);
+        assert!(
+            rendered.contains("1 ACLs have been applied"),
+            "{file}: {rendered}"
+        );
     }
 
     /// Administrators own it, and everybody may do everything: `D:(A;OICI;0x1f01ff;;;S-1-1-0)`.

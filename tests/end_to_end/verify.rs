@@ -20,7 +20,7 @@ const AMISS: &str = "NOT ONE FINDING";
 
 /// `output` holds the finished demo, `directory` takes the damaged copies.
 pub fn each_damage_is_named(output: &Path, directory: &Path) {
-    let whole = what_only_windows_can_tell(output);
+    let whole = what_only_windows_knows(output);
     let mut table = String::new();
     let mut skipped = Vec::new();
     for (kind, rows) in TABLE {
@@ -31,8 +31,8 @@ pub fn each_damage_is_named(output: &Path, directory: &Path) {
                 skipped.push(*name);
                 continue;
             };
-            let told = told(&raw, &output.join("manifest.json"), &whole);
-            writeln!(table, "\n{name}\n{told}").expect("a String");
+            let rendered = rendered(&raw, &output.join("manifest.json"), &whole);
+            writeln!(table, "\n{name}\n{rendered}").expect("a String");
         }
         table.push('\n');
     }
@@ -56,7 +56,7 @@ pub fn each_damage_is_named(output: &Path, directory: &Path) {
 }
 
 /// The findings of the image as it was built, which are the same in each of its forms. None of them is more than unknown.
-fn what_only_windows_can_tell(output: &Path) -> Vec<String> {
+fn what_only_windows_knows(output: &Path) -> Vec<String> {
     let manifest = output.join("manifest.json");
     let forms = ["demo.raw", "demo.vhd", "demo.ova"].map(|form| {
         let (code, findings) = verified(&[&output.join(form)], Some(&manifest));
@@ -129,16 +129,21 @@ fn damaged(raw: &Path, damage: &Damage, directory: &Path) -> Option<PathBuf> {
 }
 
 /// The one finding more than `whole`. An error fails the command, a warning does not.
-fn told(raw: &Path, manifest: &Path, whole: &[String]) -> String {
+fn rendered(raw: &Path, manifest: &Path, whole: &[String]) -> String {
     let (code, findings) = verified(&[raw], Some(manifest));
     let more: Vec<&String> = findings.iter().filter(|f| !whole.contains(f)).collect();
     let known = findings.len() - more.len();
-    let told: Vec<String> = more.iter().map(|f| lasting(f)).collect();
-    let told = told.join("\n");
+    let rendered: Vec<String> = more.iter().map(|f| lasting(f)).collect();
+    let rendered = rendered.join("\n");
     // A damaged hive hides nothing here: what only Windows can tell is still told.
     let right = more.len() == 1
         && known == whole.len()
-        && code == if told.starts_with("error: ") { 10 } else { 0 };
+        && code
+            == if rendered.starts_with("error: ") {
+                10
+            } else {
+                0
+            };
     let note = if right {
         String::new()
     } else {
@@ -147,7 +152,10 @@ fn told(raw: &Path, manifest: &Path, whole: &[String]) -> String {
             more.len()
         )
     };
-    let lines: String = told.lines().map(|line| format!("    {line}\n")).collect();
+    let lines: String = rendered
+        .lines()
+        .map(|line| format!("    {line}\n"))
+        .collect();
     (note + &lines).trim_end().to_owned()
 }
 

@@ -119,7 +119,7 @@ fn failed_step() -> (Failed, Error) {
 }
 
 #[test]
-fn the_page_tells_everything_that_is_known() {
+fn the_page_shows_everything_that_is_known() {
     if !can_make() {
         return;
     }

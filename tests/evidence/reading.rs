@@ -13,7 +13,7 @@ use crate::windows_disk::{REG_DWORD, REG_SZ, SETUP_STATE, WindowsDisk, can_make,
 const CHILD: &str = r"HKLM\SYSTEM\Setup\Status\ChildCompletion";
 
 /// The error as it is told, and what the page says of Windows.
-fn told(name: &str, failed: &Failed) -> String {
+fn rendered(name: &str, failed: &Failed) -> String {
     let error = failed.keep(setup_stopped()).to_string();
     format!(
         "=== {name}\n{}\n--- the page\n{}\n",
@@ -37,11 +37,11 @@ fn image_state(disk: &mut WindowsDisk, state: &str) {
 }
 
 #[test]
-fn a_disk_without_windows_tells_how_far_setup_got() {
+fn a_disk_without_windows_shows_how_far_setup_got() {
     let mut all = String::new();
     let failed = Failed::new();
     disks::empty(&failed.disk());
-    all += &told("nothing written", &failed);
+    all += &rendered("nothing written", &failed);
 
     let failed = Failed::new();
     disks::empty(&failed.disk());
@@ -49,19 +49,19 @@ fn a_disk_without_windows_tells_how_far_setup_got() {
         "run/serial.log",
         "\x1b[2JBdsDxe: No bootable option or device was found.\r\n",
     );
-    all += &told("nothing written, nothing boots", &failed);
+    all += &rendered("nothing written, nothing boots", &failed);
 
     let failed = Failed::new();
     disks::without_table(&failed.disk());
-    all += &told("no partition table", &failed);
+    all += &rendered("no partition table", &failed);
 
     let failed = Failed::new();
     disks::divided(&failed.disk());
-    all += &told("divided", &failed);
+    all += &rendered("divided", &failed);
 
     let failed = Failed::new();
     failed.write("disk.qcow2", b"QFI\xfbrubbish");
-    let text = told("no disk image", &failed);
+    let text = rendered("no disk image", &failed);
     assert!(
         text.contains("can&apos;t be opened") || text.contains("can't be opened"),
         "{text}"
@@ -70,14 +70,14 @@ fn a_disk_without_windows_tells_how_far_setup_got() {
 }
 
 #[test]
-fn a_formatted_disk_without_windows_tells_how_far_setup_got() {
+fn a_formatted_disk_without_windows_shows_how_far_setup_got() {
     if !can_make() {
         return;
     }
     let mut all = String::new();
     let failed = Failed::new();
     disks::formatted(&failed.disk(), &[]);
-    all += &told("formatted", &failed);
+    all += &rendered("formatted", &failed);
 
     let wide: Vec<u8> = "2026-01-02 03:04:05, Info       [0x1] IBS    Callback_ImageSelection\r\n2026-01-02 03:04:06, \
                          Error      [0x060432] IBS    The provided unattend file [E:\\Autounattend.xml] is not a valid \
@@ -88,19 +88,19 @@ fn a_formatted_disk_without_windows_tells_how_far_setup_got() {
     let failed = Failed::new();
     let log = r"$WINDOWS.~BT\Sources\Panther\setupact.log";
     disks::formatted(&failed.disk(), &[(log, &wide)]);
-    all += &told("Setup's folder alone", &failed);
+    all += &rendered("Setup's folder alone", &failed);
     let copied =
         failed.read("out/failure/logs-of-windows/$WINDOWS.~BT/Sources/Panther/setupact.log");
     assert!(copied.starts_with("2026-01-02 03:04:05, Info"), "{copied}");
 
     let failed = Failed::new();
     disks::formatted(&failed.disk(), &[(r"Windows\System32\", b"")]);
-    all += &told("Windows was being copied", &failed);
+    all += &rendered("Windows was being copied", &failed);
     insta::assert_snapshot!(all);
 }
 
 #[test]
-fn a_windows_that_stopped_in_setup_tells_where() {
+fn a_windows_that_stopped_in_setup_shows_where() {
     if !can_make() {
         return;
     }
@@ -111,7 +111,7 @@ fn a_windows_that_stopped_in_setup_tells_where() {
         "IMAGE_STATE_OF_MIND",
     ] {
         let failed = windows(|disk| image_state(disk, state));
-        all += &told(state, &failed);
+        all += &rendered(state, &failed);
     }
     let failed = windows(|disk| {
         image_state(disk, "IMAGE_STATE_UNDEPLOYABLE");
@@ -131,7 +131,7 @@ fn a_windows_that_stopped_in_setup_tells_where() {
             b"2026-01-02 03:04:06, Error  CSI 00000001 (F) 0x800703f9 <b>bold</b>\r\n2026-01-02 03:04:09, Info  bye\r\n",
         );
     });
-    all += &told("restarted in specialize", &failed);
+    all += &rendered("restarted in specialize", &failed);
     let failed = windows(|disk| {
         image_state(disk, "IMAGE_STATE_COMPLETE");
         disk.file(r"C:\winimg\SetupComplete.log", b"pnputil: 2\r\n");
@@ -141,12 +141,12 @@ fn a_windows_that_stopped_in_setup_tells_where() {
         );
         disk.file(r"C:\winimg\payload.cmd", b"@echo off\r\n");
     });
-    all += &told("complete, but no agent", &failed);
+    all += &rendered("complete, but no agent", &failed);
     let failed = windows(|disk| {
         disk.no_hive("SOFTWARE");
         disk.no_hive("SYSTEM");
     });
-    all += &told("without a registry", &failed);
+    all += &rendered("without a registry", &failed);
     insta::assert_snapshot!(all);
 }
 

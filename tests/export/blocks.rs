@@ -226,10 +226,10 @@ fn a_disk_with_sectors_of_4096_bytes_has_its_partitions_there() {
 fn a_disk_that_is_not_whole_is_refused_with_its_cure() {
     let dir = tempfile::tempdir().unwrap();
     let raw = pattern(dir.path());
-    let mut told = Vec::new();
+    let mut rendered = Vec::new();
     let mut note = |file: &Path| {
         let error = opened(file).err().unwrap().to_string();
-        told.push(error.replace(path(dir.path()), ""));
+        rendered.push(error.replace(path(dir.path()), ""));
     };
     let log = convert(
         dir.path(),
@@ -281,7 +281,7 @@ fn a_disk_that_is_not_whole_is_refused_with_its_cure() {
         ("flat.vmdk", "vmdk", "subformat=monolithicFlat", Format::Raw),
     );
     note(&flat);
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(rendered.join("\n"));
 }
 
 #[test]

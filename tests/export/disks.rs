@@ -110,7 +110,7 @@ fn an_mbr_is_listed_with_its_active_partition() {
 }
 
 #[test]
-fn images_are_told_by_their_content_and_read_alike() {
+fn images_are_recognized_by_their_content_and_read_alike() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);
     run(&source, dir.path(), &everything());
@@ -322,7 +322,7 @@ fn bytes_beyond_the_initialized_length_are_zeros() {
 }
 
 #[test]
-fn a_volume_that_was_not_shut_down_is_told() {
+fn a_volume_that_was_not_shut_down_is_reported() {
     if !can_mount() {
         return;
     }

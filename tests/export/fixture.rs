@@ -7,7 +7,7 @@ use std::process::Command;
 use winimg::disk::Image;
 use winimg::event::{Cancel, Event, Sink};
 use winimg::export::{Artifact, DEFAULT_LEVEL, GuestFacts, Job, export};
-use winimg::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
+use winimg::recipe::{AmiSpec, DiskBus, Firmware, Outputs, OvaSpec};
 use winimg::wim::Release;
 
 pub const MIB: u64 = 1 << 20;
@@ -115,10 +115,10 @@ pub fn everything() -> Outputs {
     Outputs {
         raw: true,
         vhd: true,
-        ova: Some(OvaWish {
+        ova: Some(OvaSpec {
             hardware_version: Some(19),
         }),
-        ami: Some(AmiWish {
+        ami: Some(AmiSpec {
             boot_mode: "uefi".into(),
             license_type: "AWS".into(),
             place: None,

@@ -221,7 +221,7 @@ fn only_plain_files_below_the_folder_are_followed() {
     fs::write(&secret, vec![7; 1 << 20]).unwrap();
     std::os::unix::fs::symlink(&secret, layers.folder().join("link")).unwrap();
     nix::unistd::mkfifo(&layers.folder().join("pipe"), nix::sys::stat::Mode::S_IRUSR).unwrap();
-    let mut told = String::new();
+    let mut rendered = String::new();
     for (backing, format) in [
         (path(&secret), "raw"),
         ("../link", "raw"),
@@ -235,11 +235,11 @@ fn only_plain_files_below_the_folder_are_followed() {
         ("../bb/disk.qcow2", "vmdk"),
     ] {
         rebase(&top, backing, format);
-        told += &refusal(Image::layered(&top, layers.folder()), &layers);
-        told += "\n";
+        rendered += &refusal(Image::layered(&top, layers.folder()), &layers);
+        rendered += "\n";
     }
-    let told = told.replace(path(outside.path()), "OUTSIDE");
-    insta::assert_snapshot!(told);
+    let rendered = rendered.replace(path(outside.path()), "OUTSIDE");
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
@@ -379,13 +379,13 @@ fn an_image_from_elsewhere_that_names_files_is_not_exported() {
         },
     );
     let folder = fs::canonicalize(layers.folder()).unwrap();
-    let mut told = String::new();
+    let mut rendered = String::new();
     for source in [&top, &data] {
         let out = tempfile::tempdir().unwrap();
         let job = job(source, out.path(), &outputs, &guest);
         let error = export(&job, &Heard::default(), &Cancel::default()).unwrap_err();
-        told += &format!("{error}\n").replace(path(&folder), "LAYERS");
+        rendered += &format!("{error}\n").replace(path(&folder), "LAYERS");
         assert_eq!(files(out.path()), [""; 0]);
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }

@@ -7,14 +7,14 @@ use winimg::disk::RawDisk;
 use winimg::disk::vmdk::StreamVmdk;
 use winimg::event::Cancel;
 use winimg::export::{GuestFacts, export};
-use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
+use winimg::recipe::{DiskBus, Firmware, Outputs, OvaSpec};
 use winimg::wim::Release;
 
 use crate::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
 
 fn only_ova() -> Outputs {
     Outputs {
-        ova: Some(OvaWish {
+        ova: Some(OvaSpec {
             hardware_version: Some(19),
         }),
         ..Outputs::default()
@@ -147,7 +147,7 @@ fn the_hardware_version_is_the_releases_unless_the_recipe_names_one() {
     ] {
         let guest = GuestFacts { release, ..guest() };
         let outputs = Outputs {
-            ova: Some(OvaWish {
+            ova: Some(OvaSpec {
                 hardware_version: given,
             }),
             ..Outputs::default()

@@ -37,14 +37,14 @@ fn set(root: &Path, lines: &str) {
 
 /// The descriptor as `ntfssecaudit -vv` explains it, in SDDL.
 fn judged(volume: &Path, file: &str) -> String {
-    let told = sh("ntfssecaudit", &["-vv", path(volume), file]);
+    let rendered = sh("ntfssecaudit", &["-vv", path(volume), file]);
     let after = |line: &str, word: &str| -> Option<String> {
         let rest = line.trim().strip_prefix(word)?;
         rest.split_whitespace().next().map(str::to_owned)
     };
     let (mut owner, mut group, mut protected) = (String::new(), String::new(), "");
     let (mut entries, mut entry) = (String::new(), Vec::new());
-    for line in told.lines() {
+    for line in rendered.lines() {
         if line.contains("DACL cannot be modified by inheritable ACEs") {
             protected = "P";
         }
@@ -95,7 +95,7 @@ fn descriptors_are_read_as_ntfs_3g_reads_them() {
     });
     let disk = RawDisk::open(&file).unwrap();
     let volume = Volume::at(&disk, 0, disk.len()).unwrap();
-    let told = |path: &str| volume.security(path).unwrap().unwrap().to_string();
+    let rendered = |path: &str| volume.security(path).unwrap().unwrap().to_string();
     for (path, expected) in [
         ("/k", KEPT),
         ("/k/file", FROM_ABOVE),
@@ -103,18 +103,18 @@ fn descriptors_are_read_as_ntfs_3g_reads_them() {
         ("/k/many/0", &many(0)),
         ("/k/many/2599", &many(2599)),
     ] {
-        assert_eq!(told(path), expected, "{path}");
+        assert_eq!(rendered(path), expected, "{path}");
         assert_eq!(judged(&file, path), expected, "{path}");
     }
     // mkntfs gives the root a descriptor of its own, outside $Secure.
-    assert_eq!(told("/"), judged(&file, "/"));
+    assert_eq!(rendered("/"), judged(&file, "/"));
     assert!(
-        told("/").contains("(A;;0x1301bf;;;S-1-5-11)"),
+        rendered("/").contains("(A;;0x1301bf;;;S-1-5-11)"),
         "{}",
-        told("/")
+        rendered("/")
     );
     for i in (0..2600).step_by(13) {
-        assert_eq!(told(&format!(r"C:\K\MANY\{i}")), many(i));
+        assert_eq!(rendered(&format!(r"C:\K\MANY\{i}")), many(i));
     }
     assert_eq!(volume.security("/nothing").unwrap(), None);
     let kept = volume.security("/k").unwrap().unwrap();
@@ -126,7 +126,7 @@ fn descriptors_are_read_as_ntfs_3g_reads_them() {
 }
 
 #[test]
-fn a_damaged_list_of_descriptors_is_told() {
+fn a_damaged_list_of_descriptors_is_reported() {
     if !can_mount() {
         return;
     }
@@ -156,11 +156,14 @@ fn a_damaged_list_of_descriptors_is_told() {
     fs::write(&file, bytes).unwrap();
     let disk = RawDisk::open(&file).unwrap();
     let volume = Volume::at(&disk, 0, disk.len()).unwrap();
-    let told = volume.security("/k").unwrap_err().to_string();
-    assert!(told.starts_with("/k names security descriptor "), "{told}");
+    let rendered = volume.security("/k").unwrap_err().to_string();
     assert!(
-        told.contains("of $Secure:$SDS\n  found: damage\n"),
-        "{told}"
+        rendered.starts_with("/k names security descriptor "),
+        "{rendered}"
+    );
+    assert!(
+        rendered.contains("of $Secure:$SDS\n  found: damage\n"),
+        "{rendered}"
     );
     // The descriptor that was made after it is found behind the damage.
     let later = volume.security("/later").unwrap().unwrap();
@@ -168,7 +171,7 @@ fn a_damaged_list_of_descriptors_is_told() {
 }
 
 #[test]
-fn what_stands_at_a_path_is_told_with_its_form() {
+fn what_stands_at_a_path_is_described_with_its_form() {
     if !can_mount() {
         return;
     }
@@ -203,7 +206,7 @@ fn what_stands_at_a_path_is_told_with_its_form() {
     });
     let disk = RawDisk::open(&file).unwrap();
     let volume = Volume::at(&disk, 0, disk.len()).unwrap();
-    let told = |path: &str| {
+    let rendered = |path: &str| {
         let facts = volume.facts(path).unwrap().unwrap();
         let mark = |on, letter| if on { letter } else { '-' };
         format!(
@@ -226,7 +229,7 @@ fn what_stands_at_a_path_is_told_with_its_form() {
         "/",
     ];
     assert_eq!(
-        paths.map(told),
+        paths.map(rendered),
         [
             "/packed d--- 0 is plain",
             "/packed/text ---- 150000 is NTFS-compressed",

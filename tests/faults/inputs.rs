@@ -26,7 +26,7 @@ fn served(
 ) -> Case {
     let answer = Arc::new(answer);
     let held: Arc<Mutex<Option<Server>>> = Arc::default();
-    let (kept, told) = (Arc::clone(&held), Arc::clone(&held));
+    let (kept, rendered) = (Arc::clone(&held), Arc::clone(&held));
     let mut case = case(name)
         .before(move |site| {
             let asked = AtomicU32::new(0);
@@ -51,7 +51,7 @@ fn served(
         })
         .after(|site: &Site| site.write("healed", ""))
         .reused(move |_, _| {
-            let server = told.lock().expect("a server").take();
+            let server = rendered.lock().expect("a server").take();
             let log = server.map(|s| s.log()).unwrap_or_default();
             let last = log.last().cloned().unwrap_or_default();
             Ok(format!("{} requests, the last: {last}", log.len()))

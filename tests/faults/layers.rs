@@ -85,25 +85,25 @@ fn damage(name: &'static str, how: impl Fn(&Site) + Send + Sync + 'static) -> Ca
 
 /// The earlier build's layers, spoiled before the next.
 fn damaged() -> Vec<Case> {
-    let told = "a layer of the cache is damaged";
+    let rendered = "a layer of the cache is damaged";
     vec![
         damage("the layers' disks are cut", |site| {
             harm(site, "cache/layers", "disk.qcow2", |bytes| {
                 bytes.truncate(bytes.len() / 2)
             });
         })
-        .says(told),
+        .says(rendered),
         damage("the layers' disks have a flipped bit", |site| {
             harm(site, "cache/layers", "disk.qcow2", |bytes| {
                 let middle = bytes.len() / 2;
                 bytes[middle] ^= 1;
             });
         })
-        .says(told),
+        .says(rendered),
         damage("the layers' firmware variables are empty", |site| {
             harm(site, "cache/layers", "uefi-vars.fd", |bytes| bytes.clear());
         })
-        .says(told),
+        .says(rendered),
         damage("the layers' records are rubbish", |site| {
             harm(site, "cache/layers", "layer.json", |bytes| {
                 *bytes = b"{\"key\": [".to_vec()

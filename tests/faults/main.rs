@@ -43,15 +43,15 @@ fn groups(pictures: &Path) -> [(&'static str, Vec<case::Case>); 7] {
 }
 
 #[test]
-fn the_table_has_the_rows_that_docs_tell() {
+fn the_table_has_the_rows_of_the_docs() {
     let groups = groups(Path::new("screens"));
     let has = groups.iter().map(|(group, cases)| (*group, cases.len()));
-    let told = groups
+    let rendered = groups
         .iter()
-        .map(|(group, _)| (*group, figures::told(group)));
+        .map(|(group, _)| (*group, figures::rendered(group)));
     assert_eq!(
         has.collect::<Vec<_>>(),
-        told.collect::<Vec<_>>(),
+        rendered.collect::<Vec<_>>(),
         "docs/faults.md"
     );
     for (group, cases) in groups {

@@ -1,4 +1,4 @@
-//! The cases that a person wishes to see: `FAULTS=word,word`, all without it.
+//! Which cases run: those of `FAULTS=word,word`, all without it.
 
 pub fn wanted(group: &str, name: &str) -> bool {
     let words = std::env::var("FAULTS").unwrap_or_default();

@@ -82,8 +82,8 @@ fn fill(path: &Path, file_system: &Path) {
     let mut file = File::create(path).expect("the filler");
     let piece = vec![1; 1 << 20];
     let free = || {
-        let told = statvfs(file_system).expect("the file system tells");
-        told.blocks_available() * told.fragment_size()
+        let rendered = statvfs(file_system).expect("the file system tells");
+        rendered.blocks_available() * rendered.fragment_size()
     };
     while free() > REST {
         file.write_all(&piece).expect("the filler grows");

@@ -10,7 +10,7 @@ use winimg::digest::Digest;
 use winimg::error::Error;
 use winimg::event::{Cancel, Event, Sink};
 use winimg::fetch::{FetchOptions, Request, fetch};
-use winimg::recipe::{Origin, ProofWish};
+use winimg::recipe::{Origin, ProofSpec};
 use winimg::store::{Blob, Store};
 use winimg::text::{Located, Place, Source};
 
@@ -76,29 +76,29 @@ impl Desk {
     }
 
     /// The URL stands on line 3 of the recipe, its proof on line 4.
-    pub fn request(&self, name: &str, url: &str, proof: ProofWish) -> Request {
+    pub fn request(&self, name: &str, url: &str, proof: ProofSpec) -> Request {
         let url = self.located(3, self.resolved(url));
         Request::named(name, &Origin::new(url, proof))
     }
 
-    pub fn pin(&self, bytes: &[u8]) -> ProofWish {
-        ProofWish::Digest(self.located(4, Digest::sha256_of(bytes)))
+    pub fn pin(&self, bytes: &[u8]) -> ProofSpec {
+        ProofSpec::Digest(self.located(4, Digest::sha256_of(bytes)))
     }
 
-    pub fn pin_digest(&self, digest: &str) -> ProofWish {
-        ProofWish::Digest(self.located(4, digest.parse().unwrap()))
+    pub fn pin_digest(&self, digest: &str) -> ProofSpec {
+        ProofSpec::Digest(self.located(4, digest.parse().unwrap()))
     }
 
-    pub fn checksum(&self, url: &str) -> ProofWish {
-        ProofWish::ChecksumFile {
+    pub fn checksum(&self, url: &str) -> ProofSpec {
+        ProofSpec::ChecksumFile {
             url: self.located(4, self.resolved(url)),
             entry: None,
             signatures: Vec::new(),
         }
     }
 
-    pub fn unverified(&self, reason: &str) -> ProofWish {
-        ProofWish::Unverified {
+    pub fn unverified(&self, reason: &str) -> ProofSpec {
+        ProofSpec::Unverified {
             reason: self.located(4, reason.to_string()),
         }
     }
@@ -108,7 +108,7 @@ impl Desk {
         fetch(requests, &self.store(), sink, &self.cancel, &self.options)
     }
 
-    pub fn fetch(&self, url: &str, proof: ProofWish) -> Result<Blob, Error> {
+    pub fn fetch(&self, url: &str, proof: ProofSpec) -> Result<Blob, Error> {
         let mut result = self.fetch_all(vec![self.request("kubelet", url, proof)]);
         match &mut result {
             Ok(blobs) => Ok(blobs.remove(0)),

@@ -14,7 +14,7 @@ use crate::desk::Desk;
 use crate::registry::{INDEX, answer, pause};
 use crate::server::{Answer, Cut, Server};
 
-fn wish(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
+fn spec(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
     let address = server.url("").replace("http://", "");
     let reference = format!("http://{}/pause:3.10.2", address.trim_end_matches('/'));
     ContainerImage {
@@ -30,10 +30,10 @@ fn pinned(desk: &Desk, digest: &str) -> ImageProof {
     ImageProof::Digest(desk.located(4, digest.parse().unwrap()))
 }
 
-fn fetch(desk: &Desk, wish: ContainerImage, build: &str) -> Result<Image, String> {
+fn fetch(desk: &Desk, spec: ContainerImage, build: &str) -> Result<Image, String> {
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
     let fetched = images(
-        &[wish],
+        &[spec],
         build,
         &desk.store(),
         &sink,
@@ -45,7 +45,7 @@ fn fetch(desk: &Desk, wish: ContainerImage, build: &str) -> Result<Image, String
 
 /// The image pinned by `digest`, for this build of Windows.
 fn fetch_pinned(desk: &Desk, server: &Server, digest: &str, build: &str) -> Result<Image, String> {
-    fetch(desk, wish(desk, server, pinned(desk, digest)), build)
+    fetch(desk, spec(desk, server, pinned(desk, digest)), build)
 }
 
 /// Names and contents of the archive, the port taken out.
@@ -102,7 +102,7 @@ fn of_an_index_the_newest_of_the_windows_build_is_taken() {
 }
 
 #[test]
-fn a_windows_that_the_image_does_not_have_is_told_with_those_it_has() {
+fn a_windows_that_the_image_does_not_have_is_reported_with_those_it_has() {
     let (held, digest) = pause();
     let server = Server::start(move |asked| answer(&held, asked));
     let desk = Desk::new();
@@ -142,7 +142,7 @@ fn a_tag_is_followed_only_with_a_warning() {
     let reason = desk.located(4, "a test".to_owned());
     let image = fetch(
         &desk,
-        wish(&desk, &server, ImageProof::Unverified { reason }),
+        spec(&desk, &server, ImageProof::Unverified { reason }),
         "10.0.17763",
     )
     .unwrap();
@@ -219,12 +219,12 @@ fn addresses_that_a_manifest_names_are_not_followed() {
 }
 
 #[test]
-fn a_tag_that_is_not_there_is_told_with_its_cure() {
+fn a_tag_that_is_not_there_is_reported_with_its_cure() {
     let server = Server::start(|asked| answer(&crate::registry::Held::default(), asked));
     let desk = Desk::new();
     let reason = desk.located(4, "a test".to_owned());
     let proof = ImageProof::Unverified { reason };
-    let text = fetch(&desk, wish(&desk, &server, proof), "10.0.20348").unwrap_err();
+    let text = fetch(&desk, spec(&desk, &server, proof), "10.0.20348").unwrap_err();
     let cure = "cure: look at the tag, or at the digest, in the registry";
     assert!(text.contains(cure), "{text}");
 }

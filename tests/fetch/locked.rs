@@ -6,7 +6,7 @@ use std::fs;
 use winimg::digest::Digest;
 use winimg::error::{Error, Kind};
 use winimg::fetch::Request;
-use winimg::recipe::{Locked, ProofWish};
+use winimg::recipe::{Locked, ProofSpec};
 use winimg::store::{Blob, Proof};
 
 use crate::desk::Desk;
@@ -20,7 +20,7 @@ fn lock(blob: &Blob) -> Locked {
     }
 }
 
-fn locked(desk: &Desk, url: &str, proof: ProofWish, lock: &Locked) -> Result<Blob, Error> {
+fn locked(desk: &Desk, url: &str, proof: ProofSpec, lock: &Locked) -> Result<Blob, Error> {
     let mut request: Request = desk.request("kubelet", url, proof);
     request.origin.locked = Some(lock.clone());
     one(desk.fetch_all(vec![request]))

@@ -4,13 +4,13 @@ use std::fs;
 
 use winimg::digest::Digest;
 use winimg::error::{Error, Kind};
-use winimg::recipe::ProofWish;
+use winimg::recipe::ProofSpec;
 
 use crate::desk::{Desk, walk};
 use crate::server::{Answer, Cut, Server};
 
 /// The message with the server shown as HOST.
-fn failed(desk: &Desk, server: &Server, path: &str, proof: ProofWish) -> (Kind, String) {
+fn failed(desk: &Desk, server: &Server, path: &str, proof: ProofSpec) -> (Kind, String) {
     let error = desk.fetch(&server.url(path), proof).unwrap_err();
     (error.kind(), shown(desk, server, &error))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use winimg::digest::Digest;
 use winimg::event::{Event, Sink};
-use winimg::recipe::ProofWish;
+use winimg::recipe::ProofSpec;
 
 use crate::desk::{Desk, Events};
 use crate::server::{Answer, Cut, Server};
@@ -23,13 +23,13 @@ fn child() {
     let mut desk = Desk::new();
     desk.options.tries = 1;
     let said = |name: &str| env::var(name).ok();
-    let wish: ProofWish = match (said("TEST_DIGEST"), said("TEST_CHECKSUM")) {
+    let spec: ProofSpec = match (said("TEST_DIGEST"), said("TEST_CHECKSUM")) {
         (Some(digest), _) => desk.pin_digest(&digest),
         (None, Some(url)) => desk.checksum(&url),
         (None, None) => desk.unverified("for a test"),
     };
     let store = winimg::store::Store::open(said("TEST_STORE").unwrap().as_ref()).unwrap();
-    let request = desk.request("kubelet", &said("TEST_URL").unwrap(), wish);
+    let request = desk.request("kubelet", &said("TEST_URL").unwrap(), spec);
     let result = winimg::fetch::fetch(
         vec![request],
         &store,

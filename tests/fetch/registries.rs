@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use winimg::digest::Digest;
 use winimg::event::Sink;
 use winimg::fetch::image::images;
-use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Wish};
+use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Settings};
 use winimg::recipe::{ContainerImage, ImageProof};
 use winimg::store::Watch;
 use winimg::text::Secret;
@@ -25,7 +25,7 @@ fn image(desk: &Desk, reference: String, digest: Option<String>) -> String {
             reason: desk.located(4, "a test".into()),
         },
     };
-    let wish = ContainerImage {
+    let spec = ContainerImage {
         name: desk.located(2, "pause".into()),
         reference: desk.located(3, reference),
         proof,
@@ -34,7 +34,7 @@ fn image(desk: &Desk, reference: String, digest: Option<String>) -> String {
     };
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
     let (store, options) = (desk.store(), &desk.options);
-    let fetched = images(&[wish], "10.0.20348", &store, &sink, &desk.cancel, options);
+    let fetched = images(&[spec], "10.0.20348", &store, &sink, &desk.cancel, options);
     match fetched {
         Ok(_) => "it is fetched".into(),
         Err(error) => desk.text(&error),
@@ -46,7 +46,7 @@ const LIMIT: u64 = 1 << 10;
 
 /// An input of a shared cache, asked for as `ci`.
 fn shared(desk: &Desk, address: &str, digest: &str) -> String {
-    let wish = Wish {
+    let spec = Settings {
         address: Address::parse(address).unwrap(),
         credentials: Some(Credentials::new("ci", Secret::new("open-sesame"))),
         keys: Vec::new(),
@@ -54,7 +54,7 @@ fn shared(desk: &Desk, address: &str, digest: &str) -> String {
         patience: Patience::default(),
     };
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
-    let remote = Remote::open(wish, &sink, &desk.cancel).unwrap();
+    let remote = Remote::open(spec, &sink, &desk.cancel).unwrap();
     let file = fs::File::create(desk.folder.path().join("came")).unwrap();
     let watch = Watch::new("kubelet", sink, desk.cancel.clone());
     let came = remote.pull_blob(&digest.parse().unwrap(), LIMIT, file, &desk.store(), &watch);
@@ -72,11 +72,11 @@ fn child() {
     desk.options.tries = 1;
     let set = |name: &str| env::var(name).ok();
     let digest = set("TEST_DIGEST");
-    let told = match set("TEST_IMAGE") {
+    let rendered = match set("TEST_IMAGE") {
         Some(reference) => image(&desk, reference, digest),
         None => shared(&desk, &set("TEST_CACHE").unwrap(), &digest.unwrap()),
     };
-    println!("CHILD\n{told}\nEND");
+    println!("CHILD\n{rendered}\nEND");
 }
 
 /// A registry with TLS, and what came to other addresses.
@@ -124,7 +124,7 @@ impl Trap {
         }
     }
 
-    fn told(&self, set: &[(&str, &str)]) -> String {
+    fn rendered(&self, set: &[(&str, &str)]) -> String {
         let child = Command::new(env::current_exe().unwrap())
             .args(["registries::child", "--exact", "--ignored", "--nocapture"])
             .env("SSL_CERT_FILE", &self.roots)
@@ -143,13 +143,13 @@ impl Trap {
         if !digest.is_empty() {
             set.push(("TEST_DIGEST", digest));
         }
-        self.told(&set)
+        self.rendered(&set)
     }
 
     fn shared(&self) -> String {
         let cache = format!("oci://{}/team/cache", self.registry.host());
         let digest = Digest::sha256_of(b"content").to_string();
-        self.told(&[("TEST_CACHE", &cache), ("TEST_DIGEST", &digest)])
+        self.rendered(&[("TEST_CACHE", &cache), ("TEST_DIGEST", &digest)])
     }
 
     fn learnt(&self) -> Vec<String> {
@@ -190,8 +190,8 @@ fn passwords_go_to_the_registry_alone() {
     let trap = Trap::new(own, token);
     assert_eq!(trap.shared(), "it came");
     let blob = format!("/v2/team/cache/blobs/{}", Digest::sha256_of(b"content"));
-    let told = ["Basic to /token".into(), format!("Bearer to {blob}")];
-    assert_eq!(trap.learnt(), told);
+    let rendered = ["Basic to /token".into(), format!("Bearer to {blob}")];
+    assert_eq!(trap.learnt(), rendered);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_password_for_this_machine_goes_to_no_proxy() {
     let cache = format!("oci+http://{}/team/cache", trap.elsewhere.host());
     let digest = Digest::sha256_of(b"content").to_string();
     let url = proxy.url("");
-    let told = trap.told(&[
+    let rendered = trap.rendered(&[
         ("TEST_CACHE", &cache),
         ("TEST_DIGEST", &digest),
         ("HTTP_PROXY", &url),
@@ -218,7 +218,7 @@ fn a_password_for_this_machine_goes_to_no_proxy() {
         ("NO_PROXY", ""),
         ("no_proxy", ""),
     ]);
-    assert_eq!(told, "it came");
+    assert_eq!(rendered, "it came");
     let blob = format!("/v2/team/cache/blobs/{digest}");
     assert_eq!(trap.learnt(), [format!("Basic to {blob}")]);
     assert_eq!(proxy.log(), [""; 0]);
@@ -246,13 +246,16 @@ fn an_input_of_a_shared_cache_is_bounded_whatever_its_length_is_said_to_be() {
         for server in [whole, in_pieces] {
             let desk = Desk::new();
             let cache = format!("oci+http://{}/team/cache", server.host());
-            let told = shared(&desk, &cache, &digest);
+            let rendered = shared(&desk, &cache, &digest);
             match came {
-                true => assert_eq!(told, "it came"),
+                true => assert_eq!(rendered, "it came"),
                 false => {
                     let fact = "the shared cache gives more bytes than were to come";
-                    assert!(told.contains(fact), "{told}");
-                    assert!(told.contains("expected: 1024 bytes at most"), "{told}");
+                    assert!(rendered.contains(fact), "{rendered}");
+                    assert!(
+                        rendered.contains("expected: 1024 bytes at most"),
+                        "{rendered}"
+                    );
                 }
             }
         }
@@ -277,9 +280,9 @@ fn an_image_over_https_stays_there() {
         };
         let trap = Trap::new(answers, move |asked| answer(&there, asked));
         let pinned = if led.ends_with("3.10.2") { "" } else { &digest };
-        let told = trap.image(pinned);
+        let rendered = trap.image(pinned);
         let fact = "redirects to http, which is not followed (http://ELSEWHERE/";
-        assert!(told.contains(fact), "{led}: {told}");
+        assert!(rendered.contains(fact), "{led}: {rendered}");
         assert_eq!(trap.elsewhere.log(), [""; 0], "{led}");
         // Once: another answer is not to be had.
         let asked = trap.registry.log();
@@ -312,12 +315,12 @@ fn answers_are_not_held_beyond_their_limits() {
         }
         false => Answer::new("200 OK", &[], ""),
     });
-    let told = [of_manifest, of_token, of_refusal, of_words].map(|server| {
+    let rendered = [of_manifest, of_token, of_refusal, of_words].map(|server| {
         let mut desk = Desk::new();
         desk.options.tries = 2;
         let reference = format!("http://{}/pause:3.10.2", server.host());
-        let told = image(&desk, reference, Some(digest.clone()));
-        told.replace(&server.host(), "HOST")
+        let rendered = image(&desk, reference, Some(digest.clone()));
+        rendered.replace(&server.host(), "HOST")
     });
-    insta::assert_snapshot!(told.join("\n\n"));
+    insta::assert_snapshot!(rendered.join("\n\n"));
 }

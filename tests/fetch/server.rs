@@ -139,13 +139,14 @@ impl Server {
     pub fn start_tls(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (Self, String) {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let number = MADE.fetch_add(1, Ordering::SeqCst);
-        let mut wish = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
         // Two of one name would be taken for one authority.
         let name = format!("winimg test {number}");
-        wish.distinguished_name
+        params
+            .distinguished_name
             .push(rcgen::DnType::CommonName, name);
         let key = rcgen::KeyPair::generate().unwrap();
-        let cert = wish.self_signed(&key).unwrap();
+        let cert = params.self_signed(&key).unwrap();
         let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(
             rustls::crypto::aws_lc_rs::default_provider(),

@@ -238,7 +238,7 @@ fn a_new_file_has_a_new_signature() {
 }
 
 #[test]
-fn missing_changed_and_foreign_signatures_are_told_at_once() {
+fn missing_changed_and_foreign_signatures_are_reported_at_once() {
     let bench = Bench::new(&[
         ("/none.exe", bytes("tool.exe")),
         ("/changed.exe", bytes("newer.exe")),

@@ -97,8 +97,8 @@ fn damage_anywhere_is_an_error_and_never_a_panic() {
         let (keys, complaints) = walk_bytes(bytes);
         refused += usize::from(!complaints.is_empty());
         short += usize::from(keys < 7);
-        for told in complaints {
-            assert!(told.contains("of the hive"), "no place: {told}");
+        for rendered in complaints {
+            assert!(rendered.contains("of the hive"), "no place: {rendered}");
         }
     }
     // The damage was of the kind that can be seen.

@@ -177,14 +177,14 @@ fn a_hive_that_libhivex_wrote_is_read() {
     let key = hive.key(r"CONTROLSET001\services\KUBELET").unwrap();
     let key = key.unwrap();
     assert_eq!(key.name(), "kubelet");
-    let told: Vec<String> = key
+    let rendered: Vec<String> = key
         .values()
         .unwrap()
         .iter()
         .map(|(name, data)| format!("{name} = {data}"))
         .collect();
     assert_eq!(
-        told,
+        rendered,
         [
             r#"ImagePath = REG_EXPAND_SZ "C:\k\kubelet.exe --root "C:\x y"""#,
             "Start = REG_DWORD 2 (0x2)",

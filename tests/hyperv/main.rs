@@ -75,7 +75,7 @@ fn a_recipe_becomes_an_image_by_these_calls() {
     }
     insta::assert_snapshot!(
         "the_calls_of_a_build",
-        story::told(&host.site.read("trace.txt"), &host.site.dir)
+        story::rendered(&host.site.read("trace.txt"), &host.site.dir)
     );
     let _ = std::fs::remove_dir_all(&folder);
 }
@@ -132,7 +132,7 @@ fn a_tpm_is_there_before_each_start() {
     let run = host.build(&[], None);
     assert_eq!(run.status, 0, "{}", run.said);
     assert_eq!(host.left(), Vec::<String>::new(), "{}", run.said);
-    let trace = story::told(&host.site.read("trace.txt"), &host.site.dir);
+    let trace = story::rendered(&host.site.read("trace.txt"), &host.site.dir);
     let machines: Vec<&str> = trace.split("$vm = ").skip(1).collect();
     assert_eq!(machines.len(), 3, "{trace}");
     for machine in &machines {
@@ -229,7 +229,7 @@ fn every_fault_is_named_and_no_machine_is_left() {
     let mut rows = faults::rows();
     assert_eq!(
         rows.len() + boxes.len(),
-        figures::told("hyperv"),
+        figures::rendered("hyperv"),
         "docs/faults.md"
     );
     if screens::draw(&pictures) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use regex::Regex;
 
-pub fn told(trace: &str, dir: &Path) -> String {
+pub fn rendered(trace: &str, dir: &Path) -> String {
     let patterns = [
         (
             r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",

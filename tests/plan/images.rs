@@ -70,7 +70,7 @@ fn images_are_imported_from_the_disc_and_looked_for() {
 }
 
 #[test]
-fn what_is_wrong_with_images_is_told_at_once() {
+fn what_is_wrong_with_images_is_reported_at_once() {
     let (_, said) = written(&format!(
         r#"
 [images.pause]

@@ -29,10 +29,10 @@ fn said(recipe: &Recipe) -> String {
         Ok(plan) => plan.warnings,
         Err(complaints) => complaints,
     };
-    told(recipe, said)
+    rendered(recipe, said)
 }
 
-fn told(recipe: &Recipe, said: Diagnostics) -> String {
+fn rendered(recipe: &Recipe, said: Diagnostics) -> String {
     let file = &recipe.name.place.source.name;
     let folder = file.strip_suffix("recipe.toml").expect("the recipe's name");
     said.render(false).replace(folder, "")
@@ -180,7 +180,7 @@ fn a_component_that_no_step_uses() {
          [[steps]]\nname = \"c\"\ncopy = { component = \"run\", to = 'C:\\run.msu' }\n";
     let recipe = with(https, "raw = {}", &format!("{components}{steps}"));
     assert_eq!(
-        told(&recipe, Diagnostics(plan::unused(&recipe))),
+        rendered(&recipe, Diagnostics(plan::unused(&recipe))),
         "\
 warning: no step uses component `forgotten`
   --> recipe.toml:10:13

@@ -25,7 +25,7 @@ impl Maker {
         let origin = |url: &str| {
             let digest = Digest::sha256_of(url.as_bytes());
             let digest = Located::new(digest, Place::new(&source, 0..0));
-            Origin::new(at(url), ProofWish::Digest(digest))
+            Origin::new(at(url), ProofSpec::Digest(digest))
         };
         let recipe = Recipe {
             name: at("test"),
@@ -39,7 +39,7 @@ impl Maker {
                 language: at("en-US"),
                 time_zone: at("UTC"),
             },
-            machine: MachineWish {
+            machine: MachineSpec {
                 firmware: Firmware::Uefi,
                 secure_boot: false,
                 disk_bus: DiskBus::Nvme,
@@ -49,7 +49,7 @@ impl Maker {
                 network: false,
                 tpm: false,
             },
-            setup: SetupWish {
+            setup: SetupSpec {
                 answer_file: None,
                 lint_is_advice: false,
                 computer_name: "winimg".into(),
@@ -89,7 +89,7 @@ impl Maker {
             version: Some("1.2.3".into()),
             origin: Origin::new(
                 Located::new(url.clone(), place.clone()),
-                ProofWish::Digest(Located::new(Digest::sha256_of(url.as_bytes()), place)),
+                ProofSpec::Digest(Located::new(Digest::sha256_of(url.as_bytes()), place)),
             ),
             file: file.to_owned(),
             unpack,

@@ -11,15 +11,15 @@ fn folder() -> std::path::PathBuf {
 }
 
 fn recipe_of(path: &Path) -> Recipe {
-    let (recipe, told) = read(path, &Options::default());
-    recipe.unwrap_or_else(|| panic!("no recipe:\n{}", told.render(false)))
+    let (recipe, rendered) = read(path, &Options::default());
+    recipe.unwrap_or_else(|| panic!("no recipe:\n{}", rendered.render(false)))
 }
 
 fn whole() -> (Recipe, Plan) {
     let recipe = recipe_of(&folder().join("security.toml"));
     let plan = match plan::make(&recipe) {
         Ok(plan) => plan,
-        Err(told) => panic!("no plan:\n{}", told.render(false)),
+        Err(rendered) => panic!("no plan:\n{}", rendered.render(false)),
     };
     (recipe, plan)
 }
@@ -43,14 +43,14 @@ fn steps(verbs: &[&str]) -> (tempfile::TempDir, std::path::PathBuf) {
 /// What is said about them: first line, and the help, a line each.
 fn complaints(verbs: &[&str]) -> String {
     let (_dir, path) = steps(verbs);
-    let (recipe, mut told) = read(&path, &Options::default());
+    let (recipe, mut rendered) = read(&path, &Options::default());
     if let Some(recipe) = recipe {
         match plan::make(&recipe) {
-            Ok(plan) => told.0.extend(plan.warnings.0),
-            Err(more) => told.0.extend(more.0),
+            Ok(plan) => rendered.0.extend(plan.warnings.0),
+            Err(more) => rendered.0.extend(more.0),
         }
     }
-    crate::said(&told)
+    crate::said(&rendered)
         .lines()
         .filter(|line| !line.contains("[media.iso]"))
         .map(|line| line.split_once("recipe.toml:").map_or(line, |(_, l)| l))
@@ -78,7 +78,7 @@ fn who_may_do_what() {
 
 #[test]
 fn values_that_windows_would_not_take_are_refused_at_their_place() {
-    let told = complaints(&[
+    let rendered = complaints(&[
         r#"firewall = { name = "all" }"#,
         r#"firewall = { name = "a|b", ports = [70000, "9-1", "x"], remote = ["here"] }"#,
         r#"firewall = { name = "p", protocol = "icmpv4", ports = [1] }"#,
@@ -103,7 +103,7 @@ fn values_that_windows_would_not_take_are_refused_at_their_place() {
         r#"defender = { exclude_processes = ["kubelet.exe"], exclude_extensions = ["*"] }"#,
         r#"service = { name = "x", start = "auto", failure_reset = "1h" }"#,
     ]);
-    crate::golden("security-mistakes.txt", &told);
+    crate::golden("security-mistakes.txt", &rendered);
 }
 
 /// Complaints quote the line; the password on it is overwritten.
@@ -111,8 +111,8 @@ fn values_that_windows_would_not_take_are_refused_at_their_place() {
 fn a_password_in_a_recipe_is_refused_and_not_shown() {
     let (_dir, path) =
         steps(&[r#"user = { name = "x", password = "s3cret-Value", groups = [1] }"#]);
-    let (_, told) = read(&path, &Options::default());
-    let text = told.render(false);
+    let (_, rendered) = read(&path, &Options::default());
+    let text = rendered.render(false);
     assert!(text.contains("a recipe holds no secrets"), "{text}");
     assert!(text.contains(r#"password = "************""#), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
@@ -120,7 +120,7 @@ fn a_password_in_a_recipe_is_refused_and_not_shown() {
 
 #[test]
 fn what_only_the_plan_can_know_is_refused_too() {
-    let told = complaints(&[
+    let rendered = complaints(&[
         r#"group = { name = "Administrators", state = "absent" }"#,
         r#"user = { name = "x", groups = ["Everyone"] }"#,
         r#"user = { name = "zoë" }"#,
@@ -130,7 +130,7 @@ fn what_only_the_plan_can_know_is_refused_too() {
         r#"acl = { path = 'C:\k', grant = { SYSTEM = "full", 'NT AUTHORITY\SYSTEM' = "read" } }"#,
         r#"acl = { path = 'C:\k', grant = { Users = "read" } }"#,
     ]);
-    crate::golden("security-refusals.txt", &told);
+    crate::golden("security-refusals.txt", &rendered);
 }
 
 /// Microsoft: Task Scheduler Schema; its elements in the order in which Windows exports them.

@@ -20,7 +20,7 @@ fn feature(m: &Maker, names: &[&str], enabled: bool) -> Verb {
 /// The recipe with the output `ami`, which stands on line 3.
 fn for_aws(mut recipe: Recipe) -> Recipe {
     let source = &recipe.name.place.source;
-    recipe.outputs.ami = Some(AmiWish {
+    recipe.outputs.ami = Some(AmiSpec {
         boot_mode: "uefi".into(),
         license_type: "AWS".into(),
         place: Some(Place::new(source, 2..2)),
@@ -86,8 +86,8 @@ fn a_step_that_shuts_powershell_direct_out_is_refused() {
         })
         .but(|step| step.skipped = Some("false".into()))
         .made();
-    let told = said(&plan::shut_out(&recipe));
-    let found: Vec<&str> = told
+    let rendered = said(&plan::shut_out(&recipe));
+    let found: Vec<&str> = rendered
         .lines()
         .map(|l| l.split(" [").next().unwrap())
         .collect();

@@ -148,7 +148,7 @@ fn judges_take_the_documents_and_refuse_damaged_ones() {
     ] {
         assert_eq!(judge(kind, text, &[]), Ok(()), "{kind}");
     }
-    let mut told = String::new();
+    let mut rendered = String::new();
     for (kind, text, from, to) in [
         ("cyclonedx", &cdx, "\"SHA-256\"", "\"SHA-255\""),
         ("cyclonedx", &cdx, "\"content\": \"", "\"content\": \"zz"),
@@ -206,7 +206,7 @@ fn judges_take_the_documents_and_refuse_damaged_ones() {
             "\"finishedOn\": \"at one",
         ),
     ] {
-        told += &damaged(kind, text, from, to);
+        rendered += &damaged(kind, text, from, to);
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }

@@ -9,7 +9,7 @@ use winimg::record::check;
 use winimg::record::inventory::Inventory;
 use winimg::record::key::PublicKey;
 use winimg::record::provenance::{self, Byproduct};
-use winimg::record::sign::{Signers, Wishes};
+use winimg::record::sign::{Options, Signers};
 use winimg::record::{built, cyclonedx, spdx};
 use winimg::text::Secret;
 
@@ -55,15 +55,15 @@ impl Place {
     }
 
     fn open(&self, keys: &[&str]) -> Result<Signers, String> {
-        self.open_with(Wishes {
+        self.open_with(Options {
             files: keys.iter().map(|k| self.path(k)).collect(),
-            ..Wishes::default()
+            ..Options::default()
         })
     }
 
-    fn open_with(&self, wishes: Wishes) -> Result<Signers, String> {
+    fn open_with(&self, options: Options) -> Result<Signers, String> {
         let folder = self.dir.path().display().to_string();
-        Signers::open(&wishes, &Cancel::default())
+        Signers::open(&options, &Cancel::default())
             .map_err(|e| e.to_string().replace(&folder, "/site"))
     }
 
@@ -252,9 +252,9 @@ fn keys_that_are_taken() {
     openssl("ecparam -name prime256v1 -genkey -out sec1.key");
     assert!(place.read("sec1.key").contains("EC PARAMETERS"));
     assert!(!place.open(&["sec1.key", "mini.key"]).unwrap().is_empty());
-    let environment = Wishes {
+    let environment = Options {
         environment: Some(Secret::new(place.read("ec.key"))),
-        ..Wishes::default()
+        ..Options::default()
     };
     assert!(!place.open_with(environment).unwrap().is_empty());
     assert!(place.open(&[]).unwrap().is_empty());
@@ -275,22 +275,22 @@ fn an_encrypted_minisign_key_opens_with_its_password_alone() {
     )
     .unwrap();
     let open = |password: Option<&str>| {
-        place.open_with(Wishes {
+        place.open_with(Options {
             files: vec![place.path("locked.key")],
             password: password.map(Secret::new),
-            ..Wishes::default()
+            ..Options::default()
         })
     };
-    let mut told = String::new();
-    told += &open(None).err().unwrap();
-    told += "\n\n";
-    told += &open(Some("wrong")).err().unwrap();
-    insta::assert_snapshot!(told);
+    let mut rendered = String::new();
+    rendered += &open(None).err().unwrap();
+    rendered += "\n\n";
+    rendered += &open(Some("wrong")).err().unwrap();
+    insta::assert_snapshot!(rendered);
     assert!(!open(Some("right")).unwrap().is_empty());
 }
 
 #[test]
-fn keys_that_are_refused_are_told_with_their_cure() {
+fn keys_that_are_refused_are_reported_with_their_cure() {
     let place = Place::new();
     let openssl = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -313,7 +313,7 @@ fn keys_that_are_refused_are_told_with_their_cure() {
     };
     let damaged = format!("{}{other}{}", &mini[..at], &mini[at + 1..]);
     fs::write(place.path("damaged.key"), damaged).unwrap();
-    let mut told = String::new();
+    let mut rendered = String::new();
     for keys in [
         &["none.key"][..],
         &["empty.key"],
@@ -330,16 +330,16 @@ fn keys_that_are_refused_are_told_with_their_cure() {
         &["mini.key", "mini2.key"],
     ] {
         let why = place.open(keys).err().unwrap_or("taken".into());
-        told += &format!("{}: {why}\n\n", keys.join(" "));
+        rendered += &format!("{}: {why}\n\n", keys.join(" "));
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 fn by_command(place: &Place, command: &str) -> Result<Signers, String> {
-    place.open_with(Wishes {
+    place.open_with(Options {
         command: Some(command.replace("{}", text(place.dir.path()))),
         public_key: Some(place.path("ec.pub")),
-        ..Wishes::default()
+        ..Options::default()
     })
 }
 
@@ -366,9 +366,9 @@ fn place_checked() -> String {
 }
 
 #[test]
-fn commands_that_do_not_sign_are_told() {
+fn commands_that_do_not_sign_are_reported() {
     let place = Place::new();
-    let mut told = String::new();
+    let mut rendered = String::new();
     for command in [
         "",
         "sh -c 'openssl",
@@ -381,14 +381,14 @@ fn commands_that_do_not_sign_are_told() {
         "sh -c 'echo x | openssl dgst -sha256 -sign {}/ec.key | openssl base64'",
     ] {
         let why = by_command(&place, command).err().unwrap_or("taken".into());
-        told += &format!("{command}: {why}\n\n");
+        rendered += &format!("{command}: {why}\n\n");
     }
-    let without = place.open_with(Wishes {
+    let without = place.open_with(Options {
         command: Some("true".into()),
-        ..Wishes::default()
+        ..Options::default()
     });
-    told += &without.err().unwrap();
-    insta::assert_snapshot!(told);
+    rendered += &without.err().unwrap();
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
@@ -411,13 +411,13 @@ fn good_records_hold_by_either_key() {
 fn keys_to_verify_with_that_are_none() {
     let place = Place::new();
     fs::write(place.path("text"), "no key\n").unwrap();
-    let mut told = String::new();
+    let mut rendered = String::new();
     for name in ["ec.key", "mini.key", "text", "none.pub"] {
         let path = place.path(name);
         let why = PublicKey::given(text(&path)).unwrap_err().to_string();
-        told += &format!("{}\n\n", why.replace(text(place.dir.path()), "/site"));
+        rendered += &format!("{}\n\n", why.replace(text(place.dir.path()), "/site"));
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 type Damage = (&'static str, &'static str, fn(&Place));
@@ -513,21 +513,21 @@ const DAMAGES: &[Damage] = &[
 
 #[test]
 fn each_damage_has_its_own_sentence() {
-    let mut told = String::new();
+    let mut rendered = String::new();
     let place = Place::new();
     for (name, key, damage) in DAMAGES {
         place.records(&["ec.key", "mini.key"]);
         damage(&place);
-        told += &format!("{name}\n{}\n", place.checked(key));
+        rendered += &format!("{name}\n{}\n", place.checked(key));
     }
     for (hidden, pattern) in [
         ("[key]", r"key [0-9A-Za-z+/]{43}="),
         ("sha256:[digest]", r"sha256:[0-9a-f]{64}"),
     ] {
         let pattern = regex::Regex::new(pattern).unwrap();
-        told = pattern.replace_all(&told, hidden).into_owned();
+        rendered = pattern.replace_all(&rendered, hidden).into_owned();
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]

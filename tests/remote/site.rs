@@ -11,7 +11,7 @@ use std::time::Duration;
 use minisign::KeyPair;
 use winimg::digest::Digest;
 use winimg::event::{Cancel, Event, Sink};
-use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Sign, Wish};
+use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Settings, Sign};
 use winimg::store::{About, Chain, Ingredient, Layer, Store};
 use winimg::trust::minisign::Rule;
 
@@ -82,7 +82,7 @@ impl Machine {
         push: Option<Sign>,
     ) -> Arc<Remote> {
         let keys = key.map(|key| Rule::new(&key.pk.to_base64()).unwrap());
-        let wish = Wish {
+        let settings = Settings {
             address: Address::parse(&format!("oci+http://127.0.0.1:{port}/team/cache")).unwrap(),
             credentials,
             keys: keys.into_iter().collect(),
@@ -90,7 +90,7 @@ impl Machine {
             patience: self.patience,
         };
         let sink: Arc<dyn Sink> = self.heard.clone();
-        Remote::open(wish, &sink, &Cancel::default()).unwrap()
+        Remote::open(settings, &sink, &Cancel::default()).unwrap()
     }
 
     /// What was said, without ports, folders and digests.

@@ -16,15 +16,15 @@ pub fn skipped_unless(forbidden: bool, why: impl Display) {
         !forbidden,
         "skipped: {why}; WINIMG_NO_SKIP=1 forbids it, and tests/install-packages.sh installs what is missing"
     );
-    told(&format!("skipped: {why}"));
+    report(&format!("skipped: {why}"));
 }
 
 /// For what no package brings, such as KVM: named, and a failure nowhere.
 pub fn not_tried(why: impl Display) {
-    told(&format!("not tried: {why}"));
+    report(&format!("not tried: {why}"));
 }
 
 /// Past the test harness, which keeps what a passing test prints to itself.
-fn told(line: &str) {
+fn report(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -147,8 +147,8 @@ fn archives_that_are_a_part_of_their_file_are_refused() {
     assert_eq!(Bench::problems(&appended, Format::Zip), behind);
     let mut between = zip.clone();
     between.splice(end..end, *b"between");
-    let told = ["it has bytes between its directory and its end"];
-    assert_eq!(Bench::problems(&between, Format::Zip), told);
+    let rendered = ["it has bytes between its directory and its end"];
+    assert_eq!(Bench::problems(&between, Format::Zip), rendered);
 
     let tar = tar_of(&[tar_file("a", "x")]);
     let appended = [tar.clone(), tar_file("b", "x")].concat();
@@ -311,8 +311,8 @@ fn damage_of_any_kind_ends_in_an_error_or_in_files_of_the_destination() {
         ) {
             Ok(unpacked) => {
                 let there: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
-                let told: Vec<&str> = unpacked.iter().map(|f| f.path.as_str()).collect();
-                assert_eq!(there, told, "round {round}");
+                let rendered: Vec<&str> = unpacked.iter().map(|f| f.path.as_str()).collect();
+                assert_eq!(there, rendered, "round {round}");
                 fs::remove_dir_all(&out).unwrap();
                 good += 1;
             }

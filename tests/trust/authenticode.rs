@@ -7,14 +7,14 @@ use regex::Regex;
 use winimg::trust::authenticode::{self, Pins};
 use winimg::trust::{Reason, Rule};
 
+use crate::render::{judge, judge_as, rendered};
 use crate::signed::{NOW, by, certificates, folder, pins, unstamped, without_digests};
-use crate::told::{judge, judge_as, told};
 
 fn table(cases: Vec<(&str, Rule)>) -> String {
     let lines = cases.into_iter().map(|(case, rule)| {
         let file = case.split([':', ',']).next().unwrap();
         let judged = judge(&rule, &folder().join(file), None, NOW);
-        format!("{case}: {}", told(&judged))
+        format!("{case}: {}", rendered(&judged))
     });
     without_digests(&lines.collect::<Vec<_>>().join("\n"))
 }
@@ -59,7 +59,7 @@ fn good_signatures_are_taken() {
         roots: certificates("other-root.pem"),
         ..pins()
     };
-    let told = table(vec![
+    let rendered = table(vec![
         ("good.exe", by(pins())),
         ("good.exe, whole subject, issuer and leaf", by(exact)),
         (
@@ -89,7 +89,7 @@ fn good_signatures_are_taken() {
         ("dual-good-last.exe: another's, and this", by(pins())),
         ("dual-other.exe: SHA-1 by us, SHA-256 by another", by(other)),
     ]);
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn signatures_of_others_are_refused() {
         change(&mut pins);
         by(pins)
     };
-    let told = table(vec![
+    let rendered = table(vec![
         ("good.exe, another root", by(other.clone())),
         ("other.exe: another authority, same subject", by(pins())),
         ("forged.exe: a root of the same name", by(pins())),
@@ -160,7 +160,7 @@ fn signatures_of_others_are_refused() {
         ),
         ("dual.exe, another root", by(other)),
     ]);
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn times_and_weak_algorithms_are_refused() {
         timestamp_roots: Vec::new(),
         ..pins()
     };
-    let told = table(vec![
+    let rendered = table(vec![
         ("unstamped.exe", by(pins())),
         ("short.exe, expired", unstamped(pins())),
         ("short.exe, expired, timestamp required", by(pins())),
@@ -199,7 +199,7 @@ fn times_and_weak_algorithms_are_refused() {
         ("small.exe: RSA of 1024 bits", by(pins())),
         ("old.exe: an authority signed with SHA-1", by(pins())),
     ]);
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
@@ -251,9 +251,9 @@ fn tampered_files_are_refused() {
     let moved =
         Regex::new("0x1[0-9a-f]{3}|[0-9]+ bytes (at least|at offset|more at)|[0-9]{4} bytes")
             .unwrap();
-    let told = table(cases);
-    let told = moved.replace_all(&told, "<…> $1");
-    insta::assert_snapshot!(told);
+    let rendered = table(cases);
+    let rendered = moved.replace_all(&rendered, "<…> $1");
+    insta::assert_snapshot!(rendered);
 }
 
 /// The file that a path leads to may be another one than was hashed.
@@ -264,7 +264,7 @@ fn another_file_than_the_proved_one_is_refused() {
     let judged = judge_as(&by(pins()), &file, None, &proved, NOW);
     let found = winimg::digest::Digest::sha256_of(&fs::read(&file).unwrap());
     assert_eq!(
-        told(&judged),
+        rendered(&judged),
         format!(
             "refused, Changed: the file changed while it was judged\n  expected: {proved}\n  found: {found}"
         )
@@ -360,21 +360,21 @@ fn the_present_counts_without_a_timestamp() {
 
 #[test]
 fn files_without_certificates_are_told_apart() {
-    let told = |bytes: &[u8]| authenticode::certificates(bytes).unwrap_err();
+    let rendered = |bytes: &[u8]| authenticode::certificates(bytes).unwrap_err();
     let pem = fs::read_to_string(folder().join("root.pem")).unwrap();
     let cut = pem.replace("-----END CERTIFICATE-----", "");
     let twice = format!("{pem}-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n");
     let garbled = pem.replacen("MII", "M?I", 1);
     let all = [
-        told(b""),
-        told(b"CN=Example Corp"),
-        told(b"\x30\x00"),
-        told(cut.as_bytes()),
-        told(twice.as_bytes()),
-        told(garbled.as_bytes()),
+        rendered(b""),
+        rendered(b"CN=Example Corp"),
+        rendered(b"\x30\x00"),
+        rendered(cut.as_bytes()),
+        rendered(twice.as_bytes()),
+        rendered(garbled.as_bytes()),
     ];
-    let told = all.join("\n");
-    insta::assert_snapshot!(told);
+    let rendered = all.join("\n");
+    insta::assert_snapshot!(rendered);
 }
 
 /// What a person is shown before there is any pin.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use winimg::trust::checksum::{LIMIT, Refusal, find};
 use winimg::trust::{Reason, Rule, minisign};
 
-use super::workshop::{IS_ANOTHER, PAGE, Shop, shop, told};
+use super::workshop::{IS_ANOTHER, PAGE, Shop, rendered, shop};
 
 const A: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 const B: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -298,9 +298,9 @@ fn a_signed_checksum_file_is_judged_before_it_is_read() {
     let file = winimg::digest::Digest::sha256_of(&made.bytes("app.exe"));
     assert_eq!(found.digest, file);
 
-    let (reason, words) = told(judge("changed", "sums.minisig"));
+    let (reason, words) = rendered(judge("changed", "sums.minisig"));
     assert_eq!((reason, words.as_str()), (Reason::Changed, IS_ANOTHER));
-    let (reason, words) = told(judge("sums", "other.minisig"));
+    let (reason, words) = rendered(judge("sums", "other.minisig"));
     assert_eq!(reason, Reason::OtherKey);
     assert!(words.starts_with("it was made with another minisign key | expected: key "));
 

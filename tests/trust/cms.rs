@@ -2,8 +2,8 @@
 
 use winimg::trust::authenticode::Pins;
 
+use crate::render::{judge, judge_as, rendered};
 use crate::signed::{NOW, certificates, detached, folder, pins, without_digests};
-use crate::told::{judge, judge_as, told};
 
 /// `case` begins with the signature's name; the signed file is `sums` unless another is given.
 fn table(cases: &[(&str, &str)], pins: &Pins) -> String {
@@ -11,7 +11,7 @@ fn table(cases: &[(&str, &str)], pins: &Pins) -> String {
         let beside = folder().join(case.split([':', ',']).next().unwrap());
         let rule = detached(pins.clone());
         let judged = judge(&rule, &folder().join(file), Some(&beside), NOW);
-        format!("{case}: {}", told(&judged))
+        format!("{case}: {}", rendered(&judged))
     });
     without_digests(&lines.collect::<Vec<_>>().join("\n"))
 }
@@ -35,8 +35,8 @@ fn good_signatures_are_taken() {
         "stamped-other.p7s: another's timestamp, which nobody needs",
     ];
     let cases: Vec<_> = cases.into_iter().map(|case| (case, "sums")).collect();
-    let told = table(&cases, &pins());
-    insta::assert_snapshot!(told);
+    let rendered = table(&cases, &pins());
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn others_are_refused() {
     all += &table(&[("sums.p7s, another root", "sums")], &other);
     let rule = detached(pins());
     let none = judge(&rule, &folder().join("sums"), None, NOW);
-    all += &format!("\nno file: {}", told(&none));
+    all += &format!("\nno file: {}", rendered(&none));
     insta::assert_snapshot!(all);
 }
 
@@ -90,7 +90,7 @@ fn another_file_than_the_proved_one_is_refused() {
     let judged = judge_as(&detached(pins()), &file, Some(&beside), &proved, NOW);
     let found = winimg::digest::Digest::sha256_of(&std::fs::read(&file).unwrap());
     assert_eq!(
-        told(&judged),
+        rendered(&judged),
         format!(
             "refused, Changed: the file changed while it was judged\n  expected: {proved}\n  found: {found}"
         )

@@ -102,24 +102,24 @@ fn line(name: &str, catalog: Option<&str>) -> String {
     let list = catalog.map(|catalog| fs::read(fixtures().join(catalog)).unwrap());
     let outcome = match judge(&path, called, list.as_deref()) {
         Ok(signer) => {
-            let mut told = format!("taken: {}", signer.signer);
+            let mut rendered = format!("taken: {}", signer.signer);
             for remark in signer.remarks {
-                told += &format!("; {remark}");
+                rendered += &format!("; {remark}");
             }
-            told
+            rendered
         }
         Err(refusal) => {
-            let mut told = format!("{:?}: {}", refusal.reason, refusal.fact);
+            let mut rendered = format!("{:?}: {}", refusal.reason, refusal.fact);
             for (word, part) in [
                 ("expected ", refusal.expected),
                 ("found ", refusal.found),
                 ("", refusal.cure),
             ] {
                 if let Some(part) = part {
-                    told += &format!("; {word}{part}");
+                    rendered += &format!("; {word}{part}");
                 }
             }
-            told
+            rendered
         }
     };
     let with = catalog.map_or(String::new(), |catalog| format!(" by {catalog}"));
@@ -141,7 +141,7 @@ fn table(names: &[&str]) -> String {
 
 #[test]
 fn packages() {
-    let told = table(&[
+    let rendered = table(&[
         "plain.msi",
         "extended.msi",
         "sha384.msi",
@@ -179,12 +179,12 @@ fn packages() {
         "extended.msi~behind",
         "plain.msi~header",
     ]);
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
 fn cabinets() {
-    let told = table(&[
+    let rendered = table(&[
         "signed.cab",
         "dual.cab",
         "sha1.cab",
@@ -202,12 +202,12 @@ fn cabinets() {
         "signed.cab~folders",
         "signed.cab~set",
     ]);
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
 fn scripts() {
-    let told = table(&[
+    let rendered = table(&[
         "signed.ps1",
         "module.psm1",
         "data.psd1",
@@ -233,7 +233,7 @@ fn scripts() {
         "signed.ps1~headless",
         "signed.ps1~ansi",
     ]);
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
@@ -265,11 +265,11 @@ fn catalogs() {
         ("driver.inf", "signed.cat~appended"),
         ("driver.inf", "root.pem"),
     ];
-    let told: String = cases
+    let rendered: String = cases
         .iter()
         .map(|(name, catalog)| line(name, Some(catalog)))
         .collect();
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 /// What no package of wixl has: storages within storages, class identifiers, times, sectors of 4096 bytes, and an
@@ -277,7 +277,7 @@ fn catalogs() {
 /// itself, so the signature is put in here.
 #[test]
 fn storages_within_storages_and_large_packages() {
-    let mut told = String::new();
+    let mut rendered = String::new();
     for (name, version, large) in [
         ("nested", cfb::Version::V3, 0),
         ("large", cfb::Version::V3, 9 << 20),
@@ -292,12 +292,12 @@ fn storages_within_storages_and_large_packages() {
                 put(&package, "/\u{5}MsiDigitalSignatureEx", &metadata);
             }
             put(&package, "/\u{5}DigitalSignature", &signature);
-            told += &line(&name, None);
+            rendered += &line(&name, None);
             put(&package, "/Outer/Inner/x", b"x");
-            told += &line(&name, None);
+            rendered += &line(&name, None);
         }
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 fn nested(path: &Path, version: cfb::Version, large: usize) {

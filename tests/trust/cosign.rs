@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use winimg::trust::cosign::Rule;
 use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
 
-use super::workshop::{Shop, shop, survives, told};
+use super::workshop::{Shop, rendered, shop, survives};
 
 fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
@@ -132,7 +132,7 @@ fn each_refusal_has_its_sentence() {
     for (file, signature, reason, words) in cases {
         let judged = made().judge(&rule("release"), file, signature, now());
         assert_eq!(
-            told(judged),
+            rendered(judged),
             (*reason, words.to_string()),
             "{file} {signature}"
         );

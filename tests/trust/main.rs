@@ -8,10 +8,10 @@ mod cosign;
 mod minisign;
 mod openpgp;
 mod real;
+mod render;
 mod signed;
 mod signify;
 mod sigstore;
 #[path = "../skip/mod.rs"]
 mod skip;
-mod told;
 mod workshop;

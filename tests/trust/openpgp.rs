@@ -7,7 +7,7 @@ use winimg::trust::openpgp::{Rule, signed_text};
 use winimg::trust::{Judged, Reason, Rule as Any, Scheme, Signer, checksum};
 
 use super::workshop::{
-    IS_ANOTHER, IS_PAGE, PAGE, Shop, at, shop, survives, tells_of_a_change, told, words,
+    IS_ANOTHER, IS_PAGE, PAGE, Shop, at, notices_a_change, rendered, shop, survives, words,
 };
 
 fn made() -> &'static Shop {
@@ -225,7 +225,7 @@ fn several_signatures_and_several_pins() {
         "{IS_ANOTHER} | expected: a signature by {}",
         fingerprint("rsa")
     );
-    assert_eq!(told(refused), (Reason::Changed, bad));
+    assert_eq!(rendered(refused), (Reason::Changed, bad));
     // The other key's bad signature says nothing to those who do not pin it.
     let taken = judge("release", "app.exe", "onebad.sig");
     let more = "1 more by keys that are not pinned";
@@ -242,7 +242,7 @@ fn a_signature_from_the_future_is_refused() {
     );
     let words = "it is dated in the future | expected: at most 2020-01-26T00:53:20Z \
                  | found: 2020-06-01T00:00:00Z | cure: look at this machine's clock";
-    assert_eq!(told(judged), (Reason::NotYetValid, words.into()));
+    assert_eq!(rendered(judged), (Reason::NotYetValid, words.into()));
     // Before its end, the key that has expired since was good.
     let judged = made().judge(
         &rule("expired"),
@@ -455,7 +455,7 @@ fn clearsigned_text_that_is_not_what_was_signed_is_refused() {
 
 #[test]
 fn a_file_that_is_not_the_proved_one_is_refused() {
-    tells_of_a_change(made(), &rule("release"), "app.exe", "release.sig");
+    notices_a_change(made(), &rule("release"), "app.exe", "release.sig");
 }
 
 #[test]
@@ -527,7 +527,7 @@ mod made_by_hand {
         for flags in [sign, encrypt] {
             let rule = Rule::new(&thief(flags), &[fingerprint("other")]).unwrap();
             let judged = made().judge(&Any::Openpgp(rule), "app.exe", "split2.sig", now());
-            assert_eq!(told(judged), (Reason::WrongUse, words.clone()));
+            assert_eq!(rendered(judged), (Reason::WrongUse, words.clone()));
         }
     }
 
@@ -552,9 +552,9 @@ mod made_by_hand {
         );
         user.signatures = vec![certification.unwrap()];
         let other = fingerprint("other");
-        let told = Rule::new(&endless.to_bytes().unwrap(), std::slice::from_ref(&other));
+        let rendered = Rule::new(&endless.to_bytes().unwrap(), std::slice::from_ref(&other));
         let words = format!("{other} is limited to a time after 2106, which OpenPGP cannot say");
-        assert_eq!(told.unwrap_err(), words);
+        assert_eq!(rendered.unwrap_err(), words);
     }
 
     /// Who made it stands outside of what is signed too, so an expired subkey's signature can be made to name a good one.
@@ -576,6 +576,6 @@ mod made_by_hand {
             "{IS_ANOTHER} | expected: a signature by {}",
             fingerprint("split")
         );
-        assert_eq!(told(judged), (Reason::Changed, words));
+        assert_eq!(rendered(judged), (Reason::Changed, words));
     }
 }

@@ -9,8 +9,8 @@ use winimg::digest::Digest;
 use winimg::trust::authenticode::{self, Pins};
 use winimg::trust::{Judged, Reason, Rule, roots};
 
+use crate::render::{judge, rendered};
 use crate::skip;
-use crate::told::{judge, told};
 
 /// 2026-11-21: the leaves of some of these files had expired by then.
 const NOW: u64 = 1_795_219_200;
@@ -107,12 +107,12 @@ fn publishers_signatures_are_taken() {
         .map(|(name, root, stamps, subject)| {
             format!(
                 "{name}: {}",
-                told(&judged(folder, name, root, stamps, subject))
+                rendered(&judged(folder, name, root, stamps, subject))
             )
         })
         .collect();
-    let told = all.join("\n");
-    insta::assert_snapshot!(told);
+    let rendered = all.join("\n");
+    insta::assert_snapshot!(rendered);
 }
 
 /// Without a pin: winimg's own root that vouches for the subject is found.
@@ -136,7 +136,7 @@ fn another_subject_or_root_is_refused() {
     let mut all = Vec::new();
     for (name, root, stamps, _) in PUBLISHED {
         let other = judged(folder, name, root, stamps, "CN=Example Corp");
-        all.push(format!("{name}, another subject: {}", told(&other)));
+        all.push(format!("{name}, another subject: {}", rendered(&other)));
     }
     let other = judged(
         folder,
@@ -145,7 +145,7 @@ fn another_subject_or_root_is_refused() {
         "microsoft-identity-2020",
         "CN=OpenJS Foundation",
     );
-    all.push(format!("node.exe, another root: {}", told(&other)));
+    all.push(format!("node.exe, another root: {}", rendered(&other)));
     let other = judged(
         folder,
         "node.exe",
@@ -155,7 +155,7 @@ fn another_subject_or_root_is_refused() {
     );
     all.push(format!(
         "node.exe, another timestamp root: {}",
-        told(&other)
+        rendered(&other)
     ));
     let none = judged(
         folder,
@@ -164,9 +164,9 @@ fn another_subject_or_root_is_refused() {
         "digicert-g4",
         "CN=Example Corp",
     );
-    all.push(format!("winpty-agent.exe: {}", told(&none)));
-    let told = all.join("\n");
-    insta::assert_snapshot!(told);
+    all.push(format!("winpty-agent.exe: {}", rendered(&none)));
+    let rendered = all.join("\n");
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]

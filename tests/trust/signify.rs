@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use winimg::trust::signify::Rule;
 use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
 
-use super::workshop::{IS_ANOTHER, Shop, shop, survives, tells_of_a_change, told};
+use super::workshop::{IS_ANOTHER, Shop, notices_a_change, rendered, shop, survives};
 
 fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
@@ -85,7 +85,7 @@ fn each_refusal_has_its_sentence() {
     for (file, signature, reason, words) in cases {
         let judged = made().judge(&rule("release"), file, signature, now());
         assert_eq!(
-            told(judged),
+            rendered(judged),
             (*reason, words.to_string()),
             "{file} {signature}"
         );
@@ -118,7 +118,7 @@ fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
 
 #[test]
 fn a_file_that_is_not_the_proved_one_is_refused() {
-    tells_of_a_change(made(), &rule("release"), "app.exe", "good.sig");
+    notices_a_change(made(), &rule("release"), "app.exe", "good.sig");
 }
 
 #[test]

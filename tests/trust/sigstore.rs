@@ -108,7 +108,7 @@ fn judge_digest(rule: &trust::Rule, hex: &str, evidence: &Evidence) -> Judged {
 }
 
 /// All of a judgement, as text. What stands in every rule goes by a short name.
-fn told(judged: &Judged) -> String {
+fn rendered(judged: &Judged) -> String {
     let root = Digest::sha256_of(&read("own/trusted_root.json")).to_string();
     let staging = sigstore_trust_root::SIGSTORE_STAGING_TRUSTED_ROOT.as_bytes();
     let staging = Digest::sha256_of(staging).to_string();
@@ -151,12 +151,14 @@ fn in_full(judged: &Judged) -> String {
 
 /// Compares whole texts; all that differ are told at once.
 #[track_caller]
-fn assert_told(cases: &[(&str, String, &str)]) {
+fn assert_rendered(cases: &[(&str, String, &str)]) {
     let mut wrong = String::new();
-    for (name, told, expected) in cases {
+    for (name, rendered, expected) in cases {
         let expected = expected.trim().replace("\n            ", "\n");
-        if *told != expected {
-            wrong.push_str(&format!("--- {name}\n{told}\n=== expected\n{expected}\n\n"));
+        if *rendered != expected {
+            wrong.push_str(&format!(
+                "--- {name}\n{rendered}\n=== expected\n{expected}\n\n"
+            ));
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");

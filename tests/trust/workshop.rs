@@ -113,7 +113,7 @@ impl Shop {
         );
         for (signature, expected) in cases {
             let judged = self.judge_by(rule, "app.exe", signature.map(Into::into), now);
-            assert_eq!(told(judged), expected);
+            assert_eq!(rendered(judged), expected);
         }
     }
 
@@ -151,7 +151,7 @@ pub fn at(seconds: u64) -> SystemTime {
 }
 
 /// A refusal as a user would read it, whole.
-pub fn told(judged: Judged) -> (Reason, String) {
+pub fn rendered(judged: Judged) -> (Reason, String) {
     match judged {
         Ok(signer) => panic!("was taken: {signer:?}"),
         Err(refusal) => (refusal.reason, words(&refusal)),
@@ -179,7 +179,7 @@ pub const IS_ANOTHER: &str =
     "it is of other bytes than this file has: the file was changed, cut off, or is another one";
 
 /// A file that is well signed, and is not the one whose digest was proved.
-pub fn tells_of_a_change(shop: &Shop, rule: &Rule, file: &str, signature: &str) {
+pub fn notices_a_change(shop: &Shop, rule: &Rule, file: &str, signature: &str) {
     let proved = Digest::sha256_of(b"what was proved");
     let found = shop.digest(file);
     let judged = shop.judge_as(
@@ -191,7 +191,7 @@ pub fn tells_of_a_change(shop: &Shop, rule: &Rule, file: &str, signature: &str) 
     );
     let words =
         format!("the file changed while it was judged | expected: {proved} | found: {found}");
-    assert_eq!(told(judged), (Reason::Changed, words));
+    assert_eq!(rendered(judged), (Reason::Changed, words));
 }
 
 /// No beginning of a signature is taken, and no byte of it can be another without a refusal, but for those that `free`

@@ -36,7 +36,7 @@ pub fn read(file: &Path, expected: Option<&[Expected]>) -> Report {
     check(&disk, expected, &Cancel::default()).expect("a Windows volume")
 }
 
-pub fn told(report: &Report) -> String {
+pub fn rendered(report: &Report) -> String {
     let mut text = format!("{}\n", report.summary());
     for finding in &report.findings {
         text += &format!("{finding}\n");
@@ -392,7 +392,7 @@ fn a_disk_with_everything_holds() {
     }
     let mut all = expected();
     all.extend(for_windows());
-    insta::assert_snapshot!("holds", told(&judged(&furnished(), Some(&all))));
+    insta::assert_snapshot!("holds", rendered(&judged(&furnished(), Some(&all))));
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn a_disk_with_nothing_lacks_each_thing_by_name() {
     let mut disk = WindowsDisk::sound();
     let path = r"HKLM\SYSTEM\ControlSet001\Control\Session Manager\Environment";
     disk.value(path, "Path", REG_EXPAND_SZ, &sz("C:\\Windows;C:\\kk"));
-    insta::assert_snapshot!("lacks", told(&judged(&disk, Some(&expected()))));
+    insta::assert_snapshot!("lacks", rendered(&judged(&disk, Some(&expected()))));
 }
 
 /// All that is there is there otherwise.
@@ -481,11 +481,11 @@ fn altered() -> WindowsDisk {
 }
 
 #[test]
-fn a_disk_with_other_things_is_told_what_differs() {
+fn a_disk_with_other_things_is_reported_what_differs() {
     if !can_make() {
         return;
     }
-    insta::assert_snapshot!("differs", told(&judged(&altered(), Some(&expected()))));
+    insta::assert_snapshot!("differs", rendered(&judged(&altered(), Some(&expected()))));
 }
 
 /// Each rule but the first differs in one limit; before they were looked at, every one of them passed.
@@ -535,5 +535,8 @@ fn addresses_program_and_profiles_of_a_firewall_rule_are_looked_at() {
         place: "recipe.toml:7:1".into(),
         checks,
     };
-    insta::assert_snapshot!("firewall_limits", told(&judged(&disk, Some(&[expected]))));
+    insta::assert_snapshot!(
+        "firewall_limits",
+        rendered(&judged(&disk, Some(&[expected])))
+    );
 }

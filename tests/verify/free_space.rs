@@ -254,7 +254,7 @@ fn a_vhdx_keeps_no_byte_of_a_deleted_file() {
 }
 
 #[test]
-fn what_shows_through_from_a_vhdx_below_is_told() {
+fn what_shows_through_from_a_vhdx_below_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let (parent, child) = (folder.path().join("parent"), folder.path().join("child"));
     let (before, after) = (folder.path().join("before"), folder.path().join("after"));

@@ -1,7 +1,7 @@
 //! What no image may have, whatever its recipe says.
 
 use crate::disk::*;
-use crate::expected::{judged, told};
+use crate::expected::{judged, rendered};
 
 const WINLOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Winlogon";
 const WSMAN: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WSMAN";
@@ -22,12 +22,12 @@ const ANSWERS: &str = r#"<?xml version="1.0"?>
 "#;
 
 #[test]
-fn a_sealed_disk_has_nothing_to_tell() {
+fn a_sealed_disk_has_no_findings() {
     if !can_make() {
         return;
     }
     let report = judged(&WindowsDisk::sound(), None);
-    assert_eq!(told(&report), "34 checks: 34 hold\n");
+    assert_eq!(rendered(&report), "34 checks: 34 hold\n");
 }
 
 /// As a build leaves it that forgot everything.
@@ -91,7 +91,7 @@ fn each_leftover_and_each_missing_part_is_named() {
         return;
     }
     let report = judged(&spoiled(), None);
-    let text = told(&report);
+    let text = rendered(&report);
     assert!(!text.contains("Open-Sesame"), "{text}");
     insta::assert_snapshot!("spoiled", text);
 }
@@ -102,7 +102,7 @@ fn a_sealed_disk_has_nothing_behind_windows() {
     if !can_make() {
         return;
     }
-    let told_of = |mbr: bool, recovery_behind: bool, sealed: bool| {
+    let finding_of = |mbr: bool, recovery_behind: bool, sealed: bool| {
         let mut disk = WindowsDisk::sound();
         disk.mbr = mbr;
         disk.recovery_behind = recovery_behind;
@@ -115,7 +115,7 @@ fn a_sealed_disk_has_nothing_behind_windows() {
         findings.find(|f| f.contains("last partition"))
     };
     for mbr in [false, true] {
-        let found = told_of(mbr, true, true).expect("a finding");
+        let found = finding_of(mbr, true, true).expect("a finding");
         let lines: Vec<&str> = found.lines().take(3).collect();
         assert_eq!(
             lines,
@@ -125,8 +125,8 @@ fn a_sealed_disk_has_nothing_behind_windows() {
                 "  found: partition 3 (Windows recovery, 2 MiB)"
             ]
         );
-        assert_eq!(told_of(mbr, false, true), None);
-        assert_eq!(told_of(mbr, true, false), None);
+        assert_eq!(finding_of(mbr, false, true), None);
+        assert_eq!(finding_of(mbr, true, false), None);
     }
 }
 
@@ -137,7 +137,7 @@ fn a_hive_that_was_not_closed_answers_nothing() {
     }
     let mut disk = WindowsDisk::sound();
     disk.dirty_hive = Some("SOFTWARE");
-    insta::assert_snapshot!("dirty_hive", told(&judged(&disk, None)));
+    insta::assert_snapshot!("dirty_hive", rendered(&judged(&disk, None)));
 }
 
 #[test]

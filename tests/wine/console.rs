@@ -7,7 +7,7 @@ use crate::node::{Node, golden};
 
 #[test]
 #[ignore = "needs Wine: make wine"]
-fn lines_keep_their_folder_and_tell_their_codes() {
+fn lines_keep_their_folder_and_return_their_codes() {
     let mut node = Node::new(Glib::New);
     for folder in [r"C:\winimg", r"C:\a b"] {
         std::fs::create_dir_all(node.prefix.host(folder)).expect("a folder");

@@ -84,10 +84,13 @@ fn extract_is_given_to_robocopy_and_its_codes_are_understood() {
     let mut node = Node::new(Glib::New);
     let steps = include_str!("recipes/extract.toml");
     node.prefix.script("robocopy.exe 3 C:\\opt\\cni\n");
-    let told = node
+    let rendered = node
         .build("extract", steps)
         .expect("3: files copied, and others there");
-    golden("extract.txt", &format!("{told}\n{}", node.prefix.trace()));
+    golden(
+        "extract.txt",
+        &format!("{rendered}\n{}", node.prefix.trace()),
+    );
     node.prefix.script("robocopy.exe 8 C:\\opt\\cni\n");
     let error = node
         .build("extract", steps)

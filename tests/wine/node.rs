@@ -68,7 +68,8 @@ impl Node {
     /// The steps' records as text, or the error as the user reads it.
     pub fn build(&mut self, name: &str, text: &str) -> Result<String, Error> {
         let (recipe, plan) = self.plan(name, text);
-        self.carry_out(&recipe, &plan).map(|records| told(&records))
+        self.carry_out(&recipe, &plan)
+            .map(|records| rendered(&records))
     }
 
     pub fn plan(&self, name: &str, steps: &str) -> (Recipe, Plan) {
@@ -146,7 +147,7 @@ impl Node {
         let mut once = |which: &str| {
             let records = self.carry_out(&recipe, &plan);
             let records = records.unwrap_or_else(|e| panic!("{name}, {which} run: {e}"));
-            (told(&records), self.prefix.look())
+            (rendered(&records), self.prefix.look())
         };
         let (first_said, first) = once("first");
         let (second_said, second) = once("second");
@@ -171,7 +172,7 @@ impl Drop for Node {
 }
 
 /// Each command with its code, as the manifest has them.
-fn told(records: &[StepRecord]) -> String {
+fn rendered(records: &[StepRecord]) -> String {
     let mut out = String::new();
     for record in records {
         out.push_str(&format!("{}: {}", record.verb, record.name));

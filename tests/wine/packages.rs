@@ -36,13 +36,16 @@ fn a_package_brings_files_values_and_a_service() {
 fn a_package_that_wants_a_restart_gets_one() {
     let mut node = Node::new(Glib::Old);
     let text = "[[steps]]\nname = \"driver\"\nmsi = { component = \"driver\" }\n";
-    let told = node.build("driver", text).expect("a build");
-    assert!(told.starts_with("msi: driver, reboots: 1\n"), "{told}");
+    let rendered = node.build("driver", text).expect("a build");
     assert!(
-        told.contains(
+        rendered.starts_with("msi: driver, reboots: 1\n"),
+        "{rendered}"
+    );
+    assert!(
+        rendered.contains(
             "\n  3010  C:\\Windows\\System32\\msiexec.exe /i C:\\winimg\\steps\\001\\reboot.msi "
         ),
-        "{told}"
+        "{rendered}"
     );
     assert!(
         node.prefix

@@ -187,7 +187,7 @@ fn the_refusals_have_their_reasons() {
 /// What the client knows of the agent: 32-bit codes, programs that are not there, text in both pipes, children that hold them.
 #[test]
 #[ignore = "needs Wine: make wine"]
-fn codes_output_and_missing_programs_are_told_whole() {
+fn codes_output_and_missing_programs_are_reported_whole() {
     let mut node = Node::new(Glib::New);
     let cmd = |line: &[&str]| Command {
         program: r"C:\Windows\System32\cmd.exe".into(),

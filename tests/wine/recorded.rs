@@ -13,13 +13,13 @@ const ANSWERS: &str =
 fn programs_that_wine_lacks_are_called_as_planned() {
     let mut node = Node::new(Glib::New);
     node.prefix.script(ANSWERS);
-    let told = node.build("windows", include_str!("recipes/windows.toml"));
-    let told = told.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
+    let rendered = node.build("windows", include_str!("recipes/windows.toml"));
+    let rendered = rendered.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
     let changed = node.prefix.look().since(&Prefix::untouched());
     golden(
         "windows.txt",
         &format!(
-            "{told}\nwhat changed\n{changed}\nthe calls\n{}",
+            "{rendered}\nwhat changed\n{changed}\nthe calls\n{}",
             node.prefix.trace()
         ),
     );
@@ -66,9 +66,12 @@ fn refusals_of_those_programs_are_failures() {
 #[ignore = "needs Wine: make wine"]
 fn servicing_is_called_as_planned() {
     let mut node = Node::new(Glib::New);
-    let told = node.build("servicing", include_str!("recipes/servicing.toml"));
-    let told = told.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
-    golden("servicing.txt", &format!("{told}\n{}", node.prefix.trace()));
+    let rendered = node.build("servicing", include_str!("recipes/servicing.toml"));
+    let rendered = rendered.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
+    golden(
+        "servicing.txt",
+        &format!("{rendered}\n{}", node.prefix.trace()),
+    );
 }
 
 #[test]

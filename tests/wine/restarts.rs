@@ -7,7 +7,7 @@ use crate::node::{Node, golden};
 #[ignore = "needs Wine: make wine"]
 fn services_and_run_once_come_back_after_a_restart() {
     let mut node = Node::new(Glib::New);
-    let told = node
+    let rendered = node
         .build("restart", include_str!("recipes/restart.toml"))
         .expect("a build");
     let log = node
@@ -20,6 +20,6 @@ fn services_and_run_once_come_back_after_a_restart() {
         .expect("the steps wrote it");
     golden(
         "restart.txt",
-        &format!("{told}\nservice\n{log}\nnotes\n{notes}"),
+        &format!("{rendered}\nservice\n{log}\nnotes\n{notes}"),
     );
 }

@@ -69,10 +69,13 @@ fn both(bytes: &[u8], format: Format) -> bool {
             let mut found = Vec::new();
             walk(&out, "", &mut found);
             found.sort();
-            let told: Vec<String> = files.iter().map(|f| f.path.clone()).collect();
-            assert_eq!(found, told, "other files than it tells");
+            let rendered: Vec<String> = files.iter().map(|f| f.path.clone()).collect();
+            assert_eq!(found, rendered, "other files than it tells");
             let members = listed.expect("what can be unpacked can be listed");
-            assert_eq!(members.iter().filter(|m| !m.is_folder).count(), told.len());
+            assert_eq!(
+                members.iter().filter(|m| !m.is_folder).count(),
+                rendered.len()
+            );
             true
         }
         Err(_) => {

@@ -25,7 +25,7 @@ pub struct Cause {
 /// `installing`: Windows was still being set up. Later, what Setup once complained about is no cause any more.
 pub fn causes(logs: &[Log], said: &[(String, String)], installing: bool) -> Vec<Cause> {
     let mut found: Vec<(usize, Cause)> = Vec::new();
-    let mut tell = |family, source: &str, line: &str| {
+    let mut add = |family, source: &str, line: &str| {
         let Some((rank, pattern)) = named(family, line) else {
             return;
         };
@@ -43,20 +43,19 @@ pub fn causes(logs: &[Log], said: &[(String, String)], installing: bool) -> Vec<
     for (source, text) in said {
         text.lines()
             .rev()
-            .for_each(|l| tell(Family::Step, source, l));
+            .for_each(|l| add(Family::Step, source, l));
     }
     let counts = |family| installing || family != Family::Setup;
     let all = errors(logs);
     let newest = all.iter().rev().filter(|e| counts(e.log.family));
     for error in newest.take(NEWEST) {
-        tell(error.log.family, &error.log.path, error.line);
+        add(error.log.family, &error.log.path, error.line);
     }
     // The one thing that matters and is told as mere information.
     for log in logs.iter().filter(|log| counts(log.family)) {
         let words = |l: &&str| l.contains("will not run SetupComplete.cmd");
         let line = log.text.lines().find(words);
-        line.into_iter()
-            .for_each(|l| tell(log.family, &log.path, l));
+        line.into_iter().for_each(|l| add(log.family, &log.path, l));
     }
     ordered(found)
 }
@@ -121,9 +120,9 @@ mod tests {
     #[test]
     fn a_signed_exit_code_is_the_code_that_is_known() {
         let said = [("the error".to_owned(), "exit code -2146498529".to_owned())];
-        let told = causes(&[], &said, false);
+        let found = causes(&[], &said, false);
         assert_eq!(
-            told[0].cause,
+            found[0].cause,
             "the files of a feature are missing from the image and from the source"
         );
         assert_eq!(

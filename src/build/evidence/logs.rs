@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn error_lines_are_told_once_in_the_order_of_their_times() {
+    fn error_lines_are_reported_once_in_the_order_of_their_times() {
         let logs = [
             log(
                 r"Windows\Panther\setuperr.log",
@@ -257,9 +257,9 @@ mod tests {
                 "!!!  sto: no\n!    ndv: hm\n",
             ),
         ];
-        let told: Vec<_> = errors(&logs).iter().map(|e| e.line.to_owned()).collect();
+        let lines: Vec<_> = errors(&logs).iter().map(|e| e.line.to_owned()).collect();
         assert_eq!(
-            told,
+            lines,
             [
                 "!!!  sto: no",
                 "2026-01-02 03:04:06, Error  early",

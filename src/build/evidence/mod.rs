@@ -131,13 +131,13 @@ impl<'e> Evidence<'e> {
         cancel: &Cancel,
     ) -> Self {
         let timeline = timeline::read(&scene.output.join("events.jsonl"));
-        let told = scene.step.map(|(number, name)| (number, name.to_owned()));
+        let known = scene.step.map(|(number, name)| (number, name.to_owned()));
         let mut evidence = Self {
             phase: match scene.phase {
                 "" => timeline.phase.clone().unwrap_or_default(),
                 phase => phase.to_owned(),
             },
-            step: told.or_else(|| timeline.step.clone()),
+            step: known.or_else(|| timeline.step.clone()),
             scene,
             failure,
             redactor,
@@ -184,8 +184,8 @@ impl<'e> Evidence<'e> {
             found
         });
         found.state.nothing_boots = self.nothing_boots();
-        let told = reading(&found.state, &found.logs, installing);
-        Some((found, told))
+        let read = reading(&found.state, &found.logs, installing);
+        Some((found, read))
     }
 
     /// EDK II's words, and SeaBIOS's.
@@ -224,13 +224,13 @@ impl<'e> Evidence<'e> {
     fn explain(&self, mut error: Error) -> Error {
         for cause in self.causes.iter().take(CAUSES_IN_ERROR) {
             let line: String = cause.line.chars().take(240).collect();
-            let mut told = vec![format!("likely: {}", cause.cause)];
+            let mut lines = vec![format!("likely: {}", cause.cause)];
             // The error's own lines stand right above.
             if cause.source != "the error" {
-                told.push(format!("  {}: {line}", cause.source));
+                lines.push(format!("  {}: {line}", cause.source));
             }
-            told.push(format!("  {}", cause.cure));
-            error = error.lines(told);
+            lines.push(format!("  {}", cause.cure));
+            error = error.lines(lines);
         }
         match &self.windows {
             Some((_, reading)) if error.kind() == Kind::Setup => {
@@ -268,7 +268,7 @@ impl<'e> Evidence<'e> {
             failed_step: self.failed_step(),
             next: self.redactor.text(self.scene.next),
             failed_at: Some(jiff::Timestamp::now()),
-            error: scene::told(error, self.redactor),
+            error: scene::fault(error, self.redactor),
             causes: self.causes.clone(),
             screens,
             screens_in_all,

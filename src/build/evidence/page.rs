@@ -26,7 +26,7 @@ pub struct Page {
     /// From where the next build resumes; empty where that is not known.
     pub next: String,
     pub failed_at: Option<Timestamp>,
-    pub error: Told,
+    pub error: Fault,
     pub causes: Vec<Cause>,
     /// Newest first.
     pub screens: Vec<Screen>,
@@ -48,7 +48,7 @@ pub struct Page {
 
 /// The error in its parts.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Fault {
     pub fact: String,
     /// Name and value: at, recipe, expected, found.
     pub parts: Vec<(&'static str, String)>,
@@ -97,10 +97,10 @@ pub fn page(page: &Page) -> String {
         ("timeline", "The build", timeline(page)),
         ("files", "Files beside this page", files(page)),
     ];
-    let told = sections.iter().filter(|(_, _, body)| !body.is_empty());
+    let filled = sections.iter().filter(|(_, _, body)| !body.is_empty());
     let mut nav = String::new();
     let mut body = String::new();
-    for (id, title, content) in told {
+    for (id, title, content) in filled {
         let _ = writeln!(nav, "<a href=\"#{id}\">{title}</a>");
         let _ = write!(
             body,

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::page::{Screen, Told};
+use super::page::{Fault, Screen};
 use super::redact::Redactor;
 use crate::error::Error;
 use crate::event::Event;
@@ -24,14 +24,14 @@ const AFTER: usize = 8;
 const MOST_FILES: usize = 300;
 
 /// The error as the page tells it.
-pub fn told(error: &Error, redactor: &Redactor) -> Told {
+pub fn fault(error: &Error, redactor: &Redactor) -> Fault {
     let text = error.to_string();
     let fact = redactor.text(text.lines().next().unwrap_or(error.fact()));
-    let mut told = Told {
+    let mut fault = Fault {
         fact,
         cure: error.cure_text().map(|cure| redactor.text(cure)),
         around: error.place().map(around).unwrap_or_default(),
-        ..Told::default()
+        ..Fault::default()
     };
     if let Event::Failed {
         at,
@@ -48,13 +48,13 @@ pub fn told(error: &Error, redactor: &Redactor) -> Told {
             ("expected", expected),
             ("found", found),
         ];
-        told.parts = parts
+        fault.parts = parts
             .into_iter()
             .filter_map(|(name, value)| Some((name, redactor.text(&value?))))
             .collect();
-        told.lines = lines.iter().map(|line| redactor.text(line)).collect();
+        fault.lines = lines.iter().map(|line| redactor.text(line)).collect();
     }
-    told
+    fault
 }
 
 /// The lines around a place, with their numbers.
@@ -86,9 +86,9 @@ pub fn screens(run_dir: &Path, failure: &Path, copied: &[PathBuf]) -> (Vec<Scree
         .map(|path| {
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
             let taken = times.get(name);
-            let told = taken.and_then(|t| t.time.as_deref()?.parse().ok());
+            let stated = taken.and_then(|t| t.time.as_deref()?.parse().ok());
             let written = || modified(&run_dir.join(path));
-            (told.or_else(written).unwrap_or_default(), path, taken)
+            (stated.or_else(written).unwrap_or_default(), path, taken)
         })
         .collect();
     all.sort_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)));

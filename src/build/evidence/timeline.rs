@@ -15,7 +15,7 @@ const MOST: usize = 300;
 const LONGEST_LINE: u64 = 256 << 10;
 const LONGEST: u64 = 1 << 30;
 /// The events that are told; the rest is output.
-const TOLD: &[&str] = &["phase_", "step_", "restarted", "warning"];
+const SHOWN: &[&str] = &["phase_", "step_", "restarted", "warning"];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
@@ -61,8 +61,8 @@ fn from(lines: &mut dyn BufRead) -> Timeline {
         }
         // Output is most of the file: it is told by its head alone.
         let head = String::from_utf8_lossy(&line[..line.len().min(90)]);
-        let told = |name: &&&str| head.contains(&format!("\"event\":\"{name}"));
-        if TOLD.iter().any(|name| told(&name))
+        let begins = |name: &&&str| head.contains(&format!("\"event\":\"{name}"));
+        if SHOWN.iter().any(|name| begins(&name))
             && let Ok(event) = serde_json::from_slice(&line)
         {
             timeline.take(&event);
@@ -160,13 +160,13 @@ mod tests {
             r#"{"time":"2026-01-02T03:04:09.000Z","event":"restarted","count":3}"#,
         );
         let timeline = from(&mut lines.as_bytes());
-        let told: Vec<_> = timeline
+        let rows: Vec<_> = timeline
             .rows
             .iter()
             .map(|row| (row.what.as_str(), row.seconds))
             .collect();
         assert_eq!(
-            told,
+            rows,
             [
                 ("fetch", Some(1.5)),
                 ("provision", None),

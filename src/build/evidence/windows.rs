@@ -94,7 +94,7 @@ impl Reader<'_> {
         };
         self.found.state.table = match table.partitions.is_empty() {
             true => Table::None,
-            false => Table::Partitions(table.partitions.iter().map(told).collect()),
+            false => Table::Partitions(table.partitions.iter().map(rendered).collect()),
         };
         for partition in table.partitions.iter().take(MOST_PARTITIONS) {
             if self.cancel.is_cancelled() {
@@ -118,7 +118,7 @@ impl Reader<'_> {
             }
         };
         let exists = |path: &str| volume.exists(path).unwrap_or(false);
-        let told = Volume {
+        let read = Volume {
             partition: partition.number,
             windows: exists("Windows"),
             panther: exists(r"Windows\Panther"),
@@ -133,12 +133,12 @@ impl Reader<'_> {
         };
         self.logs(&volume, &to);
         self.answer_files(&volume, &to);
-        if told.windows && self.found.state.registry == Registry::default() {
+        if read.windows && self.found.state.registry == Registry::default() {
             self.registry(&volume);
             let tag = r"Windows\System32\Sysprep\Sysprep_succeeded.tag";
             self.found.state.sysprep_tag |= exists(tag);
         }
-        self.found.state.volumes.push(told);
+        self.found.state.volumes.push(read);
     }
 
     /// The name in the volume's boot sector.
@@ -282,7 +282,7 @@ impl Reader<'_> {
 }
 
 /// `1 EFI system, 100 MiB`
-fn told(partition: &Partition) -> String {
+fn rendered(partition: &Partition) -> String {
     format!(
         "{} {}, {} MiB",
         partition.number,

@@ -84,7 +84,7 @@ impl<'a, 'g> Wait<'a, 'g> {
             self.looked = Instant::now();
         }
         if self.stop.deadline.is_some_and(|end| Instant::now() >= end) {
-            let waited = self.pauses.wishes.keep_for.unwrap_or_default().as_secs();
+            let waited = self.pauses.options.keep_for.unwrap_or_default().as_secs();
             return Err(
                 Error::new(Kind::Step, format!("nobody went on within {waited} s"))
                     .at(self.stop.text.lines().next().unwrap_or_default())

@@ -10,8 +10,8 @@ use super::{Context, end, reader};
 pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
     let mut text = String::new();
     let mut lacking = 0;
-    let wish: Accel = args.accel.into();
-    match HyperV::find().and_then(|found| found.examine(wish, &context.cancel)) {
+    let accel: Accel = args.accel.into();
+    match HyperV::find().and_then(|found| found.examine(accel, &context.cancel)) {
         Ok(found) => {
             text += &format!("{}\n", found.host);
             for need in &found.needs {

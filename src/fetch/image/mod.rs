@@ -59,45 +59,45 @@ impl Image {
 /// Fetches the images one after the other; `release` is the Windows build that an index is searched for
 /// (`10.0.20348`) unless the recipe names one.
 pub fn images(
-    wishes: &[ContainerImage],
+    specs: &[ContainerImage],
     release: &str,
     store: &Store,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
     options: &FetchOptions,
 ) -> Result<Vec<Image>> {
-    if wishes.is_empty() {
+    if specs.is_empty() {
         return Ok(Vec::new());
     }
     super::block_on("images", cancel, async {
-        let mut images = Vec::with_capacity(wishes.len());
-        for wish in wishes {
-            let wanted = wish.os_version.as_deref().unwrap_or(release);
-            let image = one(wish, wanted, store, sink, cancel, options).await;
-            images.push(image.map_err(|e| e.from_place(&wish.reference.place))?);
+        let mut images = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let wanted = spec.os_version.as_deref().unwrap_or(release);
+            let image = one(spec, wanted, store, sink, cancel, options).await;
+            images.push(image.map_err(|e| e.from_place(&spec.reference.place))?);
         }
         Ok(images)
     })?
 }
 
 async fn one(
-    wish: &ContainerImage,
+    spec: &ContainerImage,
     wanted: &str,
     store: &Store,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
     options: &FetchOptions,
 ) -> Result<Image> {
-    let name = format!("image {}", wish.name.value);
-    let wrong = |why| Error::new(Kind::Recipe, format!("{name}: {why}")).at(&wish.reference.value);
-    let reference = wish.parsed().map_err(wrong)?;
-    let pinned = match &wish.proof {
+    let name = format!("image {}", spec.name.value);
+    let wrong = |why| Error::new(Kind::Recipe, format!("{name}: {why}")).at(&spec.reference.value);
+    let reference = spec.parsed().map_err(wrong)?;
+    let pinned = match &spec.proof {
         ImageProof::Digest(digest) => Some(&digest.value),
         ImageProof::Unverified { reason } => {
             let reason = &reason.value;
             sink.warn(format!("{name} is not pinned to a digest: {reason}"));
             // What the tag named then; it need not be followed.
-            wish.locked.as_ref().map(|locked| &locked.top)
+            spec.locked.as_ref().map(|locked| &locked.top)
         }
     };
     if !options.offline {
@@ -106,7 +106,7 @@ async fn one(
     let registry = pull::Registry {
         client: pull::client(
             &reference,
-            wish.reference.value.starts_with("http://"),
+            spec.reference.value.starts_with("http://"),
             options,
         )?,
         reference: &reference,
@@ -124,7 +124,7 @@ async fn one(
         }
         None => (top.clone(), None),
     };
-    if let Some(locked) = wish
+    if let Some(locked) = spec
         .locked
         .as_ref()
         .map(|l| &l.manifest)
@@ -132,7 +132,7 @@ async fn one(
     {
         let found = manifest.blob.digest();
         let fact = format!("{name} is not the image that recipe.lock names: its tag was moved");
-        return Err(changed_since_locked(fact, locked, found).at(&wish.reference.value));
+        return Err(changed_since_locked(fact, locked, found).at(&spec.reference.value));
     }
     let described = choice::parts(&manifest, &name)?;
     registry.check_length(&name, &described)?;
@@ -141,8 +141,8 @@ async fn one(
         parts.push(registry.blob(&name, &descriptor).await?);
     }
     Ok(Image {
-        name: wish.name.value.clone(),
-        reference: wish.kept_as().map_err(wrong)?,
+        name: spec.name.value.clone(),
+        reference: spec.kept_as().map_err(wrong)?,
         os_version,
         top,
         manifest,

@@ -218,21 +218,21 @@ impl Registry<'_> {
             .found(shown(error))
             .cure("the registry gives other bytes than its manifest names: ask its owner");
         }
-        let told = Error::new(Kind::Fetch, format!("{name} cannot be fetched"))
+        let refused = Error::new(Kind::Fetch, format!("{name} cannot be fetched"))
             .at(self.reference.whole())
             .found(shown(error));
         match error {
             error if matches!(refusal(error), Some(Refusal::Insecure { .. })) => {
-                told.cure("what comes over http may be anybody's, so it is not followed: ask the registry's owner")
+                refused.cure("what comes over http may be anybody's, so it is not followed: ask the registry's owner")
             }
             OciDistributionError::UnauthorizedError { .. }
             | OciDistributionError::AuthenticationFailure(_) => {
-                told.cure("registries are asked without credentials: use one that allows that")
+                refused.cure("registries are asked without credentials: use one that allows that")
             }
             error if is_absent(error) => {
-                told.cure("look at the tag, or at the digest, in the registry")
+                refused.cure("look at the tag, or at the digest, in the registry")
             }
-            _ => told,
+            _ => refused,
         }
     }
 }

@@ -178,7 +178,7 @@ fn holds(seconds: &Value) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn told(registry: &str, realm: &str, token_host: Option<&str>) -> String {
+    fn rendered(registry: &str, realm: &str, token_host: Option<&str>) -> String {
         let url = |text: &str| Url::parse(text).unwrap();
         let mut credentials = Credentials::new("ci", Secret::new("open-sesame"));
         credentials.token_host = token_host.map(str::to_owned);
@@ -264,7 +264,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                told(registry, realm, token_host),
+                rendered(registry, realm, token_host),
                 *expected,
                 "{registry} {realm}"
             );

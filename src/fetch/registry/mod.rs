@@ -32,7 +32,7 @@ const WORDS_LIMIT: usize = 1 << 20;
 type Result<T> = std::result::Result<T, Error>;
 
 /// Which registry, and how it is asked.
-pub struct Wish {
+pub struct Settings {
     /// `registry.example.com:5000`
     pub registry: String,
     /// `team/winimg-cache`
@@ -60,25 +60,25 @@ struct Tags {
 }
 
 impl Client {
-    pub fn new(wish: Wish) -> Result<Self> {
-        let http = client::builder().connect_timeout(wish.connect_timeout);
-        let http = match wish.read_timeout {
+    pub fn new(settings: Settings) -> Result<Self> {
+        let http = client::builder().connect_timeout(settings.connect_timeout);
+        let http = match settings.read_timeout {
             Some(limit) => http.read_timeout(limit),
             None => http,
         };
-        let scheme = if wish.plain { "http" } else { "https" };
-        let base = parse(&format!("{scheme}://{}/", wish.registry))?;
+        let scheme = if settings.plain { "http" } else { "https" };
+        let base = parse(&format!("{scheme}://{}/", settings.registry))?;
         // A proxy would read the password, and has another machine for localhost. It is asked for loopback addresses, too.
         let is_here = base.host().is_some_and(|host| client::is_here(&host));
-        let http = match wish.plain && is_here {
+        let http = match settings.plain && is_here {
             true => http.no_proxy(),
             false => http,
         };
         Ok(Self {
             http: http.build()?,
             base,
-            repository: wish.repository,
-            credentials: wish.credentials,
+            repository: settings.repository,
+            credentials: settings.credentials,
             access: Mutex::default(),
         })
     }
@@ -90,7 +90,7 @@ impl Client {
         connect_timeout: Duration,
         read_timeout: Duration,
     ) -> Result<Self> {
-        Self::new(Wish {
+        Self::new(Settings {
             registry: reference.resolve_registry().to_owned(),
             repository: reference.repository().to_owned(),
             plain,
@@ -249,7 +249,7 @@ impl Client {
         let response = self.http.get(url).send().await?;
         let asked = response.headers().get_all(WWW_AUTHENTICATE);
         match access::challenge(asked.iter().filter_map(|value| value.to_str().ok())) {
-            Challenge::None if response.status().is_server_error() => Err(told(response).await),
+            Challenge::None if response.status().is_server_error() => Err(error_of(response).await),
             Challenge::None => Ok(Access::Open),
             Challenge::Basic => Ok(Access::Basic),
             Challenge::Bearer { realm, service } => self.token(&realm, service, writes).await,
@@ -353,17 +353,17 @@ async fn good(response: Response) -> Result<Response> {
     if response.status() == StatusCode::OK {
         return Ok(response);
     }
-    Err(told(response).await)
+    Err(error_of(response).await)
 }
 
 async fn expect(response: Response, status: StatusCode) -> Result<Response> {
     if response.status() == status {
         return Ok(response);
     }
-    Err(told(response).await)
+    Err(error_of(response).await)
 }
 
-async fn told(response: Response) -> Error {
+async fn error_of(response: Response) -> Error {
     let (status, url) = (response.status(), response.url().to_string());
     if status == StatusCode::UNAUTHORIZED {
         return Error::UnauthorizedError { url };

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_without_its_password() {
+    fn what_is_no_address_is_reported_without_its_password() {
         let refused = |text: &str| Address::parse(text).unwrap_err().to_string();
         assert_eq!(
             refused("oci://user:hunter2@registry.example.com/cache"),

@@ -143,9 +143,9 @@ mod tests {
                 .is_none()
         );
         std::fs::write(&path, "secret").unwrap();
-        let told = in_file(&path, "other").err().unwrap().to_string();
+        let rendered = in_file(&path, "other").err().unwrap().to_string();
         assert_eq!(
-            told,
+            rendered,
             format!(
                 "a file of registry credentials is not JSON\n  at: {}",
                 path.display()

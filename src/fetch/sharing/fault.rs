@@ -31,52 +31,52 @@ impl Fault {
     /// What the library reports, as ours.
     pub fn of(address: &Address, error: &OciDistributionError) -> Self {
         use OciDistributionError as E;
-        let told = |fact: &str| Error::new(Kind::Fetch, fact).at(address);
+        let error_at = |fact: &str| Error::new(Kind::Fetch, fact).at(address);
         if other_bytes(error) {
-            let other = told("the shared cache gives other bytes than their digest says");
+            let other = error_at("the shared cache gives other bytes than their digest says");
             return Self::Refused(other.of_kind(Kind::Unproved).found(shown(error)));
         }
         match refusal(error) {
             Some(Refusal::Credentials { host }) => {
                 let fact = "the shared cache wants its password at a host that is not its own";
-                return Self::Refused(told(fact).expected("the registry's own host").found(host).cure(
+                return Self::Refused(error_at(fact).expected("the registry's own host").found(host).cure(
                     "if that host gives the registry's tokens, name it in WINIMG_CACHE_TOKEN_HOST",
                 ));
             }
             Some(Refusal::Insecure { scheme }) => {
                 let fact =
                     format!("the shared cache leads from https to {scheme}, which is not followed");
-                return Self::Refused(told(&fact));
+                return Self::Refused(error_at(&fact));
             }
             Some(Refusal::TooLong { limit }) => {
-                let error = told("an answer of the shared cache is too long");
+                let error = error_at("an answer of the shared cache is too long");
                 return Self::Refused(error.expected(format!("{limit} bytes at most")));
             }
             None => {}
         }
         match (error, status(error)) {
             (_, Some(401 | 403)) | (E::AuthenticationFailure(_) | E::UnauthorizedError { .. }, _) => {
-                Self::Refused(told("the shared cache does not let us in").found(words(error)).cure(
+                Self::Refused(error_at("the shared cache does not let us in").found(words(error)).cure(
                     "set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login` to the registry",
                 ))
             }
             (_, Some(code)) if code >= 500 || code == 429 => {
-                let error = told("the shared cache is out of order");
+                let error = error_at("the shared cache is out of order");
                 Self::Unreachable(error.found(format!("HTTP status {code}")))
             }
             (E::RequestError(e), None) if e.is_redirect() => {
-                let error = told("the shared cache leads elsewhere");
+                let error = error_at("the shared cache leads elsewhere");
                 Self::Refused(error.found(crate::fetch::failure::innermost(e)))
             }
             (E::RequestError(e), None) => {
-                let error = told("the shared cache cannot be reached");
+                let error = error_at("the shared cache cannot be reached");
                 Self::Unreachable(error.found(crate::fetch::failure::innermost(e)))
             }
             (E::IoError(e), _) => {
-                let error = told("a transfer with the shared cache broke off");
+                let error = error_at("a transfer with the shared cache broke off");
                 Self::Unreachable(error.found(innermost(e)))
             }
-            _ => Self::Refused(told("the shared cache answers out of turn").found(words(error))),
+            _ => Self::Refused(error_at("the shared cache answers out of turn").found(words(error))),
         }
     }
 }

@@ -36,7 +36,7 @@ pub use credentials::{Credentials, found as credentials};
 pub type Sign = Box<dyn Fn(&[u8], &str) -> Result<String> + Send + Sync>;
 
 /// What the user wants of a shared cache.
-pub struct Wish {
+pub struct Settings {
     pub address: Address,
     pub credentials: Option<Credentials>,
     /// Whose layers are believed; with none, layers are not asked for.
@@ -83,24 +83,24 @@ pub struct Remote {
 
 impl Remote {
     /// Nothing is asked yet.
-    pub fn open(wish: Wish, sink: &Arc<dyn Sink>, cancel: &Cancel) -> Result<Arc<Self>> {
+    pub fn open(settings: Settings, sink: &Arc<dyn Sink>, cancel: &Cancel) -> Result<Arc<Self>> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("shared cache")
             .enable_all()
             .build()
             .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
-        if wish.keys.is_empty() {
+        if settings.keys.is_empty() {
             sink.note(
                 "the shared cache is asked for inputs only: without --cache-key no layer of it is believed",
             );
         }
         super::proxy::warn_of_broken(|text| sink.warn(text));
-        let registry = Registry::new(&wish.address, wish.credentials, wish.patience)?;
+        let registry = Registry::new(&settings.address, settings.credentials, settings.patience)?;
         Ok(Arc::new(Self {
             registry: Arc::new(registry),
-            keys: wish.keys,
-            push: wish.push,
+            keys: settings.keys,
+            push: settings.push,
             sink: Arc::clone(sink),
             cancel: cancel.clone(),
             tags: Mutex::default(),
@@ -250,16 +250,16 @@ impl Remote {
 
     fn not_read(&self, fault: Fault) -> Result<()> {
         self.no_reads.store(true, Ordering::SeqCst);
-        self.tell(fault)
+        self.report(fault)
     }
 
     fn not_written(&self, fault: Fault) -> Result<()> {
         self.no_writes.store(true, Ordering::SeqCst);
-        self.tell(fault)
+        self.report(fault)
     }
 
     /// One warning. A registry that cannot be reached is not tried again in this run.
-    fn tell(&self, fault: Fault) -> Result<()> {
+    fn report(&self, fault: Fault) -> Result<()> {
         let error = match fault {
             Fault::Cancelled => return Err(Error::cancelled()),
             Fault::Refused(error) => error,

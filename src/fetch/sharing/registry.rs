@@ -62,7 +62,7 @@ impl Registry {
             address.repository.clone(),
             "latest".into(),
         );
-        let wish = registry::Wish {
+        let settings = registry::Settings {
             registry: named.resolve_registry().to_owned(),
             repository: named.repository().to_owned(),
             plain: address.plain,
@@ -70,7 +70,7 @@ impl Registry {
             connect_timeout: patience.answer,
             read_timeout: None,
         };
-        let client = Client::new(wish)
+        let client = Client::new(settings)
             .map_err(|e| Error::new(Kind::Host, "https cannot be set up").found(shown(&e)))?;
         Ok(Self {
             client,

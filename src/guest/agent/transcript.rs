@@ -120,7 +120,7 @@ impl Transcript {
 }
 
 /// A message as the transcript shows it: contents by their length, long texts with theirs, cut to [`LONGEST`].
-pub fn told(message: &Value) -> String {
+pub fn summary(message: &Value) -> String {
     let text = without_contents(message, DEEPEST).to_string();
     match text.len() <= LONGEST {
         true => text,
@@ -234,16 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn contents_and_passwords_are_told_by_their_length() {
+    fn contents_and_passwords_are_shown_by_their_length() {
         let message = json!({"execute": "guest-set-user-password", "arguments": {
             "username": "Administrator", "password": "UGxhbnRlZA==", "crypted": false,
             "deep": [{"buf-b64": "AAAA", "count": 3}]}});
         assert_eq!(
-            told(&message),
+            summary(&message),
             "{\"execute\":\"guest-set-user-password\",\"arguments\":{\"username\":\"Administrator\",\
              \"password\":\"(12 characters)\",\"crypted\":false,\"deep\":[{\"buf-b64\":\"(4 characters)\",\"count\":3}]}}"
         );
-        let long = told(&json!({"return": "ä".repeat(4000)}));
+        let long = summary(&json!({"return": "ä".repeat(4000)}));
         assert!(long.len() < LONGEST + 64, "{}", long.len());
         assert!(long.contains("… (8000 bytes)"));
     }

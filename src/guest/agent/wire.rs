@@ -194,7 +194,7 @@ impl Wire {
         let answer = self.send_and_read(&request, deadline);
         if let Some(transcript) = &mut self.transcript {
             // Without its number: what is asked again and again is one line.
-            transcript.exchange(&transcript::told(&asked), &told(&answer));
+            transcript.exchange(&transcript::summary(&asked), &summary(&answer));
         }
         answer
     }
@@ -383,9 +383,9 @@ impl Wire {
 }
 
 /// An answer as the transcript shows it.
-fn told(answer: &Result<Value, Trouble>) -> String {
+fn summary(answer: &Result<Value, Trouble>) -> String {
     outcome(answer, |value| {
-        format!("{{\"return\":{}}}", transcript::told(value))
+        format!("{{\"return\":{}}}", transcript::summary(value))
     })
 }
 

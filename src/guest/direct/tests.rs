@@ -111,7 +111,7 @@ fn a_guest_that_restarts_or_powers_off_takes_the_program_along() {
 }
 
 #[test]
-fn a_program_that_does_not_start_or_end_is_told_and_forgotten() {
+fn a_program_that_does_not_start_or_end_is_reported_and_forgotten() {
     let none = json!({"boot": "a", "known": true, "ended": true, "exit": null,
         "error": "The system cannot find the file specified", "output": "", "size": 0});
     let (mut direct, _) = scene(

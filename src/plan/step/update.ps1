@@ -19,7 +19,7 @@ $report = Join-Path $folder "round-$Round.json"
 $nothingLeft = Join-Path $folder 'nothing-left'
 $log = Join-Path $folder 'update.log'
 $task = 'winimg update'
-$wish = Get-Content -Raw -Path (Join-Path $folder 'update.json') | ConvertFrom-Json
+$wanted = Get-Content -Raw -Path (Join-Path $folder 'update.json') | ConvertFrom-Json
 
 function Write-Line([string] $Text) {
     Write-Output $Text
@@ -43,14 +43,14 @@ function Test-Wanted($Update) {
     if ($Update.InstallationBehavior.CanRequestUserInput) {
         return $false
     }
-    if ($wish.kbs.Count -gt 0) {
-        $listed = @(Get-KB $Update | Where-Object { $wish.kbs -contains $_ })
+    if ($wanted.kbs.Count -gt 0) {
+        $listed = @(Get-KB $Update | Where-Object { $wanted.kbs -contains $_ })
         if ($listed.Count -eq 0) {
             return $false
         }
     }
-    if ($wish.categories.Count -gt 0) {
-        $listed = @($Update.Categories | Where-Object { $wish.categories -contains $_.CategoryID })
+    if ($wanted.categories.Count -gt 0) {
+        $listed = @($Update.Categories | Where-Object { $wanted.categories -contains $_.CategoryID })
         if ($listed.Count -eq 0) {
             return $false
         }
@@ -61,7 +61,7 @@ function Test-Wanted($Update) {
 function Find-Update($Session) {
     $criteria = 'IsInstalled=0 and IsHidden=0'
     # Optional ones are offered to people who browse; a KB that the recipe names is wanted all the same.
-    if ($wish.kbs.Count -eq 0) {
+    if ($wanted.kbs.Count -eq 0) {
         $criteria = "$criteria and BrowseOnly=0"
     }
     $searcher = $Session.CreateUpdateSearcher()
@@ -78,7 +78,7 @@ function Find-Update($Session) {
 
 # Of the KBs that the recipe names, those that Windows does not have.
 function Get-Missing($Session) {
-    if ($wish.kbs.Count -eq 0) {
+    if ($wanted.kbs.Count -eq 0) {
         return
     }
     $there = @(Get-HotFix | ForEach-Object { $_.HotFixID })
@@ -87,7 +87,7 @@ function Get-Missing($Session) {
     foreach ($update in $found.Updates) {
         $there += @(Get-KB $update)
     }
-    $wish.kbs | Where-Object { $there -notcontains $_ }
+    $wanted.kbs | Where-Object { $there -notcontains $_ }
 }
 
 function Install-Found($Session, $Found) {

@@ -134,14 +134,14 @@ fn online(site: &mut Site<'_>, categories: &[String], kbs: &[String], rounds: u3
         })
         .map(|(_, id)| *id)
         .collect();
-    let wish = serde_json::json!({ "categories": ids, "kbs": kbs });
+    let selection = serde_json::json!({ "categories": ids, "kbs": kbs });
     let folder = format!(r"C:\winimg\steps\{:03}", site.number);
     let own = site.text_entry("update.ps1", crlf(SCRIPT), Encoding::Utf8Bom);
-    let wish = site.text_entry("update.json", format!("{wish}\n"), Encoding::Utf8);
+    let selection = site.text_entry("update.json", format!("{selection}\n"), Encoding::Utf8);
     let mut script = Script::new();
     script.make_folder(&format!("\"{folder}\""));
     script.copy(&own, &format!("\"{folder}\\update.ps1\""));
-    script.copy(&wish, &format!("\"{folder}\\update.json\""));
+    script.copy(&selection, &format!("\"{folder}\\update.json\""));
     site.put(script);
     let file = format!(r"{folder}\update.ps1");
     for round in 1..=rounds {

@@ -9,7 +9,7 @@ use crate::recipe::merge::PROOFS;
 use crate::recipe::undecided::{self, MissingProof, Wanting};
 use crate::recipe::value::Entry;
 use crate::recipe::vars::place_of_name;
-use crate::recipe::{Archive, Component, Origin, ProofWish, Signature, guest_name};
+use crate::recipe::{Archive, Component, Origin, ProofSpec, Signature, guest_name};
 use crate::text::{Located, Place};
 
 pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
@@ -155,9 +155,9 @@ pub fn origin(
 }
 
 /// `policy = "signed"`: a digest says what a file is, not who made it. A checksum file that is signed says both.
-fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofWish>) {
+fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofSpec>) {
     let sums =
-        matches!(proof, Some(ProofWish::ChecksumFile { signatures, .. }) if !signatures.is_empty());
+        matches!(proof, Some(ProofSpec::ChecksumFile { signatures, .. }) if !signatures.is_empty());
     if asked.broken || !asked.signatures.is_empty() || sums {
         return;
     }
@@ -232,7 +232,7 @@ fn proof(
     input: &str,
     given: &[&'static str],
     asked: &Asked,
-) -> Option<ProofWish> {
+) -> Option<ProofSpec> {
     let entry = fields.needed_if_given("checksum_entry");
     if let (Some(entry), false) = (&entry, fields.has("checksum_url")) {
         let fact =
@@ -267,20 +267,20 @@ fn proof(
     let unverified = fields.has("unverified").then(|| reason(fields)).flatten();
     fields.get("unverified");
     match given {
-        [] if is_signed => Some(ProofWish::Signed),
+        [] if is_signed => Some(ProofSpec::Signed),
         // It says why there is no proof, and now there is one.
-        ["unverified"] if is_signed => unverified.map(|_| ProofWish::Signed),
+        ["unverified"] if is_signed => unverified.map(|_| ProofSpec::Signed),
         [] => unproved(fields, input, asked),
         [key] if !undecided(fields, key).is_empty() => digest_to_come(fields, input, key),
         [_] => sha256
             .or(sha512)
-            .map(ProofWish::Digest)
-            .or(checksum.map(|url| ProofWish::ChecksumFile {
+            .map(ProofSpec::Digest)
+            .or(checksum.map(|url| ProofSpec::ChecksumFile {
                 url,
                 entry: entry.map(|e| e.value),
                 signatures: checksum_asked.signatures,
             }))
-            .or(unverified.map(|reason| ProofWish::Unverified { reason })),
+            .or(unverified.map(|reason| ProofSpec::Unverified { reason })),
         [first, second, ..] => {
             let place = fields.table.entry(second).map(|e| &e.key_place);
             let fact = format!("{} has two proofs, `{first}` and `{second}`", fields.what);
@@ -336,7 +336,7 @@ fn undecided(fields: &Fields<'_>, key: &str) -> Vec<(Wanting, Place)> {
 }
 
 /// A digest that a variable will hold.
-fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofWish> {
+fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofSpec> {
     let (variable, place) = undecided(fields, key).into_iter().next()?;
     let missing = MissingProof {
         input: input.into(),
@@ -350,11 +350,11 @@ fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofWi
         has_signed_members: false,
     };
     fields.cx.unproved(&missing);
-    Some(ProofWish::Undecided(missing))
+    Some(ProofSpec::Undecided(missing))
 }
 
 /// Neither a proof nor a signature of the whole file is named.
-fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofWish> {
+fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofSpec> {
     // The missing URL was complained about.
     let url = fields.table.entry("url")?;
     if fields.cx.incomplete || asked.broken {
@@ -380,5 +380,5 @@ fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofWish
         has_signed_members,
     };
     fields.cx.unproved(&missing);
-    Some(ProofWish::Undecided(missing))
+    Some(ProofSpec::Undecided(missing))
 }

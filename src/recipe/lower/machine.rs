@@ -3,14 +3,14 @@
 use crate::diag::Diagnostic;
 use crate::recipe::fields::Fields;
 use crate::recipe::quantity::show_size;
-use crate::recipe::{DiskBus, Firmware, MachineWish, Media};
+use crate::recipe::{DiskBus, Firmware, MachineSpec, Media};
 use crate::text::Located;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// The machine; every key has a default.
-pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineWish> {
+pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineSpec> {
     let empty = Default::default();
     let (given, fields) = match top.has("machine") {
         true => (true, top.table("machine", "[machine]")?),
@@ -74,7 +74,7 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineWish> {
         true => (DiskBus::Virtio, "\"virtio\""),
         false => (DiskBus::Nvme, "\"nvme\""),
     };
-    let wish = MachineWish {
+    let spec = MachineSpec {
         firmware: or(&fields, "firmware", firmware, Firmware::Uefi, "\"uefi\""),
         secure_boot: or(&fields, "secure_boot", secure_boot, false, "false"),
         disk_bus: or(&fields, "disk_bus", disk_bus, bus.0, bus.1),
@@ -87,7 +87,7 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineWish> {
     if given {
         fields.finish();
     }
-    (right && sized).then_some(wish)
+    (right && sized).then_some(spec)
 }
 
 /// The value, or the default, which is noted.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::component;
 use crate::recipe::fields::Fields;
 use crate::recipe::value::Data;
-use crate::recipe::{Media, SetupWish, guest_name, is_driver_name};
+use crate::recipe::{Media, SetupSpec, guest_name, is_driver_name};
 use crate::text::Located;
 
 pub fn media(top: &Fields<'_>) -> Option<Media> {
@@ -142,7 +142,7 @@ const STILL: Duration = Duration::from_secs(45);
 const DRIVERS: &[&str] = &["viostor", "vioscsi", "NetKVM", "vioserial"];
 const COMPUTER: &str = "winimg-build";
 
-pub fn setup(top: &Fields<'_>) -> Option<SetupWish> {
+pub fn setup(top: &Fields<'_>) -> Option<SetupSpec> {
     let empty = Default::default();
     let fields = match top.has("setup") {
         true => top.table("setup", "[setup]")?,
@@ -172,7 +172,7 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupWish> {
     let own_drivers = own_drivers.is_dir().then_some(own_drivers);
     let drivers = drivers(&fields, top, own_drivers.as_deref());
     fields.finish();
-    Some(SetupWish {
+    Some(SetupSpec {
         answer_file: match answer_file {
             Some(given) => Some(given?),
             None => None,

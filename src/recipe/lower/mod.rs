@@ -246,7 +246,7 @@ fn network(cx: &Context<'_>, steps: &[Step], network: bool) {
 #[derive(Default)]
 struct Sealed {
     at: Option<Place>,
-    told: bool,
+    reported: bool,
 }
 
 /// Nothing sensible follows `generalize`.
@@ -256,13 +256,13 @@ fn order(cx: &Context<'_>, step: &Step, sealed: &mut Sealed) {
             let help = format!("the first is at {first}");
             cx.error("the image is generalized twice", &step.place, "", &help);
         }
-        Some(first) if !sealed.told => {
+        Some(first) if !sealed.reported => {
             let fact = format!("step `{}` comes after the image is generalized", step.name);
             let help = format!(
                 "`generalize` at {first} has to be the last step; includes' steps come before the recipe's own"
             );
             cx.error(fact, &step.place, "", &help);
-            sealed.told = true;
+            sealed.reported = true;
         }
         None if generalizes(step) => sealed.at = Some(step.place.clone()),
         _ => {}

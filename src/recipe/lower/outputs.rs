@@ -3,13 +3,13 @@
 use crate::diag::Diagnostic;
 use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{AmiWish, DiskBus, Firmware, MachineWish, Outputs, OvaWish};
+use crate::recipe::{AmiSpec, DiskBus, Firmware, MachineSpec, Outputs, OvaSpec};
 use crate::text::{Located, Place};
 
 /// A VHD's geometry and footer end here (Microsoft: Virtual Hard Disk Image Format Specification; Hyper-V's limit).
 const VHD_MOST: u64 = 2040 << 30;
 
-pub fn outputs(top: &Fields<'_>, machine: Option<&MachineWish>) -> Option<Outputs> {
+pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Outputs> {
     let help =
         "write `[outputs]` with one or more of raw, vhd, ova, ami, qcow2, such as `vhd = {}`";
     if !top.has("outputs") {
@@ -51,7 +51,7 @@ pub fn outputs(top: &Fields<'_>, machine: Option<&MachineWish>) -> Option<Output
 
 /// VMware has no virtio disk, and its BIOS boots from no NVMe: the OVA then names a SATA controller, and a Windows that was
 /// installed on another bus was never seen to start from it.
-fn other_controller(top: &Fields<'_>, machine: &MachineWish, ova: &Place) {
+fn other_controller(top: &Fields<'_>, machine: &MachineSpec, ova: &Place) {
     let (fact, instead) = match (machine.disk_bus, machine.firmware) {
         (DiskBus::Virtio, Firmware::Uefi) => ("an OVA has no virtio disk", "nvme"),
         (DiskBus::Virtio, Firmware::Bios) => ("an OVA has no virtio disk", "ahci"),
@@ -118,21 +118,21 @@ fn plain(fields: &Fields<'_>, key: &'static str) -> bool {
     }
 }
 
-fn ova(fields: &Fields<'_>) -> Option<OvaWish> {
+fn ova(fields: &Fields<'_>) -> Option<OvaSpec> {
     let table = format(fields, "ova")?;
     let version = table.integer("hardware_version", 13, 22);
     if version.is_none() && !table.has("hardware_version") {
-        let (usual, of_2025) = (OvaWish::USUAL, OvaWish::OF_2025);
+        let (usual, of_2025) = (OvaSpec::USUAL, OvaSpec::OF_2025);
         let shown = format!("\"{usual}, or {of_2025} for Windows Server 2025\"");
         table.cx.default("outputs.ova.hardware_version", shown);
     }
     table.finish();
-    Some(OvaWish {
+    Some(OvaSpec {
         hardware_version: version.map(|v| v.value as u32),
     })
 }
 
-fn ami(fields: &Fields<'_>, machine: Option<&MachineWish>) -> Option<AmiWish> {
+fn ami(fields: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<AmiSpec> {
     let table = format(fields, "ami")?;
     let boot = table.choice(
         "boot_mode",
@@ -158,7 +158,7 @@ fn ami(fields: &Fields<'_>, machine: Option<&MachineWish>) -> Option<AmiWish> {
         table.cx.default("outputs.ami.license_type", "\"AWS\"");
     }
     table.finish();
-    Some(AmiWish {
+    Some(AmiSpec {
         boot_mode: boot.map_or(fits, |b| b.value).into(),
         license_type: license.map_or("AWS", |l| l.value).into(),
         place: Some(table.place.clone()),

@@ -48,7 +48,7 @@ const TRIAL: &[u8] = b"winimg tries whether this key can sign\n";
 
 /// What the user named.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct Options {
     /// `--sign-key`
     pub files: Vec<PathBuf>,
     /// `WINIMG_SIGN_KEY`
@@ -86,16 +86,16 @@ pub struct Records<'a> {
 
 impl Signers {
     /// Reads every key and signs something with it.
-    pub fn open(wishes: &Wishes, cancel: &Cancel) -> Result<Self> {
+    pub fn open(options: &Options, cancel: &Cancel) -> Result<Self> {
         let mut signers = Self::default();
-        for path in &wishes.files {
+        for path in &options.files {
             let text = Secret::new(key::read_bounded(path)?);
-            signers.add(&text, &path.display().to_string(), wishes)?;
+            signers.add(&text, &path.display().to_string(), options)?;
         }
-        if let Some(text) = &wishes.environment {
-            signers.add(text, "WINIMG_SIGN_KEY", wishes)?;
+        if let Some(text) = &options.environment {
+            signers.add(text, "WINIMG_SIGN_KEY", options)?;
         }
-        signers.add_program(wishes)?;
+        signers.add_program(options)?;
         signers.attempt(cancel)?;
         Ok(signers)
     }
@@ -104,8 +104,8 @@ impl Signers {
         self.ecdsa.is_none() && self.minisign.is_none()
     }
 
-    fn add(&mut self, text: &Secret, at: &str, wishes: &Wishes) -> Result<()> {
-        match local::read(text, wishes.password.as_ref()) {
+    fn add(&mut self, text: &Secret, at: &str, options: &Options) -> Result<()> {
+        match local::read(text, options.password.as_ref()) {
             Ok(local::Key::Ec(key, public)) => {
                 self.only_ecdsa(at)?;
                 self.ecdsa = Some((EcdsaSigner::Key(key), public));
@@ -114,13 +114,13 @@ impl Signers {
                 return Err(second("minisign", at));
             }
             Ok(local::Key::Minisign(key)) => self.minisign = Some(tried(key, at)?),
-            Err(refusal) => return Err(told(refusal, at)),
+            Err(refusal) => return Err(explained(refusal, at)),
         }
         Ok(())
     }
 
-    fn add_program(&mut self, wishes: &Wishes) -> Result<()> {
-        let (line, path) = match (&wishes.command, &wishes.public_key) {
+    fn add_program(&mut self, options: &Options) -> Result<()> {
+        let (line, path) = match (&options.command, &options.public_key) {
             (None, None) => return Ok(()),
             (Some(line), Some(path)) => (line, path),
             (Some(_), None) => {
@@ -204,7 +204,7 @@ pub fn minisign_key(text: &Secret, at: &str, password: Option<&Secret>) -> Resul
     match local::read(text, password) {
         Ok(local::Key::Minisign(key)) => tried(key, at),
         Ok(local::Key::Ec(..)) => Err(key::refused(at, "is an EC key: here minisign signs")),
-        Err(refusal) => Err(told(refusal, at)),
+        Err(refusal) => Err(explained(refusal, at)),
     }
 }
 
@@ -214,7 +214,7 @@ fn tried(key: Minisign, at: &str) -> Result<Minisign> {
     Ok(key)
 }
 
-fn told(refusal: local::Refusal, at: &str) -> Error {
+fn explained(refusal: local::Refusal, at: &str) -> Error {
     let error = key::refused(at, &refusal.why);
     match refusal.cure {
         Some(cure) => error.cure(cure),

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use crate::digest::Digest;
 use crate::store::{Item, Thing};
 
-use super::{Protected, Pruned, Wish};
+use super::{Protected, PruneLimits, Pruned};
 
 /// What goes and what stays, of all that is there.
 pub(super) fn decide(
     items: Vec<Item>,
-    wish: Wish,
+    limits: PruneLimits,
     protected: &Protected,
     leased: &BTreeSet<Digest>,
     now: SystemTime,
@@ -24,18 +24,18 @@ pub(super) fn decide(
         items: &items,
     };
     deciding.leftovers();
-    if let Some(limit) = wish.older_than {
+    if let Some(limit) = limits.older_than {
         deciding.by_age(limit, now);
     }
-    if let Some(limit) = wish.max_size {
+    if let Some(limit) = limits.max_size {
         deciding.by_size(limit);
     }
     let stays = (0..items.len()).map(|n| deciding.stays(n, now)).collect();
     let (going, order) = (deciding.going, deciding.order);
-    told(items, going, order, stays)
+    pruned(items, going, order, stays)
 }
 
-fn told(
+fn pruned(
     items: Vec<Item>,
     going: Vec<Option<String>>,
     order: Vec<usize>,
@@ -54,7 +54,7 @@ fn told(
     pruned
 }
 
-/// Why an item must stay whatever is wished.
+/// Why an item must stay whatever the limits are.
 fn kept(item: &Item, protected: &Protected, leased: &BTreeSet<Digest>) -> Option<String> {
     let uses = "a running winimg uses it";
     let leased = match &item.thing {
@@ -293,12 +293,12 @@ mod tests {
     }
 
     /// One line a thing, those that go first.
-    fn text(items: Vec<Item>, wish: Wish, locked: &[&str], leased: &[&str]) -> String {
+    fn text(items: Vec<Item>, limits: PruneLimits, locked: &[&str], leased: &[&str]) -> String {
         let locked = locked
             .iter()
             .map(|n| (of(n), "recipe.lock names it".into()));
         let leased = leased.iter().map(|n| of(n)).collect();
-        let pruned = decide(items, wish, &locked.collect(), &leased, now());
+        let pruned = decide(items, limits, &locked.collect(), &leased, now());
         let line = |mark: char| {
             move |(item, why): &(Item, String)| {
                 let why = match why.find("layer ") {
@@ -314,15 +314,15 @@ mod tests {
         gone.chain(stayed).collect()
     }
 
-    fn age(days: u32) -> Wish {
-        Wish {
+    fn age(days: u32) -> PruneLimits {
+        PruneLimits {
             older_than: Some(days * DAY),
             max_size: None,
         }
     }
 
-    fn size(bytes: u64) -> Wish {
-        Wish {
+    fn size(bytes: u64) -> PruneLimits {
+        PruneLimits {
             older_than: None,
             max_size: Some(bytes),
         }
@@ -352,9 +352,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_only_leftovers_go() {
+    fn without_limits_only_leftovers_go() {
         assert_eq!(
-            text(all(), Wish::default(), &["iso"], &[]),
+            text(all(), PruneLimits::default(), &["iso"], &[]),
             "\
 - on the lost: the layer that it lies on is gone
 - lost: the layer that it lies on is gone

@@ -27,7 +27,7 @@ pub use decide::span;
 
 /// What shall go besides leftovers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
+pub struct PruneLimits {
     /// What was not used for this long.
     pub older_than: Option<Duration>,
     /// Bytes; from the least lately used on, until what stays is not more.
@@ -54,7 +54,7 @@ impl Store {
     /// Decides and carries out. `protected` is asked while nobody else can take a thing into use.
     pub fn prune(
         &self,
-        wish: Wish,
+        limits: PruneLimits,
         protected: &dyn Fn() -> Protected,
         dry_run: bool,
         cancel: &Cancel,
@@ -63,7 +63,7 @@ impl Store {
         let gate = Gate::exclusive(&self.folder)?;
         let leased = leased(&self.folder, &gate, self.lease.path())?.names;
         let items = self.items();
-        let pruned = decide(items, wish, &protected(), &leased, now);
+        let pruned = decide(items, limits, &protected(), &leased, now);
         if dry_run {
             return Ok(pruned);
         }

@@ -28,7 +28,7 @@ const FLAT_FILE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.31
 
 const BMP_STRING: u8 = 0x1e;
 /// As much of the names of a big catalog as a refusal tells.
-const NAMES_TOLD: usize = 8;
+const NAMES_SHOWN: usize = 8;
 
 /// One file that a catalog names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,12 +288,12 @@ fn unnamed(members: &[Member], name: &str) -> Refusal {
     if known.is_empty() {
         return refusal;
     }
-    let more = known.len().saturating_sub(NAMES_TOLD);
-    known.truncate(NAMES_TOLD);
-    let told = known.join(", ");
+    let more = known.len().saturating_sub(NAMES_SHOWN);
+    known.truncate(NAMES_SHOWN);
+    let names = known.join(", ");
     refusal.found(match more {
-        0 => told,
-        _ => format!("{told} and {more} more"),
+        0 => names,
+        _ => format!("{names} and {more} more"),
     })
 }
 

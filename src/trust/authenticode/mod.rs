@@ -164,22 +164,22 @@ impl Kind {
         if self == Self::Catalog {
             return is_catalog(signed);
         }
-        let told = indirect::read(signed)?;
-        if !self.types().contains(&told.kind.to_string().as_str()) {
+        let claimed = indirect::read(signed)?;
+        if !self.types().contains(&claimed.kind.to_string().as_str()) {
             return Err(
                 Refusal::new(Reason::Changed, "it was made for another kind of file")
                     .expected(self.types().join(" or "))
-                    .found(told.kind),
+                    .found(claimed.kind),
             );
         }
-        let found = self.digest(file, told.algorithm)?;
-        if told.digest != found {
+        let found = self.digest(file, claimed.algorithm)?;
+        if claimed.digest != found {
             return Err(
                 Refusal::new(Reason::Changed, "it is of other bytes than this file's")
                     .expected(format_args!(
                         "{} {}",
-                        told.algorithm,
-                        hex::encode(told.digest)
+                        claimed.algorithm,
+                        hex::encode(claimed.digest)
                     ))
                     .found(hex::encode(found)),
             );

@@ -218,10 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_counts_and_is_told() {
+    fn each_limit_counts_and_is_reported() {
         let open = asked(&[], None, &[]);
         assert_eq!(open.to_string(), "");
-        for (field, value, told) in [
+        for (field, value, rendered) in [
             ("LA4", "10.0.0.5", ", local addresses 10.0.0.5"),
             (
                 "RA4",
@@ -241,7 +241,7 @@ mod tests {
         ] {
             let one = of(&[(field, value)]);
             assert_ne!(one, open, "{field}={value}");
-            assert_eq!(one.to_string(), told);
+            assert_eq!(one.to_string(), rendered);
         }
     }
 }

@@ -55,7 +55,7 @@ impl Hypervisor for Fake {
         Platform::Qemu
     }
 
-    fn probe(&self, _wish: Accel, _firmware: Firmware, _cancel: &Cancel) -> Result<Probe> {
+    fn probe(&self, _accel: Accel, _firmware: Firmware, _cancel: &Cancel) -> Result<Probe> {
         let probe = &self.script.probe;
         Ok(Probe {
             version: probe.version.clone(),
@@ -210,7 +210,7 @@ struct FakeMachine {
 }
 
 impl FakeMachine {
-    fn tell(&self, text: String) {
+    fn report(&self, text: String) {
         self.sink.emit(&Event::Progress {
             phase: "install",
             text,
@@ -237,12 +237,12 @@ impl Machine for FakeMachine {
         let install = &self.shared.script.install;
         for text in &install.progress {
             self.shared.wait(install.delay_ms)?;
-            self.tell(text.clone());
+            self.report(text.clone());
         }
         for count in 1..=install.restarts {
             self.shared.wait(install.delay_ms)?;
             self.sink.emit(&Event::Restarted { count });
-            self.tell(format!("Windows Setup (restart {count})"));
+            self.report(format!("Windows Setup (restart {count})"));
         }
         Err(match install.outcome {
             InstallOutcome::Ready => {

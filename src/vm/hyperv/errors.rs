@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hyper_v_refuses_is_told_with_its_cure() {
+    fn what_hyper_v_refuses_is_reported_with_its_cure() {
         let start = Call::new(r"Hyper-V\Start-VM").kept("VM", "vm");
         let message = "'winimg-1' failed to start.\r\n\r\nNot enough memory in the system to start the virtual machine winimg-1 with ram size 4096 megabytes. (0x8007000E).";
         assert_eq!(

@@ -117,19 +117,18 @@ mod tests {
 
     #[test]
     fn each_state_that_is_no_running_is_named() {
-        let told =
-            ["Paused", "PausedCritical", "Saved", "FastSavedCritical"].map(|name| {
-                match state(name, "Critical") {
-                    State::Paused(why) => paused(&why).to_string(),
-                    other => format!("{other:?}"),
-                }
-            });
+        let rendered = ["Paused", "PausedCritical", "Saved", "FastSavedCritical"].map(|name| {
+            match state(name, "Critical") {
+                State::Paused(why) => paused(&why).to_string(),
+                other => format!("{other:?}"),
+            }
+        });
         assert_eq!(
-            told[1],
+            rendered[1],
             "the host ran out of disk or memory: Hyper-V paused the machine\n  found: PausedCritical: Critical\n  \
              cure: make room where the machine's disk lies (`winimg cache prune`), or put the cache elsewhere"
         );
-        let facts = told.map(|t| t.lines().next().unwrap_or_default().to_string());
+        let facts = rendered.map(|t| t.lines().next().unwrap_or_default().to_string());
         assert_eq!(facts[0], "somebody paused the machine");
         assert_eq!(facts[2], "the machine was saved");
         assert_eq!(facts[3], "the machine was saved");

@@ -66,7 +66,7 @@ impl<'a> Install<'a> {
                 self.next_sample = self.running.elapsed() + SAMPLE;
             }
             if self.may_attempt() && self.attempt(direct)? {
-                self.lookout.tell("Windows takes a session".into());
+                self.lookout.report("Windows takes a session".into());
                 let limits = Limits::of(Purpose::Steps, self.plan.still_limit, 1);
                 return Ok((self.lookout, limits));
             }
@@ -96,7 +96,7 @@ impl<'a> Install<'a> {
     fn look(&mut self) -> Result<()> {
         let sample = self.lookout.sample();
         let stage = self.lookout.stage();
-        self.lookout.tell(stage);
+        self.lookout.report(stage);
         if self.running.attended.is_on() {
             return Ok(());
         }

@@ -77,7 +77,7 @@ impl HyperVMachine {
         Direct::new(direct::Host {
             connect: Box::new(move |patience| {
                 let generation = connect.host.generation(&connect.cancel);
-                let generation = generation.map_err(|trouble| told(&trouble))?;
+                let generation = generation.map_err(|trouble| described(&trouble))?;
                 if known_to != Some(generation) {
                     let credential = Call::new("script:credential")
                         .text("User", USER)
@@ -115,11 +115,11 @@ impl HyperVMachine {
 
 fn talk(running: &Running, call: &Call) -> Result<Vec<Value>, Trouble> {
     let done = running.host.call(call, &running.cancel);
-    done.map_err(|trouble| told(&trouble))
+    done.map_err(|trouble| described(&trouble))
 }
 
 /// What breaks a session is told apart from what a script threw.
-fn told(trouble: &HostTrouble) -> Trouble {
+fn described(trouble: &HostTrouble) -> Trouble {
     let failed = || explain("speak to the guest", trouble);
     match trouble {
         // What a script throws in the guest comes as this type (Microsoft: RemoteException).

@@ -50,8 +50,8 @@ impl HyperV {
     }
 
     /// All that a build needs of this host, whether it is there or not.
-    pub fn examine(&self, wish: Accel, cancel: &Cancel) -> Result<Examined> {
-        check_wish(wish)?;
+    pub fn examine(&self, accel: Accel, cancel: &Cancel) -> Result<Examined> {
+        check_accel(accel)?;
         probe::examine(&self.host, cancel)
     }
 
@@ -79,9 +79,9 @@ impl Hypervisor for HyperV {
         Platform::HyperV
     }
 
-    fn probe(&self, wish: Accel, _firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
+    fn probe(&self, accel: Accel, _firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
         cancel.check()?;
-        check_wish(wish)?;
+        check_accel(accel)?;
         Ok(self.look(cancel)?.probe)
     }
 
@@ -126,8 +126,8 @@ impl Hypervisor for HyperV {
     }
 }
 
-fn check_wish(wish: Accel) -> Result<()> {
-    match wish {
+fn check_accel(accel: Accel) -> Result<()> {
+    match accel {
         Accel::Auto => Ok(()),
         _ => Err(Error::new(
             Kind::Recipe,

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_missing_is_told_at_once() {
+    fn all_that_is_missing_is_reported_at_once() {
         let facts = Facts::of(&json!({
             "os": "Microsoft Windows 11 Pro", "build": "10.0.22631", "hypervisorPresent": false,
             "service": "Stopped", "admin": false, "module": "", "nested": false,

@@ -29,7 +29,7 @@ pub const SAMPLE: Duration = Duration::from_secs(2);
 pub struct Lookout {
     pub running: Arc<Running>,
     pub sink: Arc<dyn Sink>,
-    told: String,
+    reported: String,
     /// The last line of the machine's log.
     logged: String,
     restarts: u32,
@@ -41,7 +41,7 @@ impl Lookout {
         Self {
             running,
             sink,
-            told: String::new(),
+            reported: String::new(),
             logged: String::new(),
             restarts: 0,
             screen: None,
@@ -129,8 +129,8 @@ impl Lookout {
     }
 
     /// Tells the stage, once.
-    pub fn tell(&mut self, text: String) {
-        if text != self.told {
+    pub fn report(&mut self, text: String) {
+        if text != self.reported {
             let phase = match self.running.purpose() {
                 Purpose::Install => "install",
                 Purpose::Boot | Purpose::Steps => "boot",
@@ -139,7 +139,7 @@ impl Lookout {
                 phase,
                 text: text.clone(),
             });
-            self.told = text;
+            self.reported = text;
         }
     }
 }

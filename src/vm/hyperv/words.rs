@@ -151,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn a_setup_that_waits_is_told_with_its_phase() {
+    fn a_setup_that_waits_is_reported_with_its_phase() {
         let verdict = Verdict::StandsStill {
             since: Duration::from_secs(216),
         };
-        let told = error(&verdict, &seen(Purpose::Install), "winimg-1").expect("an error");
+        let rendered = error(&verdict, &seen(Purpose::Install), "winimg-1").expect("an error");
         assert_eq!(
-            told.to_string(),
+            rendered.to_string(),
             "Windows Setup stopped at a screen and waits for a person\n  \
              at: /run/w/screens/stopped.png\n  \
              expected: a Setup that goes on by itself\n  \
@@ -169,15 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn a_late_session_says_what_it_was_told() {
-        let told = too_late(
+    fn a_late_session_reports_the_last_refusal() {
+        let rendered = too_late(
             &seen(Purpose::Boot),
             Duration::from_secs(600),
             "OkApplicationsUnknown",
             "The credential is invalid.",
         );
         assert_eq!(
-            told.to_string(),
+            rendered.to_string(),
             "Windows took no session of PowerShell Direct within 10 min 0 s\n  \
              at: /run/w/screens/stopped.png\n  \
              found: heartbeat OkApplicationsUnknown, after 2 restarts\n  \

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_never_comes_is_told_without_a_word_of_setup() {
+    fn an_agent_that_never_comes_is_reported_without_a_word_of_setup() {
         assert_eq!(
             stands_still(&seen(Purpose::Boot, 0)).to_string(),
             "Windows does not start: it stands at a screen and its guest agent does not answer\n  \

@@ -1,4 +1,4 @@
-//! Which accelerator, with which processor: the wish, the program and the canary weighed.
+//! Which accelerator, with which processor: from the option, the program and the canary's outcome.
 //!
 //! The weighing is pure but for the canary, which comes as a function. Never silently slower: every step down leaves a remark.
 
@@ -59,12 +59,12 @@ fn candidates(accel: &str) -> Vec<Acceleration> {
 
 /// Decides. `canary` sends one.
 pub fn choose(
-    wish: Accel,
+    asked: Accel,
     host: &Host<'_>,
     canary: &mut dyn FnMut(&Acceleration) -> Result<Outcome>,
 ) -> Result<Choice> {
     let mut remarks = Vec::new();
-    let hardware = match wish {
+    let hardware = match asked {
         Accel::Auto if cfg!(target_os = "linux") => Some("kvm"),
         Accel::Auto if cfg!(target_os = "macos") => Some("hvf"),
         Accel::Auto if cfg!(windows) => Some("whpx"),
@@ -76,7 +76,7 @@ pub fn choose(
     if let Some(accel) = hardware {
         match try_accelerator(accel, host, canary, &mut remarks)? {
             Some(how) => return Ok(Choice { how, remarks, slowness: 1 }),
-            None if wish != Accel::Auto => {
+            None if asked != Accel::Auto => {
                 return Err(Error::new(Kind::Host, format!("--accel {accel} can't be used on this host"))
                     .lines(remarks)
                     .cure("build on a host where it works, or take --accel tcg (emulation, many times slower)"));
@@ -175,7 +175,7 @@ mod tests {
 
     /// Which accelerator and processor won, and the remarks; or the error's text.
     fn run(
-        wish: Accel,
+        asked: Accel,
         accelerators: &[String],
         obstacle: Option<&str>,
         canary: impl Fn(&Acceleration) -> Outcome,
@@ -184,7 +184,7 @@ mod tests {
             accelerators,
             kvm_obstacle: obstacle.map(Into::into),
         };
-        match choose(wish, &host, &mut |how| Ok(canary(how))) {
+        match choose(asked, &host, &mut |how| Ok(canary(how))) {
             Ok(choice) => (
                 format!(
                     "{} {} x{}",
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_falls_back_loudly_and_a_wish_does_not() {
+    fn auto_falls_back_loudly_and_a_named_one_does_not() {
         let crawl = |how: &Acceleration| match how.accel.as_str() {
             "kvm" => Outcome::Crawls {
                 limit: std::time::Duration::from_millis(1500),

@@ -66,7 +66,7 @@ impl<'a> Install<'a> {
             self.look().map_err(|e| self.or_death(e))?;
             // A port that is open may still belong to a guest that is going down: then the watch goes on.
             if self.running.seen().port.open && agent.try_open(SAMPLE)? {
-                self.lookout.tell("the guest agent answers".into());
+                self.lookout.report("the guest agent answers".into());
                 let limits = Limits::of(Purpose::Steps, self.plan.still_limit, self.slowness);
                 return Ok((self.lookout, limits));
             }
@@ -91,7 +91,7 @@ impl<'a> Install<'a> {
             self.lookout.sink.emit(&Event::Restarted { count });
         }
         let stage = self.lookout.stage();
-        self.lookout.tell(stage);
+        self.lookout.report(stage);
         self.read_log(now)?;
         self.press_keys(now)?;
         // A restart is judged as soon as it is told: a loop is named with the count that the user saw last.

@@ -26,7 +26,7 @@ pub struct Lookout {
     pub purpose: Purpose,
     log: Tail,
     pub restarts: u32,
-    told: String,
+    reported: String,
     /// Where the firmware handed over last.
     booted: Option<Line>,
     /// When the firmware began its work, and how much had been moved by then.
@@ -51,7 +51,7 @@ impl Lookout {
             running,
             sink,
             restarts: 0,
-            told: String::new(),
+            reported: String::new(),
             booted: None,
             firmware_since: Default::default(),
             failed_options: Vec::new(),
@@ -170,8 +170,8 @@ impl Lookout {
     }
 
     /// Tells the stage, once.
-    pub fn tell(&mut self, text: String) {
-        if text != self.told {
+    pub fn report(&mut self, text: String) {
+        if text != self.reported {
             let phase = match self.purpose {
                 Purpose::Install => "install",
                 Purpose::Boot | Purpose::Steps => "boot",
@@ -180,7 +180,7 @@ impl Lookout {
                 phase,
                 text: text.clone(),
             });
-            self.told = text;
+            self.reported = text;
         }
     }
 }

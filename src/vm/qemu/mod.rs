@@ -43,10 +43,10 @@ use crate::recipe::Firmware;
 /// Lets the accelerator's verdict be forgotten where an error speaks against it.
 type Doubt = Box<dyn Fn(&Error) + Send>;
 
-/// What was wished for, what came of it, and everything that this depended on, as the verdicts are kept by.
+/// What was asked for, what was chosen, and everything that the choice depended on: the key of a kept verdict.
 #[derive(Clone)]
 struct Chosen {
-    wish: (Accel, Firmware),
+    asked: (Accel, Firmware),
     choice: Choice,
     question: Option<String>,
 }
@@ -55,7 +55,7 @@ struct Chosen {
 pub struct Qemu {
     program: Program,
     places: Places,
-    /// The canary is sent once for each wish.
+    /// The canary is booted once for each combination.
     chosen: Mutex<Vec<Chosen>>,
     verdicts: Verdicts,
 }
@@ -81,9 +81,9 @@ impl Qemu {
         self
     }
 
-    fn choose(&self, wish: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Chosen> {
+    fn choose(&self, accel: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Chosen> {
         let mut known = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(chosen) = known.iter().find(|c| c.wish == (wish, firmware)) {
+        if let Some(chosen) = known.iter().find(|c| c.asked == (accel, firmware)) {
             return Ok(chosen.clone());
         }
         let host = Host {
@@ -91,13 +91,13 @@ impl Qemu {
             kvm_obstacle: choice::kvm_obstacle(),
         };
         let now = jiff::Timestamp::now().as_second();
-        let question = self.question(wish, firmware, &host);
+        let question = self.question(accel, firmware, &host);
         let kept = question.as_ref().and_then(|q| self.verdicts.find(q, now));
         let choice = match kept {
             Some(choice) => choice,
             None => {
                 let send = &mut |how: &_| canary::send(&self.program, how, uefi);
-                let choice = choice::choose(wish, &host, send)?;
+                let choice = choice::choose(accel, &host, send)?;
                 if let Some(question) = &question {
                     self.verdicts.keep(question, &choice, now);
                 }
@@ -105,7 +105,7 @@ impl Qemu {
             }
         };
         let chosen = Chosen {
-            wish: (wish, firmware),
+            asked: (accel, firmware),
             choice,
             question,
         };
@@ -114,12 +114,12 @@ impl Qemu {
     }
 
     /// Everything that the choice depends on.
-    fn question(&self, wish: Accel, firmware: Firmware, host: &Host<'_>) -> Option<String> {
+    fn question(&self, accel: Accel, firmware: Firmware, host: &Host<'_>) -> Option<String> {
         let Program { path, version, .. } = &self.program;
         let (path, why) = (path.display(), host.kvm_obstacle.as_deref().unwrap_or(""));
         let here = verdicts::host()?;
         Some(format!(
-            "{here} {wish:?} {firmware:?} {path} {version} {why}"
+            "{here} {accel:?} {firmware:?} {path} {version} {why}"
         ))
     }
 
@@ -152,10 +152,10 @@ impl Hypervisor for Qemu {
         Platform::Qemu
     }
 
-    fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
+    fn probe(&self, accel: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
         cancel.check()?;
         let uefi = self.firmware(firmware, false)?;
-        let choice = self.choose(wish, firmware, uefi.as_ref())?.choice;
+        let choice = self.choose(accel, firmware, uefi.as_ref())?.choice;
         Ok(Probe {
             version: format!("QEMU {}", self.program.version),
             accel: choice.how.accel,

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_image_name_is_told_with_screen_time_and_causes() {
+    fn a_wrong_image_name_is_reported_with_screen_time_and_causes() {
         assert_eq!(
             stands_still(&seen(0, 5 << 20)).to_string(),
             "Windows Setup stopped at a screen and waits for a person\n  \

@@ -111,9 +111,9 @@ impl Reader {
 
     fn end_line(&mut self, lines: &mut Vec<Line>) {
         let found = judge(&String::from_utf8_lossy(&self.rest));
-        let told = std::mem::take(&mut self.prompted) && found == Some(Line::KeyPrompt);
+        let known = std::mem::take(&mut self.prompted) && found == Some(Line::KeyPrompt);
         self.rest.clear();
-        lines.extend(found.filter(|_| !told));
+        lines.extend(found.filter(|_| !known));
     }
 }
 

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_with_words_are_told() {
+    fn only_lines_with_words_are_reported() {
         let text = format!(
             "Install Windows\n\n| _ |\n\x1b[2J {}\x0c\n",
             "x".repeat(500)

@@ -97,7 +97,7 @@ fn backing(file: &mut File, path: &Path) -> Result<Option<(PathBuf, String)>, St
     if offset == 0 {
         return Ok(None);
     }
-    let told = tool(
+    let rendered = tool(
         "qemu-img",
         &[
             "info".as_ref(),
@@ -106,9 +106,10 @@ fn backing(file: &mut File, path: &Path) -> Result<Option<(PathBuf, String)>, St
             path.as_os_str(),
         ],
     )?;
-    let told: serde_json::Value = serde_json::from_slice(&told).map_err(|e| e.to_string())?;
-    let name = told["backing-filename"].as_str().unwrap_or_default();
-    let format = told["backing-filename-format"].as_str();
+    let rendered: serde_json::Value =
+        serde_json::from_slice(&rendered).map_err(|e| e.to_string())?;
+    let name = rendered["backing-filename"].as_str().unwrap_or_default();
+    let format = rendered["backing-filename-format"].as_str();
     match (size, format) {
         (1.., Some(format)) => Ok(Some((name.into(), format.into()))),
         _ => Err(format!(

@@ -373,12 +373,12 @@ impl Machine {
 
     /// Windows tells its bug check where it finds a device for it, and restarts where it finds none.
     fn panic(&self, code: u64) {
-        let told = self
+        let recorder = self
             .config
             .cpu
             .split(',')
             .any(|word| word == "hv-crash" || word == "hv-crash=on");
-        let data = match told {
+        let data = match recorder {
             true => json!({
                 "action": "pause", "info": {"type": "hyper-v", "arg1": code, "arg2": 0, "arg3": 0, "arg4": 0, "arg5": 0},
             }),

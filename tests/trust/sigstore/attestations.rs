@@ -16,7 +16,7 @@ fn provenance(evidence: &[u8]) -> Judged {
 fn statements_about_the_file_are_met() {
     let conda = |rule: trust::Rule, name: &str| {
         let bundle = read(&format!("real/{name}"));
-        told(&judge(
+        rendered(&judge(
             &rule,
             "real/signed-package-2.1.0-hb0f4dca_0.conda",
             &signed_by(&bundle),
@@ -31,7 +31,7 @@ fn statements_about_the_file_are_met() {
         "own/tool.exe",
         &signed_by(&read("own/release.intoto.jsonl")),
     );
-    assert_told(&[
+    assert_rendered(&[
         (
             "of GitHub Actions",
             conda(
@@ -58,28 +58,28 @@ fn statements_about_the_file_are_met() {
         ),
         (
             "own",
-            told(&provenance(&read("own/provenance.sigstore.json"))),
+            rendered(&provenance(&read("own/provenance.sigstore.json"))),
             r#"attestation: RELEASE
               by identity RELEASE of issuer ACTIONS, predicate https://slsa.dev/provenance/v1, trust root OWN
               at 2026-03-01T12:00:05Z"#,
         ),
         (
             "by SHA-512 alone",
-            told(&provenance(&read("own/sha512-only.sigstore.json"))),
+            rendered(&provenance(&read("own/sha512-only.sigstore.json"))),
             r#"attestation: RELEASE
               by identity RELEASE of issuer ACTIONS, predicate https://slsa.dev/provenance/v1, trust root OWN
               at 2026-03-01T12:00:05Z"#,
         ),
         (
             "one of many",
-            told(&provenance(&read("own/release.intoto.jsonl"))),
+            rendered(&provenance(&read("own/release.intoto.jsonl"))),
             r#"attestation: RELEASE
               by identity RELEASE of issuer ACTIONS, predicate https://slsa.dev/provenance/v1, trust root OWN
               at 2026-03-01T12:00:05Z"#,
         ),
         (
             "one of many, by another",
-            told(&jsonl),
+            rendered(&jsonl),
             r#"attestation: release@example.net
               by identity release@example.net of issuer https://accounts.example.net, predicate https://slsa.dev/provenance/v1, trust root OWN
               at 2026-03-01T12:00:05Z"#,
@@ -89,8 +89,8 @@ fn statements_about_the_file_are_met() {
 
 #[test]
 fn statements_that_say_something_else_are_refused() {
-    let of = |name: &str| told(&provenance(&read(&format!("own/{name}"))));
-    let real = |name: &str| told(&provenance(&read(&format!("real/{name}"))));
+    let of = |name: &str| rendered(&provenance(&read(&format!("own/{name}"))));
+    let real = |name: &str| rendered(&provenance(&read(&format!("real/{name}"))));
     let stranger = judge(
         &own("nobody@example.net", GITHUB, Some(SLSA)),
         "own/tool.exe",
@@ -118,7 +118,7 @@ fn statements_that_say_something_else_are_refused() {
         v["dsseEnvelope"]["payload"] = other["dsseEnvelope"]["payload"].clone();
     });
     let whole = read("own/release.intoto.jsonl");
-    assert_told(&[
+    assert_rendered(&[
         (
             "another predicate",
             of("other-predicate.sigstore.json"),
@@ -150,14 +150,14 @@ fn statements_that_say_something_else_are_refused() {
         ),
         (
             "another identity of several",
-            told(&stranger),
+            rendered(&stranger),
             r#"OtherIdentity: none of the 2 attestations of this file is met; of the first, its certificate was issued to another identity
               expected nobody@example.net of issuer ACTIONS
               found release@example.net of issuer https://accounts.example.net"#,
         ),
         (
             "another file",
-            told(&other_file),
+            rendered(&other_file),
             r#"OtherName: it attests other files
               expected other.exe sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277
               found tools.zip sha256:9e691d5adacf0e102f203100842ffaba4e2a7dfe3dbd536827d3c0db8c7e88f1, tool.exe sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e"#,
@@ -177,14 +177,14 @@ fn statements_that_say_something_else_are_refused() {
         ),
         (
             "two signatures",
-            told(&provenance(&two)),
+            rendered(&provenance(&two)),
             r#"Malformed: its envelope does not hold exactly one signature
               expected 1 signature
               found 2 signatures"#,
         ),
         (
             "no signature",
-            told(&provenance(&none)),
+            rendered(&provenance(&none)),
             r#"Malformed: its envelope does not hold exactly one signature
               expected 1 signature
               found 0 signatures"#,
@@ -198,18 +198,18 @@ fn statements_that_say_something_else_are_refused() {
         ),
         (
             "a changed payload",
-            told(&provenance(&payload)),
+            rendered(&provenance(&payload)),
             r#"Changed: the statement in it or its signature was changed after it was signed"#,
         ),
         (
             "other JSON",
-            told(&provenance(b"{}\n[]\n")),
+            rendered(&provenance(b"{}\n[]\n")),
             r#"Missing: the file holds no attestation
               expected Sigstore bundles with a DSSE envelope around an in-toto statement"#,
         ),
         (
             "cut off",
-            told(&provenance(&whole[..whole.len() - 100])),
+            rendered(&provenance(&whole[..whole.len() - 100])),
             r#"Malformed: it is cut off at line 4, column 5458
               cure fetch it again"#,
         ),
@@ -236,9 +236,9 @@ fn a_file_that_changes_meanwhile_is_refused() {
     let evidence = signed_by(&read("own/sha512-only.sigstore.json"));
     let rule = own(IDENTITY, GITHUB, Some(SLSA));
     let judged = rule.judge(subject, &evidence, SystemTime::now());
-    assert_told(&[(
+    assert_rendered(&[(
         "changed",
-        told(&judged),
+        rendered(&judged),
         r#"Changed: the file changed while it was judged
               expected sha256:2b13fd2db31019cd4513e1cdf07b7b6254270714760159c34ee470ada61498b1
               found sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e"#,
@@ -258,9 +258,9 @@ fn an_attestation_without_a_log_is_refused() {
         "76f1fe8593bf227cca2c089e3c16dc95014a8d3e89c5dd220530469ca043c428",
         &signed_by(&read("real/github-private-attestation.sigstore.json")),
     );
-    assert_told(&[(
+    assert_rendered(&[(
         "private",
-        told(&judged),
+        rendered(&judged),
         r#"NotLogged: the bundle holds no entry of a transparency log
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
     )]);

@@ -29,38 +29,38 @@ fn bundles_of_every_version_are_met() {
         "a0cfc71271d6e278e57cd332ff957c3f7043fdda354c4cbb190a30d56efa01bf",
         &signed_by(&read("real/v0.1-beacon.sigstore.json")),
     );
-    assert_told(&[
+    assert_rendered(&[
         (
             "v0.3, cosign",
-            told(&cosign),
+            rendered(&cosign),
             r#"sigstore: w.vollprecht@gmail.com
               by identity w.vollprecht@gmail.com of issuer https://github.com/login/oauth, Sigstore's public good trust root
               at 2025-12-03T18:36:42Z"#,
         ),
         (
             "v0.2, a wheel",
-            told(&wheel),
+            rendered(&wheel),
             r#"sigstore: https://github.com/trailofbits/rfc8785.py/.github/workflows/release.yml@refs/tags/v0.1.2
               by identity https://github.com/trailofbits/rfc8785.py/.github/workflows/release.yml@refs/tags/v0.1.2 of issuer ACTIONS, Sigstore's public good trust root
               at 2024-03-19T22:41:16Z"#,
         ),
         (
             "v0.1",
-            told(&beacon),
+            rendered(&beacon),
             r#"sigstore: https://github.com/sigstore-conformance/extremely-dangerous-public-oidc-beacon/.github/workflows/extremely-dangerous-oidc-beacon.yml@refs/heads/main
               by identity https://github.com/sigstore-conformance/extremely-dangerous-public-oidc-beacon/.github/workflows/extremely-dangerous-oidc-beacon.yml@refs/heads/main of issuer ACTIONS, Sigstore's public good trust root
               at 2023-07-12T15:56:36Z"#,
         ),
         (
             "of a larger key, with a longer digest",
-            told(&own_bundle("p384")),
+            rendered(&own_bundle("p384")),
             r#"sigstore: RELEASE
               by identity RELEASE of issuer ACTIONS, trust root OWN
               at 2026-03-01T12:00:05Z"#,
         ),
         (
             "own",
-            told(&own_bundle("good")),
+            rendered(&own_bundle("good")),
             r#"sigstore: RELEASE
               by identity RELEASE of issuer ACTIONS, trust root OWN
               at 2026-03-01T12:00:05Z"#,
@@ -72,14 +72,14 @@ fn bundles_of_every_version_are_met() {
 fn real_bundles_that_lack_something_are_refused() {
     let real = |name: &str, identity: &str, issuer: &str, hex: &str| {
         let bundle = read(&format!("real/{name}"));
-        told(&judge_digest(
+        rendered(&judge_digest(
             &public(identity, issuer, None),
             hex,
             &signed_by(&bundle),
         ))
     };
     let no_time = "ca6de99a11d3d38056d838c7dc9a23a11a0c81bcace0d11e8c7aa2f2d0b294b1";
-    assert_told(&[
+    assert_rendered(&[
         (
             "of the staging instance",
             real(
@@ -95,7 +95,7 @@ fn real_bundles_that_lack_something_are_refused() {
         ),
         (
             "the log's entry is of another signature",
-            told(&judge_digest(
+            rendered(&judge_digest(
                 &staging(WILLIAM, GITHUB_LOGIN, None),
                 CVE,
                 &signed_by(&read("real/bundle_cve_2022_36056.txt.sigstore")),
@@ -205,9 +205,9 @@ fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
         let rule = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
         let rule = trust::Rule::Sigstore(rule.of_repository(repository));
         let bundle = read(&format!("own/{name}.sigstore.json"));
-        told(&judge(&rule, "own/tool.exe", &signed_by(&bundle)))
+        rendered(&judge(&rule, "own/tool.exe", &signed_by(&bundle)))
     };
-    assert_told(&[
+    assert_rendered(&[
         (
             "its own",
             of("example/tools", "good"),
@@ -238,7 +238,7 @@ fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
         ),
         (
             "called, and none is named",
-            told(&own_bundle("called")),
+            rendered(&own_bundle("called")),
             r#"sigstore: RELEASE
               by identity RELEASE of issuer ACTIONS, trust root OWN
               at 2026-03-01T12:00:05Z
@@ -246,7 +246,7 @@ fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
         ),
         (
             "nobody's, and none is named",
-            told(&own_bundle("no-source")),
+            rendered(&own_bundle("no-source")),
             r#"sigstore: RELEASE
               by identity RELEASE of issuer ACTIONS, trust root OWN
               at 2026-03-01T12:00:05Z"#,
@@ -258,7 +258,7 @@ fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
 fn who_signed_and_who_vouched_is_compared_exactly() {
     let bundle = signed_by(&read("own/good.sigstore.json"));
     let asked = |identity: &str, issuer: &str| {
-        told(&judge(
+        rendered(&judge(
             &own(identity, issuer, None),
             "own/tool.exe",
             &bundle,
@@ -271,17 +271,17 @@ fn who_signed_and_who_vouched_is_compared_exactly() {
         "own/tool.exe",
         &email,
     );
-    assert_told(&[
+    assert_rendered(&[
         (
             "an e-mail address",
-            told(&email),
+            rendered(&email),
             r#"sigstore: release@example.net
               by identity release@example.net of issuer https://accounts.example.net, trust root OWN
               at 2026-03-01T12:00:05Z"#,
         ),
         (
             "a user name",
-            told(&own_bundle("user-name")),
+            rendered(&own_bundle("user-name")),
             r#"OtherIdentity: its certificate was issued to another identity
               expected RELEASE of issuer ACTIONS
               found the user name jo!example.net (otherName 1.3.6.1.4.1.57264.1.7) of issuer ACTIONS"#,

@@ -6,55 +6,55 @@ use super::*;
 fn what_only_a_dishonest_instance_signs_is_refused() {
     let good = signed_by(&read("own/good.sigstore.json"));
     let public_root = judge(&public(IDENTITY, GITHUB, None), "own/tool.exe", &good);
-    assert_told(&[
+    assert_rendered(&[
         (
             "no SCT",
-            told(&own_bundle("no-sct")),
+            rendered(&own_bundle("no-sct")),
             r#"NotLogged: its certificate carries no SCT: no certificate transparency log has seen it"#,
         ),
         (
             "the SCT of another log",
-            told(&own_bundle("foreign-sct")),
+            rendered(&own_bundle("foreign-sct")),
             r#"NotLogged: the SCT in its certificate is of a log that the trust root does not name
               found log 16cc2202e3f10aca058c4870b5604a488a5ce30960d15611ac3be1e82d9fc926 at 2026-03-01T12:00:00Z
               cure if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`"#,
         ),
         (
             "the SCT of another certificate",
-            told(&own_bundle("borrowed-sct")),
+            rendered(&own_bundle("borrowed-sct")),
             r#"NotLogged: the SCT in its certificate is of another certificate
               found SCT signature verification failed: Verification error: ECDSA_P256_SHA256 signature invalid"#,
         ),
         (
             "a server's certificate",
-            told(&own_bundle("tls-server")),
+            rendered(&own_bundle("tls-server")),
             r#"WrongUse: its certificate is not for signing code
               expected the extended key usage codeSigning"#,
         ),
         (
             "logged by another digest",
-            told(&own_bundle("p384-logged")),
+            rendered(&own_bundle("p384-logged")),
             r#"Unsupported: its log entry knows the file by a digest that winimg does not judge here
               expected SHA2_256
               found SHA2_384"#,
         ),
         (
             "signed after its ten minutes",
-            told(&own_bundle("expired")),
+            rendered(&own_bundle("expired")),
             r#"Expired: its certificate had expired when it was signed
               expected 2026-03-01T12:00:00Z to 2026-03-01T12:10:00Z
               found 2026-03-01T13:00:00Z"#,
         ),
         (
             "signed before",
-            told(&own_bundle("too-early")),
+            rendered(&own_bundle("too-early")),
             r#"NotYetValid: its certificate was not yet valid when it was signed
               expected 2026-03-01T12:00:00Z to 2026-03-01T12:10:00Z
               found 2026-03-01T11:00:00Z"#,
         ),
         (
             "another log",
-            told(&own_bundle("foreign-log")),
+            rendered(&own_bundle("foreign-log")),
             r#"NotLogged: its log entry is of a log that the trust root does not name
               expected https://rekor.example.net
               found log a2cb29229666905b8c636ed81b2c033669ff39809b57efeb8c6ec8d2a486e042
@@ -62,7 +62,7 @@ fn what_only_a_dishonest_instance_signs_is_refused() {
         ),
         (
             "another instance",
-            told(&own_bundle("foreign-root")),
+            rendered(&own_bundle("foreign-root")),
             r#"OtherRoot: its certificate comes from an authority that the trust root does not name
               expected CN=own fulcio,O=example.net (key d4a1ce352377a38e…)
               found CN=another fulcio,O=example.net (key d7d0662340e7b877…)
@@ -70,14 +70,14 @@ fn what_only_a_dishonest_instance_signs_is_refused() {
         ),
         (
             "an authority of the same name",
-            told(&own_bundle("impostor")),
+            rendered(&own_bundle("impostor")),
             r#"OtherRoot: its certificate was changed after its authority had signed it, or another made it in its name
               expected a signature by CN=own fulcio,O=example.net (key d4a1ce352377a38e…)
               found certificate chain validation failed: InvalidSignatureForPublicKey"#,
         ),
         (
             "our instance for the public good root",
-            told(&public_root),
+            rendered(&public_root),
             r#"OtherRoot: its certificate comes from an authority that the trust root does not name
               expected CN=sigstore,O=sigstore.dev (key c8c51d00419a2429…); CN=sigstore-intermediate,O=sigstore.dev (key dfd3e9cf56241196…); CN=sigstore,O=sigstore.dev (key 58c01e5f9145a566…)
               found CN=own fulcio,O=example.net (key d4a1ce352377a38e…)
@@ -105,9 +105,9 @@ fn a_trust_root_whose_parts_had_ended_proves_nothing() {
         });
         let rule = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
         let good = signed_by(&read("own/good.sigstore.json"));
-        told(&judge(&trust::Rule::Sigstore(rule), "own/tool.exe", &good))
+        rendered(&judge(&trust::Rule::Sigstore(rule), "own/tool.exe", &good))
     };
-    assert_told(&[
+    assert_rendered(&[
         (
             "the authority",
             ended("/certificateAuthorities/0/validFor"),
@@ -138,24 +138,24 @@ fn bundles_of_other_bytes_are_refused() {
     let other: Value = serde_json::from_slice(&read("own/other.sigstore.json")).unwrap();
     let borrowed =
         |v: &mut Value| *v.pointer_mut(entry).unwrap() = other.pointer(entry).unwrap().clone();
-    assert_told(&[
+    assert_rendered(&[
         (
             "another file",
-            told(&judge(&rule, "own/other.exe", &good)),
+            rendered(&judge(&rule, "own/other.exe", &good)),
             r#"Changed: it is of other bytes
               expected sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
               found sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277"#,
         ),
         (
             "another file's bundle",
-            told(&own_bundle("other")),
+            rendered(&own_bundle("other")),
             r#"Changed: it is of other bytes
               expected sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277
               found sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e"#,
         ),
         (
             "a bundle that claims this file",
-            told(&own_edited(|v| {
+            rendered(&own_edited(|v| {
                 let signature = other
                     .pointer("/messageSignature/signature")
                     .unwrap()
@@ -166,7 +166,7 @@ fn bundles_of_other_bytes_are_refused() {
         ),
         (
             "without its own word about the file",
-            told(&judge(
+            rendered(&judge(
                 &rule,
                 "own/other.exe",
                 &signed_by(&edited("own/good.sigstore.json", |v| {
@@ -182,7 +182,7 @@ fn bundles_of_other_bytes_are_refused() {
         ),
         (
             "the log entry of another file",
-            told(&own_edited(borrowed)),
+            rendered(&own_edited(borrowed)),
             r#"NotLogged: its log entry is of other bytes
               expected sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
               found sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277"#,
@@ -205,9 +205,9 @@ fn a_changed_certificate_is_refused() {
         der[tag + 3] = b'3';
         *v.pointer_mut(at).unwrap() = engine.encode(der).into();
     });
-    assert_told(&[(
+    assert_rendered(&[(
         "another tag",
-        told(&changed),
+        rendered(&changed),
         r#"OtherRoot: its certificate was changed after its authority had signed it, or another made it in its name
               expected a signature by CN=own fulcio,O=example.net (key d4a1ce352377a38e…)
               found certificate chain validation failed: InvalidSignatureForPublicKey"#,

@@ -14,7 +14,7 @@ fn loose(signature: &[u8], certificate: Option<&[u8]>, log: Option<&[u8]>) -> Ev
 }
 
 fn refused<T>(result: Result<T, Refusal>) -> String {
-    told(&Err(result.err().expect("it is refused")))
+    rendered(&Err(result.err().expect("it is refused")))
 }
 
 #[test]
@@ -31,9 +31,9 @@ fn signature_certificate_and_entry_are_one_proof() {
         "own/tool.exe",
         &loose(&sig, Some(&cert), Some(&entries)),
     );
-    assert_told(&[(
+    assert_rendered(&[(
         "all answers",
-        told(&whole),
+        rendered(&whole),
         r#"sigstore: RELEASE
               by identity RELEASE of issuer ACTIONS, trust root OWN
               at 2026-03-01T12:00:05Z"#,
@@ -75,7 +75,7 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
     let (sig, cert) = (read("own/tool.exe.sig"), read("own/tool.exe.cert"));
     let entries = read("own/entries.json");
     let of = |sig: &[u8], cert: Option<&[u8]>, log: Option<&[u8]>| {
-        told(&judge(&rule, "own/tool.exe", &loose(sig, cert, log)))
+        rendered(&judge(&rule, "own/tool.exe", &loose(sig, cert, log)))
     };
     let two = [read("own/tool.exe.pem"), read("own/tool.exe.pem")].concat();
     let other: Value = serde_json::from_slice(&read("own/other.sigstore.json")).unwrap();
@@ -88,7 +88,7 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
                 .remove("inclusionProof");
         }
     });
-    let other_file = told(&judge(
+    let other_file = rendered(&judge(
         &rule,
         "own/other.exe",
         &loose(&sig, Some(&cert), Some(&entries)),
@@ -98,7 +98,7 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
         |cert: &str| serde_json::json!({ "base64Signature": text(&sig), "cert": cert }).to_string();
     let good = read("own/good.sigstore.json");
     let key_bundle = of(older("").as_bytes(), None, Some(&entries));
-    assert_told(&[
+    assert_rendered(&[
         (
             "cosign's own bundle",
             of(older(&text(&cert)).as_bytes(), None, None),
@@ -264,7 +264,7 @@ fn the_entry_in_hand_is_kept_and_no_other() {
     let both = Value::Array(vec![bare, answers[1].clone()]).to_string();
     let kept = sigstore::choose_entry(both.as_bytes(), &sig, &cert).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&kept).unwrap(), answers[1]);
-    assert_told(&[(
+    assert_rendered(&[(
         "none",
         refused(sigstore::choose_entry(
             &read("own/stranger.json"),

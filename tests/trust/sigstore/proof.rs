@@ -30,16 +30,16 @@ fn a_damaged_proof_of_the_log_is_refused() {
                 .remove(what);
         })
     };
-    assert_told(&[
+    assert_rendered(&[
         (
             "no entry",
-            told(&own_edited(|v| entries(v, Vec::new()))),
+            rendered(&own_edited(|v| entries(v, Vec::new()))),
             r#"NotLogged: the bundle holds no entry of a transparency log
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
             "no inclusion proof",
-            told(&removed("inclusionProof")),
+            rendered(&removed("inclusionProof")),
             r#"NotLogged: its log entry has no inclusion proof
               expected an inclusion proof with a signed checkpoint
               found the log's promise alone
@@ -47,7 +47,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
         ),
         (
             "no proof, bundle v0.1",
-            told(&own_edited(|v| {
+            rendered(&own_edited(|v| {
                 v["mediaType"] = "application/vnd.dev.sigstore.bundle+json;version=0.1".into();
                 v.pointer_mut("/verificationMaterial/tlogEntries/0")
                     .unwrap()
@@ -62,7 +62,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
         ),
         (
             "a second entry without proof",
-            told(&own_edited(|v| {
+            rendered(&own_edited(|v| {
                 let first = v
                     .pointer("/verificationMaterial/tlogEntries/0")
                     .unwrap()
@@ -78,19 +78,19 @@ fn a_damaged_proof_of_the_log_is_refused() {
         ),
         (
             "no checkpoint",
-            told(&own_edited(|v| entry(v, checkpoint, "".into()))),
+            rendered(&own_edited(|v| entry(v, checkpoint, "".into()))),
             r#"NotLogged: its inclusion proof has no signed checkpoint
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
             "no promise",
-            told(&removed("inclusionPromise")),
+            rendered(&removed("inclusionPromise")),
             r#"NoTimestamp: nobody whom the trust root names says when it was made
               expected a log entry with time and promise (SET), or an RFC 3161 timestamp"#,
         ),
         (
             "a later time",
-            told(&own_edited(|v| {
+            rendered(&own_edited(|v| {
                 entry(v, "/integratedTime", "1772366500".into())
             })),
             r#"NotLogged: the log's promise does not fit the entry: its time, its place or its content is another
@@ -98,7 +98,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
         ),
         (
             "a wrong sibling",
-            told(&own_edited(|v| {
+            rendered(&own_edited(|v| {
                 let hashes = v
                     .pointer_mut("/verificationMaterial/tlogEntries/0/inclusionProof/hashes")
                     .unwrap();
@@ -109,13 +109,13 @@ fn a_damaged_proof_of_the_log_is_refused() {
         ),
         (
             "another log's checkpoint",
-            told(&own_edited(|v| entry(v, checkpoint, foreign))),
+            rendered(&own_edited(|v| entry(v, checkpoint, foreign))),
             r#"NotLogged: the checkpoint is not signed by the log, or is of another tree
               found No matching Rekor key found for checkpoint signature"#,
         ),
         (
             "a checkpoint of a larger tree",
-            told(&own_edited(|v| {
+            rendered(&own_edited(|v| {
                 entry(v, checkpoint, note.replacen("\n4\n", "\n5\n", 1).into())
             })),
             r#"NotLogged: the checkpoint is not signed by the log, or is of another tree
@@ -123,7 +123,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
         ),
         (
             "an index outside of the tree",
-            told(&own_edited(|v| {
+            rendered(&own_edited(|v| {
                 entry(v, "/inclusionProof/logIndex", "4".into())
             })),
             r#"NotLogged: its inclusion proof contradicts its checkpoint
@@ -131,7 +131,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
         ),
         (
             "another kind of entry",
-            told(&own_edited(|v| {
+            rendered(&own_edited(|v| {
                 entry(v, "/kindVersion/kind", "dsse".into())
             })),
             r#"Unsupported: it is made in a way that winimg cannot judge

@@ -6,12 +6,12 @@ use super::*;
 fn what_is_no_bundle_is_refused() {
     let rule = own(IDENTITY, GITHUB, None);
     let good = read("own/good.sigstore.json");
-    let of = |bytes: &[u8]| told(&judge(&rule, "own/tool.exe", &signed_by(bytes)));
+    let of = |bytes: &[u8]| rendered(&judge(&rule, "own/tool.exe", &signed_by(bytes)));
     let huge = vec![b' '; sigstore::LIMIT + 1];
-    assert_told(&[
+    assert_rendered(&[
         (
             "nothing",
-            told(&judge(&rule, "own/tool.exe", &Evidence::default())),
+            rendered(&judge(&rule, "own/tool.exe", &Evidence::default())),
             r#"Missing: there is none"#,
         ),
         (
@@ -94,7 +94,7 @@ fn a_trust_root_that_could_prove_nothing_is_a_complaint() {
             }
         }))
     };
-    assert_told(&[
+    assert_rendered(&[
         ("good", root(&read("own/trusted_root.json")), r#"taken"#),
         (
             "not text",

@@ -51,7 +51,7 @@ fn a_process_that_fails_is_replaced_by_one_that_knows_the_machine() {
     let program = program(folder.path());
     let host = Host::new(program.clone()).expect("a host");
     host.own(Some("vm-1"));
-    let told = facts(
+    let rendered = facts(
         &host,
         &[
             r"Hyper-V\Get-VHD",
@@ -63,7 +63,7 @@ fn a_process_that_fails_is_replaced_by_one_that_knows_the_machine() {
         ],
     );
     assert_eq!(
-        told,
+        rendered,
         [
             "3",
             "no",
@@ -88,7 +88,7 @@ fn a_process_that_fails_is_replaced_by_one_that_knows_the_machine() {
 }
 
 #[test]
-fn without_windows_powershell_the_host_is_told_to_be_another() {
+fn without_windows_powershell_the_host_is_called_another() {
     let host = Host::new("/nowhere/powershell.exe".into()).expect("a host");
     let call = Call::new(r"Hyper-V\Get-VM");
     let trouble = host

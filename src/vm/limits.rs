@@ -1,11 +1,11 @@
-//! What no machine of a hypervisor can be, before anything is fetched or started.
+//! What the machines of each hypervisor cannot have, checked before anything is fetched or started.
 //!
-//! Pure. All that is refused is told at once, each with its cure. (Microsoft: Generation 2 virtual machine security settings for Hyper-V.)
+//! Pure. Everything that is refused is reported at once, each with its cure. (Microsoft: Generation 2 virtual machine security settings for Hyper-V.)
 
 use super::Platform;
 use crate::diag::Diagnostic;
 use crate::error::{Error, Kind, Result};
-use crate::recipe::{Firmware, MachineWish, Recipe};
+use crate::recipe::{Firmware, MachineSpec, Recipe};
 
 /// The driver of the port that QEMU's guest agent speaks through, as virtio-win calls its folder.
 const AGENTS_DRIVER: &str = "vioserial";
@@ -14,11 +14,11 @@ const AGENTS_DRIVER: &str = "vioserial";
 type Refusal = (&'static str, &'static str);
 
 impl Platform {
-    /// Refuses wishes that its machines can't fulfil.
-    pub fn check(self, wish: &MachineWish) -> Result<()> {
+    /// Refuses what its machines cannot have.
+    pub fn check(self, spec: &MachineSpec) -> Result<()> {
         let refused = match self {
-            Self::Qemu => qemu(wish),
-            Self::HyperV => hyperv(wish),
+            Self::Qemu => qemu(spec),
+            Self::HyperV => hyperv(spec),
         };
         match &refused[..] {
             [] => Ok(()),
@@ -75,27 +75,27 @@ impl std::fmt::Display for Platform {
     }
 }
 
-fn qemu(wish: &MachineWish) -> Vec<Refusal> {
+fn qemu(spec: &MachineSpec) -> Vec<Refusal> {
     let none = "QEMU's machines have no TPM";
     let cure = "set tpm = false, or build on Hyper-V (--hypervisor hyperv)";
-    wish.tpm.then_some((none, cure)).into_iter().collect()
+    spec.tpm.then_some((none, cure)).into_iter().collect()
 }
 
-fn hyperv(wish: &MachineWish) -> Vec<Refusal> {
-    let bios = wish.firmware == Firmware::Bios;
+fn hyperv(spec: &MachineSpec) -> Vec<Refusal> {
+    let bios = spec.firmware == Firmware::Bios;
     let rows = [
         (
-            wish.network,
+            spec.network,
             "machines of Hyper-V are built without a network",
             "set network = false: what steps need comes on the payload disc",
         ),
         (
-            bios && wish.secure_boot,
+            bios && spec.secure_boot,
             "Secure Boot needs a machine of generation 2",
             "set firmware = \"uefi\", or secure_boot = false",
         ),
         (
-            bios && wish.tpm,
+            bios && spec.tpm,
             "a TPM needs a machine of generation 2",
             "set firmware = \"uefi\", or tpm = false",
         ),
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
     use crate::recipe::DiskBus;
 
-    fn wish(firmware: Firmware, extras: bool) -> MachineWish {
-        MachineWish {
+    fn spec(firmware: Firmware, extras: bool) -> MachineSpec {
+        MachineSpec {
             firmware,
             secure_boot: extras,
             disk_bus: DiskBus::Nvme,
@@ -122,8 +122,8 @@ mod tests {
         }
     }
 
-    fn told(platform: Platform, wish: &MachineWish) -> String {
-        match platform.check(wish) {
+    fn rendered(platform: Platform, spec: &MachineSpec) -> String {
+        match platform.check(spec) {
             Ok(()) => "taken".into(),
             Err(error) => error.to_string(),
         }
@@ -132,17 +132,17 @@ mod tests {
     #[test]
     fn what_a_hypervisor_can_not_give_is_refused_at_once() {
         assert_eq!(
-            told(Platform::Qemu, &wish(Firmware::Uefi, true)),
+            rendered(Platform::Qemu, &spec(Firmware::Uefi, true)),
             "QEMU's machines have no TPM\n  at: [machine]\n  \
              cure: set tpm = false, or build on Hyper-V (--hypervisor hyperv)"
         );
         assert_eq!(
-            told(Platform::HyperV, &wish(Firmware::Uefi, true)),
+            rendered(Platform::HyperV, &spec(Firmware::Uefi, true)),
             "machines of Hyper-V are built without a network\n  at: [machine]\n  \
              cure: set network = false: what steps need comes on the payload disc"
         );
         assert_eq!(
-            told(Platform::HyperV, &wish(Firmware::Bios, true)),
+            rendered(Platform::HyperV, &spec(Firmware::Bios, true)),
             "this recipe asks for 3 things that Hyper-V can't give\n  at: [machine]\n  \
              | machines of Hyper-V are built without a network: set network = false: what steps need comes on the payload disc\n  \
              | Secure Boot needs a machine of generation 2: set firmware = \"uefi\", or secure_boot = false\n  \
@@ -154,18 +154,18 @@ mod tests {
     fn what_each_has_is_taken() {
         for platform in [Platform::Qemu, Platform::HyperV] {
             for firmware in [Firmware::Uefi, Firmware::Bios] {
-                assert_eq!(told(platform, &wish(firmware, false)), "taken");
+                assert_eq!(rendered(platform, &spec(firmware, false)), "taken");
             }
         }
-        let tpm = MachineWish {
+        let tpm = MachineSpec {
             network: false,
-            ..wish(Firmware::Uefi, true)
+            ..spec(Firmware::Uefi, true)
         };
-        assert_eq!(told(Platform::HyperV, &tpm), "taken");
-        let network = MachineWish {
+        assert_eq!(rendered(Platform::HyperV, &tpm), "taken");
+        let network = MachineSpec {
             tpm: false,
-            ..wish(Firmware::Uefi, true)
+            ..spec(Firmware::Uefi, true)
         };
-        assert_eq!(told(Platform::Qemu, &network), "taken");
+        assert_eq!(rendered(Platform::Qemu, &network), "taken");
     }
 }

@@ -36,7 +36,7 @@ pub fn judge_as(
 }
 
 /// All that a user is told.
-pub fn told(judged: &Judged) -> String {
+pub fn rendered(judged: &Judged) -> String {
     let (head, rest) = match judged {
         Ok(signer) => {
             let mut rest = vec![("pinned by", signer.pinned_by.clone())];
