@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 const PRUNE: &str = "`winimg cache prune` removes what is no longer used";
 const HELP: &str =
-    "`winimg --help` lists the commands, `winimg COMMAND --help` tells what one of them takes";
+    "`winimg --help` lists the commands, `winimg COMMAND --help` describes one of them";
 const LIST: &str =
     "`winimg cache ls` lists the cache, `winimg init --help` names the recipes to start from";
 const BUILD: &str = "`winimg build RECIPE` builds the image";
@@ -34,23 +34,23 @@ const WORDS: &[(&str, &str)] = &[
     ("lint", VALIDATE),
     ("test", VALIDATE),
     ("new", "`winimg init` writes a recipe to start from"),
-    ("pull", "`winimg fetch RECIPE` fetches the inputs"),
-    ("download", "`winimg fetch RECIPE` fetches the inputs"),
+    ("pull", "`winimg fetch RECIPE` downloads the inputs"),
+    ("download", "`winimg fetch RECIPE` downloads the inputs"),
     (
         "convert",
         "`winimg export IMAGE --to FORMAT` writes other formats",
     ),
     (
         "console",
-        "`winimg attach` opens a shell into the guest of a build that waits",
+        "`winimg attach` opens a shell in the guest of a paused build",
     ),
     (
         "shell",
-        "`winimg attach` opens a shell into the guest of a build that waits",
+        "`winimg attach` opens a shell in the guest of a paused build",
     ),
     (
         "ssh",
-        "`winimg attach` opens a shell into the guest of a build that waits",
+        "`winimg attach` opens a shell in the guest of a paused build",
     ),
     ("version", "`winimg --version` prints the version"),
 ];

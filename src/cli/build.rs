@@ -1,0 +1,124 @@
+//! `winimg build`, and what is done with a build that runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{
+    AccelArg, HypervisorArgs, LockArgs, NetworkArgs, RecipeArgs, SharedLayersArgs, SignArgs,
+};
+use crate::build::Layers;
+
+#[derive(Debug, Args)]
+pub struct Build {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    /// Accept a lock that is older than one used by an earlier build
+    ///
+    /// Recorded in the manifest.
+    #[arg(long, help_heading = "Inputs")]
+    pub allow_rollback: bool,
+    #[command(flatten)]
+    pub network: NetworkArgs,
+    /// Output folder [default: out/NAME, by the recipe's name]
+    #[arg(long, short, value_name = "DIR", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+    /// Export the sealed disk without verifying it
+    #[arg(long, help_heading = "Output")]
+    pub no_verify: bool,
+    /// Builder URI recorded in the SLSA provenance [default: urn:winimg:workstation]
+    #[arg(
+        long,
+        value_name = "URI",
+        env = "WINIMG_BUILDER_ID",
+        help_heading = "Output"
+    )]
+    pub builder_id: Option<String>,
+    #[command(flatten)]
+    pub sign: SignArgs,
+    #[command(flatten)]
+    pub hypervisor: HypervisorArgs,
+    /// Accelerator to run the VM with
+    #[arg(long, value_enum, default_value_t = AccelArg::Auto, help_heading = "Virtual machine")]
+    pub accel: AccelArg,
+    /// File with the built-in Administrator's password [default: a random one]
+    ///
+    /// Also read from WINIMG_ADMIN_PASSWORD.
+    #[arg(long, value_name = "FILE", help_heading = "Virtual machine")]
+    pub admin_password_file: Option<PathBuf>,
+    /// When to save layers, from which later builds resume
+    #[arg(long, value_enum, default_value_t = LayersArg::Auto, help_heading = "Cache")]
+    pub layers: LayersArg,
+    /// Ignore cached layers and outputs; rebuild from scratch
+    #[arg(long, help_heading = "Cache")]
+    pub fresh: bool,
+    #[command(flatten)]
+    pub shared: SharedLayersArgs,
+    /// What to do with the VM, its disk and working files after a failure
+    #[arg(long, value_enum, default_value_t = OnError::Cleanup, help_heading = "Debugging")]
+    pub on_error: OnError,
+    /// Pause before this step (its name or number) with the VM running; may be repeated
+    #[arg(long = "break", value_name = "STEP", help_heading = "Debugging")]
+    pub breaks: Vec<String>,
+    /// Pause before every step
+    #[arg(long, help_heading = "Debugging")]
+    pub debug: bool,
+    /// How long a paused build waits for you, such as 30m or 2h
+    ///
+    /// For --on-error keep or ask, --break and --debug. Without a terminal, `keep` leaves the VM running only with this.
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Debugging")]
+    pub keep_for: Option<Duration>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    crate::recipe::duration(text)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// Keep screenshots and logs, delete the disk
+    Cleanup,
+    /// Keep everything and print where it is; on a terminal, or with --keep-for, the VM runs until Ctrl-C
+    Keep,
+    /// Ask on the terminal: retry the step, open a shell in the guest, keep, or clean up
+    Ask,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LayersArg {
+    /// After the installation, after restarts and `checkpoint` steps, and after each minute of steps
+    Auto,
+    /// After every step as well
+    Each,
+    /// Do not create or reuse layers
+    None,
+}
+
+impl From<LayersArg> for Layers {
+    fn from(arg: LayersArg) -> Self {
+        match arg {
+            LayersArg::Auto => Self::Auto,
+            LayersArg::Each => Self::Each,
+            LayersArg::None => Self::None,
+        }
+    }
+}
+
+/// Which paused build.
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// The build's output folder [default: the only running build]
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Screen {
+    /// The build's output folder [default: the only running build]
+    pub dir: Option<PathBuf>,
+    /// Write a PNG instead of drawing on the terminal
+    #[arg(long, value_name = "FILE")]
+    pub png: Option<PathBuf>,
+}

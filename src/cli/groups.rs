@@ -1,0 +1,66 @@
+//! `winimg --help` with its commands under headings, which clap has for flags alone.
+
+use std::fmt::Write as _;
+
+/// Every command, by what a user is about to do.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Recipes", &["init", "validate", "plan", "schema"]),
+    ("Inputs", &["pin", "lock", "fetch", "bundle"]),
+    ("Builds", &["build", "attach", "screen", "cache"]),
+    ("Images", &["export", "verify", "sign", "inspect"]),
+    ("This host", &["doctor", "completions", "help"]),
+];
+
+/// The same command; its help lists the commands by group.
+pub fn grouped(command: clap::Command) -> clap::Command {
+    let mut command = command;
+    // `help` is made with the rest.
+    command.build();
+    let style = command.get_styles().clone();
+    let (header, literal) = (style.get_header(), style.get_literal());
+    let mut listed = String::new();
+    for (group, names) in GROUPS {
+        let _ = write!(listed, "\n\n{header}{group}:{header:#}");
+        for name in *names {
+            let about = command.find_subcommand(name).and_then(|c| c.get_about());
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = write!(listed, "\n  {literal}{name:<11}{literal:#}  {about}");
+        }
+    }
+    let template = format!(
+        "{{about-with-newline}}
+{{usage-heading}} {{usage}}{listed}
+
+{header}Options:{header:#}
+{{options}}"
+    );
+    command.help_template(template)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_command_stands_under_one_heading_in_one_line() {
+        let mut command = grouped(Cli::command());
+        let help = command.render_long_help().to_string();
+        for each in command.get_subcommands() {
+            let line = format!("\n  {:<11}  ", each.get_name());
+            assert_eq!(
+                help.matches(&line).count(),
+                1,
+                "{}\n{help}",
+                each.get_name()
+            );
+        }
+        let listed = help.split("\n\nOptions:").next().unwrap_or_default();
+        for line in listed.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        assert!(!help.contains('{'), "{help}");
+    }
+}

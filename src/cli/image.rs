@@ -1,0 +1,91 @@
+//! The commands about a finished image, its records, and this host.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{AccelArg, HypervisorArgs};
+
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Finished image, in any format that winimg reads
+    pub image: PathBuf,
+    /// Formats to write, separated by commas
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub to: Vec<Format>,
+    /// Output folder [default: the folder of the image]
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Raw,
+    Vhd,
+    Ova,
+    Ami,
+    Qcow2,
+}
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Disk image (raw, qcow2, VHD, VMDK, OVA), or a build's manifest.json to check every artifact it lists
+    pub file: PathBuf,
+    /// Manifest that says what the image must contain
+    ///
+    /// Without it only the checks that fit every image are made.
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// Public key the manifest and provenance must be signed with
+    ///
+    /// Minisign, or EC P-256 in PEM; a file, or the key itself.
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+/// What signs the records.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Signing")]
+pub struct SignArgs {
+    /// Secret key that signs manifest and provenance: minisign, or EC P-256 in PEM
+    ///
+    /// May be repeated, once for each kind. WINIMG_SIGN_KEY holds the key itself instead of a file's name;
+    /// WINIMG_SIGN_PASSWORD holds the password of a minisign key.
+    #[arg(long = "sign-key", value_name = "FILE")]
+    pub keys: Vec<PathBuf>,
+    /// Program that signs: reads bytes from stdin, prints an ECDSA P-256 signature
+    ///
+    /// The signature is DER in base64. The program is run without a shell: words are split at blanks, '…' and "…" keep them
+    /// together.
+    #[arg(long = "sign-command", value_name = "COMMAND", requires = "public_key")]
+    pub command: Option<String>,
+    /// Public key of --sign-command, in PEM
+    #[arg(long = "sign-public-key", value_name = "FILE", requires = "command")]
+    pub public_key: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Sign {
+    /// A build's manifest.json, with its provenance beside it
+    pub manifest: PathBuf,
+    #[command(flatten)]
+    pub sign: SignArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// Windows ISO, disk image or manifest.json to describe
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    #[command(flatten)]
+    pub hypervisor: HypervisorArgs,
+    /// Accelerator to check
+    #[arg(long, value_enum, default_value_t = AccelArg::Auto, help_heading = "Virtual machine")]
+    pub accel: AccelArg,
+}

@@ -1,0 +1,93 @@
+//! The commands about a recipe's inputs, and where inputs come from: the lock and the network.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{RecipeArgs, SharedCacheArgs};
+
+/// Which lock is used.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Inputs")]
+pub struct LockArgs {
+    /// Lock file to use [default: NAME.lock beside NAME.toml, if it exists]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_lock")]
+    pub lock: Option<PathBuf>,
+    /// Ignore the lock file
+    #[arg(long)]
+    pub no_lock: bool,
+}
+
+/// Whether the network is used.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Inputs")]
+pub struct NetworkArgs {
+    /// Do not use the network
+    ///
+    /// An input that is neither in the cache nor a local file is an error.
+    #[arg(long, env = "WINIMG_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub offline: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Pin {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// Inputs to pin, such as kubelet or media.virtio [default: every input without a proof]
+    ///
+    /// An input that is named is pinned even if it is marked `unverified`.
+    #[arg(value_name = "INPUT")]
+    pub inputs: Vec<String>,
+    /// Download and show; do not change the recipe
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub network: NetworkArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Lock {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// Resolve this input again although the recipe did not change; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub upgrade: Vec<String>,
+    /// Write nothing; exit with status 2 if the lock would change
+    #[arg(long)]
+    pub check: bool,
+    /// Lock file to write [default: NAME.lock beside NAME.toml]
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
+    /// Accept a lower version than the locked one
+    ///
+    /// Also accepts a lock that is older than one used by an earlier build.
+    #[arg(long)]
+    pub allow_rollback: bool,
+    #[command(flatten)]
+    pub network: NetworkArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Fetch {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    #[command(flatten)]
+    pub network: NetworkArgs,
+    #[command(flatten)]
+    pub shared: SharedCacheArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Bundle {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    /// File to write
+    #[arg(long, value_name = "FILE.tar")]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    #[command(flatten)]
+    pub network: NetworkArgs,
+}

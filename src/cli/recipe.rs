@@ -1,0 +1,107 @@
+//! Recipes on the command line, and what every command that reads one takes.
+
+use std::path::PathBuf;
+
+use clap::builder::Resettable;
+use clap::{Args, ValueEnum};
+
+use super::LockArgs;
+use crate::vm::Accel;
+
+#[derive(Debug, Args)]
+pub struct Init {
+    /// Built-in recipe to extend (capi-ova, capi-azure, …), or the file to write
+    #[arg(default_value = "recipe.toml")]
+    pub recipe: PathBuf,
+    /// File to write, with a built-in recipe [default: my-NAME.toml]
+    pub file: Option<PathBuf>,
+}
+
+/// What changes a recipe from the command line.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Recipe values")]
+pub struct RecipeArgs {
+    /// Recipe or bundle to use; `-` reads a recipe from stdin
+    ///
+    /// build, lock, pin and bundle do not read from stdin.
+    #[arg(help_heading = Resettable::Reset)]
+    pub recipe: PathBuf,
+    /// Set a variable of the recipe
+    ///
+    /// May be repeated; the last one wins. Also read from the environment, as WINIMG_VAR_NAME.
+    #[arg(long = "var", value_name = "NAME=VALUE")]
+    pub vars: Vec<String>,
+    /// Read variables from a TOML or JSON file
+    ///
+    /// The recipe must declare them.
+    #[arg(long = "var-file", value_name = "FILE")]
+    pub var_files: Vec<PathBuf>,
+    /// Read image-builder's variables from a JSON file
+    ///
+    /// Those that the recipe does not declare are ignored.
+    #[arg(long = "image-builder-vars", value_name = "FILE")]
+    pub image_builder_vars: Vec<PathBuf>,
+    /// Override any value of the recipe, such as components.kubelet.url=…
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+}
+
+/// What VMs run on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Virtual machine")]
+pub struct HypervisorArgs {
+    /// Hypervisor to build on: qemu or, on Windows, hyperv
+    ///
+    /// Cached layers are not shared between hypervisors.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_HYPERVISOR)]
+    pub hypervisor: String,
+}
+
+const DEFAULT_HYPERVISOR: &str = if cfg!(windows) { "hyperv" } else { "qemu" };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AccelArg {
+    /// The fastest one that passes a short test boot
+    Auto,
+    /// Linux
+    Kvm,
+    /// Emulation: works everywhere, but slowly
+    Tcg,
+    /// Windows
+    Whpx,
+    /// macOS
+    Hvf,
+}
+
+impl From<AccelArg> for Accel {
+    fn from(arg: AccelArg) -> Self {
+        match arg {
+            AccelArg::Auto => Self::Auto,
+            AccelArg::Kvm => Self::Kvm,
+            AccelArg::Tcg => Self::Tcg,
+            AccelArg::Whpx => Self::Whpx,
+            AccelArg::Hvf => Self::Hvf,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Validate {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Plan {
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+    #[command(flatten)]
+    pub lock: LockArgs,
+    #[command(flatten)]
+    pub hypervisor: HypervisorArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
