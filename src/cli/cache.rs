@@ -60,15 +60,15 @@ pub struct CacheLs {
 
 #[derive(Debug, Args)]
 pub struct CacheExplain {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
     pub lock: LockArgs,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Debug, Args)]

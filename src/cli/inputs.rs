@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::Resettable;
 
 use super::{RecipeArgs, SharedCacheArgs};
 
@@ -31,24 +32,22 @@ pub struct NetworkArgs {
 
 #[derive(Debug, Args)]
 pub struct Pin {
+    /// Download and show; do not change the recipe
+    #[arg(long)]
+    pub dry_run: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     /// Inputs to pin, such as kubelet or media.virtio [default: every input without a proof]
     ///
     /// An input that is named is pinned even if it is marked `unverified`.
-    #[arg(value_name = "INPUT")]
+    #[arg(value_name = "INPUT", help_heading = Resettable::Reset)]
     pub inputs: Vec<String>,
-    /// Download and show; do not change the recipe
-    #[arg(long)]
-    pub dry_run: bool,
     #[command(flatten)]
     pub network: NetworkArgs,
 }
 
 #[derive(Debug, Args)]
 pub struct Lock {
-    #[command(flatten)]
-    pub recipe: RecipeArgs,
     /// Resolve this input again although the recipe did not change; may be repeated
     #[arg(long, value_name = "NAME")]
     pub upgrade: Vec<String>,
@@ -63,6 +62,8 @@ pub struct Lock {
     /// Also accepts a lock that is older than one used by an earlier build.
     #[arg(long)]
     pub allow_rollback: bool,
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
     #[command(flatten)]
     pub network: NetworkArgs,
 }
@@ -81,11 +82,11 @@ pub struct Fetch {
 
 #[derive(Debug, Args)]
 pub struct Bundle {
-    #[command(flatten)]
-    pub recipe: RecipeArgs,
     /// File to write
     #[arg(long, value_name = "FILE.tar")]
     pub to: PathBuf,
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
     #[command(flatten)]
     pub lock: LockArgs,
     #[command(flatten)]

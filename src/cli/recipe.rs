@@ -95,13 +95,13 @@ pub struct Validate {
 
 #[derive(Debug, Args)]
 pub struct Plan {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
     pub lock: LockArgs,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
 }
