@@ -116,7 +116,7 @@ fn piped(site: &Site, arguments: &[&str], lines: &str) -> String {
 }
 
 #[test]
-fn options_that_cannot_be_met_are_told_at_once_before_anything_is_made() {
+fn options_that_cannot_be_met_are_reported_at_once_before_anything_is_made() {
     let site = Site::new(&format!(
         "{STEPS}\n[[steps]]\nname = \"never\"\nwhen = \"1 == 2\"\ncmd = \"echo\"\n\n{SEAL}"
     ));
