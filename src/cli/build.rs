@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::{
     AccelArg, HypervisorArgs, LockArgs, NetworkArgs, RecipeArgs, SharedLayersArgs, SignArgs,
 };
-use crate::build::Layers;
+use crate::engine::Layers;
 
 #[derive(Debug, Args)]
 pub struct Build {
@@ -74,7 +74,7 @@ pub struct Build {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    crate::recipe::duration(text)
+    winimg_recipe::recipe::duration(text)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::{HypervisorArgs, LockArgs, RecipeArgs};
-use crate::recipe::quantity;
+use winimg_recipe::recipe::quantity;
 
 /// A cache in an OCI registry that several machines share.
 #[derive(Debug, Default, Args)]

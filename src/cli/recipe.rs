@@ -6,7 +6,7 @@ use clap::builder::Resettable;
 use clap::{Args, ValueEnum};
 
 use super::LockArgs;
-use crate::vm::Accel;
+use winimg_machine::vm::Accel;
 
 #[derive(Debug, Args)]
 pub struct Init {

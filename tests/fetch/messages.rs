@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use winimg::digest::Digest;
-use winimg::error::{Error, Kind};
-use winimg::recipe::ProofSpec;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind};
+use winimg_recipe::recipe::ProofSpec;
 
 use crate::desk::{Desk, walk};
 use crate::server::{Answer, Cut, Server};
