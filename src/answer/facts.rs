@@ -30,7 +30,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Resolves a recipe's specs against an install medium: image, release, key, language.
+    /// Settles a recipe's wishes against an install medium: image, release, key, language.
     pub fn new(
         medium: &MediaFacts,
         media: &Media,
