@@ -90,6 +90,6 @@ fn a_volume_that_is_cut_short_is_an_error_wherever_it_ends() {
         Volume::at(&disk, 0, 30).err().unwrap().to_string(),
         "\
 $Boot on the NTFS volume can't be read: offset 0x1e of the volume lies beyond its end
-  cure: let that Windows check the volume: chkdsk /f"
+  cure: check the volume in that Windows: chkdsk /f"
     );
 }

@@ -328,7 +328,7 @@ fn a_screen_that_waits_is_distinguished_from_one_that_works() {
         [
             "Windows Setup stopped at a screen and waits for a person",
             "  at: RUN/screens/stopped.png",
-            "  expected: a Setup that goes on by itself",
+            "  expected: a Setup that continues by itself",
             "  found: nothing moved since N s after power-on, for N s, before the first restart",
         ]
     );
@@ -398,9 +398,9 @@ fn a_machine_that_only_boots_is_reported_without_setup_and_its_traces_follow_the
     assert_eq!(error.kind(), Kind::Machine);
     assert_eq!(
         bench.filtered(&error),
-        "Windows does not start: it stands at a screen and its guest agent does not answer\n  \
+        "Windows does not start: it stays at a screen and its guest agent does not answer\n  \
          at: RUN/screens/stopped.png\n  \
-         expected: a Windows that goes on by itself, with its guest agent\n  \
+         expected: a Windows that continues by itself, with its guest agent\n  \
          found: nothing moved since N s after power-on, for N s, before the first restart\n  \
          | likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start\n  \
          | likely: the guest agent's service QEMU-GA or its driver vioserial does not start\n  \
@@ -519,7 +519,7 @@ fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
         std::fs::remove_file(mounted.0.join("filler")).expect("removed");
         wait_for(
             "a note",
-            recorder(|e| matches!(e, Event::Note { text } if text.contains("the guest goes on"))),
+            recorder(|e| matches!(e, Event::Note { text } if text.contains("the guest continues"))),
         );
         failing.join().expect("joined")
     });

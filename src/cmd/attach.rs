@@ -70,7 +70,7 @@ fn converse(
         if now > last && last == seen {
             last = now;
             eprintln!(
-                "\nthe guest goes on with it, and its output comes at its end; Ctrl-C once more leaves"
+                "\nthe guest continues with it, and its output comes at its end; Ctrl-C once more leaves"
             );
         } else if now > last {
             return Err(Error::cancelled());

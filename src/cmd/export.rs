@@ -66,7 +66,7 @@ fn manifest(beside: &Path, image: &Path) -> Result<Manifest> {
     Manifest::read(&path).map_err(|e| {
         Error::new(
             Kind::Export,
-            "an export needs the manifest that stands beside the image",
+            "an export needs the manifest beside the image",
         )
         .at(image.display())
         .because(e)

@@ -17,7 +17,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     source::needs_file(&args.recipe, "lock")?;
     let source = source::source(&args.recipe, context)?;
     if source.lock.is_some() {
-        return Err(Error::new(Kind::Recipe, "a bundle is not locked anew")
+        return Err(Error::new(Kind::Recipe, "a bundle cannot be locked again")
             .at(args.recipe.recipe.display())
             .cure("lock the recipe that it was made from, and bundle it again"));
     }

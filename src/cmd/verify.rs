@@ -100,7 +100,7 @@ fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
     if manifest.artifacts.iter().any(|a| a.sha256 == hex) {
         return Ok(Ok(()));
     }
-    let what = format!("{} is none of the manifest's artifacts", file.display());
+    let what = format!("{} is not one of the manifest's artifacts", file.display());
     Ok(Err(Finding::error(what).found(digest).cure(
         "a file that was converted is not the one that was signed",
     )))

@@ -107,9 +107,7 @@ impl Options {
         }
         let is_endless = !self.breaks.is_empty() && self.keep_for.is_none();
         if is_endless && !HAS_SOCKET && !self.interactive {
-            wrong.push(
-                "--break: there is no terminal to go on from; take --keep-for with it".into(),
-            );
+            wrong.push("--break: there is no terminal to continue from; add --keep-for".into());
         }
         if self.keep_for.is_some() && self.on_error == OnError::Cleanup && self.breaks.is_empty() {
             wrong.push("--keep-for: nothing is kept; take --on-error keep with it".into());

@@ -48,7 +48,7 @@ impl Default for Shell {
 pub const HELP: &str = "\
 a line        is run by the guest's cmd as a batch file's line (for loops: %%i); each has its own environment
 exit          leaves the shell; the build stays paused
-.go           goes on with the step that the build waits before
+.go           runs the step that the build paused before
 .retry        tries the step that failed again
 .stop         ends the build
 .screen FILE  writes the screen as a PNG
@@ -190,9 +190,9 @@ fn understood(line: &str) -> Typed {
         [".stop"] => Typed::Choose(Ask::Stop),
         [".screen", file] => Typed::Screen((*file).into()),
         [".get", path, file] => Typed::Get((*path).into(), (*file).into()),
-        [first, ..] if first.starts_with('.') && !first.contains(['\\', '/']) => {
-            Typed::Wrong(format!("`{line}` is none of the shell's own words: .help"))
-        }
+        [first, ..] if first.starts_with('.') && !first.contains(['\\', '/']) => Typed::Wrong(
+            format!("`{line}` is not a command of this shell: try .help"),
+        ),
         _ => Typed::Run,
     }
 }
@@ -320,7 +320,7 @@ C:\k>shutdown /r /t 0
 C:\>
   Prompt
 C:\>.get a.log
-  `.get a.log` is none of the shell's own words: .help
+  `.get a.log` is not a command of this shell: try .help
   Prompt
 C:\>.get "a b.log" x.log
   asks {"ask":"get","path":"C:\\a b.log"}

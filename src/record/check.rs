@@ -335,8 +335,7 @@ fn subjects(subjects: &[Value], manifest: &Manifest, report: &mut Report) {
     }
 }
 
-const CURE_KEY: &str =
-    "give the key of whoever built it; a key from the place of the files proves nothing";
+const CURE_KEY: &str = "use the builder's key from a source that you trust; a key from beside the files proves nothing";
 
 fn missing(file: &str, of: &str) -> Box<Finding> {
     Finding::error(format!(

@@ -187,7 +187,7 @@ impl Sink for Terminal {
                 self.line(text);
             }
             Event::Resumed { choice, .. } => self.line(match *choice {
-                "go-on" => "going on",
+                "go-on" => "continuing",
                 "retry" => "trying the step again",
                 _ => "ending the build",
             }),

@@ -104,7 +104,7 @@ pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
     }
     // The guest said that it was installed; only some packages carry the number.
     Err(Finding::unknown(format!(
-        "the update KB{number}: no package tells its number"
+        "the update KB{number}: no package names its number"
     )))
 }
 

@@ -250,7 +250,7 @@ fn an_input_of_a_shared_cache_is_bounded_whatever_its_length_is_said_to_be() {
             match came {
                 true => assert_eq!(rendered, "it came"),
                 false => {
-                    let fact = "the shared cache gives more bytes than were to come";
+                    let fact = "the shared cache sent more bytes than expected";
                     assert!(rendered.contains(fact), "{rendered}");
                     assert!(
                         rendered.contains("expected: 1024 bytes at most"),

@@ -299,7 +299,7 @@ fn sessions() -> Vec<Row> {
         row("a session does not open, and nothing answers")
             .fault("[[fault]]\nat = {call = 'New-PSSession', times = 0}\ndo = 'hangs'")
             .fails(6, "Windows took no session of PowerShell Direct within 20 s")
-            .says("the last attempt was told: PowerShell did not answer Microsoft.PowerShell.Core\\New-PSSession within"),
+            .says("the last attempt failed: PowerShell did not answer Microsoft.PowerShell.Core\\New-PSSession within"),
         row("a session breaks in a step, and the next one does not open")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'session-ends'\n[[fault]]\nat = {call = 'New-PSSession', nth = 3}\ndo = 'hangs'")
             .fails(8, "the guest did not answer in time during a command")

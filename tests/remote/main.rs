@@ -128,7 +128,7 @@ fn refused(machine: &Machine, port: u16, key: Option<&minisign::KeyPair>) -> Vec
     machine.said()
 }
 
-const GOES_ON: &str = "\n  the run goes on without it";
+const GOES_ON: &str = "\n  continuing without it";
 
 #[test]
 fn what_is_not_signed_by_a_named_key_is_not_believed() {
@@ -140,13 +140,13 @@ fn what_is_not_signed_by_a_named_key_is_not_believed() {
         [format!(
             "warning: a layer of the shared cache is not believed: it was signed with another key\n  \
              at: oci+http://REGISTRY/team/cache layer-…\n  expected: a key of --cache-key\n  \
-             cure: if you trust whoever made it, name the public key with --cache-key{GOES_ON}"
+             cure: if you trust its author, pass the public key with --cache-key{GOES_ON}"
         )]
     );
     assert_eq!(
         refused(&Machine::new(), registry.port, None),
         [
-            "note: the shared cache is asked for inputs only: without --cache-key no layer of it is believed"
+            "note: the shared cache is used for inputs only: without --cache-key none of its layers is trusted"
         ]
     );
     forge(registry.port, &tag(3), &tag(3), |m| {
@@ -195,7 +195,7 @@ fn a_signed_record_counts_for_its_own_layer_and_its_own_bytes() {
 #[test]
 fn altered_exchanged_and_cut_disks_do_not_arrive() {
     let key = key();
-    let other_bytes = "warning: the shared cache gives other bytes than their digest says\n  at: oci+http://REGISTRY/team/cache\n  found: ";
+    let other_bytes = "warning: the shared cache sent bytes that do not match their digest\n  at: oci+http://REGISTRY/team/cache\n  found: ";
     let damages: [fn(&mut Vec<u8>); 2] = [|bytes| bytes[1000] ^= 1, |bytes| bytes.truncate(1000)];
     for damage in damages {
         let registry = Registry::start(None);
@@ -299,7 +299,7 @@ fn a_password_lets_in_and_is_never_said() {
     assert_eq!(
         a.said()[1..],
         [format!(
-            "warning: the shared cache does not let us in\n  at: oci+http://REGISTRY/team/cache\n  found: not authorized\n  \
+            "warning: the shared cache denies access\n  at: oci+http://REGISTRY/team/cache\n  found: not authorized\n  \
              cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login` to the registry{GOES_ON}"
         )]
     );
@@ -347,7 +347,7 @@ fn inputs_are_named_by_their_digest() {
     let said = b.said();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(
-        said[1].starts_with("warning: the shared cache gives other bytes than their digest says"),
+        said[1].starts_with("warning: the shared cache sent bytes that do not match their digest"),
         "{said:?}"
     );
 }

@@ -339,7 +339,7 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
             &made().bytes("old.asc"),
             vec![&old],
             format!(
-                "{} is bound to no name by SHA-256 or better: ask its owner for a key file made anew",
+                "{} is bound to no name by SHA-256 or better: ask its owner for a new key file",
                 fingerprint("old")
             ),
         ),

@@ -288,6 +288,6 @@ fn what_a_windows_host_cannot_do_yet_is_refused_in_words() {
         waits.stderr,
         "error: the build can't wait for a person this way\n  \
          | --debug: there is no terminal to ask on\n  \
-         | --break: there is no terminal to go on from; take --keep-for with it\n"
+         | --break: there is no terminal to continue from; add --keep-for\n"
     );
 }

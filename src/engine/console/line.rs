@@ -14,7 +14,7 @@ use winimg_recipe::plan;
 
 const SCRIPT: &str = r"C:\winimg\attach.cmd";
 const FOLDER: &str = r"C:\winimg\attach.cwd";
-/// After this the line is given up; the guest goes on with it.
+/// After this the line is given up; the guest continues with it.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Runs it; a guest that restarted meanwhile is waited for first and afterwards.

@@ -122,7 +122,7 @@ fn windows(state: &DiskState, installing: bool) -> String {
     let registry = &state.registry;
     let Some(image_state) = registry.image_state.as_deref() else {
         return match state.volumes.iter().any(|v| v.panther) {
-            true => "Windows lies on the disk, but its registry tells no state of Setup: it was not started yet, or it was \
+            true => "Windows is on the disk, but its registry holds no state of Setup: it was not started yet, or it was \
                      cut off while it wrote",
             false => "Windows was being copied to the disk when Setup stopped: there is a Windows folder, but it never \
                       started",
@@ -156,7 +156,7 @@ fn windows(state: &DiskState, installing: bool) -> String {
             "Setup is complete, and sysprep was begun but did not seal the image"
         }
         "IMAGE_STATE_COMPLETE" => "Windows is installed and says that Setup is complete",
-        other => return format!("Windows gives Setup's state as {other}, which is none that is known"),
+        other => return format!("Windows reports an unknown state of Setup: {other}"),
     }
     .into()
 }

@@ -86,7 +86,7 @@ impl<'a, 'g> Wait<'a, 'g> {
         if self.stop.deadline.is_some_and(|end| Instant::now() >= end) {
             let waited = self.pauses.options.keep_for.unwrap_or_default().as_secs();
             return Err(
-                Error::new(Kind::Step, format!("nobody went on within {waited} s"))
+                Error::new(Kind::Step, format!("nobody continued within {waited} s"))
                     .at(self.stop.text.lines().next().unwrap_or_default())
                     .cure("give --keep-for a longer time"),
             );

@@ -72,7 +72,7 @@ pub fn damaged(file: &RawDisk, format: &str, at: u64, why: impl Into<String>) ->
     )
     .at(format!("offset {at:#x} of the file"))
     .found(why.into())
-    .cure("write or copy it again; qemu-img check may tell more")
+    .cure("write or copy it again; qemu-img check may show more")
 }
 
 /// The file is sound, but it is not the whole disk.

@@ -74,7 +74,7 @@ impl Qcow2 {
         if extents.iter().any(|e| e.depth >= paths.len()) {
             return Err(Error::new(
                 Kind::Host,
-                "qemu-img map tells of a file below the last of a chain",
+                "qemu-img map names a file below the last of a chain",
             )
             .at(image.file.display())
             .cure("use QEMU 7.2 or later"));

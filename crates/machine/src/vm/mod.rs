@@ -69,7 +69,7 @@ impl Platform {
     fn absolute(self, path: &Path) -> Result<PathBuf> {
         let whole = std::path::absolute(path).map_err(|e| Error::io("resolve", path, e))?;
         if whole.to_str().is_none() {
-            let fact = format!("{self} can't be given a path that is no Unicode");
+            let fact = format!("{self} can't use a path that is not Unicode");
             return Err(Error::new(Kind::Host, fact).at(whole.display()));
         }
         Ok(whole)

@@ -132,7 +132,7 @@ impl Reading<'_> {
                     self.name
                 ))
                 .at(&self.place(read.content.span()), "over another text")
-                .help("take the committed one, or remove it and run `winimg lock`; every input is asked anew then"),
+                .help("restore the committed one, or delete it and run `winimg lock`, which resolves every input again"),
             );
         }
         if *read.serial.get_ref() == 0 {
@@ -211,7 +211,7 @@ impl Reading<'_> {
         let help = match merged {
             true => "two branches changed it: take either side whole, then run `winimg lock`",
             false => {
-                "take the committed one, or remove it and run `winimg lock`; every input is asked anew then"
+                "restore the committed one, or delete it and run `winimg lock`, which resolves every input again"
             }
         };
         vec![Diagnostic::error(fact).at(&place, "").help(help)]

@@ -140,7 +140,7 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
     }
     if step.verb == "checkpoint" {
         out.push_str(
-            "     nothing happens; this version keeps no layers, so every build begins anew\n",
+            "     nothing happens; this version keeps no layers, so every build starts over\n",
         );
     }
     for op in &step.ops {

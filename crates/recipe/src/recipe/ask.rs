@@ -12,7 +12,7 @@ use super::value::{Data, Entry, Table, Value};
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place, redact};
 
-/// The keys that say who has to have signed.
+/// The keys that say who must have signed.
 const RULES: [&str; 2] = ["signature", "checksum_signature"];
 
 /// One for each input, in the recipe's order.

@@ -34,7 +34,7 @@ pub struct Sources {
 
 /// What is wrong with a path that leads out of a bundle.
 pub const OUTSIDE: &str = "a bundle reads nothing outside of itself";
-pub const OUTSIDE_HELP: &str = "put the file beside the recipe and make the bundle anew; a path given with --var or --set is refused, too";
+pub const OUTSIDE_HELP: &str = "put the file beside the recipe and make the bundle again; a path given with --var or --set is refused, too";
 
 #[derive(Debug)]
 struct Said {

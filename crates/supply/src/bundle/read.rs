@@ -64,8 +64,7 @@ struct Reading<'a> {
 
 /// A refusal of the whole.
 fn refused(fact: impl Into<String>) -> Error {
-    Error::new(Kind::Unproved, fact)
-        .cure("make it anew with `winimg bundle`, or ask whoever made it")
+    Error::new(Kind::Unproved, fact).cure("make it again with `winimg bundle`, or ask its author")
 }
 
 impl Reading<'_> {
@@ -126,7 +125,7 @@ impl Reading<'_> {
             .map_err(|e| refused(format!("{INDEX} cannot be read: {e}")))?;
         let digest = Digest::sha256_of(text.as_bytes());
         let index = Index::parse(&text)
-            .map_err(|why| refused("the bundle's index is not to be trusted").lines(why))?;
+            .map_err(|why| refused("the bundle's index cannot be trusted").lines(why))?;
         Ok((index, digest))
     }
 
@@ -238,7 +237,7 @@ fn plain_name(entry: &Entry<'_, &File>) -> Result<String, String> {
 /// Every file that the lock names has to be there.
 fn locked_inputs(lock: &Path, index: &Index) -> Result<()> {
     let file = LockFile::read(lock).map_err(|found| {
-        refused("the bundle's lock is not to be trusted").lines(found.render(false).lines())
+        refused("the bundle's lock cannot be trusted").lines(found.render(false).lines())
     })?;
     for entry in &file.lock.inputs {
         let evidence = entry.evidence.iter().map(|e| &e.digest);

@@ -168,7 +168,7 @@ impl Asked<'_> {
         let was = self.locked.and_then(|l| l.evidence.get(&shown));
         if let Some(was) = was.filter(|was| *was != blob.digest()) {
             self.watch.warn(format!(
-                "{} was {was} when recipe.lock was written, it is {}: it is judged anew",
+                "{} was {was} when recipe.lock was written, it is {}: it is verified again",
                 self.watch.what,
                 blob.digest()
             ));

@@ -137,7 +137,7 @@ impl Remote<'_> {
             .judged(Of::Digest(sha256), move |store, terms, watch| {
                 store.find_seen(&digest, terms, watch)
             });
-        let gone = || Error::new(Kind::Fetch, "the server answered out of turn");
+        let gone = || Error::new(Kind::Fetch, "the server sent an unexpected answer");
         judged.await.map_err(|e| self.at(e))?.ok_or_else(gone)
     }
 
@@ -167,7 +167,10 @@ impl Remote<'_> {
                 (Got::File { from, resumed }, _) => (from, resumed),
                 (Got::NotModified, Some(seen)) => return self.settle(&seen.sha256).await,
                 (Got::NotModified, None) => {
-                    return Err(Error::new(Kind::Fetch, "the server answered out of turn"));
+                    return Err(Error::new(
+                        Kind::Fetch,
+                        "the server sent an unexpected answer",
+                    ));
                 }
             };
             let terms = match ready.take() {

@@ -141,7 +141,7 @@ impl<'a> Wanted<'a> {
         match self.signed(of, true).await {
             Ok((terms, _)) => self.at_store(&terms, work).await,
             Err(e) if e.kind() == Kind::Cancelled => Err(e),
-            Err(e) => Err(refused.lines([format!("asked for it anew: {}", e.fact())])),
+            Err(e) => Err(refused.lines([format!("requested it again: {}", e.fact())])),
         }
     }
 

@@ -292,7 +292,7 @@ fn whole(file: &mut Source) -> Result<Vec<u8>, Refusal> {
     if !rest.is_empty() {
         return Err(Refusal::new(
             Reason::Uncovered,
-            "the catalog goes on after its signature, where nobody signed",
+            "the catalog has unsigned bytes after its signature",
         )
         .found(format_args!("{} bytes more", rest.len())));
     }

@@ -42,7 +42,7 @@ pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
     if after >= 8 || tail.iter().any(|b| *b != 0) {
         return Err(Refusal::new(
             Reason::Uncovered,
-            "the certificate table holds bytes after the signature that nobody signed",
+            "the certificate table holds unsigned bytes after the signature",
         )
         .expected("at most 7 zero bytes")
         .found(format_args!("{after} bytes at offset {start:#x}")));
@@ -96,7 +96,7 @@ fn only_entry(table: &[u8], offset: u64) -> Result<&[u8], Refusal> {
         let next = offset + length.next_multiple_of(8) as u64;
         return Err(Refusal::new(
             Reason::Uncovered,
-            "the certificate table has a second entry, which nobody signed",
+            "the certificate table has a second entry, which is not signed",
         )
         .expected("exactly one entry")
         .found(format_args!(
@@ -228,7 +228,7 @@ fn certificate_table(
     if end < file.length() {
         return Err(Refusal::new(
             Reason::Uncovered,
-            "the file goes on after its certificate table, where nobody signed",
+            "the file has unsigned bytes after its certificate table",
         )
         .expected(format_args!("the end at offset {end:#x}"))
         .found(format_args!("{} bytes more", file.length() - end)));

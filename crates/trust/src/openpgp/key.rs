@@ -116,7 +116,7 @@ impl Key {
         let named = own.users.iter().any(|u| !u.signatures.is_empty());
         if !revoked && !named && own.direct_signatures.is_empty() {
             return Err(format!(
-                "{name} is bound to no name by SHA-256 or better: ask its owner for a key file made anew"
+                "{name} is bound to no name by SHA-256 or better: ask its owner for a new key file"
             ));
         }
         Ok(Self {

@@ -19,7 +19,7 @@ impl Volume<'_> {
                 Kind::Failed,
                 "the NTFS volume was not shut down in order: which clusters are free is not certain",
             )
-            .cure("let that Windows check the volume: chkdsk /f"));
+            .cure("check the volume in that Windows: chkdsk /f"));
         }
         let bitmap = self.read(r"C:\$Bitmap", LONGEST_BITMAP)?;
         let bitmap = bitmap

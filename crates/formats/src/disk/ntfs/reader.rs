@@ -58,7 +58,7 @@ impl<'d> Fs<'d> {
                 format!("{path} on the NTFS volume can't be read"),
             )
             .because(fault)
-            .cure("let that Windows check the volume: chkdsk /f")),
+            .cure("check the volume in that Windows: chkdsk /f")),
         }
     }
 

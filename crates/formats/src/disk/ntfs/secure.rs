@@ -111,7 +111,7 @@ impl Descriptors {
     fn lack(&self, number: u32, path: &str) -> Error {
         let fact = format!("{path} names security descriptor {number}, which the volume lacks");
         let error =
-            Error::new(Kind::Failed, fact).cure("let that Windows check the volume: chkdsk /f");
+            Error::new(Kind::Failed, fact).cure("check the volume in that Windows: chkdsk /f");
         match self.damage {
             Some(at) => error
                 .at(format!("offset {at:#x} of $Secure:$SDS"))

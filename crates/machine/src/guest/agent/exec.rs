@@ -89,7 +89,7 @@ fn exit_code(status: &Value) -> Result<i64> {
         Some(status) => Ok(sign_extended(status)),
         None => Err(Error::new(
             Kind::Machine,
-            "the guest agent did not tell how the program ended",
+            "the guest agent did not report how the program ended",
         )
         .found(status)),
     }

@@ -196,9 +196,9 @@ pub fn explain(doing: &str, trouble: &Trouble) -> Error {
                 .lines(words);
         }
         Trouble::Late { .. } | Trouble::Garbled { .. } => {
-            return Error::new(Kind::Machine, trouble.fact()).at(doing).cure(
-                "Hyper-V's own log tells more: Get-WinEvent Microsoft-Windows-Hyper-V-VMMS-Admin",
-            );
+            return Error::new(Kind::Machine, trouble.fact())
+                .at(doing)
+                .cure("see Hyper-V's own log: Get-WinEvent Microsoft-Windows-Hyper-V-VMMS-Admin");
         }
     };
     let known = KNOWN.iter().find(|known| {

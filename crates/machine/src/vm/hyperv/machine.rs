@@ -133,7 +133,7 @@ fn described(trouble: &HostTrouble) -> Trouble {
         }
         HostTrouble::Refused(_) => Trouble::Broken(trouble.fact()),
         HostTrouble::Interrupted | HostTrouble::NoPowerShell(_) => Trouble::Machine(failed()),
-        // Another process takes its place, and the guest goes on meanwhile.
+        // Another process takes its place, and the guest continues meanwhile.
         HostTrouble::Late { .. } | HostTrouble::Died { .. } | HostTrouble::Garbled { .. } => {
             Trouble::Host(failed())
         }

@@ -28,7 +28,7 @@ fn stands_still(seen: &Seen) -> Error {
     let installs = seen.purpose == Purpose::Install;
     let fact = match seen.purpose {
         Purpose::Install => "Windows Setup stopped at a screen and waits for a person",
-        Purpose::Boot => "Windows does not start: it stands at a screen and takes no session",
+        Purpose::Boot => "Windows does not start: it stays at a screen and takes no session",
         Purpose::Steps => "Windows stopped at a screen and takes no session any more",
     };
     seen.standing(
@@ -37,8 +37,10 @@ fn stands_still(seen: &Seen) -> Error {
             who: seen.purpose.words(),
             fact,
             expected: match installs {
-                true => "a Setup that goes on by itself",
-                false => "a Windows that goes on by itself and takes sessions of PowerShell Direct",
+                true => "a Setup that continues by itself",
+                false => {
+                    "a Windows that continues by itself and takes sessions of PowerShell Direct"
+                }
             },
             causes: causes(seen),
         },
@@ -129,7 +131,7 @@ pub fn too_late(seen: &Seen, limit: Duration, heartbeat: &str, said: &str) -> Er
     };
     let error = Error::new(kind, fact)
         .found(format!("{heartbeat}, {}", seen.restarts()))
-        .lines((!said.is_empty()).then(|| format!("the last attempt was told: {said}")));
+        .lines((!said.is_empty()).then(|| format!("the last attempt failed: {said}")));
     seen.shown(error)
         .cure("give [setup] a longer timeout, or see in the screenshot what it is doing")
 }
@@ -160,7 +162,7 @@ mod tests {
             rendered.to_string(),
             "Windows Setup stopped at a screen and waits for a person\n  \
              at: /run/w/screens/stopped.png\n  \
-             expected: a Setup that goes on by itself\n  \
+             expected: a Setup that continues by itself\n  \
              found: nothing moved since 3 min 36 s after power-on, for 30 s, after 2 restarts\n  \
              | likely: an out-of-box page waits: locale (International-Core) or the Administrator's password is missing\n  \
              | likely: an unplanned restart during the specialize or oobeSystem pass\n  \
@@ -181,7 +183,7 @@ mod tests {
             "Windows took no session of PowerShell Direct within 10 min 0 s\n  \
              at: /run/w/screens/stopped.png\n  \
              found: heartbeat OkApplicationsUnknown, after 2 restarts\n  \
-             | the last attempt was told: The credential is invalid.\n  \
+             | the last attempt failed: The credential is invalid.\n  \
              cure: give [setup] a longer timeout, or see in the screenshot what it is doing"
         );
     }

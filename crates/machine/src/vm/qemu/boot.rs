@@ -11,14 +11,14 @@ use winimg_base::error::{Error, Kind};
 pub fn stands_still(seen: &Seen) -> Error {
     let fact = match seen.purpose {
         Purpose::Steps => "Windows stopped at a screen and its guest agent is silent",
-        _ => "Windows does not start: it stands at a screen and its guest agent does not answer",
+        _ => "Windows does not start: it stays at a screen and its guest agent does not answer",
     };
     seen.standing(
         Kind::Machine,
         Standing {
             who: "Windows",
             fact,
-            expected: "a Windows that goes on by itself, with its guest agent",
+            expected: "a Windows that continues by itself, with its guest agent",
             causes: causes(seen),
         },
     )
@@ -131,9 +131,9 @@ mod tests {
     fn an_agent_that_never_comes_is_reported_without_a_word_of_setup() {
         assert_eq!(
             stands_still(&seen(Purpose::Boot, 0)).to_string(),
-            "Windows does not start: it stands at a screen and its guest agent does not answer\n  \
+            "Windows does not start: it stays at a screen and its guest agent does not answer\n  \
              at: /run/w/screens/stopped.png\n  \
-             expected: a Windows that goes on by itself, with its guest agent\n  \
+             expected: a Windows that continues by itself, with its guest agent\n  \
              found: nothing moved since 50 s after power-on, for 45 s, before the first restart\n  \
              | likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start\n  \
              | likely: the guest agent's service QEMU-GA or its driver vioserial does not start\n  \

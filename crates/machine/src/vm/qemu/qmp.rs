@@ -95,9 +95,9 @@ impl Qmp {
         };
         let reply = match written {
             Ok(()) => self.reply(command, id, patience),
-            Err(e) => {
-                Err(Error::new(Kind::Machine, format!("QEMU took no command {command}")).because(e))
-            }
+            Err(e) => Err(
+                Error::new(Kind::Machine, format!("QEMU refused the command {command}")).because(e),
+            ),
         };
         self.shared.lock().replies.remove(&id);
         let reply = reply?;

@@ -164,7 +164,7 @@ pub fn write_failed(folder: &Path) -> Error {
         Ok(space) if space.free < PLENTY => error.found(space.words()).cure(CURE),
         Ok(space) => error
             .found(space.words())
-            .cure("the host's log (dmesg) and its quotas tell why"),
+            .cure("look for the reason in the host's log (dmesg) and its quotas"),
         Err(_) => error,
     }
 }
@@ -210,7 +210,7 @@ fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) 
                 running.clock.go_on();
                 if went_on.is_ok() {
                     sink.note(format!(
-                        "there is room again: the guest goes on ({})",
+                        "there is room again: the guest continues ({})",
                         space.words()
                     ));
                 }

@@ -207,7 +207,7 @@ impl Running {
             .lines(self.process.last_words());
         match why {
             _ if why.starts_with("io-error") => {
-                error.cure("the host's log (dmesg) tells why its disk failed")
+                error.cure("look in the host's log (dmesg) for why its disk failed")
             }
             _ if why.starts_with("internal-error") => error
                 .cure("this host's virtualisation is broken: take --accel tcg, or another host"),

@@ -18,7 +18,7 @@ pub fn stands_still(seen: &Seen) -> Error {
         Standing {
             who: "Windows Setup",
             fact: "Windows Setup stopped at a screen and waits for a person",
-            expected: "a Setup that goes on by itself",
+            expected: "a Setup that continues by itself",
             causes: causes(seen),
         },
     )
@@ -136,7 +136,7 @@ mod tests {
             stands_still(&seen(0, 5 << 20)).to_string(),
             "Windows Setup stopped at a screen and waits for a person\n  \
              at: /run/w/screens/stopped.png\n  \
-             expected: a Setup that goes on by itself\n  \
+             expected: a Setup that continues by itself\n  \
              found: nothing moved since 3 min 36 s after power-on, for 30 s, before the first restart\n  \
              | likely: the image that the answer file names is not in install.wim\n  \
              | likely: a product key that does not fit the image, or an empty one\n  \
@@ -159,7 +159,7 @@ mod tests {
             stands_still(&read).to_string(),
             "Windows Setup stopped: the answer file cannot be read\n  \
              at: /run/w/screens/stopped.png\n  \
-             expected: a Setup that goes on by itself\n  \
+             expected: a Setup that continues by itself\n  \
              found: nothing moved since 3 min 36 s after power-on, for 30 s, before the first restart\n  \
              | likely: its syntax, an unknown component or element, a letter that is no ASCII, or a setting in the wrong pass\n  \
              | the screen says: Install Windows\n  \

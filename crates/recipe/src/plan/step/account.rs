@@ -244,7 +244,7 @@ fn told_apart(site: &mut Site<'_>, name: &Located<String>) -> Option<()> {
         return Some(());
     };
     let message = format!("`{}` holds {number}, an error of net.exe", name.value);
-    let label = "a failure could not be told from a success";
+    let label = "a failure could not be distinguished from a success";
     site.error(&name.place, message, label);
     None
 }

@@ -82,7 +82,7 @@ fn runs_by_itself(site: &mut Site<'_>, program: &str, place: &Place) -> Option<(
         return Some(());
     }
     let message = format!(
-        "`{}` is no program that Windows runs by itself",
+        "`{}` is not a program that Windows can run",
         argv::base_name(program)
     );
     match OTHERS.iter().find(|(other, _)| *other == extension) {

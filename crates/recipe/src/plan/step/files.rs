@@ -50,7 +50,7 @@ pub(super) fn extract(
     let found = site.component(component)?;
     if found.unpack.is_none() {
         let message = format!(
-            "component `{}` is not said to be an archive",
+            "component `{}` is not declared as an archive",
             component.value
         );
         let help = format!(

@@ -119,7 +119,7 @@ fn sound(site: &mut Site<'_>, service: &Service) -> Option<()> {
     } else if service.state == Some(ServiceState::Absent) && settings {
         Some("a service that is to be absent has no other settings")
     } else if service.state.is_none() && !settings {
-        Some("nothing is said about it: `program`, `start`, `state`, …")
+        Some("it sets nothing: give `program`, `start`, `state`, …")
     } else if service.state == Some(ServiceState::Running) && service.start == Some(Start::Disabled)
     {
         Some("a disabled service cannot run")

@@ -100,7 +100,7 @@ fn format<'c>(fields: &Fields<'c>, key: &'static str) -> Option<Fields<'c>> {
         let fact = format!("`{key}` takes a table, not true or false");
         let help = match on {
             true => format!("write `{key} = {{}}`"),
-            false => format!("a format that is not wanted is left out: remove `{key}`"),
+            false => format!("to leave this format out, remove `{key}`"),
         };
         fields.cx.error(fact, place, "", &help);
         return None;

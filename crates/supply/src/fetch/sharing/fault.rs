@@ -33,12 +33,12 @@ impl Fault {
         use OciDistributionError as E;
         let error_at = |fact: &str| Error::new(Kind::Fetch, fact).at(address);
         if other_bytes(error) {
-            let other = error_at("the shared cache gives other bytes than their digest says");
+            let other = error_at("the shared cache sent bytes that do not match their digest");
             return Self::Refused(other.of_kind(Kind::Unproved).found(shown(error)));
         }
         match refusal(error) {
             Some(Refusal::Credentials { host }) => {
-                let fact = "the shared cache wants its password at a host that is not its own";
+                let fact = "the shared cache asks for its password on another host";
                 return Self::Refused(error_at(fact).expected("the registry's own host").found(host).cure(
                     "if that host gives the registry's tokens, name it in WINIMG_CACHE_TOKEN_HOST",
                 ));
@@ -56,16 +56,16 @@ impl Fault {
         }
         match (error, status(error)) {
             (_, Some(401 | 403)) | (E::AuthenticationFailure(_) | E::UnauthorizedError { .. }, _) => {
-                Self::Refused(error_at("the shared cache does not let us in").found(words(error)).cure(
+                Self::Refused(error_at("the shared cache denies access").found(words(error)).cure(
                     "set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login` to the registry",
                 ))
             }
             (_, Some(code)) if code >= 500 || code == 429 => {
-                let error = error_at("the shared cache is out of order");
+                let error = error_at("the shared cache reports an error of its own");
                 Self::Unreachable(error.found(format!("HTTP status {code}")))
             }
             (E::RequestError(e), None) if e.is_redirect() => {
-                let error = error_at("the shared cache leads elsewhere");
+                let error = error_at("the shared cache redirects elsewhere");
                 Self::Refused(error.found(crate::fetch::failure::innermost(e)))
             }
             (E::RequestError(e), None) => {
@@ -76,7 +76,7 @@ impl Fault {
                 let error = error_at("a transfer with the shared cache broke off");
                 Self::Unreachable(error.found(innermost(e)))
             }
-            _ => Self::Refused(error_at("the shared cache answers out of turn").found(words(error))),
+            _ => Self::Refused(error_at("the shared cache sent an unexpected answer").found(words(error))),
         }
     }
 }

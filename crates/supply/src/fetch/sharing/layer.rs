@@ -246,7 +246,7 @@ fn believed(
         return Err(match other {
             true => refused("it was signed with another key")
                 .expected("a key of --cache-key")
-                .cure("if you trust whoever made it, name the public key with --cache-key"),
+                .cure("if you trust its author, pass the public key with --cache-key"),
             false => refused("its record was changed after it was signed"),
         });
     }

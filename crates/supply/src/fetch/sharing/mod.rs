@@ -2,7 +2,7 @@
 //!
 //! Whoever may write to the registry is not trusted: a layer is believed only when a key that the user named signed its
 //! record, an input only by the digest that the recipe or its lock names. A registry that is slow, gone or lying is one
-//! warning, and the run goes on without it; only an interrupt ends a run.
+//! warning, and continuing without it; only an interrupt ends a run.
 
 mod address;
 mod credentials;
@@ -93,7 +93,7 @@ impl Remote {
             .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
         if settings.keys.is_empty() {
             sink.note(
-                "the shared cache is asked for inputs only: without --cache-key no layer of it is believed",
+                "the shared cache is used for inputs only: without --cache-key none of its layers is trusted",
             );
         }
         super::proxy::warn_of_broken(|text| sink.warn(text));
@@ -277,8 +277,7 @@ impl Remote {
         if error.kind() == Kind::Cancelled {
             return Err(error);
         }
-        self.sink
-            .warn(format!("{error}\n  the run goes on without it"));
+        self.sink.warn(format!("{error}\n  continuing without it"));
         Ok(())
     }
 }

@@ -164,7 +164,7 @@ impl Registry {
             };
             done += bytes.len() as u64;
             if done > limit {
-                let error = self.error("the shared cache gives more bytes than were to come");
+                let error = self.error("the shared cache sent more bytes than expected");
                 return Err(Fault::Refused(
                     error
                         .of_kind(Kind::Unproved)

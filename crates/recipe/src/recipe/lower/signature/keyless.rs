@@ -44,8 +44,7 @@ pub fn signature(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> 
         fields.get("certificate");
         if fields.has("log") {
             fields.get("log");
-            let fact =
-                "`log` is asked about a signature with a `certificate`; a bundle holds its entry";
+            let fact = "`log` is for a signature with a `certificate`; a bundle holds its entry";
             fields.cx.error(fact, &fields.place, "", "");
             return None;
         }

@@ -113,7 +113,7 @@ fn dropped(fields: &Fields<'_>, only_one: bool) -> Option<Vec<Signature>> {
     let reason = fields.needed_string("reason", help);
     fields.finish();
     if !only_one {
-        let fact = "`none` stands beside other signatures";
+        let fact = "`none` is listed with other signatures";
         fields
             .cx
             .error(fact, &fields.place, "", "keep one or the other");

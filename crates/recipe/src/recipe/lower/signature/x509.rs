@@ -100,7 +100,7 @@ fn members(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Vec<String>> {
     for text in &texts {
         if let Err(e) = glob::Pattern::new(&text.value) {
             let fact = format!(
-                "`members` has a pattern that is none: \"{}\": {}",
+                "`members` has an invalid pattern: \"{}\": {}",
                 text.value, e.msg
             );
             complain(&fact, &text.place, "`*` within a folder, `**` over folders");
