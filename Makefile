@@ -141,6 +141,10 @@ test-windows: windows-calls ## winimg.exe for Windows hosts, under Wine: the sam
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios
 	benches/export.sh
 
+.PHONY: bench-build
+bench-build: ## a cold build of the tool: crates, wall and processor seconds, the ten slowest units
+	benches/build.sh
+
 .PHONY: bench-resume
 bench-resume: standin ## the demo from nothing, unchanged, and with another last component, as ratios
 	benches/resume.sh

@@ -1,8 +1,8 @@
 #!/bin/sh
-# RUSTC_WORKSPACE_WRAPPER of fuzz/run.sh: counts edges and watches comparisons in winimg itself, and nowhere else, so that
+# RUSTC_WORKSPACE_WRAPPER of fuzz/run.sh: counts edges and watches comparisons in winimg's own crates, and nowhere else, so that
 # the dependencies are those of every other build. All flags are stable; they are the ones that cargo-fuzz gives.
 case " $* " in
-*" --crate-name winimg "*" --crate-type lib "*)
+*" --crate-name winimg"*" --crate-type lib "*)
     exec "$@" \
         -Cpasses=sancov-module \
         -Cllvm-args=-sanitizer-coverage-level=4 \

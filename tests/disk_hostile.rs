@@ -19,7 +19,7 @@ fn disk_with(folder: &Path, field: usize, word: u32) -> RawDisk {
     let mut bytes = fs::read(&path).unwrap();
     bytes[512 + field..512 + field + 4].copy_from_slice(&word.to_le_bytes());
     bytes[512 + 16..512 + 20].fill(0);
-    let sum = crc32fast::hash(&bytes[512..512 + 92]);
+    let sum = libdeflater::crc32(&bytes[512..512 + 92]);
     bytes[512 + 16..512 + 20].copy_from_slice(&sum.to_le_bytes());
     fs::write(&path, bytes).unwrap();
     RawDisk::open(&path).unwrap()

@@ -72,11 +72,9 @@ pub fn zip_header(entry: &Zipped, name: &[u8]) -> Vec<u8> {
         header.extend_from_slice(&value.to_le_bytes());
     }
     let size = entry.content.len() as u32;
-    for value in [
-        crc32fast::hash(&entry.content),
-        size,
-        entry.claims.unwrap_or(size),
-    ] {
+    let mut sum = flate2::Crc::new();
+    sum.update(&entry.content);
+    for value in [sum.sum(), size, entry.claims.unwrap_or(size)] {
         header.extend_from_slice(&value.to_le_bytes());
     }
     header.extend_from_slice(&(name.len() as u16).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Markup: text made safe for XML, and web pages told by how they begin.
+//! Markup: text made safe for XML, and web pages recognized by how they begin.
 //!
 //! Refuses to parse: what a document means is its reader's business.
 
@@ -9,7 +9,18 @@ pub const TITLE_WITHIN: usize = 64 << 10;
 
 /// Text as it stands in an XML element or attribute.
 pub fn escape_xml(text: &str) -> String {
-    quick_xml::escape::escape(text).into_owned()
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            _ => out.push(c),
+        }
+    }
+    out
 }
 
 /// An XML document in ASCII alone: every other character becomes a character reference, a byte order mark goes. Windows

@@ -123,7 +123,7 @@ fn usable(disk: &dyn Disk) -> Result<()> {
         let mut unsummed = header;
         unsummed[16..20].fill(0);
         let (count, each) = (word(80), word(84));
-        if crc32fast::hash(&unsummed) == word(16) && (each != 128 || count > MOST) {
+        if libdeflater::crc32(&unsummed) == word(16) && (each != 128 || count > MOST) {
             return Err(
                 Error::new(Kind::Failed, "the disk's partition table cannot be read")
                     .at(format!("offset {at:#x} of the disk"))

@@ -56,12 +56,12 @@ pub fn png(ppm: &[u8]) -> Option<Vec<u8>> {
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     for (kind, data) in [(b"IHDR", &header), (b"IDAT", &packed), (b"IEND", &vec![])] {
         png.extend(u32::try_from(data.len()).ok()?.to_be_bytes());
-        let mut crc = crc32fast::Hasher::new();
+        let mut crc = flate2::Crc::new();
         crc.update(kind);
         crc.update(data);
         png.extend(kind);
         png.extend(data);
-        png.extend(crc.finalize().to_be_bytes());
+        png.extend(crc.sum().to_be_bytes());
     }
     Some(png)
 }
