@@ -57,7 +57,7 @@ fn the_whole_story() {
     // Sizes of compressed files are their compressors' affair.
     let size = regex::Regex::new(r" +[0-9.]+ KiB").expect("a pattern");
     let rendered = outcome.whole();
-    insta::assert_snapshot!("told", size.replace_all(&rendered, " [size]"));
+    insta::assert_snapshot!("rendered", size.replace_all(&rendered, " [size]"));
     insta::assert_snapshot!("asked", site.asked());
     insta::assert_snapshot!("left", site.files("out").join("\n"));
     let mut logs = String::new();
