@@ -1,12 +1,9 @@
 //! Disks that are damaged, by accident or on purpose, in ways that the crates under the readers take for impossible.
 
-mod media;
-mod skip;
-
 use std::fs;
 use std::path::Path;
 
-use media::{have, run, text};
+use support::media::{have, run, text};
 use winimg::disk::ntfs::Volume;
 use winimg::disk::{Disk, RawDisk, gpt};
 

@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-mod skip;
+use support::skip;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

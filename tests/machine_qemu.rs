@@ -4,7 +4,8 @@
 
 #![cfg(target_os = "linux")]
 
-mod skip;
+use support::skip;
+use support::tree::this_program_as;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -592,13 +593,7 @@ fn a_parent_that_is_killed_takes_qemu_along() {
     let Some(bench) = Bench::new() else { return };
     bench.boot_code(&[0xeb, 0xfe]);
     let disk = bench.path("disk.qcow2").display().to_string();
-    let mut parent = Command::new(std::env::current_exe().expect("this program"))
-        .args([
-            "--exact",
-            "parent_for_the_test_above",
-            "--ignored",
-            "--nocapture",
-        ])
+    let mut parent = this_program_as(module_path!(), "parent_for_the_test_above")
         .env("WINIMG_TEST_FOLDER", bench.folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -2,13 +2,11 @@
 
 #![cfg(unix)]
 
-#[path = "machine/screens.rs"]
-mod screens;
-mod skip;
+use support::screens;
 
 use std::time::Duration;
 
-use screens::SCREENS;
+use support::screens::SCREENS;
 
 use winimg::vm::screen::dialog::{self, Known};
 use winimg::vm::screen::ocr;

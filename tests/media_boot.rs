@@ -1,8 +1,7 @@
 //! The overlay under real firmware: OVMF has to start the medium's no-prompt image through it, and the other one without
 //! it. The medium is a stand-in: two GRUB images that say on the serial port which one they are.
 
-mod media;
-mod skip;
+use support::skip;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use media::{have, put, run, text, udf};
+use support::media::{have, put, run, text, udf};
 use winimg::iso::{Disc, without_prompt};
 
 /// Under software emulation on a busy machine.

@@ -1,14 +1,13 @@
 //! Reading of media and WIM metadata: what a user is told about an ISO before anything boots.
 
-mod media;
-mod skip;
+use crate::media_damage;
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use media::{fat, have, put, run, text, udf, wim, windows};
+use support::media::{fat, have, put, run, text, udf, wim, windows};
 use winimg::text::{Located, Place, Source};
 use winimg::udf::{Bytes, Entry, FileSystem, Medium};
 use winimg::wim::{Channel, MediaFacts, Release, WimImages};
@@ -392,7 +391,7 @@ fn damaged_media_never_crash_the_reader() {
     let iso = dir.path().join("x.iso");
     udf(&root, &iso, &["-J", "-e", "efi.bin", "-no-emul-boot"]);
     let whole = fs::read(&iso).unwrap();
-    media::damage(&whole, 1500);
+    media_damage::damage(&whole, 1500);
 }
 
 /// A WIM around some XML data.

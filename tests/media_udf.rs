@@ -2,17 +2,14 @@
 //! holes, and the metadata partition of UDF 2.50. The media are built here by the letter of ECMA-167 and OSTA UDF, and
 //! 7-Zip has to read the same from them.
 
-#[path = "media/laid.rs"]
-mod laid;
-mod media;
-mod skip;
+use crate::media_damage;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use laid::{SECTOR, START, built, put, tagged};
-use media::{have, text};
+use support::media::{have, text};
+use support::udf::{SECTOR, START, built, put, tagged};
 use winimg::udf::{Bytes, Data, FileSystem, Medium};
 
 fn check(bytes: &[u8], expected: &BTreeMap<String, Vec<u8>>) {
@@ -125,6 +122,6 @@ the file system of this medium is damaged: no valid file entry at offset 616448
 fn damaged_media_never_crash_the_reader() {
     let metadata: Vec<usize> = (0..40).map(|n| 200 + (n * 7) % 40).collect();
     for pieces in [Vec::new(), metadata] {
-        media::damage(&built(pieces, false).0, 1000);
+        media_damage::damage(&built(pieces, false).0, 1000);
     }
 }

@@ -1,13 +1,12 @@
 //! Discs that winimg makes: read back by its own reader and by other people's tools.
 
-mod media;
-mod skip;
+use support::media;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use media::{have, put, run, text, windows};
+use support::media::{have, put, run, text, windows};
 use winimg::iso::{self, Catalog, Platform, Source, Stamp, Tree, without_prompt};
 use winimg::udf::{FileSystem, Medium};
 

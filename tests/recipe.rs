@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::tree;
 
 use winimg::recipe::{Options, ProofWish, Recipe, Undecided, read};
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes")
+    tree::root().join("tests/recipes")
 }
 
 /// The complaints with the fixture folder taken out of file names.
@@ -63,24 +64,14 @@ fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The golden files are written anew with `WINIMG_BLESS=1`.
-fn golden(name: &str, text: &str) {
-    let path = fixtures().join(name);
-    if std::env::var_os("WINIMG_BLESS").is_some() {
-        fs::write(&path, text).expect("the golden file");
-    }
-    let want = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, want, "{name}; look at it, then WINIMG_BLESS=1");
-}
-
 #[test]
 fn a_recipe_with_every_key_is_read_without_a_complaint() {
     let (recipe, text) = complaints(&fixtures().join("complete.toml"), &Options::default());
     assert_eq!(text, "");
     let recipe = recipe.expect("a recipe");
     let folder = format!("{}/", fixtures().display());
-    golden(
-        "complete.debug.txt",
+    insta::assert_snapshot!(
+        "complete-debug",
         &format!("{recipe:#?}\n").replace(&folder, ""),
     );
 }
@@ -91,7 +82,7 @@ fn twelve_mistakes_give_twelve_diagnostics_in_one_run() {
     let (recipe, diagnostics) = read(&path, &Options::default());
     assert!(recipe.is_none());
     let (_, text) = complaints(&path, &Options::default());
-    golden("twelve-mistakes.txt", &text);
+    insta::assert_snapshot!("twelve-mistakes", &text);
     assert_eq!(diagnostics.count(), (12, 0));
     // Each of the twelve lines that a comment numbers is pointed at once.
     let source = fs::read_to_string(&path).expect("the recipe");

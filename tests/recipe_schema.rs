@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use support::tree;
 
 use serde_json::Value;
 use winimg::recipe::{JSON_SCHEMA, Options, read};
@@ -86,7 +86,7 @@ fn every_table_of_the_schema_has_the_keys_that_are_read() {
 
 #[test]
 fn the_reference_names_every_key() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipe.md");
+    let path = tree::root().join("docs/recipe.md");
     let reference = fs::read_to_string(path).expect("docs/recipe.md");
     let mut names = BTreeSet::new();
     collect(&schema(), &mut names);
@@ -123,7 +123,7 @@ fn collect(schema: &Value, names: &mut BTreeSet<String>) {
 /// Whatever is cut off or left out: no panic, and a recipe or a complaint, never neither.
 #[test]
 fn a_damaged_recipe_is_read_or_complained_about() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes");
+    let fixtures = tree::root().join("tests/recipes");
     let dir = tempfile::tempdir().expect("a folder");
     for folder in ["files", "packs"] {
         fs::create_dir(dir.path().join(folder)).expect("a folder");

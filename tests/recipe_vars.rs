@@ -1,7 +1,8 @@
 //! Variables as a user gives them: names that nothing reads, other names, values that are not allowed, image-builder's files.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use support::tree;
 
 use winimg::recipe::{Options, Recipe, Undecided, read};
 
@@ -284,7 +285,7 @@ fn image_builder_names_that_are_passed_over_and_would_change_the_image() {
 /// What `packs/kubernetes.toml` and its neighbours ask of their variables, as a recipe of one's own meets it.
 #[test]
 fn the_packs_refuse_what_would_leave_a_node_without_a_service() {
-    let packs = Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes/packs");
+    let packs = tree::root().join("recipes/packs");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("recipe.toml");
     let said = |packs_named: &[&str], vars: &str| {

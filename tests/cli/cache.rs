@@ -10,7 +10,7 @@ use winimg::event::Cancel;
 use winimg::store::layer::About;
 use winimg::store::{Chain, Ingredient, Store};
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 const STEPS: &str = r#"
 [[steps]]

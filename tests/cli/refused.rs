@@ -1,10 +1,12 @@
 //! A recipe that is wrong: every complaint at once, status 2, nothing started and nothing made.
 
-use crate::site::{SEAL, Site, root};
+use support::tree::{self, root};
+
+use crate::cli::site::{SEAL, Site};
 
 /// The complaints as the recipe's own golden text has them.
 fn complaints() -> String {
-    std::fs::read_to_string(root().join("tests/recipes/twelve-mistakes.txt")).expect("the text")
+    tree::snapshot("tests/snapshots/winimg__recipe__twelve-mistakes.snap")
 }
 
 #[test]

@@ -5,8 +5,14 @@ use std::fs;
 use winimg::disk::open;
 use winimg::event::Cancel;
 
-use crate::writer::{JUNK, Writer, data_write};
-use crate::{Layers, MIB, Made, dense, text, three, whole};
+use crate::disk_vhdx::Layers;
+use crate::disk_vhdx::MIB;
+use crate::disk_vhdx::Made;
+use crate::disk_vhdx::dense;
+use crate::disk_vhdx::text;
+use crate::disk_vhdx::three;
+use crate::disk_vhdx::whole;
+use support::vhdx::{JUNK, Writer, data_write};
 
 #[test]
 fn every_byte_comes_from_the_file_that_has_it() {
@@ -107,7 +113,7 @@ fn a_parent_that_qemu_img_made_is_read_too() {
     fs::write(&raw, &content).unwrap();
     fs::create_dir(layers.folder().join("aa")).unwrap();
     let parent = layers.folder().join("aa/disk.vhdx");
-    crate::erase::qemu_img(&["convert", "-O", "vhdx", text(&raw), text(&parent)]);
+    crate::disk_vhdx::erase::qemu_img(&["convert", "-O", "vhdx", text(&raw), text(&parent)]);
     let mut top = Writer::over(8 * MIB, MIB, data_write(&parent), r"..\aa\disk.vhdx");
     top.write(512, &dense(3, 512));
     let mut expected = content;

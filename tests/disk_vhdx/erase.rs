@@ -8,8 +8,14 @@ use winimg::disk::vhdx::zero_in_place;
 use winimg::disk::{Image, open};
 use winimg::event::Cancel;
 
-use crate::writer::{JUNK, Writer, data_write, headers};
-use crate::{Layers, MIB, Made, dense, text, three, whole};
+use crate::disk_vhdx::Layers;
+use crate::disk_vhdx::MIB;
+use crate::disk_vhdx::Made;
+use crate::disk_vhdx::dense;
+use crate::disk_vhdx::text;
+use crate::disk_vhdx::three;
+use crate::disk_vhdx::whole;
+use support::vhdx::{JUNK, Writer, data_write, headers};
 
 pub fn qemu_img(arguments: &[&str]) {
     let done = Command::new("qemu-img").args(arguments).output().unwrap();

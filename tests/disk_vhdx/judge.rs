@@ -2,10 +2,14 @@
 //! of winimg; `tests/record/venv.sh` installs it with the other judges.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
+use support::tree;
 
-use crate::{Layers, MIB, Made, text, whole};
+use crate::disk_vhdx::Layers;
+use crate::disk_vhdx::MIB;
+use crate::disk_vhdx::Made;
+use crate::disk_vhdx::text;
+use crate::disk_vhdx::whole;
 
 /// Block by block: reads that begin within a block are not its strength.
 const READ: &str = "
@@ -21,7 +25,7 @@ with open(sys.argv[2], 'wb') as out:
 
 #[test]
 fn another_reader_reads_the_same() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = tree::root();
     let made = Command::new(root.join("tests/record/venv.sh")).output();
     let made = made.expect("bash");
     let said = String::from_utf8_lossy(&made.stderr);

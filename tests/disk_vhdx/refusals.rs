@@ -7,8 +7,12 @@ use uuid::Uuid;
 use winimg::disk::{Image, open};
 use winimg::event::Cancel;
 
-use crate::writer::Writer;
-use crate::{Layers, MIB, dense, text, three};
+use crate::disk_vhdx::Layers;
+use crate::disk_vhdx::MIB;
+use crate::disk_vhdx::dense;
+use crate::disk_vhdx::text;
+use crate::disk_vhdx::three;
+use support::vhdx::Writer;
 
 /// A base and a child over it with one block in part.
 fn two(layers: &Layers) -> Writer {

@@ -8,7 +8,7 @@ use winimg::disk::gpt::{Style, table};
 use winimg::disk::{Disk, Format, RawDisk, open};
 use winimg::event::Cancel;
 
-use crate::fixture::{MIB, dense, disk, path, sh};
+use crate::export::fixture::{MIB, dense, disk, path, sh};
 
 /// Each way to write such a disk: name, qemu's format and options, what it is told to be.
 const WAYS: [(&str, &str, &str, Format); 6] = [

@@ -8,7 +8,9 @@ use winimg::event::Cancel;
 use winimg::export::export;
 use winimg::recipe::Outputs;
 
-use crate::fixture::{Heard, MIB, disk, everything, files, guest, job, openssl, path, run, sh};
+use crate::export::fixture::{
+    Heard, MIB, disk, everything, files, guest, job, openssl, path, run, sh,
+};
 
 fn same_content(source: &Path, file: &Path, format: &str) {
     let said = sh(

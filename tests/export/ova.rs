@@ -10,7 +10,7 @@ use winimg::export::{GuestFacts, export};
 use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
 use winimg::wim::Release;
 
-use crate::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
+use crate::export::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
 
 fn only_ova() -> Outputs {
     Outputs {

@@ -10,9 +10,9 @@ use winimg::event::Sink;
 use winimg::fetch::image::{Image, images};
 use winimg::recipe::{ContainerImage, ImageProof};
 
-use crate::desk::Desk;
-use crate::registry::{INDEX, answer, pause};
-use crate::server::{Answer, Cut, Server};
+use crate::fetch::desk::Desk;
+use support::registry::{INDEX, answer, pause};
+use support::server::{Answer, Cut, Server};
 
 fn wish(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
     let address = server.url("").replace("http://", "");
@@ -208,7 +208,7 @@ fn addresses_that_a_manifest_names_are_not_followed() {
     });
     let manifest = manifest.to_string().into_bytes();
     let digest = Digest::sha256_of(&manifest).to_string();
-    let mut held = crate::registry::Held::default();
+    let mut held = support::registry::Held::default();
     let of_image = "application/vnd.oci.image.manifest.v1+json";
     held.0.insert(digest.clone(), (of_image, manifest));
     let server = Server::start(move |asked| answer(&held, asked));
@@ -220,7 +220,7 @@ fn addresses_that_a_manifest_names_are_not_followed() {
 
 #[test]
 fn a_tag_that_is_not_there_is_told_with_its_cure() {
-    let server = Server::start(|asked| answer(&crate::registry::Held::default(), asked));
+    let server = Server::start(|asked| answer(&support::registry::Held::default(), asked));
     let desk = Desk::new();
     let reason = desk.located(4, "a test".to_owned());
     let proof = ImageProof::Unverified { reason };

@@ -9,8 +9,8 @@ use winimg::fetch::Request;
 use winimg::recipe::{Locked, ProofWish};
 use winimg::store::{Blob, Proof};
 
-use crate::desk::Desk;
-use crate::server::{Answer, Server};
+use crate::fetch::desk::Desk;
+use support::server::{Answer, Server};
 
 fn lock(blob: &Blob) -> Locked {
     Locked {

@@ -6,8 +6,8 @@ use winimg::digest::Digest;
 use winimg::error::{Error, Kind};
 use winimg::recipe::ProofWish;
 
-use crate::desk::{Desk, walk};
-use crate::server::{Answer, Cut, Server};
+use crate::fetch::desk::{Desk, walk};
+use support::server::{Answer, Cut, Server};
 
 /// The message with the server shown as HOST.
 fn failed(desk: &Desk, server: &Server, path: &str, proof: ProofWish) -> (Kind, String) {

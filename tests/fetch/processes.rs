@@ -3,17 +3,18 @@
 use std::env;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use support::tree::this_program_as;
 
 use winimg::digest::Digest;
 use winimg::event::{Event, Sink};
 use winimg::recipe::ProofWish;
 
-use crate::desk::{Desk, Events};
-use crate::server::{Answer, Cut, Server};
-use crate::transfers::{content, part_of};
+use crate::fetch::desk::{Desk, Events};
+use crate::fetch::transfers::{content, part_of};
+use support::server::{Answer, Cut, Server};
 
 /// Not a test of its own: the others start this binary again for it. Fetches what the environment says, and prints
 /// every warning, then the blob or the error.
@@ -56,8 +57,7 @@ fn child() {
 
 /// Starts another winimg, as far as fetching goes.
 pub fn start(desk: &Desk, url: &str, environment: &[(&str, &str)]) -> Child {
-    Command::new(env::current_exe().unwrap())
-        .args(["processes::child", "--exact", "--ignored", "--nocapture"])
+    this_program_as(module_path!(), "child")
         .env("TEST_URL", url)
         .env("TEST_STORE", desk.store().folder())
         .envs(environment.iter().copied())

@@ -2,8 +2,9 @@
 
 use std::env;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use support::tree::this_program_as;
 
 use winimg::digest::Digest;
 use winimg::event::Sink;
@@ -13,10 +14,10 @@ use winimg::recipe::{ContainerImage, ImageProof};
 use winimg::store::Watch;
 use winimg::text::Secret;
 
-use crate::desk::Desk;
-use crate::processes::said;
-use crate::registry::{answer, pause};
-use crate::server::{Answer, Asked, Server};
+use crate::fetch::desk::Desk;
+use crate::fetch::processes::said;
+use support::registry::{answer, pause};
+use support::server::{Answer, Asked, Server};
 
 fn image(desk: &Desk, reference: String, digest: Option<String>) -> String {
     let proof = match digest {
@@ -125,8 +126,7 @@ impl Trap {
     }
 
     fn told(&self, set: &[(&str, &str)]) -> String {
-        let child = Command::new(env::current_exe().unwrap())
-            .args(["registries::child", "--exact", "--ignored", "--nocapture"])
+        let child = this_program_as(module_path!(), "child")
             .env("SSL_CERT_FILE", &self.roots)
             .env("TEST_STORE", self.desk.store().folder())
             .envs(set.iter().copied())

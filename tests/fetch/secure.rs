@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use winimg::digest::Digest;
 
-use crate::desk::Desk;
-use crate::processes::{said, start};
-use crate::server::{Answer, Asked, Server};
+use crate::fetch::desk::Desk;
+use crate::fetch::processes::{said, start};
+use support::server::{Answer, Asked, Server};
 
 /// A server with TLS, a desk, and a file with its certificate.
 struct Secure {

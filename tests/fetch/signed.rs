@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
+use support::tree;
 
 use regex::Regex;
 use winimg::digest::Digest;
@@ -14,14 +15,14 @@ use winimg::recipe::{self, Locked, Options, Recipe};
 use winimg::store::{Blob, Proof};
 use winimg::trust::Scheme;
 
-use crate::desk::Desk;
-use crate::server::{Answer, Server};
+use crate::fetch::desk::Desk;
+use support::server::{Answer, Server};
 
 /// What `signed.sh` made, once for all tests.
 fn made(name: &str) -> PathBuf {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
-        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let tests = tree::root().join("tests");
         let folder = tempfile::tempdir().unwrap();
         let made = Command::new("bash")
             .arg("-eu")
@@ -43,7 +44,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 fn keyless(name: &str) -> Vec<u8> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trust/sigstore/own");
+    let own = tree::root().join("tests/trust/sigstore/own");
     fs::read(own.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 

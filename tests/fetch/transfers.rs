@@ -10,8 +10,8 @@ use winimg::error::Kind;
 use winimg::event::Event;
 use winimg::store::{Resumable, Store};
 
-use crate::desk::Desk;
-use crate::server::{Answer, Asked, Cut, Server};
+use crate::fetch::desk::Desk;
+use support::server::{Answer, Asked, Cut, Server};
 
 /// 200 KB that do not repeat within a chunk.
 pub fn content(seed: u8) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use winimg::hive::{Data, Hive, Key as Read};
 
-use crate::make::{Key, List, SEGMENT, hive, seal, sz};
+use support::hive::{Key, List, SEGMENT, hive, seal, sz};
 
 fn small() -> Vec<u8> {
     let leaf = |name| Key::new(name).value("v", 1, &sz("text that needs a cell"));

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use winimg::hive::{Data, Hive, Key as Read};
 
-use crate::make::{Key, List, SEGMENT, hive, sz};
+use support::hive::{Key, List, SEGMENT, hive, sz};
 
 fn run(program: &str, arguments: &[&str], input: &str) -> String {
     let mut child = Command::new(program)

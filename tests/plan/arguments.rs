@@ -4,7 +4,7 @@
 //! with CommandLineToArgvW and protects them again, the program reads them with the C runtime's rules. Both the rule of
 //! glib 2.60 and the one before it are walked, for every string over an alphabet of the characters that hurt.
 
-use crate::recipe::Maker;
+use crate::plan::recipe::Maker;
 use winimg::plan::{self, Entry, Op, Run};
 use winimg::recipe::*;
 

@@ -2,7 +2,7 @@
 
 use winimg::recipe::{Options, Recipe, read};
 
-use crate::{golden, plan_of};
+use crate::plan::plan_of;
 
 fn written(more: &str) -> (Option<Recipe>, String) {
     let text = format!(
@@ -66,7 +66,7 @@ fn images_are_imported_from_the_disc_and_looked_for() {
     let (_, plan) = plan.split_once("Payload").expect("the payload");
     // Columns are as wide as the folder's name was long.
     let places = regex::Regex::new(r" {2,}(\w+) {2,}/\S*/recipe\.toml").expect("a pattern");
-    golden("images.txt", &places.replace_all(plan, "  $1  recipe.toml"));
+    insta::assert_snapshot!("images", &places.replace_all(plan, "  $1  recipe.toml"));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn evaluation_media_that_are_known_by_their_digest() {
     ] {
         all += &format!("== {what}\n{}\n", said(&with(iso, outputs, "")));
     }
-    crate::golden("evaluation.txt", &all);
+    insta::assert_snapshot!("evaluation", &all);
     // Another digest says nothing, unless a lock names the medium's.
     let unverified = "url = \"https://example.com/x.iso\"\nunverified = \"test\"";
     assert_eq!(said(&with(&eval(DIGEST), "ami = {}", "")), "");
@@ -129,7 +129,7 @@ fn plain_http() {
     let media = "url = \"http://example.com/x.iso\"\nunverified = \"test\"";
     let virtio = format!("[media.virtio]\nurl = \"http://[::1]:80/v.iso\"\nsha256 = \"{DIGEST}\"");
     all += &format!("== media\n{}", said(&with(media, "raw = {}", &virtio)));
-    crate::golden("plain-http.txt", &all);
+    insta::assert_snapshot!("plain-http", &all);
 }
 
 /// A lock names the bytes that nothing else proves.

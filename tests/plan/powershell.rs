@@ -3,7 +3,7 @@
 use winimg::plan::{self, Entry};
 use winimg::recipe::{ExitCodes, Verb};
 
-use crate::recipe::Maker;
+use crate::plan::recipe::Maker;
 
 pub fn faults(text: &str) -> bool {
     let mut parser = tree_sitter::Parser::new();

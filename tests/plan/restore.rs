@@ -3,7 +3,7 @@
 use winimg::plan::{self, Expectation};
 use winimg::recipe::*;
 
-use crate::recipe::Maker;
+use crate::plan::recipe::Maker;
 
 /// What the plan's last step says is gone, by the value's name or the key's.
 fn taken_back(recipe: Recipe) -> Vec<String> {

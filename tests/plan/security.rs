@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use support::tree;
 
 use winimg::plan::{self, Entry, Expectation, Op, Plan};
 use winimg::recipe::{Options, Recipe, read};
 
 fn folder() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan")
+    tree::root().join("tests/plan")
 }
 
 fn recipe_of(path: &Path) -> Recipe {
@@ -50,7 +51,7 @@ fn complaints(verbs: &[&str]) -> String {
             Err(more) => told.0.extend(more.0),
         }
     }
-    crate::said(&told)
+    crate::plan::said(&told)
         .lines()
         .filter(|line| !line.contains("[media.iso]"))
         .map(|line| line.split_once("recipe.toml:").map_or(line, |(_, l)| l))
@@ -63,7 +64,7 @@ fn who_may_do_what() {
     let (recipe, plan) = whole();
     let mut text = plan::text(&recipe, &plan);
     text.push_str("\nwarnings\n");
-    text.push_str(&crate::said(&plan.warnings));
+    text.push_str(&crate::plan::said(&plan.warnings));
     let here = folder().display().to_string();
     let text = text.replace(&format!("{here}/"), "");
     // Columns are as wide as the folder's name was long.
@@ -73,7 +74,7 @@ fn who_may_do_what() {
     let (before, seal) = from.split_once("  seal ").expect("the seal step");
     let (_, warnings) = seal.split_once("\nwarnings\n").expect("warnings");
     let (before, _) = before.rsplit_once("\n\n").expect("a step");
-    crate::golden("security.txt", &format!("{before}\n\nwarnings\n{warnings}"));
+    insta::assert_snapshot!("security", &format!("{before}\n\nwarnings\n{warnings}"));
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn values_that_windows_would_not_take_are_refused_at_their_place() {
         r#"defender = { exclude_processes = ["kubelet.exe"], exclude_extensions = ["*"] }"#,
         r#"service = { name = "x", start = "auto", failure_reset = "1h" }"#,
     ]);
-    crate::golden("security-mistakes.txt", &told);
+    insta::assert_snapshot!("security-mistakes", &told);
 }
 
 /// Complaints quote the line; the password on it is overwritten.
@@ -130,7 +131,7 @@ fn what_only_the_plan_can_know_is_refused_too() {
         r#"acl = { path = 'C:\k', grant = { SYSTEM = "full", 'NT AUTHORITY\SYSTEM' = "read" } }"#,
         r#"acl = { path = 'C:\k', grant = { Users = "read" } }"#,
     ]);
-    crate::golden("security-refusals.txt", &told);
+    insta::assert_snapshot!("security-refusals", &told);
 }
 
 /// Microsoft: Task Scheduler Schema; its elements in the order in which Windows exports them.
@@ -209,7 +210,7 @@ fn a_random_password_is_made_in_the_guest_alone() {
         _ => None,
     });
     let script = script.expect("the script");
-    assert!(!crate::powershell::faults(script), "{script}");
+    assert!(!crate::plan::powershell::faults(script), "{script}");
     // What PowerShell's own logs would keep: parameters of cmdlets, and what is printed.
     for line in script.lines().filter(|l| l.contains("$text")) {
         assert!(

@@ -5,8 +5,8 @@ use winimg::recipe::verb::{Feature, Password, User, UserState};
 use winimg::recipe::*;
 use winimg::text::Place;
 
-use crate::recipe::Maker;
-use crate::{plan_of, refused, said};
+use crate::plan::recipe::Maker;
+use crate::plan::{plan_of, refused, said};
 
 fn feature(m: &Maker, names: &[&str], enabled: bool) -> Verb {
     Verb::Feature(Feature {

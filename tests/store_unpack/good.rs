@@ -5,8 +5,8 @@ use std::fs;
 use winimg::archive::{Filter, Format, Unpacked};
 use winimg::digest::Digest;
 
-use crate::bench::{Bench, files, pairs};
-use crate::bytes::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
+use crate::store_unpack::bench::{Bench, files, pairs};
+use support::archives::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
 
 #[test]
 fn all_formats_unpack_to_the_same_tree() {

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use winimg::archive::{Filter, Format, Limits, list, unpack};
 
-use crate::bench::{Bench, files, packed, pairs};
-use crate::bytes::{Zipped, gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
+use crate::store_unpack::bench::{Bench, files, packed, pairs};
+use support::archives::{Zipped, gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
 
 #[test]
 fn every_problem_of_a_tar_is_listed_at_once() {

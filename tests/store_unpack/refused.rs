@@ -7,8 +7,8 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 use winimg::archive::{Filter, Format, Limits, unpack};
 
-use crate::bench::packed;
-use crate::bytes::{Zipped, gzip, tar_entry, tar_file, tar_of, tar_sized, zip_of, zipped};
+use crate::store_unpack::bench::packed;
+use support::archives::{Zipped, gzip, tar_entry, tar_file, tar_of, tar_sized, zip_of, zipped};
 
 /// An archive, and the problems that are told of it.
 struct Case {

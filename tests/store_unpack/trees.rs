@@ -8,8 +8,8 @@ use winimg::archive::{Filter, Format, Limits};
 use winimg::event::{Cancel, Event, Sink};
 use winimg::store::{Candidate, Expected, Store, Watch};
 
-use crate::bench::{files, pairs};
-use crate::bytes::{tar_file, tar_of};
+use crate::store_unpack::bench::{files, pairs};
+use support::archives::{tar_file, tar_of};
 
 struct Quiet;
 

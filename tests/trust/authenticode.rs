@@ -7,8 +7,8 @@ use regex::Regex;
 use winimg::trust::authenticode::{self, Pins};
 use winimg::trust::{Reason, Rule};
 
-use crate::signed::{NOW, by, certificates, folder, pins, unstamped, without_digests};
-use crate::told::{judge, judge_as, told};
+use crate::trust::signed::{NOW, by, certificates, folder, pins, unstamped, without_digests};
+use crate::trust::told::{judge, judge_as, told};
 
 fn table(cases: Vec<(&str, Rule)>) -> String {
     let lines = cases.into_iter().map(|(case, rule)| {

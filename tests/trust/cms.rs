@@ -2,8 +2,8 @@
 
 use winimg::trust::authenticode::Pins;
 
-use crate::signed::{NOW, certificates, detached, folder, pins, without_digests};
-use crate::told::{judge, judge_as, told};
+use crate::trust::signed::{NOW, certificates, detached, folder, pins, without_digests};
+use crate::trust::told::{judge, judge_as, told};
 
 /// `case` begins with the signature's name; the signed file is `sums` unless another is given.
 fn table(cases: &[(&str, &str)], pins: &Pins) -> String {

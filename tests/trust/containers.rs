@@ -1,5 +1,6 @@
 //! Packages, cabinets, scripts and catalogs that the field's own tools made and signed, and what is refused of them.
 
+use support::tree;
 mod damaged;
 
 use std::fs;
@@ -18,7 +19,7 @@ use winimg::trust::{self, Evidence, Judged, Subject};
 fn fixtures() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("containers");
+        let folder = tree::kept_folder("containers");
         let _ = fs::remove_dir_all(&folder);
         let made = Command::new("python3")
             .arg(script())
@@ -37,7 +38,7 @@ fn fixtures() -> &'static Path {
 
 fn script() -> PathBuf {
     let script = Path::new(file!()).with_extension("py");
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(script)
+    tree::root().join(script)
 }
 
 fn rule(root: &str) -> trust::Rule {

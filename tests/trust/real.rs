@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use support::tree;
 
 use winimg::digest::Digest;
 use winimg::trust::authenticode::{self, Pins};
 use winimg::trust::{Judged, Reason, Rule, roots};
 
-use crate::skip;
-use crate::told::{judge, told};
+use crate::trust::told::{judge, told};
+use support::skip;
 
 /// 2026-11-21: the leaves of some of these files had expired by then.
 const NOW: u64 = 1_795_219_200;
@@ -23,8 +24,8 @@ fn folder() -> Option<&'static Path> {
             skip::not_tried("really signed files, for WINIMG_TEST_OFFLINE=1");
             return None;
         }
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("real-signed");
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trust/real-signed.sh");
+        let folder = tree::kept_folder("real-signed");
+        let script = tree::root().join("tests/trust/real-signed.sh");
         let fetched = Command::new("bash").arg(script).arg(&folder).output();
         let fetched = fetched.expect("bash");
         assert!(

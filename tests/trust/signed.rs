@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use support::tree;
 
 use regex::Regex;
 use winimg::trust::authenticode::{self, Pins};
@@ -14,10 +15,10 @@ pub const NOW: u64 = 1_795_219_200;
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("signed");
+        let folder = tree::kept_folder("signed");
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trust/signed.sh");
+        let script = tree::root().join("tests/trust/signed.sh");
         let made = Command::new("bash").arg(script).arg(&folder).output();
         let made = made.expect("bash");
         assert!(

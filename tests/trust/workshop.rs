@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
+use support::tree;
 
 use winimg::digest::{Algorithm, Digest};
 use winimg::trust::{Evidence, Judged, Reason, Refusal, Rule, Subject};
@@ -42,7 +43,7 @@ pub fn shop(cell: &'static OnceLock<Shop>, script: &str) -> &'static Shop {
         let script = Path::new(file!()).with_file_name(script);
         let script = match script.is_absolute() {
             true => script,
-            false => Path::new(env!("CARGO_MANIFEST_DIR")).join(script),
+            false => tree::root().join(script),
         };
         let output = Command::new("bash")
             .arg("-eu")

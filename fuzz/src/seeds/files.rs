@@ -5,9 +5,11 @@ use std::path::Path;
 
 use winimg::iso::{Source, Tree, write};
 
-use super::bytes::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
-use super::hives::{self, Key, List, sz};
-use super::{laid, seed};
+use super::seed;
+use support::archives::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
+use support::hive::{self as hives, Key, List, sz};
+use support::tree::snapshot;
+use support::udf as laid;
 
 pub fn make() {
     archives();
@@ -143,12 +145,8 @@ fn texts() {
         ("2022", "2022-uefi-eval"),
         ("refused-2025", "2025-uefi-volume"),
     ] {
-        let file = root.join(format!("tests/answer/{release}.xml"));
-        seed(
-            "answer-file",
-            name,
-            &fs::read(file).expect("an answer file of the tests"),
-        );
+        let file = format!("tests/snapshots/winimg__media_answer__{release}.snap");
+        seed("answer-file", name, snapshot(&file).as_bytes());
     }
 }
 

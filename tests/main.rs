@@ -1,0 +1,47 @@
+//! What a user of winimg would notice, by what it is about. The slow ones are ignored, each with its reason; the Makefile runs
+//! them by their paths. What these modules and the tests of the other crates share stands in `tests/support`.
+
+mod cli;
+mod crash;
+mod disk_hostile;
+mod disk_vhdx;
+mod end_to_end;
+mod evidence;
+mod examples;
+mod export;
+mod export_record;
+mod faults;
+mod faults_qemu;
+mod fetch;
+mod floors;
+mod hive;
+mod hyperv;
+mod hyperv_scripts;
+mod lock;
+mod machine;
+mod machine_agent;
+mod machine_qemu;
+mod machine_screen;
+mod media_answer;
+mod media_boot;
+mod media_damage;
+mod media_read;
+mod media_udf;
+mod media_write;
+mod packs;
+mod parity;
+mod plan;
+mod recipe;
+mod recipe_pins;
+mod recipe_schema;
+mod recipe_signatures;
+mod recipe_vars;
+mod record;
+mod release_profile;
+mod remote;
+mod shipped;
+mod store_unpack;
+mod trust;
+mod verify;
+mod windows;
+mod wine;
