@@ -10,8 +10,9 @@ use support::tree::this_program_as;
 use serde_json::Value;
 use winimg::digest::Digest;
 use winimg::event::{Cancel, Event, Sink};
+use winimg::plan::{Chain, Ingredient};
 use winimg::store::layer::{About, Kept};
-use winimg::store::{Candidate, Chain, Expected, Ingredient, Store, Watch};
+use winimg::store::{Candidate, Expected, Store, Watch};
 
 use crate::crash::kill::{counts, killed, log_of, spread};
 use crate::crash::site::Site;
