@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use winimg::recipe::{DiskBus, Firmware};
-use winimg::vm::{Accel, Disc, MachinePlan, Start};
+use winimg_machine::vm::{Accel, Disc, MachinePlan, Start};
+use winimg_recipe::recipe::{DiskBus, Firmware};
 
 fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
     MachinePlan {
@@ -18,7 +18,7 @@ fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
         memory: 4 << 30,
         network: false,
         tpm: false,
-        password: winimg::text::Secret::new("Password-1"),
+        password: winimg_base::text::Secret::new("Password-1"),
         start: Start::Install {
             install_disc: Disc {
                 file: "/store/overlay.qcow2".into(),
@@ -37,9 +37,9 @@ fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
 #[cfg(unix)]
 mod qemu {
     use super::*;
-    use winimg::vm::qemu::args::{Acceleration, arguments};
-    use winimg::vm::qemu::firmware::{Format, Pair, Places, find};
-    use winimg::vm::qemu::rundir::RunDir;
+    use winimg_machine::vm::qemu::args::{Acceleration, arguments};
+    use winimg_machine::vm::qemu::firmware::{Format, Pair, Places, find};
+    use winimg_machine::vm::qemu::rundir::RunDir;
 
     /// One line an option.
     fn text(plan: &MachinePlan, accel: &str, uefi: Option<&Pair>) -> String {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use winimg::udf::{Bytes, Medium};
-use winimg::wim::MediaFacts;
+use winimg_formats::udf::{Bytes, Medium};
+use winimg_formats::wim::MediaFacts;
 
 /// Reads whatever can be read; only a panic, a hang or endless memory would be wrong.
 fn exercise(bytes: Vec<u8>) {
@@ -25,7 +25,7 @@ fn exercise(bytes: Vec<u8>) {
         }
     }
     let _ = MediaFacts::read(&medium);
-    let _ = winimg::iso::Catalog::read(medium.bytes());
+    let _ = winimg_formats::iso::Catalog::read(medium.bytes());
 }
 
 /// Changes bytes of a medium, so many times from the whole one on, and reads what is left.

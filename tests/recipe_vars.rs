@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use support::tree;
 
-use winimg::recipe::{Options, Recipe, Undecided, read};
+use winimg_recipe::recipe::{Options, Recipe, Undecided, read};
 
 /// A pack that declares variables in every way.
 const PACK: &str = r#"schema = 1

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::tree;
 
-use winimg::recipe::powershell::faults;
+use winimg_recipe::recipe::powershell::faults;
 
 fn root() -> &'static Path {
     tree::root()

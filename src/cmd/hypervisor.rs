@@ -2,11 +2,11 @@
 
 use super::{Context, recipe::told};
 use crate::cli::HypervisorArgs;
-use crate::error::{Error, Kind, Result};
-use crate::plan;
-use crate::recipe::Recipe;
-use crate::store::Store;
-use crate::vm::{self, Hypervisor, Platform};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_machine::vm::{self, Hypervisor, Platform};
+use winimg_recipe::plan;
+use winimg_recipe::recipe::Recipe;
+use winimg_supply::store::Store;
 
 /// Hypervisors beside QEMU and Hyper-V, by their names: what another program than winimg brings. `None`: it has no such one.
 pub type More = fn(&str) -> Option<Result<Box<dyn Hypervisor>>>;

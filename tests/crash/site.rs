@@ -8,9 +8,9 @@ use support::tree;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use winimg::digest::{Algorithm, Digest};
-use winimg::io::files_below;
-use winimg::store::LayerRecord;
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::io::files_below;
+use winimg_supply::store::LayerRecord;
 
 use crate::crash::kill::{name, said};
 use support::server::{Answer, Server};

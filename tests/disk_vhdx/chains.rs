@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use winimg::disk::open;
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::open;
 
 use crate::disk_vhdx::Layers;
 use crate::disk_vhdx::MIB;

@@ -8,8 +8,8 @@ mod refusals;
 use std::path::{Path, PathBuf};
 
 use support::vhdx::Writer;
-use winimg::disk::{Disk, Image};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::{Disk, Image};
 
 const MIB: u64 = 1 << 20;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 
 use uuid::Uuid;
-use winimg::disk::{Image, open};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::{Image, open};
 
 use crate::disk_vhdx::Layers;
 use crate::disk_vhdx::MIB;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use support::tree;
 
 use clap::Parser as _;
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::examples::blocks::Block;
 use crate::examples::read;
@@ -89,7 +89,7 @@ impl Bench {
                 .map(|_| ())
                 .map_err(|e| e.to_string()),
             Kind::Powershell => {
-                let faults = winimg::recipe::powershell::faults(&block.text);
+                let faults = winimg_recipe::recipe::powershell::faults(&block.text);
                 let first = faults
                     .first()
                     .map(|f| format!("line {}:{}", f.line, f.column));

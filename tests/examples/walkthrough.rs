@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use support::tree;
 
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::examples::blocks::{self, Block};
 use crate::examples::read;

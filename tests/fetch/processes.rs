@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::tree::this_program_as;
 
-use winimg::digest::Digest;
-use winimg::event::{Event, Sink};
-use winimg::recipe::ProofWish;
+use winimg_base::digest::Digest;
+use winimg_base::event::{Event, Sink};
+use winimg_recipe::recipe::ProofWish;
 
 use crate::fetch::desk::{Desk, Events};
 use crate::fetch::transfers::{content, part_of};
@@ -29,9 +29,9 @@ fn child() {
         (None, Some(url)) => desk.checksum(&url),
         (None, None) => desk.unverified("for a test"),
     };
-    let store = winimg::store::Store::open(said("TEST_STORE").unwrap().as_ref()).unwrap();
+    let store = winimg_supply::store::Store::open(said("TEST_STORE").unwrap().as_ref()).unwrap();
     let request = desk.request("kubelet", &said("TEST_URL").unwrap(), wish);
-    let result = winimg::fetch::fetch(
+    let result = winimg_supply::fetch::fetch(
         vec![request],
         &store,
         Arc::new(Heard {

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use support::tree;
 
 use regex::Regex;
-use winimg::digest::Digest;
-use winimg::error::Kind;
-use winimg::fetch::Request;
-use winimg::recipe::{self, Locked, Options, Recipe};
-use winimg::store::{Blob, Proof};
-use winimg::trust::Scheme;
+use winimg_base::digest::Digest;
+use winimg_base::error::Kind;
+use winimg_recipe::recipe::{self, Locked, Options, Recipe};
+use winimg_supply::fetch::Request;
+use winimg_supply::store::{Blob, Proof};
+use winimg_trust::Scheme;
 
 use crate::fetch::desk::Desk;
 use support::server::{Answer, Server};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use support::tree;
 
-use winimg::plan::{self, Entry, Expectation, Op, Plan};
-use winimg::recipe::{Options, Recipe, read};
+use winimg_recipe::plan::{self, Entry, Expectation, Op, Plan};
+use winimg_recipe::recipe::{Options, Recipe, read};
 
 fn folder() -> std::path::PathBuf {
     tree::root().join("tests/plan")

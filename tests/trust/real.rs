@@ -6,9 +6,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 use support::tree;
 
-use winimg::digest::Digest;
-use winimg::trust::authenticode::{self, Pins};
-use winimg::trust::{Judged, Reason, Rule, roots};
+use winimg_base::digest::Digest;
+use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::{Judged, Reason, Rule, roots};
 
 use crate::trust::told::{judge, told};
 use support::skip;

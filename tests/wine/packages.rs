@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use winimg::guest::{Command, Exit, Guest as _};
+use winimg_machine::guest::{Command, Exit, Guest as _};
 
 use crate::wine::glib::Glib;
 use crate::wine::node::Node;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::script::{self, RunOutcome, matches};
 use crate::{Power, Shared, crashed, key};
-use winimg::error::{Error, Kind, Result};
-use winimg::guest::{Command, Exit, Guest, Put};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_machine::guest::{Command, Exit, Guest, Put};
 
 pub struct FakeGuest {
     pub(super) shared: Arc<Shared>,

@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use self::guest::FakeGuest;
 use self::script::{InstallOutcome, OffOutcome, RebootOutcome, Script};
-use winimg::error::{Error, Kind, Result};
-use winimg::event::{Cancel, Event, Sink};
-use winimg::guest::Guest;
-use winimg::recipe::Firmware;
-use winimg::vm::{Accel, Camera, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_machine::guest::Guest;
+use winimg_machine::vm::{Accel, Camera, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+use winimg_recipe::recipe::Firmware;
 
 /// `--hypervisor fake:FILE`
 pub fn open(file: &Path) -> Result<Box<dyn Hypervisor>> {

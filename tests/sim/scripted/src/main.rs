@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use winimg::{cli, cmd};
+use winimg::cli;
+use winimg::cmd;
 
 fn main() -> ExitCode {
     cmd::run_with(cli::parse(), |name| {

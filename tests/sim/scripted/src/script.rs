@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use wildmatch::WildMatchPattern;
 
-use winimg::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Kind, Result};
 
 /// A machine's whole life, told in advance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use winimg::error::Kind;
-use winimg::event::{Cancel, Event, Sink};
-use winimg::guest::{Command, Exit, Put};
-use winimg::recipe::{DiskBus, Firmware};
-use winimg::vm::{Accel, Disc, MachinePlan, Start};
+use winimg_base::error::Kind;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_machine::guest::{Command, Exit, Put};
+use winimg_machine::vm::{Accel, Disc, MachinePlan, Start};
+use winimg_recipe::recipe::{DiskBus, Firmware};
 
 use crate::open;
 use crate::script::Script;
@@ -25,7 +25,7 @@ fn plan(run_dir: &Path) -> MachinePlan {
         memory: 4 << 30,
         network: false,
         tpm: false,
-        password: winimg::text::Secret::new("Password-1"),
+        password: winimg_base::text::Secret::new("Password-1"),
         start: Start::Install {
             install_disc: Disc {
                 file: "/store/overlay.qcow2".into(),
@@ -55,7 +55,7 @@ struct Played {
     folder: tempfile::TempDir,
     told: Arc<Told>,
     cancel: Cancel,
-    machine: Box<dyn winimg::vm::Machine>,
+    machine: Box<dyn winimg_machine::vm::Machine>,
 }
 
 fn play(script: &str) -> Played {
