@@ -50,12 +50,15 @@ impl Bench {
         let tests = tree::root().join("tests");
         let script = Command::new("bash")
             .arg("-eu")
-            .arg(tests.join("fetch/signed.sh"))
+            .arg(tree::root().join("crates/supply/tests/fetch/signed.sh"))
             .arg(&tests)
             .current_dir(&made)
             .stdout(Stdio::null())
             .status();
-        assert!(script.expect("bash").success(), "tests/fetch/signed.sh");
+        assert!(
+            script.expect("bash").success(),
+            "crates/supply/tests/fetch/signed.sh"
+        );
         std::fs::create_dir(at.join("keys")).expect("a folder");
         for (from, to) in [
             ("release.pub", "release.pub"),

@@ -130,8 +130,11 @@ fn texts() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // Refused, since the files that they include are not there; but they know all words.
     for (name, file) in [
-        ("complete", "tests/recipes/complete.toml"),
-        ("mistakes", "tests/recipes/twelve-mistakes.toml"),
+        ("complete", "crates/recipe/tests/recipes/complete.toml"),
+        (
+            "mistakes",
+            "crates/recipe/tests/recipes/twelve-mistakes.toml",
+        ),
         ("demo", "recipes/demo.toml"),
     ] {
         let text = fs::read(root.join(file)).expect("a recipe of the tests");

@@ -194,7 +194,7 @@ fn setup_of_2025_wants_room_for_recovery_in_front() -> Result<(), String> {
         };
         assert!(last(text)?, "{firmware:?}");
         let small = text.replace("<Size>1024</Size>", "<Size>550</Size>");
-        assert_ne!(text, small);
+        assert_ne!(*text, small);
         assert!(!last(&small)?, "{firmware:?}");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Scripts that winimg's plan writes (the snapshots of `tests/plan`), run by the stand-in's cmd.
+//! Scripts that winimg's plan writes (the snapshots of `crates/recipe/tests/plan`), run by the stand-in's cmd.
 
 use winimg_test_support::tree::snapshot;
 
@@ -10,7 +10,9 @@ fn script(name: &str) -> String {
 }
 
 fn script_of(plan: &str, name: &str) -> String {
-    let text = snapshot(&format!("tests/plan/snapshots/winimg__plan__{plan}.snap"));
+    let text = snapshot(&format!(
+        "crates/recipe/tests/plan/snapshots/recipe__plan__{plan}.snap"
+    ));
     let head = format!("             s\\{name}.cmd\n");
     let (_, rest) = text.split_once(&head).unwrap();
     let lines = rest
