@@ -44,6 +44,10 @@ test: BUILD_ALSO := --bins --tests
 # there is none, winimg.exe outside of Debian, advisories without their database, and a medium of Windows anywhere.
 test: export WINIMG_NO_SKIP := 1
 
+.PHONY: check
+check: ## format, lint and the tests of the crates that differ from the main branch; BASE=branch for another
+	@CARGO=$(CARGO) tests/check.sh
+
 .PHONY: test
 test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ## everything that continuous integration runs
 

@@ -8,8 +8,15 @@ use winimg_recipe::plan;
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::store::Store;
 
-/// Hypervisors beside QEMU and Hyper-V, by their names: what another program than winimg brings. `None`: it has no such one.
-pub type More = fn(&str) -> Option<Result<Box<dyn Hypervisor>>>;
+/// A hypervisor beside QEMU and Hyper-V, which another program than winimg brings.
+pub struct Other {
+    /// Whose disks its machines leave.
+    pub platform: Platform,
+    pub open: Box<dyn FnOnce() -> Result<Box<dyn Hypervisor>>>,
+}
+
+/// Such hypervisors by what stands after `--hypervisor`; `None` for a name that is none of theirs.
+pub type Others = fn(&str) -> Option<Other>;
 
 /// For what is only looked up: nothing has to be installed.
 pub fn platform(args: &HypervisorArgs, context: &Context) -> Result<Platform> {
@@ -17,10 +24,9 @@ pub fn platform(args: &HypervisorArgs, context: &Context) -> Result<Platform> {
     let is_it = |platform: &Platform| platform.name() == name;
     match [Platform::Qemu, Platform::HyperV].into_iter().find(is_it) {
         Some(platform) => Ok(platform),
-        None => match (context.more)(name) {
-            Some(hypervisor) => Ok(hypervisor?.platform()),
-            None => Err(unknown(name)),
-        },
+        None => (context.others)(name)
+            .map(|other| other.platform)
+            .ok_or_else(|| unknown(name)),
     }
 }
 
@@ -43,8 +49,8 @@ pub fn open(
     store: &Store,
     context: &Context,
 ) -> Result<Box<dyn Hypervisor>> {
-    if let Some(hypervisor) = (context.more)(&args.hypervisor) {
-        return hypervisor;
+    if let Some(other) = (context.others)(&args.hypervisor) {
+        return (other.open)();
     }
     match platform(args, context)? {
         Platform::Qemu => qemu(store),

@@ -41,7 +41,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_supply::store::Store;
 
-pub use hypervisor::More;
+pub use hypervisor::{Other, Others};
 
 /// What every command gets.
 pub(crate) struct Context {
@@ -49,7 +49,7 @@ pub(crate) struct Context {
     pub cancel: Cancel,
     /// Events are told as lines for people.
     pub tells_people: bool,
-    pub more: More,
+    pub others: Others,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
@@ -58,7 +58,7 @@ pub fn run(cli: Cli) -> ExitCode {
 }
 
 /// The same for a program that has more hypervisors.
-pub fn run_with(cli: Cli, more: More) -> ExitCode {
+pub fn run_with(cli: Cli, others: Others) -> ExitCode {
     let sink: Arc<dyn Sink> = match cli.log_format {
         LogFormat::Text => Arc::new(Terminal::new()),
         LogFormat::Json => Arc::new(JsonLines::new(std::io::stderr())),
@@ -67,7 +67,7 @@ pub fn run_with(cli: Cli, more: More) -> ExitCode {
         sink,
         cancel: Cancel::default(),
         tells_people: cli.log_format == LogFormat::Text,
-        more,
+        others,
     };
     let outcome = match &cli.command {
         // Its Ctrl-C is for the line that runs, its status that of the last line.

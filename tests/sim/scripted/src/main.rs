@@ -4,11 +4,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use winimg::cli;
-use winimg::cmd;
+use winimg::cmd::{self, Other};
+use winimg_machine::vm::Platform;
 
 fn main() -> ExitCode {
     cmd::run_with(cli::parse(), |name| {
-        let file = name.strip_prefix("fake:")?;
-        Some(winimg_scripted::open(Path::new(file)))
+        let file = name.strip_prefix("fake:")?.to_owned();
+        Some(Other {
+            platform: Platform::Qemu,
+            open: Box::new(move || winimg_scripted::open(Path::new(&file))),
+        })
     })
 }
