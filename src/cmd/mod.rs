@@ -38,7 +38,7 @@ use crate::cli::{Cli, Command, LogFormat, Schema};
 use crate::record;
 use crate::report::{JsonLines, Terminal};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Event, Sink};
 use winimg_supply::store::Store;
 
 pub use hypervisor::{Other, Others};
@@ -80,7 +80,7 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
     match outcome {
         Ok(status) => status,
         Err(error) => {
-            context.sink.emit(&error.event());
+            context.sink.emit(&Event::failed(&error));
             ExitCode::from(error.kind().exit_status())
         }
     }
