@@ -31,7 +31,7 @@ const GUEST_PASSWORD: &str = "hyperv-password";
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
     source::needs_file(&args.recipe, "build")?;
-    let platform = hypervisor::platform(&args.hypervisor)?;
+    let platform = hypervisor::platform(&args.hypervisor, context)?;
     let look = Look::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let builder = builder(args.builder_id.as_deref())?;
@@ -44,7 +44,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     wishes.check(&opened.plan)?;
     hypervisor::fits(platform, &opened.recipe, context)?;
     let store = super::store(context)?;
-    let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
+    let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
     hypervisor.check_host(&context.cancel)?;
     let password = password(
         args.admin_password_file.as_deref(),
