@@ -197,6 +197,7 @@ fn explain(doing: &str, trouble: Trouble) -> Error {
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::sync::{Arc, Mutex};
+    use std::thread::JoinHandle;
 
     use serde_json::{Value, json};
 
@@ -239,8 +240,11 @@ mod tests {
                     id = &arguments["id"];
                     json!(id)
                 }
-                "guest-file-open" => json!(1000),
+                "guest-file-open" => json!(1000 + i64::from(arguments["path"] == r"C:\odd")),
                 "guest-file-write" => json!({"count": 7, "eof": false}),
+                "guest-file-read" if arguments["handle"] == 1001 => {
+                    json!({"buf-b64": "cGxhbnRlZA=="})
+                }
                 "guest-file-read" => json!({"count": 2, "buf-b64": "b2s=", "eof": true}),
                 "guest-exec" => json!({"pid": 9}),
                 "guest-exec-status" => json!({"exited": true, "exitcode": 5}),
@@ -262,18 +266,33 @@ mod tests {
         came
     }
 
-    #[test]
-    fn what_goes_over_the_wire() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// An agent that answers, and its peer.
+    fn open() -> (Agent, JoinHandle<String>) {
         let world = World(Arc::new(Mutex::new((Port::default(), Instant::now()))));
         world.change(|w| w.0.change(true));
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
-        let peer = std::thread::spawn({
-            let world = world.clone();
-            move || play(theirs, &world)
-        });
-        let patience = Duration::from_secs(60);
-        let mut agent = Agent::new(ours, world.host(), patience).expect("an agent");
-        assert!(agent.try_open(patience).expect("an answer"));
+        let mut agent = Agent::new(ours, world.host(), PATIENCE).expect("an agent");
+        let peer = std::thread::spawn(move || play(theirs, &world));
+        assert!(agent.try_open(PATIENCE).expect("an answer"));
+        (agent, peer)
+    }
+
+    #[test]
+    fn a_reply_of_another_shape_is_quoted_without_its_contents() {
+        let (mut agent, _) = open();
+        assert_eq!(
+            agent.get(r"C:\odd", 10).expect_err("no count").to_string(),
+            "the guest agent's reply can't be understood\n  found: {\"buf-b64\":\"(12 characters)\"}"
+        );
+        // The two sides are in step nevertheless.
+        assert_eq!(agent.get(r"C:\y", 10).expect("read"), Some(b"ok".to_vec()));
+    }
+
+    #[test]
+    fn what_goes_over_the_wire() {
+        let (mut agent, peer) = open();
         let put = Put::Bytes {
             path: r"C:\x",
             bytes: b"planted",
@@ -283,11 +302,11 @@ mod tests {
         let command = Command {
             program: r"C:\Windows\System32\reg.exe".into(),
             arguments: vec!["query".into(), r"HKLM\ł".into()],
-            timeout: patience,
+            timeout: PATIENCE,
         };
         let exit = agent.run(&command, &mut |_| {}).expect("its end");
         assert_eq!(exit, Exit::Code(5));
-        agent.reboot(patience).expect("back");
+        agent.reboot(PATIENCE).expect("back");
         agent.shut_down().expect("off");
         drop(agent);
         let came = peer.join().expect("the peer");
