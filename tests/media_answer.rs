@@ -105,16 +105,17 @@ fn shown(found: &Diagnostics) -> Vec<String> {
         .0
         .iter()
         .map(|d| {
-            let (place, under) = d
-                .place
-                .as_ref()
-                .map_or((String::new(), String::new()), |p| {
-                    let (line, column) = p.line_column();
-                    (
-                        format!("{line}:{column} "),
-                        p.source.text[p.span.clone()].to_string(),
-                    )
-                });
+            let (place, under) =
+                d.problem
+                    .place
+                    .as_ref()
+                    .map_or((String::new(), String::new()), |p| {
+                        let (line, column) = p.line_column();
+                        (
+                            format!("{line}:{column} "),
+                            p.source.text[p.span.clone()].to_string(),
+                        )
+                    });
             let warning = match d.severity {
                 Severity::Error => "",
                 Severity::Warning => "warning: ",
@@ -124,8 +125,8 @@ fn shown(found: &Diagnostics) -> Vec<String> {
             } else {
                 format!(" ({})", d.label)
             };
-            let help: String = d.help.iter().map(|h| format!(" [{h}]")).collect();
-            format!("{place}{warning}{}{label}{help} ^{under}^", d.message)
+            let help: String = d.problem.cures.iter().map(|h| format!(" [{h}]")).collect();
+            format!("{place}{warning}{}{label}{help} ^{under}^", d.problem.fact)
         })
         .collect()
 }
@@ -469,7 +470,7 @@ fn complaints_never_show_the_password() {
         let found = lint(&bad, &facts);
         assert!(found.has_errors());
         for d in &found.0 {
-            let source = &d.place.as_ref().unwrap().source;
+            let source = &d.problem.place.as_ref().unwrap().source;
             assert!(!source.text.contains(encoded));
             assert_eq!(source.text.len(), bad.len());
         }
@@ -852,7 +853,13 @@ raw = {}
             text: built_in.text.replacen(from, to, 1),
         };
         answer::check_template(&template, &recipe)
-            .map(|found| found.0.into_iter().map(|d| d.message).collect::<Vec<_>>())
+            .map(|found| {
+                found
+                    .0
+                    .into_iter()
+                    .map(|d| d.problem.fact)
+                    .collect::<Vec<_>>()
+            })
             .map_err(|e| e.fact().to_string())
     };
     assert_eq!(judge("<unattend", "<unattend"), Ok(vec![]));

@@ -343,7 +343,7 @@ fn a_recipe_of_ones_own() {
 fn every_variable_that_is_set_is_read() {
     for path in toml_files("recipes") {
         let (_, said) = read(&path, &options_for(&name(&path)));
-        let unread = said.0.iter().map(|d| d.message.as_str());
+        let unread = said.0.iter().map(|d| d.problem.fact.as_str());
         let unread: Vec<&str> = unread.filter(|m| m.starts_with("nothing reads")).collect();
         assert_eq!(unread, Vec::<&str>::new(), "{}", path.display());
     }

@@ -54,13 +54,17 @@ fn plan_of(recipe: Recipe) -> String {
 fn said(complaints: &Diagnostics) -> String {
     let mut out = String::new();
     for d in &complaints.0 {
-        let place = d.place.as_ref().map_or_else(String::new, |p| p.to_string());
+        let place = d
+            .problem
+            .place
+            .as_ref()
+            .map_or_else(String::new, |p| p.to_string());
         let severity = format!("{:?}", d.severity).to_lowercase();
-        out.push_str(&format!("{place} {severity}: {}", d.message));
+        out.push_str(&format!("{place} {severity}: {}", d.problem.fact));
         if !d.label.is_empty() {
             out.push_str(&format!(" [{}]", d.label));
         }
-        for help in &d.help {
+        for help in &d.problem.cures {
             out.push_str(&format!(" ({help})"));
         }
         out.push('\n');

@@ -662,7 +662,7 @@ generalize = { vm = true }
     let lines: Vec<String> = diagnostics
         .0
         .iter()
-        .map(|d| format!("{}; {}", d.message, d.help.join("; ")))
+        .map(|d| format!("{}; {}", d.problem.fact, d.problem.cures.join("; ")))
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
 }

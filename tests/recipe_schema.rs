@@ -25,9 +25,9 @@ fn keys_read(text: &str) -> BTreeSet<String> {
     fs::write(&path, text).expect("a file");
     let (_, diagnostics) = read(&path, &Options::default());
     let about = |m: &str| m.contains(&format!("`{NO_KEY}`"));
-    let told = diagnostics.0.iter().find(|d| about(&d.message));
+    let told = diagnostics.0.iter().find(|d| about(&d.problem.fact));
     let told = told.unwrap_or_else(|| panic!("nothing is said about {NO_KEY} in\n{text}"));
-    let help = told.help.join("\n");
+    let help = told.problem.cures.join("\n");
     let list = help
         .strip_prefix("its keys: ")
         .or(help.strip_prefix("the verbs: "));
@@ -160,7 +160,7 @@ fn a_damaged_recipe_is_read_or_complained_about() {
             !rendered.contains("a mistake in winimg"),
             "{rendered}\n{text}"
         );
-        let placed = diagnostics.0.iter().all(|d| d.place.is_some());
+        let placed = diagnostics.0.iter().all(|d| d.problem.place.is_some());
         assert!(placed, "{rendered}");
         match recipe {
             Some(_) => read_well += 1,

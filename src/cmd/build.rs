@@ -16,7 +16,7 @@ use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io;
 use winimg_base::text::Secret;
 use winimg_machine::vm::Platform;
@@ -129,7 +129,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         Ok(Some((built, records)))
     });
     // The terminal is told by the caller; `events.jsonl` has to know it, too.
-    match recorded.inspect_err(|error| events.emit(&error.event()))? {
+    match recorded.inspect_err(|error| events.emit(&Event::failed(error)))? {
         Some((built, records)) => summary(&request.output, &built, &records),
         None => print(&format!(
             "nothing changed: {} holds what this recipe makes\n",

@@ -38,7 +38,7 @@ use crate::cli::{Cli, Command, LogFormat, Schema};
 use crate::record;
 use crate::report::{JsonLines, Terminal};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Event, Sink};
 use winimg_supply::store::Store;
 
 /// What every command gets.
@@ -71,7 +71,7 @@ pub fn run(cli: Cli) -> ExitCode {
     match outcome {
         Ok(status) => status,
         Err(error) => {
-            context.sink.emit(&error.event());
+            context.sink.emit(&Event::failed(&error));
             ExitCode::from(error.kind().exit_status())
         }
     }

@@ -393,7 +393,7 @@ fn the_signers_that_a_file_carries_are_named_and_vouched_for_by_nobody() {
         let digest = winimg_base::digest::Digest::sha256_of(&fs::read(&path).unwrap());
         let words = match authenticode::carried(&path, name, &digest) {
             Ok(all) => format!("{all:?}"),
-            Err(refusal) => format!("{:?}: {}", refusal.reason, refusal.fact),
+            Err(refusal) => format!("{:?}: {}", refusal.reason, refusal.problem.fact),
         };
         found += &format!("{name}: {words}\n");
     }

@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use winimg_trust::checksum::{LIMIT, Refusal, find};
+use winimg_base::problem::Problem;
+use winimg_trust::checksum::{LIMIT, find};
 use winimg_trust::{Reason, Rule, minisign};
 
 use super::workshop::{IS_ANOTHER, PAGE, Shop, shop, told};
@@ -275,14 +276,9 @@ fn a_refusal_lists_what_the_file_names() {
     let text = format!("{A}  b.zip\n{B}  ./x/c.zip\n");
     assert_eq!(
         find(text.as_bytes(), "a.zip").unwrap_err(),
-        Refusal {
-            fact: "says nothing about a.zip".into(),
-            lines: vec!["it lists b.zip".into(), "it lists x/c.zip".into()],
-            cure: Some(
-                "name the line with checksum_entry, or give the checksum file of this version"
-                    .into()
-            ),
-        }
+        Problem::new("says nothing about a.zip")
+            .lines(["it lists b.zip", "it lists x/c.zip"])
+            .cure("name the line with checksum_entry, or give the checksum file of this version")
     );
 }
 
@@ -333,6 +329,6 @@ fn a_refusal_says_what_to_do_instead() {
     for (text, lines, cure) in cases {
         let refusal = find(text.as_bytes(), "a.zip").unwrap_err();
         assert_eq!(refusal.lines, *lines, "{text}");
-        assert_eq!(refusal.cure.as_deref(), Some(*cure), "{text}");
+        assert_eq!(refusal.cures, [*cure], "{text}");
     }
 }

@@ -90,7 +90,7 @@ fn packages_whose_streams_are_not_named_by_their_signature_are_refused() {
     let refusal = judged("plain.msi").unwrap_err();
     assert_eq!(refusal.reason, winimg_trust::Reason::Uncovered);
     assert_eq!(
-        refusal.fact,
+        refusal.problem.fact,
         "the names and bounds of the package's streams are not signed, only their bytes in a row"
     );
 }
@@ -109,11 +109,11 @@ fn line(name: &str, catalog: Option<&str>) -> String {
             told
         }
         Err(refusal) => {
-            let mut told = format!("{:?}: {}", refusal.reason, refusal.fact);
+            let mut told = format!("{:?}: {}", refusal.reason, refusal.problem.fact);
             for (word, part) in [
-                ("expected ", refusal.expected),
-                ("found ", refusal.found),
-                ("", refusal.cure),
+                ("expected ", refusal.problem.expected),
+                ("found ", refusal.problem.found),
+                ("", refusal.problem.cures.into_iter().next()),
             ] {
                 if let Some(part) = part {
                     told += &format!("; {word}{part}");

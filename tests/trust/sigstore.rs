@@ -137,11 +137,11 @@ fn in_full(judged: &Judged) -> String {
             text
         }
         Err(refusal) => {
-            let mut text = format!("{:?}: {}", refusal.reason, refusal.fact);
+            let mut text = format!("{:?}: {}", refusal.reason, refusal.problem.fact);
             let parts = [
-                ("expected", &refusal.expected),
-                ("found", &refusal.found),
-                ("cure", &refusal.cure),
+                ("expected", &refusal.problem.expected),
+                ("found", &refusal.problem.found),
+                ("cure", &refusal.problem.cures.first().cloned()),
             ];
             for (name, part) in parts {
                 if let Some(part) = part {

@@ -46,13 +46,13 @@ pub fn told(judged: &Judged) -> String {
         }
         Err(refusal) => {
             let parts = [
-                ("expected", &refusal.expected),
-                ("found", &refusal.found),
-                ("cure", &refusal.cure),
+                ("expected", &refusal.problem.expected),
+                ("found", &refusal.problem.found),
+                ("cure", &refusal.problem.cures.first().cloned()),
             ];
             let rest = parts.into_iter().filter_map(|(w, t)| Some((w, t.clone()?)));
             (
-                format!("refused, {:?}: {}", refusal.reason, refusal.fact),
+                format!("refused, {:?}: {}", refusal.reason, refusal.problem.fact),
                 rest.collect(),
             )
         }

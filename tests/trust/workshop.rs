@@ -161,10 +161,10 @@ pub fn told(judged: Judged) -> (Reason, String) {
 pub fn words(refusal: &Refusal) -> String {
     let part = |name: &str, value: &Option<String>| value.as_ref().map(|v| format!("{name}: {v}"));
     let parts = [
-        Some(refusal.fact.clone()),
-        part("expected", &refusal.expected),
-        part("found", &refusal.found),
-        part("cure", &refusal.cure),
+        Some(refusal.problem.fact.clone()),
+        part("expected", &refusal.problem.expected),
+        part("found", &refusal.problem.found),
+        part("cure", &refusal.problem.cures.first().cloned()),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join(" | ")

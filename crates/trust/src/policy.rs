@@ -87,7 +87,7 @@ impl Policy<'_> {
             }
             Err(refusal) if self.needs_timestamp => Err(refusal),
             Err(refusal) => {
-                remarks.push(format!("{}; its certificate was judged by the time of the build", refusal.fact));
+                remarks.push(format!("{}; its certificate was judged by the time of the build", refusal.problem.fact));
                 Ok(None)
             }
         }
@@ -247,7 +247,7 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
         for (number, refusal) in refusals {
             signer.remarks.push(format!(
                 "signature {number} of {count} was not taken: {}",
-                refusal.fact
+                refusal.problem.fact
             ));
         }
         return Ok(signer);
@@ -264,26 +264,10 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
     let reason = reason.map_or(Reason::Missing, |(_, r)| r.reason);
     let each: Vec<String> = refusals
         .iter()
-        .map(|(number, r)| format!("signature {number}: {}", whole(r)))
+        .map(|(number, r)| format!("signature {number}: {}", r.problem.in_one_line()))
         .collect();
     Err(Refusal::new(
         reason,
         format!("none of its {count} signatures holds: {}", each.join("; ")),
     ))
-}
-
-fn whole(refusal: &Refusal) -> String {
-    let told = |word: &str, text: &Option<String>| text.as_ref().map(|t| format!("{word} {t}"));
-    let parts: Vec<String> = [
-        told("expected", &refusal.expected),
-        told("found", &refusal.found),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if parts.is_empty() {
-        refusal.fact.clone()
-    } else {
-        format!("{} ({})", refusal.fact, parts.join(", "))
-    }
 }

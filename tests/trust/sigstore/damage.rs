@@ -51,11 +51,11 @@ fn damaged(good: &[u8], dice: &mut Dice) -> Vec<u8> {
 /// A refusal has something to say, in one line each.
 fn speaks(judged: &Judged) {
     if let Err(refusal) = judged {
-        assert!(!refusal.fact.is_empty());
+        assert!(!refusal.problem.fact.is_empty());
         let texts = [
-            Some(&refusal.fact),
-            refusal.expected.as_ref(),
-            refusal.found.as_ref(),
+            Some(&refusal.problem.fact),
+            refusal.problem.expected.as_ref(),
+            refusal.problem.found.as_ref(),
         ];
         for text in texts.into_iter().flatten() {
             assert!(!text.contains(char::is_control), "{text:?}");

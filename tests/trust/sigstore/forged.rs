@@ -91,9 +91,12 @@ fn what_only_a_dishonest_instance_signs_is_refused() {
 fn a_signature_from_the_future_is_refused() {
     let refusal = own_bundle("from-the-future").unwrap_err();
     assert_eq!(refusal.reason, winimg_trust::Reason::NotYetValid);
-    assert_eq!(refusal.fact, "the log saw it in the future");
-    assert_eq!(refusal.found.as_deref(), Some("2045-02-24T12:00:00Z"));
-    assert_eq!(refusal.cure.as_deref(), Some("set this machine's clock"));
+    assert_eq!(refusal.problem.fact, "the log saw it in the future");
+    assert_eq!(
+        refusal.problem.found.as_deref(),
+        Some("2045-02-24T12:00:00Z")
+    );
+    assert_eq!(refusal.problem.cures, ["set this machine's clock"]);
 }
 
 /// Authorities and logs count only for what was made while they were in force.

@@ -75,13 +75,10 @@ pub(super) async fn read(
             .await?
         }
     };
-    let found = checksum::find(&bytes, entry).map_err(|refusal| {
-        let error = Error::new(Kind::Unproved, format!("{what} {}", refusal.fact)).at(&shown);
-        let error = error.lines(refusal.lines).from_place(&url.place);
-        match refusal.cure {
-            Some(cure) => error.cure(cure),
-            None => error,
-        }
+    let found = checksum::find(&bytes, entry).map_err(|problem| {
+        let problem = problem.prefixed(format_args!("{what} "));
+        let error = Error::of(Kind::Unproved, problem).at(&shown);
+        error.from_place(&url.place)
     })?;
     let expected = Expected::ChecksumFile {
         url: shown.clone(),

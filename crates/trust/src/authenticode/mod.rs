@@ -88,7 +88,7 @@ pub fn certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         };
         let certificate = rustls_pki_types::CertificateDer::from(der.as_slice());
         webpki::anchor_from_trusted_cert(&certificate).map_err(|e| bad(format!("{e:?}")))?;
-        Certificate::read(der).map_err(|r| bad(r.fact))?;
+        Certificate::read(der).map_err(|r| bad(r.problem.fact))?;
     }
     Ok(found)
 }
