@@ -39,7 +39,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let signers = sign::signers(&args.sign, context)?;
     let mut fetch = opened.fetch_options(&args.network);
     fetch.shared = shared_cache::layers(&args.shared, fetch.offline, context)?;
-    let epoch = epoch()?;
+    let epoch = sign::epoch()?;
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
     hypervisor::fits(platform, &opened.recipe, context)?;
@@ -241,16 +241,6 @@ fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
     }
     let given = std::env::var("WINIMG_ADMIN_PASSWORD");
     Ok(given.ok().filter(|text| !text.is_empty()).map(Secret::new))
-}
-
-/// SOURCE_DATE_EPOCH, or now (reproducible-builds.org: SOURCE_DATE_EPOCH specification).
-pub(super) fn epoch() -> Result<i64> {
-    match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(text) => text.parse().map_err(|_| {
-            Error::new(Kind::Recipe, "SOURCE_DATE_EPOCH is not a number of seconds").found(text)
-        }),
-        Err(_) => Ok(jiff::Timestamp::now().as_second()),
-    }
 }
 
 /// The artifacts' names and sizes: what a user copies from the end of a log.

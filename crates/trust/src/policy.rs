@@ -5,11 +5,11 @@
 
 use der::asn1::ObjectIdentifier;
 
-use super::authenticode::{NESTED, Pins};
 use super::certificate::Certificate;
 use super::chain::{self, At, Chain, Clock};
 use super::moment::Moment;
 use super::name::Name;
+use super::oid::NESTED;
 use super::oid::Oid;
 use super::purpose::{self, Use};
 use super::signed_data::SignedData;
@@ -270,4 +270,21 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
         reason,
         format!("none of its {count} signatures holds: {}", each.join("; ")),
     ))
+}
+
+/// Whose certificate has to be at the end of the chain. Roots, and at least one of the others.
+#[derive(Clone, Debug, Default)]
+pub struct Pins {
+    /// DER certificates.
+    pub roots: Vec<Vec<u8>>,
+    /// Roots of the timestamp authority; those above unless given.
+    pub timestamp_roots: Vec<Vec<u8>>,
+    /// RFC 4514, exact: `CN=Example Corp,O=Example Corp,C=US`; a part of it such as `CN=Example Corp` has to match whole attributes.
+    pub subject: Option<String>,
+    /// A durable EKU of the leaf, dotted.
+    pub eku: Option<String>,
+    /// SHA-256 of an intermediate's DER that must be in the chain.
+    pub issuer: Option<[u8; 32]>,
+    /// SHA-256 of the leaf's DER.
+    pub leaf: Option<[u8; 32]>,
 }

@@ -8,9 +8,9 @@ use winimg_recipe::recipe::Signature;
 use winimg_trust::{Rule, Signer, Subject, checksum, openpgp};
 
 use super::evidence::{Asked, Gathered};
+use super::failure::plain_http;
 use super::signatures::Bring;
-use super::wanted::{blocking, plain_http};
-use super::{Address, Context, Request};
+use super::{Address, Context, Request, blocking};
 
 /// What a checksum file says, and who signed it.
 pub(super) struct Said {

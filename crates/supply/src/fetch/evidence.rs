@@ -16,9 +16,9 @@ use winimg_base::text::redact;
 use winimg_recipe::recipe::Locked;
 use winimg_trust::{Refusal, sigstore};
 
+use super::failure::offline;
 use super::small::Small;
-use super::wanted::{blocking, offline};
-use super::{Address, Context};
+use super::{Address, Context, blocking};
 
 /// Longest signature, bundle, certificate or catalog, bytes.
 pub(super) const LIMIT: u64 = 4 << 20;
