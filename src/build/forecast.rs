@@ -94,7 +94,7 @@ fn chain_of(
         cancel,
     };
     let mut found = inputs::fetch(&source)?;
-    let media = media::read(recipe, &found, platform, &sink)?;
+    let media = media::read(&source, &found)?;
     inputs::fetch_images(&mut found, &source, &media.base_build())?;
     chain::of(recipe, plan, &found, &media, platform)
 }

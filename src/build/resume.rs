@@ -6,7 +6,7 @@ use super::session::Notes;
 use super::{Layers, Request};
 use crate::error::Result;
 use crate::event::{Cancel, Event, Sink};
-use crate::plan::{Chain, key};
+use crate::plan::{Chain, change};
 use crate::store::{Kept, Layer, LayerRecord, Store};
 
 /// The layer to resume from, and how many links of the chain it holds.
@@ -106,8 +106,10 @@ pub fn next(request: &Request, chain: &Chain, cancel: &Cancel) -> String {
 pub fn reasons(layers: &[LayerRecord], recipe: &str, chain: &Chain) -> Vec<String> {
     let of_recipe = layers.iter().filter(|layer| layer.recipe == recipe);
     let nearest = of_recipe.max_by_key(|layer| {
-        let common = key::common(&layer.links, chain.links());
+        let common = change::common(&layer.links, chain.links());
         (common, layer.made, layer.links.len())
     });
-    nearest.map_or_else(Vec::new, |layer| key::change(&layer.links, chain.links()))
+    nearest.map_or_else(Vec::new, |layer| {
+        change::change(&layer.links, chain.links())
+    })
 }

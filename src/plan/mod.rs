@@ -7,6 +7,7 @@
 mod batch;
 mod build_settings;
 pub mod chain;
+pub mod change;
 mod expect;
 mod inputs;
 mod json;
@@ -27,12 +28,14 @@ mod words;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::diag::Diagnostics;
 use crate::recipe::Encoding;
 use crate::text::Place;
 
 pub use build_settings::{BUILD_SETTINGS, BuildSetting};
-pub use chain::{Chain, Ingredient, Link};
+pub use chain::{Chain, Link, Part};
 pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::make;
@@ -141,7 +144,8 @@ pub enum Until {
 }
 
 /// What an exit code means (Microsoft: Windows Installer error codes; robocopy return codes; pnputil return values).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "rule", rename_all = "kebab-case")]
 pub enum ExitRule {
     Zero,
     /// 0 good; 3010 reboot needed; 1641 reboot started; 1618 another installation runs, try again.

@@ -70,7 +70,7 @@ mod tests {
 
     use crate::disk::DiskForm;
     use crate::event::Cancel;
-    use crate::plan::{Chain, Ingredient};
+    use crate::plan::{Chain, Part};
     use crate::store::{About, Store};
 
     use super::*;
@@ -109,7 +109,7 @@ mod tests {
         }
         assert!(draft.disk(DiskForm::Qcow2).is_file());
         let mut chain = Chain::default();
-        chain.push("windows", vec![Ingredient::new("iso", "1")]);
+        chain.push("windows", Part::Skipped);
         let about = About {
             parent: None,
             recipe: "node",

@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use winimg::digest::Digest;
 use winimg::event::{Cancel, Event, Sink};
-use winimg::plan::{Chain, Ingredient};
+use winimg::plan::ExitRule;
+use winimg::plan::chain::{Action, Chain, Part};
 use winimg::store::layer::{About, Kept};
 use winimg::store::{Candidate, Expected, Store, Watch};
 
@@ -203,7 +204,13 @@ fn seal_layers(folder: &std::path::Path) {
     store.sweep_drafts(&Silence).expect("a sweep");
     let mut chain = Chain::default();
     for name in ["the installation", "step `tool`"] {
-        chain.push(name, vec![Ingredient::new("name", name)]);
+        let text = name.into();
+        let exit = ExitRule::Zero;
+        let part = Part::Step {
+            payload: Vec::new(),
+            ops: vec![Action::Script { text, exit }],
+        };
+        chain.push(name, part);
     }
     for (number, link) in chain.links().iter().enumerate() {
         if let Kept::Layer(_) = store.layer(&link.key, &cancel).expect("a look") {

@@ -12,7 +12,8 @@ use minisign::KeyPair;
 use winimg::digest::Digest;
 use winimg::event::{Cancel, Event, Sink};
 use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Sign, Wish};
-use winimg::plan::{Chain, Ingredient};
+use winimg::plan::ExitRule;
+use winimg::plan::chain::{Action, Chain, Part};
 use winimg::store::{About, Layer, Store};
 use winimg::trust::minisign::Rule;
 
@@ -144,11 +145,21 @@ impl Machine {
     }
 }
 
+fn part(script: &str) -> Part {
+    Part::Step {
+        payload: Vec::new(),
+        ops: vec![Action::Script {
+            text: script.into(),
+            exit: ExitRule::Zero,
+        }],
+    }
+}
+
 pub fn chain() -> Chain {
     let mut chain = Chain::default();
-    chain.push("the installation", vec![Ingredient::new("media", "iso")]);
-    chain.push("step `one`", vec![Ingredient::new("version", "1")]);
-    chain.push("step `two`", vec![Ingredient::new("version", "2")]);
+    for name in ["the installation", "step `one`", "step `two`"] {
+        chain.push(name, part(name));
+    }
     chain
 }
 

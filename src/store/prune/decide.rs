@@ -239,7 +239,7 @@ pub fn span(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Link;
+    use crate::plan::{Link, Part};
     use crate::store::LayerRecord;
     use serde_json::Value;
 
@@ -268,7 +268,7 @@ mod tests {
         let link = |name: &str| Link {
             name: name.into(),
             key: of(name),
-            ingredients: Vec::new(),
+            part: Part::Skipped,
         };
         let record = LayerRecord {
             format: 1,
