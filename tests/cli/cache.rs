@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use regex::Regex;
 use serde_json::Value;
-use winimg::digest::Digest;
-use winimg::event::Cancel;
-use winimg::plan::ExitRule;
-use winimg::plan::chain::{Action, Chain, Part};
-use winimg::store::Store;
-use winimg::store::layer::About;
+use winimg_base::digest::Digest;
+use winimg_base::event::Cancel;
+use winimg_recipe::plan::ExitRule;
+use winimg_recipe::plan::chain::{Action, Chain, Part};
+use winimg_supply::store::Store;
+use winimg_supply::store::layer::About;
 
 use crate::site::{SEAL, Site};
 
@@ -38,7 +38,7 @@ fn site() -> Site {
     for (number, link) in chain.links().iter().enumerate() {
         let draft = store.draft().expect("a draft");
         fs::write(
-            draft.disk(winimg::disk::DiskForm::Qcow2),
+            draft.disk(winimg_formats::disk::DiskForm::Qcow2),
             format!("the disk after {}", link.name),
         )
         .expect("a disk");
