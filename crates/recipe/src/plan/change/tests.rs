@@ -137,7 +137,7 @@ fn a_change_is_told_in_words() {
     assert_eq!(
         all,
         "another version:\n  step `kubelet`: the version of `kubelet` 1.36.0 became 1.36.1\n  \
-         step `kubelet`: the file of `kubelet` sha256:e8c6c8a6c4e7… became sha256:000000000000…\n\
+         step `kubelet`: the file of `kubelet` sha256:0a140b4261f3… became sha256:2e6b748761fa…\n\
          another line:\n  step `a`: script 1 echo two became echo 2\n\
          a line less:\n  step `a`: script 1 has fewer lines\n\
          other exit codes:\n  step `a`: what script 1 may end with exit 0 became any exit code\n\
@@ -189,7 +189,7 @@ fn whatever_a_step_carries_has_a_name() {
         change(old.links(), new.links()).join("\n"),
         "step `s`: the version of `cni` 1 became 2\n\
          step `s`: the container image `pause` sha256:6b86b273ff34… became sha256:d4735e3a265e…\n\
-         step `s`: the local file drivers sha256:000000000000… became sha256:000000000000…\n\
+         step `s`: the local file drivers sha256:52c9693cf3f2… became sha256:95805377d127…\n\
          step `s`: the text p\\0003\\kubelet.yaml a: b became a: c\n\
          step `s`: the encoding of the text p\\0003\\kubelet.yaml UTF-8 became UTF-16LE with BOM"
     );
