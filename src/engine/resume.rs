@@ -65,7 +65,24 @@ pub fn tell(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, 
         for reason in reasons(&store.layers(), recipe, chain) {
             sink.note(format!("      {reason}"));
         }
+        if held == 0
+            && let Some(words) = outdated(store.outdated_layers(recipe))
+        {
+            sink.note(format!("      {words}"));
+        }
     }
+}
+
+/// What is said of layers that an earlier version sealed.
+pub fn outdated(layers: usize) -> Option<String> {
+    let which = match layers {
+        0 => return None,
+        1 => "1 layer in the cache is".to_string(),
+        n => format!("{n} layers in the cache are"),
+    };
+    Some(format!(
+        "{which} in the format of an earlier version of winimg and not used any more: `winimg cache prune` removes them in time"
+    ))
 }
 
 /// Nobody is told of what is only looked at.
