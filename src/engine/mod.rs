@@ -31,7 +31,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::export::{self, Artifact};
-use crate::verify::{self, Expected};
+use crate::verify;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
@@ -39,7 +39,7 @@ use winimg_base::text::Secret;
 use winimg_formats::disk::Image;
 use winimg_machine::vm::{Accel, Hypervisor, Probe};
 use winimg_recipe::lock::Lock;
-use winimg_recipe::plan::{Chain, Plan};
+use winimg_recipe::plan::{Chain, Expected, Plan};
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{LayerRecord, Store};
