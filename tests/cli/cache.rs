@@ -12,7 +12,7 @@ use winimg_recipe::plan::chain::{Action, Chain, Part};
 use winimg_supply::store::Store;
 use winimg_supply::store::layer::About;
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 const STEPS: &str = r#"
 [[steps]]

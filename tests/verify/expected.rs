@@ -1,6 +1,7 @@
 //! What recipes expect: the same list of checks against a disk that holds all of it and one that holds none.
 
 use std::path::Path;
+use support::tree;
 
 use winimg::verify::{Report, check};
 use winimg_base::digest::Digest;
@@ -12,7 +13,7 @@ use winimg_recipe::plan::check::{
 use winimg_recipe::recipe::verb::Right;
 use winimg_recipe::recipe::{RegistryData as Data, Start};
 
-use crate::disk::*;
+use support::windows_disk::*;
 
 const SERVICES: &str = r"HKLM\SYSTEM\ControlSet001\Services";
 const RULES: &str =
@@ -27,7 +28,7 @@ const INF: &[u8] = b"[Version]\r\nDriverVer = 1\r\n";
 const MANIFEST: &[u8] = b"{\"schemaVersion\":2}";
 
 pub fn judged(disk: &WindowsDisk, expected: Option<&[Expected]>) -> Report {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let dir = tree::folder();
     let file = dir.path().join("disk.raw");
     disk.write(&file);
     read(&file, expected)
