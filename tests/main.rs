@@ -3,6 +3,7 @@
 
 mod cli;
 mod crash;
+mod dependencies;
 mod end_to_end;
 mod evidence;
 mod examples;
