@@ -38,7 +38,6 @@ pub fn told(error: &Error, redactor: &Redactor) -> Told {
             .iter()
             .map(|line| redactor.text(line))
             .collect(),
-        ..Told::default()
     }
 }
 
