@@ -4,6 +4,7 @@ use std::fs;
 
 use winimg::digest::Digest;
 use winimg::export;
+use winimg::recipe::InputId;
 use winimg::record::manifest::{
     Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows, rfc3339, schema,
 };
@@ -15,7 +16,7 @@ const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest
 fn manifest() -> Manifest {
     let iso = Digest::sha256_of(b"iso").to_string();
     let input = |name: &str, url: &str, proof| Input {
-        name: name.into(),
+        id: name.parse().expect("an input"),
         version: None,
         license: None,
         url: url.into(),
@@ -91,7 +92,7 @@ fn manifest() -> Manifest {
                 name: "kubelet".into(),
                 verb: "copy".into(),
                 place: "recipe.toml:12:1".into(),
-                inputs: vec!["kubelet".into()],
+                inputs: vec![InputId::Component("kubelet".into())],
                 exit_codes: vec![Some(0), Some(3010), None],
                 seconds: 1.5,
                 skipped: None,

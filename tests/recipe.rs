@@ -1340,3 +1340,34 @@ fn files_that_come_with_winimg_are_called_by_their_name_there() {
     let (_, text) = complaints(&path, &options);
     assert!(text.contains("/shipped/packs/a.toml:3:1\n"), "{text}");
 }
+
+#[test]
+fn a_component_with_the_name_of_a_medium_is_refused_where_it_stands() {
+    for name in ["media.iso", "media.virtio"] {
+        let table = format!(
+            "[components.\"{name}\"]\nurl = \"https://example.com/x.exe\"\nunverified = \"test\"\n"
+        );
+        let text = small_complaints(&table, &Options::default());
+        assert_eq!(
+            text,
+            format!(
+                "error: a component cannot be called \"{name}\"\n  --> recipe.toml:10:13\n   |\n\
+                 10 | [components.\"{name}\"]\n   |             {} locks and manifests call [{name}] so\n   |\n   \
+                 = help: give it another name; the medium itself is described in that table\n\n1 error in recipe.toml\n",
+                "^".repeat(name.len() + 2)
+            )
+        );
+    }
+}
+
+#[test]
+fn the_inputs_are_one_list_and_each_is_asked_for_once() {
+    let path = fixtures().join("complete.toml");
+    let (recipe, text) = complaints(&path, &Options::default());
+    let recipe = recipe.unwrap_or_else(|| panic!("{text}"));
+    let inputs: Vec<String> = recipe.inputs().map(|i| i.id.to_string()).collect();
+    let asked: Vec<String> = recipe.asks.iter().map(|a| a.id.to_string()).collect();
+    assert_eq!(inputs, asked);
+    assert_eq!(inputs[..2], ["media.iso", "media.virtio"]);
+    assert!(inputs.len() > 4, "{inputs:?}");
+}

@@ -10,7 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::io;
 use crate::plan::key::{self, Installation};
 use crate::plan::{Entry, Plan};
-use crate::recipe::Recipe;
+use crate::recipe::{InputId, Recipe};
 use crate::store::Chain;
 use crate::vm::Platform;
 
@@ -22,10 +22,11 @@ pub fn of(
     media: &Media,
     platform: Platform,
 ) -> Result<Chain> {
+    let virtio = inputs.file(&InputId::Virtio);
     let installation = Installation {
         hypervisor: platform.name(),
-        iso: inputs.iso.digest().clone(),
-        virtio: inputs.virtio.as_ref().map(|blob| blob.digest().clone()),
+        iso: inputs.iso()?.digest().clone(),
+        virtio: virtio.map(|blob| blob.digest().clone()),
         image: media.image.name.clone(),
         answer_file: media.answer_file.clone(),
         bootstrap: media.bootstrap.clone(),

@@ -12,7 +12,7 @@ use crate::export::GuestFacts;
 use crate::io;
 use crate::iso::{self, Disc, Source, Stamp, Tree};
 use crate::plan;
-use crate::recipe::{Firmware, Recipe};
+use crate::recipe::{Firmware, InputId, Recipe};
 use crate::text::{Secret, Source as Template};
 use crate::udf::Medium;
 use crate::vm::Platform;
@@ -85,9 +85,10 @@ pub fn read(
     platform: Platform,
     sink: &Arc<dyn Sink>,
 ) -> Result<Media> {
-    inputs.iso.check()?;
+    let iso = inputs.iso()?;
+    iso.check()?;
     let place = &recipe.media.iso.url.place;
-    let medium = Medium::open(inputs.iso.path()).map_err(|e| e.from_place(place))?;
+    let medium = Medium::open(iso.path()).map_err(|e| e.from_place(place))?;
     let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
     // What the file says is the same with every password.
     let facts = facts(recipe, &found, platform, Secret::new("Password-1"))?;
@@ -140,7 +141,7 @@ pub fn discs(
     let tree = answer_tree(recipe, inputs, &facts, &xml)?;
     iso::write(&tree.stamp(Stamp(epoch)), &answer)?;
     answer::check_disc(&Medium::open(&answer)?)?;
-    let iso = inputs.iso.path();
+    let iso = inputs.iso()?.path();
     let (install, remark) = match recipe.machine.firmware {
         Firmware::Bios if platform == Platform::HyperV => {
             let copy = work.join(INSTALL_COPY);
@@ -248,7 +249,7 @@ fn answer_tree(recipe: &Recipe, inputs: &Inputs, facts: &Facts, xml: &Secret) ->
         Some(origin) => error.from_place(&origin.url.place),
         None => error,
     };
-    let virtio = match &inputs.virtio {
+    let virtio = match inputs.file(&InputId::Virtio) {
         Some(blob) => {
             blob.check()?;
             Some(Medium::open(blob.path()).map_err(blame)?)

@@ -12,7 +12,7 @@ use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Kind, Result};
 use crate::fetch::{self, FetchOptions};
 use crate::io;
-use crate::recipe::{MissingProof, Origin, ProofWish, Put, Recipe, Undecided, put, table_of};
+use crate::recipe::{InputId, MissingProof, Origin, ProofWish, Put, Recipe, Undecided, put};
 use crate::store::{Blob, Store};
 use crate::text::redact;
 use crate::trust::authenticode;
@@ -85,7 +85,7 @@ struct Pinned {
 
 /// The inputs that `names` name, or all that nothing proves yet.
 fn wanted(recipe: &Recipe, names: &[String]) -> Result<Vec<Wanted>> {
-    let names: Vec<String> = match names {
+    let ids: Vec<InputId> = match names {
         [] => recipe.undecided.iter().filter_map(proof_of).collect(),
         names => {
             let named = names.iter().map(|name| inputs::named(recipe, name));
@@ -94,12 +94,12 @@ fn wanted(recipe: &Recipe, names: &[String]) -> Result<Vec<Wanted>> {
     };
     let requests = inputs::requests(recipe);
     let mut all: Vec<Wanted> = Vec::new();
-    for name in names {
-        if all.iter().any(|one| one.missing.input == name) {
+    for id in ids {
+        if all.iter().any(|one| one.missing.input == id) {
             continue;
         }
-        let request = requests.iter().find(|r| r.name == name).ok_or_else(|| {
-            Error::new(Kind::Recipe, format!("`{name}` cannot be pinned"))
+        let request = requests.iter().find(|r| r.id == id).ok_or_else(|| {
+            Error::new(Kind::Recipe, format!("`{id}` cannot be pinned"))
                 .cure("a container image is pinned with `digest` in its table")
         })?;
         all.push(one(request.clone())?);
@@ -107,7 +107,7 @@ fn wanted(recipe: &Recipe, names: &[String]) -> Result<Vec<Wanted>> {
     Ok(all)
 }
 
-fn proof_of(one: &Undecided) -> Option<String> {
+fn proof_of(one: &Undecided) -> Option<InputId> {
     match one {
         Undecided::Proof(missing) => Some(missing.input.clone()),
         Undecided::Variable { .. } => None,
@@ -115,12 +115,12 @@ fn proof_of(one: &Undecided) -> Option<String> {
 }
 
 fn one(mut request: fetch::Request) -> Result<Wanted> {
-    let name = request.name.clone();
+    let id = request.id.clone();
     let (missing, was_unverified) = match &request.origin.proof {
         ProofWish::Undecided(missing) => (missing.clone(), false),
         ProofWish::Unverified { reason } => {
             let missing = MissingProof {
-                input: name,
+                input: id,
                 algorithm: Algorithm::Sha256,
                 variable: None,
                 place: reason.place.clone(),
@@ -130,7 +130,7 @@ fn one(mut request: fetch::Request) -> Result<Wanted> {
             (missing, true)
         }
         ProofWish::Digest(_) | ProofWish::ChecksumFile { .. } | ProofWish::Signed => {
-            let fact = format!("`{name}` has a proof already");
+            let fact = format!("`{id}` has a proof already");
             return Err(Error::new(Kind::Recipe, fact)
                 .from_place(&proof_place(&request.origin))
                 .cure("change it there, if another file is meant"));
@@ -259,7 +259,7 @@ impl Pinned {
         );
         let (tables, key) = match &missing.variable {
             Some(variable) => (vec!["vars"], variable.name.as_str()),
-            None => (table_of(&missing.input), missing.algorithm.name()),
+            None => (missing.input.table().to_vec(), missing.algorithm.name()),
         };
         Put {
             tables,

@@ -27,7 +27,7 @@ pub(super) async fn read(
     signatures: &[Vec<Signature>],
     gathered: &mut Gathered,
 ) -> Result<Said> {
-    let what = format!("the checksum file of {}", request.name);
+    let what = format!("the checksum file of {}", request.id);
     let address = Address::read(url)?;
     let shown = address.shown();
     if address.is_plain_http() && signatures.is_empty() {

@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{Error, Kind};
 use crate::event::{Cancel, Sink};
-use crate::recipe::{Archive, Component, Origin};
+use crate::recipe::{Archive, Input, InputId, InputSource, Origin};
 use crate::store::{Blob, Store, Watch};
 
 pub use address::Address;
@@ -38,8 +38,7 @@ pub use address::Address;
 /// One file to fetch.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// For events and errors: the component's name, or `media.iso`.
-    pub name: String,
+    pub id: InputId,
     /// Plain or signed; `url` may hold secrets and is shown redacted only.
     pub origin: Origin,
     /// The file name that a checksum file knows it by.
@@ -49,25 +48,29 @@ pub struct Request {
 }
 
 impl Request {
-    /// Something that is not a component, such as `media.iso`; the file name is the URL's last segment.
-    pub fn named(name: &str, origin: &Origin) -> Self {
+    /// A file as it is; its name is the URL's last segment.
+    pub fn new(id: InputId, origin: &Origin) -> Self {
         // A malformed address is an error of its own when it is fetched.
         let file = Address::read(&origin.url).map_or_else(|_| String::new(), |a| a.file_name());
         Self {
-            name: name.to_string(),
+            id,
             origin: origin.clone(),
             file,
             archive: None,
         }
     }
 
-    pub fn component(component: &Component) -> Self {
-        Self {
-            name: component.name.value.clone(),
-            origin: component.origin.clone(),
-            file: component.file.clone(),
-            archive: component.unpack,
-        }
+    /// `None` for a container image: a registry has those, see [`image::images`].
+    pub fn of(input: &Input<'_>) -> Option<Self> {
+        let request = Self::new(input.id.clone(), input.origin()?);
+        Some(match input.source {
+            InputSource::Component(component) => Self {
+                file: component.file.clone(),
+                archive: component.unpack,
+                ..request
+            },
+            InputSource::Medium(_) | InputSource::Image(_) => request,
+        })
     }
 }
 

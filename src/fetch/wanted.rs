@@ -37,7 +37,7 @@ impl<'a> Wanted<'a> {
         request: &'a Request,
         address: &Address,
     ) -> Result<Self> {
-        let watch = context.watch(&request.name);
+        let watch = context.watch(&request.id.to_string());
         let mut gathered = Gathered::default();
         let mut vouched = Vec::new();
         let locked = request.origin.locked.as_ref();
@@ -49,12 +49,9 @@ impl<'a> Wanted<'a> {
                 // A lock names the bytes.
                 if address.is_plain_http() && locked.is_none() {
                     let place = &request.origin.url.place;
-                    return Err(plain_http(&request.name, &address.shown(), place));
+                    return Err(plain_http(&watch.what, &address.shown(), place));
                 }
-                watch.warn(format!(
-                    "{} is not verified: {}",
-                    request.name, reason.value
-                ));
+                watch.warn(format!("{} is not verified: {}", request.id, reason.value));
                 Expected::Unverified {
                     reason: reason.value.clone(),
                 }
@@ -109,7 +106,7 @@ impl<'a> Wanted<'a> {
         };
         let bring = Bring {
             context: self.context,
-            what: &self.request.name,
+            what: &self.watch.what,
             groups: &self.request.origin.signatures,
             locked: self.request.origin.locked.as_ref(),
             anew,

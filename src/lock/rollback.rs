@@ -38,12 +38,12 @@ fn going_back(lock: &Lock, before: &BuiltWith) -> Vec<String> {
     let mut lines = Vec::new();
     for was in &before.inputs {
         let then = shown(was.version.as_deref(), &was.digest);
-        let now = match lock.entry(&was.name) {
+        let now = match lock.entry(&was.id) {
             Some(entry) if entry.digest == was.digest => continue,
             Some(entry) => entry.shown(),
             None => "not there".into(),
         };
-        lines.push(format!("{}: {then} -> {now}", called(&was.name)));
+        lines.push(format!("{}: {then} -> {now}", called(&was.id)));
     }
     lines
 }

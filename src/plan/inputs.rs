@@ -6,26 +6,22 @@
 use url::{Host, Url};
 
 use crate::diag::{Diagnostic, Diagnostics};
-use crate::recipe::{ImageProof, Origin, ProofWish, Recipe, Step, Verb};
+use crate::recipe::{InputSource, Origin, ProofWish, Recipe, Step, Verb};
 use crate::text::{Located, Place};
 use crate::wim::{Release, evaluation};
 
 /// Adds all that is to be said.
 pub fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
-    let media = &recipe.media;
-    download("[media.iso]", &media.iso, complaints);
-    if let Some(virtio) = &media.virtio {
-        download("[media.virtio]", virtio, complaints);
-    }
-    for component in &recipe.components {
-        let what = format!("component `{}`", component.name.value);
-        download(&what, &component.origin, complaints);
-    }
-    for image in &recipe.images {
-        // Without a digest it is refused when the recipe is read.
-        if matches!(image.proof, ImageProof::Digest(_)) && is_plain(&image.reference) {
-            let what = format!("image `{}`", image.name.value);
-            complaints.push(seen(&what, &image.reference.place));
+    for input in recipe.inputs() {
+        let what = input.id.described();
+        match input.source {
+            InputSource::Medium(origin) => download(&what, origin, complaints),
+            InputSource::Component(component) => download(&what, &component.origin, complaints),
+            // Without a digest it is refused when the recipe is read.
+            InputSource::Image(image) if input.pinned().is_some() && is_plain(&image.reference) => {
+                complaints.push(seen(&what, &image.reference.place));
+            }
+            InputSource::Image(_) => {}
         }
     }
     if let Some((release, place)) = evaluated(recipe) {

@@ -12,6 +12,7 @@ mod effective;
 mod fields;
 mod guest_name;
 mod image_builder;
+mod input;
 mod lower;
 mod merge;
 pub mod powershell;
@@ -41,6 +42,7 @@ use crate::text::{Located, Place};
 use crate::trust;
 use crate::wim::Release;
 
+pub use input::{Input, InputId, InputSource, NoInput};
 pub use put::{Put, put, quoted};
 pub use quantity::duration;
 pub use raw::PIPED;
@@ -48,7 +50,7 @@ pub use read::{Options, read};
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
 };
-pub use undecided::{MissingProof, Undecided, Wanting, complaints, table_of};
+pub use undecided::{MissingProof, Undecided, Wanting, complaints};
 
 /// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
@@ -72,7 +74,7 @@ pub struct Recipe {
     pub vars: Vec<Var>,
     /// Every value that was written, after variables, then the defaults that were taken.
     pub effective: Vec<Effective>,
-    /// What is asked of each input, for `recipe.lock`: the media, components, container images.
+    /// What is asked of each of [`Recipe::inputs`], in that order, for `recipe.lock`.
     pub asks: Vec<Ask>,
     /// What a person has to decide before it can be built; a build of it is refused until then.
     pub undecided: Vec<Undecided>,
@@ -83,8 +85,7 @@ pub struct Recipe {
 /// What a recipe asks of one input, as it was written after variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// `media.iso`, `media.virtio`, a component's name, `image NAME`.
-    pub name: String,
+    pub id: InputId,
     /// The table of the input.
     pub place: Place,
     /// Of a container image, the Windows build that is wanted.

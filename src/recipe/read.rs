@@ -80,7 +80,7 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
     let recipe = recipe.filter(|_| !diagnostics.has_errors());
     let recipe = recipe.map(|recipe| Recipe {
         effective: effective::list(&raw.tree, &scope, defaults),
-        asks: ask::list(&raw.tree),
+        asks: ask::list(&recipe, &raw.tree),
         files: raw.sources.files(),
         ..recipe
     });

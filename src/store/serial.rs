@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::error::Result;
+use crate::recipe::InputId;
 
 use super::{Store, key_of, read_record, write_record};
 
@@ -21,7 +22,8 @@ pub struct BuiltWith {
 /// One of its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltInput {
-    pub name: String,
+    #[serde(rename = "name")]
+    pub id: InputId,
     pub version: Option<String>,
     pub digest: Digest,
 }

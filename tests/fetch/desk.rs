@@ -78,7 +78,7 @@ impl Desk {
     /// The URL stands on line 3 of the recipe, its proof on line 4.
     pub fn request(&self, name: &str, url: &str, proof: ProofWish) -> Request {
         let url = self.located(3, self.resolved(url));
-        Request::named(name, &Origin::new(url, proof))
+        Request::new(name.parse().unwrap(), &Origin::new(url, proof))
     }
 
     pub fn pin(&self, bytes: &[u8]) -> ProofWish {

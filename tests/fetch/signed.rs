@@ -10,7 +10,7 @@ use regex::Regex;
 use winimg::digest::Digest;
 use winimg::error::Kind;
 use winimg::fetch::Request;
-use winimg::recipe::{self, Locked, Options, Recipe};
+use winimg::recipe::{self, InputId, Locked, Options, Recipe};
 use winimg::store::{Blob, Proof};
 use winimg::trust::Scheme;
 
@@ -106,7 +106,8 @@ impl Bench {
         edit: impl Fn(&mut Request),
     ) -> Result<Vec<Blob>, (Kind, String)> {
         let recipe = self.recipe(components);
-        let mut requests: Vec<Request> = recipe.components.iter().map(Request::component).collect();
+        let inputs = recipe.inputs().filter(|i| i.id != InputId::Iso);
+        let mut requests: Vec<Request> = inputs.filter_map(|i| Request::of(&i)).collect();
         requests.iter_mut().for_each(edit);
         self.desk.fetch_all(requests).map_err(|errors| {
             let kind = errors[0].kind();

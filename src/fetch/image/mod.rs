@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::FetchOptions;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
-use crate::recipe::{ContainerImage, ImageProof};
+use crate::recipe::{ContainerImage, ImageProof, InputId};
 use crate::store::{Blob, Store, changed_since_locked};
 
 pub use choice::named;
@@ -88,7 +88,7 @@ async fn one(
     cancel: &Cancel,
     options: &FetchOptions,
 ) -> Result<Image> {
-    let name = format!("image {}", wish.name.value);
+    let name = InputId::Image(wish.name.value.clone()).to_string();
     let wrong = |why| Error::new(Kind::Recipe, format!("{name}: {why}")).at(&wish.reference.value);
     let reference = wish.parsed().map_err(wrong)?;
     let pinned = match &wish.proof {

@@ -9,7 +9,9 @@ use crate::recipe::merge::PROOFS;
 use crate::recipe::undecided::{self, MissingProof, Wanting};
 use crate::recipe::value::Entry;
 use crate::recipe::vars::place_of_name;
-use crate::recipe::{Archive, Component, Origin, ProofWish, Signature, guest_name};
+use crate::recipe::{
+    Archive, Component, InputId, NoInput, Origin, ProofWish, Signature, guest_name,
+};
 use crate::text::{Located, Place};
 
 pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
@@ -28,7 +30,8 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
         ],
     );
     let license = fields.text("license");
-    let origin = origin(&fields, &entry.key, true, unpack.as_ref().map(|u| u.value));
+    let input = InputId::Component(entry.key.clone());
+    let origin = origin(&fields, &input, unpack.as_ref().map(|u| u.value));
     let url = origin.as_ref().map(|o| &o.url);
     let file = file(&fields, given, url);
     fields.finish();
@@ -44,15 +47,21 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
 }
 
 fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let right = !entry.key.is_empty() && entry.key.chars().all(plain);
-    if !right || entry.key.starts_with(['.', '-']) {
-        let fact = format!("a component cannot be called \"{}\"", entry.key);
-        let help = "letters, digits, `-`, `_` and `.`, a letter or digit first";
-        cx.error(fact, &entry.key_place, "", help);
-        return None;
+    let fact = format!("a component cannot be called \"{}\"", entry.key);
+    let place = &entry.key_place;
+    match entry.key.parse() {
+        Ok(InputId::Component(name)) => return Some(Located::new(name, place.clone())),
+        Ok(taken @ (InputId::Iso | InputId::Virtio)) => {
+            let help = "give it another name; the medium itself is described in that table";
+            let label = format!("locks and manifests call [{taken}] so");
+            cx.error(fact, place, &label, help);
+        }
+        Ok(InputId::Image(_)) | Err(NoInput) => {
+            let help = "letters, digits, `-`, `_` and `.`, a letter or digit first";
+            cx.error(fact, place, "", help);
+        }
     }
-    Some(Located::new(entry.key.clone(), entry.key_place.clone()))
+    None
 }
 
 impl Fields<'_> {
@@ -126,13 +135,8 @@ fn percent_decoded(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// `url`, the one of the four proofs, and the signatures. `input` is its name in the lock.
-pub fn origin(
-    fields: &Fields<'_>,
-    input: &str,
-    is_component: bool,
-    archive: Option<Archive>,
-) -> Option<Origin> {
+/// `url`, the one of the four proofs, and the signatures.
+pub fn origin(fields: &Fields<'_>, input: &InputId, archive: Option<Archive>) -> Option<Origin> {
     let url = url(fields);
     let given: Vec<&'static str> = PROOFS.iter().copied().filter(|p| fields.has(p)).collect();
     let signed = Signed {
@@ -142,7 +146,7 @@ pub fn origin(
     };
     let asked = signatures(fields, "signature", &signed);
     let proof = proof(fields, input, &given, &asked);
-    if fields.cx.must_be_signed.get() && is_component {
+    if fields.cx.must_be_signed.get() && matches!(input, InputId::Component(_)) {
         must_be_signed(fields, &asked, proof.as_ref());
     }
     if asked.broken {
@@ -229,7 +233,7 @@ pub(super) fn address(
 
 fn proof(
     fields: &Fields<'_>,
-    input: &str,
+    input: &InputId,
     given: &[&'static str],
     asked: &Asked,
 ) -> Option<ProofWish> {
@@ -336,10 +340,10 @@ fn undecided(fields: &Fields<'_>, key: &str) -> Vec<(Wanting, Place)> {
 }
 
 /// A digest that a variable will hold.
-fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofWish> {
+fn digest_to_come(fields: &Fields<'_>, input: &InputId, key: &str) -> Option<ProofWish> {
     let (variable, place) = undecided(fields, key).into_iter().next()?;
     let missing = MissingProof {
-        input: input.into(),
+        input: input.clone(),
         algorithm: match key {
             "sha512" => Algorithm::Sha512,
             _ => Algorithm::Sha256,
@@ -354,7 +358,7 @@ fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofWi
 }
 
 /// Neither a proof nor a signature of the whole file is named.
-fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofWish> {
+fn unproved(fields: &Fields<'_>, input: &InputId, asked: &Asked) -> Option<ProofWish> {
     // The missing URL was complained about.
     let url = fields.table.entry("url")?;
     if fields.cx.incomplete || asked.broken {
@@ -369,7 +373,7 @@ fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofWish
         ),
     };
     let missing = MissingProof {
-        input: input.into(),
+        input: input.clone(),
         algorithm: Algorithm::Sha256,
         variable: None,
         place: match has_signed_members {

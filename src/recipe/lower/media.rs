@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::component;
 use crate::recipe::fields::Fields;
 use crate::recipe::value::Data;
-use crate::recipe::{Media, SetupWish, guest_name, is_driver_name};
+use crate::recipe::{InputId, Media, Origin, SetupWish, guest_name, is_driver_name};
 use crate::text::Located;
 
 pub fn media(top: &Fields<'_>) -> Option<Media> {
@@ -17,7 +17,7 @@ pub fn media(top: &Fields<'_>) -> Option<Media> {
     }
     let fields = top.table("media", "[media]")?;
     let iso = match fields.has("iso") {
-        true => download(&fields, "iso", "[media.iso]"),
+        true => download(&fields, "iso", InputId::Iso),
         false => {
             let help = "write `[media.iso]` with `url` and `sha256`: the Windows ISO";
             fields.need("iso", help);
@@ -26,7 +26,7 @@ pub fn media(top: &Fields<'_>) -> Option<Media> {
         }
     };
     let has_virtio = fields.has("virtio");
-    let virtio = download(&fields, "virtio", "[media.virtio]");
+    let virtio = download(&fields, "virtio", InputId::Virtio);
     let image = image(&fields);
     let product_key = product_key(&fields);
     let language = language(&fields);
@@ -45,10 +45,9 @@ pub fn media(top: &Fields<'_>) -> Option<Media> {
     })
 }
 
-fn download(fields: &Fields<'_>, key: &'static str, what: &str) -> Option<crate::recipe::Origin> {
-    let table = fields.table(key, what)?;
-    let input = format!("media.{key}");
-    let origin = component::origin(&table, &input, false, None);
+fn download(fields: &Fields<'_>, key: &'static str, input: InputId) -> Option<Origin> {
+    let table = fields.table(key, &input.described())?;
+    let origin = component::origin(&table, &input, None);
     table.finish();
     origin
 }
