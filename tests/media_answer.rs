@@ -11,7 +11,9 @@ use media::{have, put, run, text};
 use winimg::answer::{self, Facts, LintFacts};
 use winimg::diag::{Diagnostics, Severity};
 use winimg::iso::{self, Stamp};
-use winimg::recipe::{DiskBus, Firmware, MachineWish, Media, Origin, ProofWish, SetupWish};
+use winimg::recipe::{
+    Address, DiskBus, Firmware, MachineWish, Media, Origin, ProofWish, SetupWish,
+};
 use winimg::text::{Secret, Source};
 use winimg::udf::Medium;
 use winimg::wim::{Arch, Image, MediaFacts, Release, WimImages};
@@ -672,7 +674,7 @@ fn xmllint_accepts_the_golden_files() {
 /// The parts of a recipe that an answer file is made from.
 fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish, SetupWish) {
     let nowhere = Origin::new(
-        located("server.iso"),
+        located("").map(|_| Address::Local("server.iso".into())),
         ProofWish::Unverified {
             reason: located("a test"),
         },

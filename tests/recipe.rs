@@ -111,7 +111,7 @@ fn twelve_mistakes_give_twelve_diagnostics_in_one_run() {
 #[test]
 fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
     let checksum = |recipe: &Recipe| match &recipe.components[0].origin.proof {
-        ProofWish::ChecksumFile { url, .. } => url.value.clone(),
+        ProofWish::ChecksumFile { url, .. } => url.value.to_string(),
         other => panic!("{other:?}"),
     };
     let component = "[components.tool]\nversion = \"1.2\"\nurl = \"https://example.com/{{version}}/t.exe\"\n\
@@ -142,7 +142,7 @@ fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
     let recipe = good(&[("recipe.toml", &medium)], &Options::default());
     match &recipe.media.iso.proof {
         ProofWish::ChecksumFile { url, .. } => {
-            assert_eq!(url.value, "https://example.com/x.iso.sha256");
+            assert_eq!(url.value.to_string(), "https://example.com/x.iso.sha256");
         }
         other => panic!("{other:?}"),
     }
@@ -510,7 +510,10 @@ cmd = "echo {{v}}"
     assert_eq!((recipe.machine.cpus, recipe.machine.memory), (8, 8 << 30));
     let x = &recipe.components[0];
     assert_eq!(x.version.as_deref(), Some("1.36"));
-    assert_eq!(x.origin.url.value, "https://example.com/1.36/x.exe");
+    assert_eq!(
+        x.origin.url.value.to_string(),
+        "https://example.com/1.36/x.exe"
+    );
     assert!(matches!(
         x.origin.proof,
         winimg::recipe::ProofWish::ChecksumFile { .. }
@@ -999,7 +1002,7 @@ url = "{{iso_url}}"
         },
     ] {
         let recipe = good(&[("recipe.toml", &recipe), ("pack.toml", &pack)], &options);
-        assert!(recipe.media.iso.url.value.ends_with("ws.iso"));
+        assert!(recipe.media.iso.url.value.file_name().ends_with("ws.iso"));
     }
 }
 
@@ -1370,4 +1373,41 @@ fn the_inputs_are_one_list_and_each_is_asked_for_once() {
     assert_eq!(inputs, asked);
     assert_eq!(inputs[..2], ["media.iso", "media.virtio"]);
     assert!(inputs.len() > 4, "{inputs:?}");
+}
+
+#[test]
+fn what_is_fetched_is_called_by_its_decoded_name() {
+    let table = "[components.tool]\nurl = \"https://example.com/x/a%20b.exe?sig=s\"\nunverified = \"test\"\n\
+                 [[steps]]\nname = \"copy\"\ncopy = { component = \"tool\", to = 'C:\\k\\' }\n";
+    let recipe = good(&[("recipe.toml", &small(table))], &Options::default());
+    assert_eq!(recipe.components[0].file, "a b.exe");
+    let plan =
+        winimg::plan::make(&recipe).unwrap_or_else(|found| panic!("{}", found.render(false)));
+    let text = winimg::plan::text(&recipe, &plan);
+    assert!(text.contains(r"C:\k\a b.exe"), "{text}");
+    // Only where it is asked for does the URL's own spelling count.
+    assert!(text.contains("https://example.com/x/a%20b.exe?…"), "{text}");
+}
+
+#[test]
+fn an_address_that_leads_nowhere_is_refused_where_it_stands() {
+    for (url, fact) in [
+        ("gopher://h.example/d", "`url` has the scheme `gopher`"),
+        (
+            "https://me:PLANTED@[h/a?sig=PLANTED",
+            "`url` is not a URL: invalid IPv6 address",
+        ),
+        #[cfg(unix)]
+        (
+            "file://server/share/a.exe",
+            "`url` does not name a file of this machine",
+        ),
+    ] {
+        let table = format!("[components.tool]\nurl = \"{url}\"\nunverified = \"test\"\n");
+        let text = small_complaints(&table, &Options::default());
+        assert!(
+            text.starts_with(&format!("error: {fact}\n  --> recipe.toml:11:7\n")),
+            "{text}"
+        );
+    }
 }

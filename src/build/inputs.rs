@@ -8,9 +8,9 @@ use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::fetch::sharing::Remote;
-use crate::fetch::{self, Address, FetchOptions, image::Image};
+use crate::fetch::{self, FetchOptions, image::Image};
 use crate::plan::{Entry, Plan};
-use crate::recipe::{ContainerImage, Input, InputId, InputSource, Recipe};
+use crate::recipe::{Address, ContainerImage, Input, InputId, InputSource, Recipe};
 use crate::store::{Blob, Proof, Store, Tree, Watch};
 use crate::vm::Platform;
 
@@ -82,9 +82,8 @@ impl Inputs {
                 continue;
             };
             let is_named = input.locked().or(input.pinned()).is_some();
-            let origin = input.origin().filter(|_| is_named);
-            let address = origin.map(|origin| Address::read(&origin.url));
-            if matches!(address, Some(Ok(Address::Remote(_)))) {
+            let address = input.origin().map(|origin| &origin.url.value);
+            if is_named && matches!(address, Some(Address::Remote(_))) {
                 remote.push_blob(&id.to_string(), blob)?;
             }
         }

@@ -82,7 +82,7 @@ fn without_query(value: &str) -> String {
 /// Of all URLs that the recipe names.
 fn queries(recipe: &Recipe) -> impl Iterator<Item = &str> {
     let origins = recipe.inputs().filter_map(|input| input.origin());
-    origins.filter_map(|origin| Some(origin.url.value.split_once('?')?.1))
+    origins.filter_map(|origin| origin.url.value.query())
 }
 
 #[cfg(test)]

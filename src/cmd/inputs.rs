@@ -11,12 +11,11 @@ use crate::diag::Diagnostic;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Event, Sink};
-use crate::fetch::{self, Address, FetchOptions, image::Image};
+use crate::fetch::{self, FetchOptions, image::Image};
 use crate::lock::Found;
 use crate::plan::Plan;
-use crate::recipe::{ContainerImage, Input, InputId, InputSource, ProofWish, Recipe};
+use crate::recipe::{Address, ContainerImage, Input, InputId, InputSource, ProofWish, Recipe};
 use crate::store::{Blob, Store};
-use crate::text::Located;
 use crate::vm::Platform;
 
 use super::Context;
@@ -103,9 +102,9 @@ pub fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
 }
 
 fn one(request: &fetch::Request, blob: Blob, heard: &Heard) -> Fetched {
-    let from = match is_local(&request.origin.url) {
-        true => From::Local,
-        false => heard.from(&request.id.to_string()),
+    let from = match request.origin.url.value {
+        Address::Local(_) => From::Local,
+        Address::Remote(_) => heard.from(&request.id.to_string()),
     };
     Fetched {
         id: request.id.clone(),
@@ -143,10 +142,6 @@ fn container_image(image: Image, heard: &Heard) -> Fetched {
         found,
         blobs,
     }
-}
-
-fn is_local(url: &Located<String>) -> bool {
-    matches!(Address::read(url), Ok(Address::Local(_)))
 }
 
 /// Passes events on, and remembers whose bytes came over the network.
@@ -231,12 +226,12 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
     let state = |input: Input<'_>| {
         let locked = input.locked();
         let known = cache(locked.or(input.pinned()));
-        let cache = match input.origin().map(|o| (&o.proof, Address::read(&o.url))) {
+        let cache = match input.origin().map(|o| (&o.proof, &o.url.value)) {
             Some((ProofWish::Undecided(_), _)) => Cache::Undecided,
-            Some((_, Ok(Address::Local(path)))) if path.is_file() => Cache::Local,
+            Some((_, Address::Local(path))) if path.is_file() => Cache::Local,
             // Only a lock lets its bytes come from the cache.
-            Some((_, Ok(Address::Local(_)))) if locked.is_some_and(holds) => Cache::Held,
-            Some((_, Ok(Address::Local(path)))) => Cache::Absent(path),
+            Some((_, Address::Local(_))) if locked.is_some_and(holds) => Cache::Held,
+            Some((_, Address::Local(path))) => Cache::Absent(path.clone()),
             _ => known,
         };
         State {
@@ -262,13 +257,13 @@ pub fn absent(recipe: &Recipe, plan: &Plan, platform: Option<Platform>) -> Vec<D
     needed(recipe, plan, platform)
         .filter_map(|input| {
             let origin = input.origin()?;
-            let Ok(Address::Local(path)) = Address::read(&origin.url) else {
+            let Address::Local(path) = &origin.url.value else {
                 return None;
             };
             if path.is_file() || input.locked().is_some_and(holds) {
                 return None;
             }
-            let whole = std::path::absolute(&path).unwrap_or(path);
+            let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let what = input.id.described();
             let fact = format!("there is no file {} for {what}", whole.display());
             let diagnostic = Diagnostic::error(fact).at(&origin.url.place, "a local path");

@@ -14,7 +14,6 @@ use crate::fetch::{self, FetchOptions};
 use crate::io;
 use crate::recipe::{InputId, MissingProof, Origin, ProofWish, Put, Recipe, Undecided, put};
 use crate::store::{Blob, Store};
-use crate::text::redact;
 use crate::trust::authenticode;
 
 use super::{Context, inputs, print, recipe, source};
@@ -246,7 +245,7 @@ fn write(args: &cli::Pin, pinned: &[Pinned]) -> Result<()> {
 
 impl Pinned {
     fn url(&self) -> String {
-        redact(&self.wanted.request.origin.url.value)
+        self.wanted.request.origin.url.value.to_string()
     }
 
     fn put(&self) -> Put<'_> {

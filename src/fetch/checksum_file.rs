@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
-use crate::recipe::Signature;
+use crate::recipe::{Address, Signature};
 use crate::store::{Demand, Expected, met};
 use crate::text::Located;
 use crate::trust::{Rule, Signer, Subject, checksum, openpgp};
@@ -10,7 +10,7 @@ use crate::trust::{Rule, Signer, Subject, checksum, openpgp};
 use super::evidence::{Asked, Gathered};
 use super::signatures::Bring;
 use super::wanted::{blocking, plain_http};
-use super::{Address, Context, Request};
+use super::{Context, Request};
 
 /// What a checksum file says, and who signed it.
 pub(super) struct Said {
@@ -22,14 +22,14 @@ pub(super) struct Said {
 pub(super) async fn read(
     context: &Context,
     request: &Request,
-    url: &Located<String>,
+    url: &Located<Address>,
     entry: &str,
     signatures: &[Vec<Signature>],
     gathered: &mut Gathered,
 ) -> Result<Said> {
     let what = format!("the checksum file of {}", request.id);
-    let address = Address::read(url)?;
-    let shown = address.shown();
+    let address = &url.value;
+    let shown = address.to_string();
     if address.is_plain_http() && signatures.is_empty() {
         return Err(plain_http(&what, &shown, &url.place));
     }
@@ -42,7 +42,7 @@ pub(super) async fn read(
         called: "checksum file",
         anew: true,
     };
-    let bytes = asked.bring(&address, gathered).await;
+    let bytes = asked.bring(address, gathered).await;
     let bytes = bytes.map_err(|e| e.from_place(&url.place))?;
     let digest = Digest::sha256_of(&bytes);
     let bring = Bring {

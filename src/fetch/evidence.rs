@@ -16,9 +16,10 @@ use crate::store::{Blob, Candidate, Expected, Resumable, Seen, Store, Watch};
 use crate::text::redact;
 use crate::trust::{Refusal, sigstore};
 
+use super::Context;
 use super::small::Small;
 use super::wanted::{blocking, offline};
-use super::{Address, Context};
+use crate::recipe::Address;
 
 /// Longest signature, bundle, certificate or catalog, bytes.
 pub(super) const LIMIT: u64 = 4 << 20;

@@ -4,7 +4,6 @@
 //! as a [`Blob`] or as an error that points at the recipe; all errors of a run come together. What is not proved, or
 //! declared unverified with a reason, is not fetched.
 
-mod address;
 mod checksum_file;
 mod client;
 mod evidence;
@@ -33,15 +32,13 @@ use crate::event::{Cancel, Sink};
 use crate::recipe::{Archive, Input, InputId, InputSource, Origin};
 use crate::store::{Blob, Store, Watch};
 
-pub use address::Address;
-
 /// One file to fetch.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub id: InputId,
     /// Plain or signed; `url` may hold secrets and is shown redacted only.
     pub origin: Origin,
-    /// The file name that a checksum file knows it by.
+    /// The file name, as a checksum file and a signature know it.
     pub file: String,
     /// How it is packed: members of an archive may be signed.
     pub archive: Option<Archive>,
@@ -50,12 +47,10 @@ pub struct Request {
 impl Request {
     /// A file as it is; its name is the URL's last segment.
     pub fn new(id: InputId, origin: &Origin) -> Self {
-        // A malformed address is an error of its own when it is fetched.
-        let file = Address::read(&origin.url).map_or_else(|_| String::new(), |a| a.file_name());
         Self {
             id,
             origin: origin.clone(),
-            file,
+            file: origin.url.value.file_name(),
             archive: None,
         }
     }

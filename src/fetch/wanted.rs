@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::io;
-use crate::recipe::{MissingProof, ProofWish};
+use crate::recipe::{Address, MissingProof, ProofWish};
 use crate::store::{Expected, Signatures, Store, Terms, Watch};
 use crate::text::Place;
 
 use super::evidence::Gathered;
 use super::signatures::{Bring, ask_a_log};
-use super::{Address, Context, Request, checksum_file};
+use super::{Context, Request, checksum_file};
 
 pub(super) struct Wanted<'a> {
     pub context: &'a Context,
@@ -49,7 +49,7 @@ impl<'a> Wanted<'a> {
                 // A lock names the bytes.
                 if address.is_plain_http() && locked.is_none() {
                     let place = &request.origin.url.place;
-                    return Err(plain_http(&watch.what, &address.shown(), place));
+                    return Err(plain_http(&watch.what, &address.to_string(), place));
                 }
                 watch.warn(format!("{} is not verified: {}", request.id, reason.value));
                 Expected::Unverified {

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::recipe::{MissingProof, PIPED, Recipe, Undecided};
-use crate::text::redact;
 
 /// The last part of the plan's text, for the recipe as the command line names it; empty when all is decided.
 pub fn undecided(recipe: &Recipe, named: &str) -> String {
@@ -65,7 +64,9 @@ fn proof(out: &mut String, recipe: &Recipe, missing: &MissingProof) {
     let why = missing.variable.as_ref().map_or(&missing.fact, |v| &v.why);
     let _ = writeln!(out, "      {why}");
     let input = recipe.input(&missing.input);
-    let url = input.and_then(|i| i.origin()).map(|o| redact(&o.url.value));
+    let url = input
+        .and_then(|i| i.origin())
+        .map(|o| o.url.value.to_string());
     let _ = writeln!(
         out,
         "      {algorithm} of {}, {}",

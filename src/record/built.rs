@@ -15,7 +15,6 @@ use crate::build::{Built, Request, StepRecord};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::event::Cancel;
-use crate::fetch::Address;
 use crate::fetch::image::Image;
 use crate::io;
 use crate::lock::Lock;
@@ -277,17 +276,12 @@ fn input(id: &InputId, origin: &Origin, blob: &Blob) -> manifest::Input {
         id: id.clone(),
         version: None,
         license: None,
-        url: recorded(origin),
+        url: origin.url.value.recorded(),
         size: blob.size(),
         digest: blob.digest().to_string(),
         proof: proof(blob.proof()),
         signers: blob.signers().to_vec(),
     }
-}
-
-/// Without secrets; a local file by its name, for its folder is another one on each machine.
-fn recorded(origin: &Origin) -> String {
-    Address::read(&origin.url).map_or_else(|_| redact(&origin.url.value), |a| a.recorded())
 }
 
 fn proof(proof: &store::Proof) -> manifest::Proof {

@@ -10,7 +10,7 @@ use winimg::digest::Digest;
 use winimg::error::Error;
 use winimg::event::{Cancel, Event, Sink};
 use winimg::fetch::{FetchOptions, Request, fetch};
-use winimg::recipe::{Origin, ProofWish};
+use winimg::recipe::{Address, Origin, ProofWish};
 use winimg::store::{Blob, Store};
 use winimg::text::{Located, Place, Source};
 
@@ -67,11 +67,12 @@ impl Desk {
         Located::new(value, Place::new(&source, line - 1..line - 1))
     }
 
-    /// A path as the recipe gives it to the fetch: taken from the recipe's folder.
-    fn resolved(&self, url: &str) -> String {
-        match url.contains("://") {
-            true => url.to_string(),
-            false => self.folder.path().join(url).display().to_string(),
+    /// A path is taken from the recipe's folder.
+    fn resolved(&self, url: &str) -> Address {
+        match url::Url::parse(url) {
+            Ok(url) if url.scheme() == "file" => Address::Local(url.to_file_path().unwrap()),
+            Ok(url) => Address::Remote(url),
+            Err(_) => Address::Local(self.folder.path().join(url)),
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use winimg::digest::Digest;
 use winimg::event::Sink;
 use winimg::fetch::image::{Image, images};
-use winimg::recipe::{ContainerImage, ImageProof};
+use winimg::recipe::{ContainerImage, ImageProof, ImageReference};
 
 use crate::desk::Desk;
 use crate::registry::{INDEX, answer, pause};
@@ -19,7 +19,7 @@ fn wish(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
     let reference = format!("http://{}/pause:3.10.2", address.trim_end_matches('/'));
     ContainerImage {
         name: desk.located(2, "pause".into()),
-        reference: desk.located(3, reference),
+        reference: desk.located(3, ImageReference::parse(&reference).unwrap()),
         proof,
         os_version: None,
         locked: None,

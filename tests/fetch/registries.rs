@@ -9,7 +9,7 @@ use winimg::digest::Digest;
 use winimg::event::Sink;
 use winimg::fetch::image::images;
 use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Wish};
-use winimg::recipe::{ContainerImage, ImageProof};
+use winimg::recipe::{ContainerImage, ImageProof, ImageReference};
 use winimg::store::Watch;
 use winimg::text::Secret;
 
@@ -27,7 +27,7 @@ fn image(desk: &Desk, reference: String, digest: Option<String>) -> String {
     };
     let wish = ContainerImage {
         name: desk.located(2, "pause".into()),
-        reference: desk.located(3, reference),
+        reference: desk.located(3, ImageReference::parse(&reference).unwrap()),
         proof,
         os_version: None,
         locked: None,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::FetchOptions;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::event::{Cancel, Sink};
 use crate::recipe::{ContainerImage, ImageProof, InputId};
 use crate::store::{Blob, Store, changed_since_locked};
@@ -89,8 +89,7 @@ async fn one(
     options: &FetchOptions,
 ) -> Result<Image> {
     let name = InputId::Image(wish.name.value.clone()).to_string();
-    let wrong = |why| Error::new(Kind::Recipe, format!("{name}: {why}")).at(&wish.reference.value);
-    let reference = wish.parsed().map_err(wrong)?;
+    let reference = wish.reference.value.reference();
     let pinned = match &wish.proof {
         ImageProof::Digest(digest) => Some(&digest.value),
         ImageProof::Unverified { reason } => {
@@ -104,12 +103,8 @@ async fn one(
         super::proxy::warn_of_broken(|text| sink.warn(text));
     }
     let registry = pull::Registry {
-        client: pull::client(
-            &reference,
-            wish.reference.value.starts_with("http://"),
-            options,
-        )?,
-        reference: &reference,
+        client: pull::client(reference, wish.reference.value.is_plain_http(), options)?,
+        reference,
         store,
         sink,
         cancel,
@@ -142,7 +137,7 @@ async fn one(
     }
     Ok(Image {
         name: wish.name.value.clone(),
-        reference: wish.kept_as().map_err(wrong)?,
+        reference: wish.reference.value.kept_as(),
         os_version,
         top,
         manifest,

@@ -10,7 +10,7 @@ use crate::recipe::undecided::{self, MissingProof, Wanting};
 use crate::recipe::value::Entry;
 use crate::recipe::vars::place_of_name;
 use crate::recipe::{
-    Archive, Component, InputId, NoInput, Origin, ProofWish, Signature, guest_name,
+    Address, Archive, Component, InputId, NoInput, Origin, ProofWish, Signature, guest_name,
 };
 use crate::text::{Located, Place};
 
@@ -81,23 +81,21 @@ impl Fields<'_> {
 fn file(
     fields: &Fields<'_>,
     given: Option<Located<String>>,
-    url: Option<&Located<String>>,
+    url: Option<&Located<Address>>,
 ) -> Option<String> {
     let (name, place) = match given {
         Some(given) => (given.value, given.place),
         None if fields.has("file") => return None,
         None => {
             let url = url?;
-            match last_segment(&url.value) {
-                Some(name) => (name, url.place.clone()),
-                None => {
-                    let fact = format!("the url of {} does not end in a file name", fields.what);
-                    fields
-                        .cx
-                        .error(fact, &url.place, "", "give the name: `file = \"x.exe\"`");
-                    return None;
-                }
+            let name = url.value.file_name();
+            if name.is_empty() {
+                let fact = format!("the url of {} does not end in a file name", fields.what);
+                let help = "give the name: `file = \"x.exe\"`";
+                fields.cx.error(fact, &url.place, "", help);
+                return None;
             }
+            (name, url.place.clone())
         }
     };
     match guest_name::file_name(&name) {
@@ -110,29 +108,6 @@ fn file(
             None
         }
     }
-}
-
-fn last_segment(url: &str) -> Option<String> {
-    let path = match Url::parse(url) {
-        Ok(parsed) if parsed.scheme().len() > 1 => parsed.path().to_string(),
-        _ => url.replace('\\', "/"),
-    };
-    let last = path.rsplit('/').next().unwrap_or_default();
-    let decoded = percent_decoded(last);
-    (!decoded.is_empty()).then_some(decoded)
-}
-
-fn percent_decoded(text: &str) -> String {
-    // A query in form encoding is the one percent decoder that the URL library offers; `+` is no space in a path.
-    let guarded = text
-        .replace('+', "%2B")
-        .replace('&', "%26")
-        .replace('=', "%3D");
-    let mut pairs = url::form_urlencoded::parse(guarded.as_bytes());
-    pairs
-        .next()
-        .map(|(name, _)| name.into_owned())
-        .unwrap_or_default()
 }
 
 /// `url`, the one of the four proofs, and the signatures.
@@ -184,7 +159,7 @@ fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofWish>)
     }
 }
 
-fn url(fields: &Fields<'_>) -> Option<Located<String>> {
+fn url(fields: &Fields<'_>) -> Option<Located<Address>> {
     let url = fields.needed_string("url", "write `url = \"https://…\"`, or the path of a file")?;
     address(fields, "url", url)
 }
@@ -194,29 +169,35 @@ pub(super) fn address(
     fields: &Fields<'_>,
     key: &str,
     url: Located<String>,
-) -> Option<Located<String>> {
+) -> Option<Located<Address>> {
     let cx = fields.cx;
-    let parsed = match Url::parse(&url.value) {
+    let text = url.value.trim();
+    let local = |path| Located::new(Address::Local(cx.sources.input(path)), url.place.clone());
+    let parsed = match Url::parse(text) {
         // `C:\x` looks like a scheme of one letter.
         Ok(parsed) if parsed.scheme().len() > 1 => parsed,
-        Err(error) if url.value.contains("://") => {
+        Err(error) if text.contains("://") => {
             let fact = format!("`{key}` is not a URL: {error}");
             cx.error(fact, &url.place, "", "");
             return None;
         }
         _ => {
-            let path = fields.folder(key, &url.place).join(&url.value);
-            let path = cx.sources.input(path);
-            return Some(Located::new(path.display().to_string(), url.place));
+            return Some(local(fields.folder(key, &url.place).join(text)));
         }
     };
-    if let (true, Ok(path)) = (parsed.scheme() == "file", parsed.to_file_path())
-        && cx.sources.is_outside(&path)
-    {
-        let path = cx.sources.input(path);
-        return Some(Located::new(path.display().to_string(), url.place));
+    if parsed.scheme() == "file" {
+        let Ok(path) = parsed.to_file_path() else {
+            let fact = format!("`{key}` does not name a file of this machine");
+            let help = "write file:///folder/name, or just the path";
+            cx.error(fact, &url.place, "", help);
+            return None;
+        };
+        return Some(match cx.sources.is_outside(&path) {
+            true => local(path),
+            false => Located::new(Address::Local(path), url.place),
+        });
     }
-    if !matches!(parsed.scheme(), "http" | "https" | "file") {
+    if !matches!(parsed.scheme(), "http" | "https") {
         let fact = format!("`{key}` has the scheme `{}`", parsed.scheme());
         let help = "it is http, https, file, or the path of a file";
         cx.error(fact, &url.place, "", help);
@@ -228,7 +209,7 @@ pub(super) fn address(
         cx.error(fact, &url.place, "", help);
         return None;
     }
-    Some(url)
+    Some(Located::new(Address::Remote(parsed), url.place))
 }
 
 fn proof(

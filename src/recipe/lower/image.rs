@@ -5,7 +5,7 @@ use crate::digest::{Algorithm, Digest};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Entry, Value};
 use crate::recipe::verb::ImageImport;
-use crate::recipe::{ContainerImage, ImageProof, Verb, guest_name};
+use crate::recipe::{ContainerImage, ImageProof, ImageReference, Verb, guest_name};
 use crate::text::Located;
 
 const CTR: &str = r"C:\Program Files\containerd\ctr.exe";
@@ -61,7 +61,10 @@ fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
 }
 
 /// A name without a registry would mean Docker's: whoever writes it often means another.
-fn with_registry(fields: &Fields<'_>, reference: Located<String>) -> Option<Located<String>> {
+fn with_registry(
+    fields: &Fields<'_>,
+    reference: Located<String>,
+) -> Option<Located<ImageReference>> {
     let text = reference
         .value
         .strip_prefix("http://")
@@ -70,7 +73,14 @@ fn with_registry(fields: &Fields<'_>, reference: Located<String>) -> Option<Loca
     let named = registry.is_some_and(|r| r.contains(['.', ':']) || r == "localhost");
     let plain = |c: char| c.is_ascii_alphanumeric() || "./:@-_".contains(c);
     if named && text.chars().all(plain) {
-        return Some(reference);
+        return match ImageReference::parse(&reference.value) {
+            Ok(read) => Some(Located::new(read, reference.place)),
+            Err(why) => {
+                let fact = format!("`{}` names no container image: {why}", reference.value);
+                fields.cx.error(fact, &reference.place, "", "");
+                None
+            }
+        };
     }
     let fact = format!(
         "`{}` is not the name of a container image with its registry",
@@ -82,10 +92,10 @@ fn with_registry(fields: &Fields<'_>, reference: Located<String>) -> Option<Loca
 }
 
 /// `digest`, or one in the reference, or `unverified`.
-fn proof(fields: &Fields<'_>, reference: Option<&Located<String>>) -> Option<ImageProof> {
+fn proof(fields: &Fields<'_>, reference: Option<&Located<ImageReference>>) -> Option<ImageProof> {
     let cx = fields.cx;
     let inside = reference.and_then(|r| {
-        let (_, digest) = r.value.split_once('@')?;
+        let digest = r.value.reference().digest()?;
         Some(Located::new(digest.to_owned(), r.place.clone()))
     });
     let given = fields.needed_if_given("digest");
@@ -98,7 +108,7 @@ fn proof(fields: &Fields<'_>, reference: Option<&Located<String>>) -> Option<Ima
             "a tag can be moved: write its `digest = \"sha256:…\"`, or `unverified = \"why that is fine\"`",
         ),
         1 => {
-            let plain = reference.filter(|r| r.value.starts_with("http://"));
+            let plain = reference.filter(|r| r.value.is_plain_http());
             if let Some(plain) = plain.filter(|_| reason.is_some()) {
                 let fact = "anyone on the way can change what comes over http";
                 cx.error(
