@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use winimg::digest::Digest;
 use winimg::export;
-use winimg::recipe::InputId;
 use winimg::record::manifest::{
     Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows, rfc3339, schema,
 };
+use winimg_base::digest::Digest;
+use winimg_recipe::recipe::InputId;
 
 use winimg::verify::{Check, Data, Service, Start};
 

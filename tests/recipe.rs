@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, ProofWish, Recipe, Undecided, read};
+use winimg_recipe::recipe::{Options, ProofWish, Recipe, Undecided, read};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes")
@@ -516,7 +516,7 @@ cmd = "echo {{v}}"
     );
     assert!(matches!(
         x.origin.proof,
-        winimg::recipe::ProofWish::ChecksumFile { .. }
+        winimg_recipe::recipe::ProofWish::ChecksumFile { .. }
     ));
     let hours = recipe.steps[0].timeout.map(|t| t.as_secs() / 3600);
     assert_eq!(hours, Some(2));
@@ -1065,9 +1065,9 @@ file = { path = 'C:\k\b', content = "{{key}}" }
          key for a key, if there is a key"
     );
     // Its layers have no keys: the chain ends before the first step that waits.
-    let plan = winimg::plan::make(&recipe).expect("a plan");
-    let digest = winimg::digest::Digest::sha256_of(b"");
-    let from = winimg::plan::key::Installation {
+    let plan = winimg_recipe::plan::make(&recipe).expect("a plan");
+    let digest = winimg_base::digest::Digest::sha256_of(b"");
+    let from = winimg_recipe::plan::key::Installation {
         hypervisor: "qemu",
         iso: digest.clone(),
         virtio: None,
@@ -1075,7 +1075,7 @@ file = { path = 'C:\k\b', content = "{{key}}" }
         answer_file: digest.clone(),
         bootstrap: digest.clone(),
     };
-    let known = winimg::plan::key::chain(&recipe, &plan, &from, &|_, _| Ok(digest.clone()));
+    let known = winimg_recipe::plan::key::chain(&recipe, &plan, &from, &|_, _| Ok(digest.clone()));
     assert_eq!(known.chain.links().len(), 1);
     assert_eq!(
         known.unknown.as_deref(),
@@ -1381,9 +1381,9 @@ fn what_is_fetched_is_called_by_its_decoded_name() {
                  [[steps]]\nname = \"copy\"\ncopy = { component = \"tool\", to = 'C:\\k\\' }\n";
     let recipe = good(&[("recipe.toml", &small(table))], &Options::default());
     assert_eq!(recipe.components[0].file, "a b.exe");
-    let plan =
-        winimg::plan::make(&recipe).unwrap_or_else(|found| panic!("{}", found.render(false)));
-    let text = winimg::plan::text(&recipe, &plan);
+    let plan = winimg_recipe::plan::make(&recipe)
+        .unwrap_or_else(|found| panic!("{}", found.render(false)));
+    let text = winimg_recipe::plan::text(&recipe, &plan);
     assert!(text.contains(r"C:\k\a b.exe"), "{text}");
     // Only where it is asked for does the URL's own spelling count.
     assert!(text.contains("https://example.com/x/a%20b.exe?…"), "{text}");

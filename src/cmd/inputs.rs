@@ -5,18 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::build::inputs::{needed, together};
-use crate::build::windows_build;
-use crate::diag::Diagnostic;
-use crate::digest::Digest;
-use crate::error::{Error, Kind, Result};
-use crate::event::{Event, Sink};
-use crate::fetch::{self, FetchOptions, image::Image};
-use crate::lock::Found;
-use crate::plan::Plan;
-use crate::recipe::{Address, ContainerImage, Input, InputId, InputSource, ProofWish, Recipe};
-use crate::store::{Blob, Store};
-use crate::vm::Platform;
+use crate::engine::inputs::{needed, together};
+use crate::engine::windows_build;
+use winimg_base::diag::Diagnostic;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Event, Sink};
+use winimg_machine::vm::Platform;
+use winimg_recipe::lock::Found;
+use winimg_recipe::plan::Plan;
+use winimg_recipe::recipe::{
+    Address, ContainerImage, Input, InputId, InputSource, ProofWish, Recipe,
+};
+use winimg_supply::fetch::{self, FetchOptions, image::Image};
+use winimg_supply::store::{Blob, Store};
 
 use super::Context;
 
@@ -327,6 +329,6 @@ pub fn named(recipe: &Recipe, name: &str) -> Result<InputId> {
         let names: Vec<String> = recipe.inputs().map(|i| i.id.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Error::new(Kind::Recipe, format!("the recipe has no input `{name}`"))
-            .cure(crate::diag::suggestion(name, &names, "inputs"))
+            .cure(winimg_base::diag::suggestion(name, &names, "inputs"))
     })
 }

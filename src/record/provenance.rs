@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::inventory::split;
 use super::manifest::{Input, Manifest};
-use crate::digest::Digest;
-use crate::recipe::InputId;
+use winimg_base::digest::Digest;
+use winimg_recipe::recipe::InputId;
 
 /// in-toto: Statement layer, version 1.
 pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";

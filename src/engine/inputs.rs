@@ -1,0 +1,220 @@
+//! Everything that goes in, fetched and proved before a machine starts; archives unpacked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_formats::archive::{Filter, Limits};
+use winimg_machine::vm::Platform;
+use winimg_recipe::plan::{Entry, Plan};
+use winimg_recipe::recipe::{Address, ContainerImage, Input, InputId, InputSource, Recipe};
+use winimg_supply::fetch::sharing::Remote;
+use winimg_supply::fetch::{self, FetchOptions, image::Image};
+use winimg_supply::store::{Blob, Proof, Store, Tree, Watch};
+
+/// The proved inputs of one build.
+pub struct Inputs {
+    /// The media, then the components that a step uses, in the recipe's order.
+    pub files: Vec<(InputId, Blob)>,
+    /// The container images that a step imports, in the recipe's order.
+    pub images: Vec<Image>,
+    /// The unpacked trees, by the number of their payload entry.
+    pub trees: BTreeMap<usize, Tree>,
+}
+
+impl Inputs {
+    pub fn file(&self, id: &InputId) -> Option<&Blob> {
+        let found = self.files.iter().find(|(known, _)| known == id);
+        found.map(|(_, blob)| blob)
+    }
+
+    pub fn component(&self, name: &str) -> Option<&Blob> {
+        self.file(&InputId::Component(name.into()))
+    }
+
+    /// The medium of Windows, which every build has.
+    pub fn iso(&self) -> Result<&Blob> {
+        let lacking = || Error::new(Kind::Failed, "the medium of Windows was not fetched");
+        self.file(&InputId::Iso).ok_or_else(lacking)
+    }
+
+    pub fn image(&self, name: &str) -> Option<&Image> {
+        self.images.iter().find(|image| image.name == name)
+    }
+}
+
+impl Inputs {
+    /// Of every file that was fetched.
+    pub fn digests(&self) -> Vec<Digest> {
+        let files = self.files.iter().map(|(_, blob)| blob);
+        let images = self.images.iter().flat_map(|image| {
+            let parts = image.parts.iter();
+            [&image.top, &image.manifest].into_iter().chain(parts)
+        });
+        files
+            .chain(images.map(|part| &part.blob))
+            .map(|blob| blob.digest().clone())
+            .collect()
+    }
+
+    /// One sentence for each input that nothing proves.
+    pub fn unproved(&self) -> Vec<String> {
+        let files = self.files.iter();
+        files
+            .filter_map(|(id, blob)| match blob.proof() {
+                Proof::Unverified { reason } => Some(format!("nothing proves {id}: {reason}")),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+impl Inputs {
+    /// Gives to the shared cache what others would ask it for: files of the network that a digest names.
+    pub fn share(&self, recipe: &Recipe, remote: Option<&Remote>) -> Result<()> {
+        let Some(remote) = remote else {
+            return Ok(());
+        };
+        for (id, blob) in &self.files {
+            let Some(input) = recipe.input(id) else {
+                continue;
+            };
+            let is_named = input.locked().or(input.pinned()).is_some();
+            let address = input.origin().map(|origin| &origin.url.value);
+            if is_named && matches!(address, Some(Address::Remote(_))) {
+                remote.push_blob(&id.to_string(), blob)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is fetched, into which store, and how.
+pub struct Source<'a> {
+    pub recipe: &'a Recipe,
+    pub plan: &'a Plan,
+    pub store: &'a Store,
+    pub options: &'a FetchOptions,
+    pub platform: Platform,
+    pub sink: &'a Arc<dyn Sink>,
+    pub cancel: &'a Cancel,
+}
+
+/// Fetches the media and every component that the plan's payload names, then unpacks what is to be unpacked.
+pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
+    let Source {
+        recipe,
+        plan,
+        store,
+        options,
+        platform,
+        sink,
+        cancel,
+    } = *from;
+    let needed = needed(recipe, plan, Some(platform));
+    let requests: Vec<_> = needed.filter_map(|i| fetch::Request::of(&i)).collect();
+    let ids: Vec<_> = requests.iter().map(|request| request.id.clone()).collect();
+    let blobs =
+        fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
+    let mut inputs = Inputs {
+        files: ids.into_iter().zip(blobs).collect(),
+        images: Vec::new(),
+        trees: BTreeMap::new(),
+    };
+    unpack(&mut inputs, from)?;
+    Ok(inputs)
+}
+
+/// Fetches the container images that the plan imports; `build` is the medium's Windows, as `10.0.20348`.
+pub fn fetch_images(inputs: &mut Inputs, from: &Source<'_>, build: &str) -> Result<()> {
+    let Source {
+        recipe,
+        plan,
+        store,
+        options,
+        sink,
+        cancel,
+        ..
+    } = *from;
+    let images = needed(recipe, plan, None).filter_map(|input| match input.source {
+        InputSource::Image(image) => Some(image.clone()),
+        InputSource::Medium(_) | InputSource::Component(_) => None,
+    });
+    let wanted: Vec<ContainerImage> = images.collect();
+    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, options)?;
+    Ok(())
+}
+
+/// What a build on this platform takes: of the components and images those that a step that is carried out names.
+/// Without a platform, what any may take.
+pub fn needed<'r>(
+    recipe: &'r Recipe,
+    plan: &Plan,
+    platform: Option<Platform>,
+) -> impl Iterator<Item = Input<'r>> {
+    recipe.inputs().filter(move |input| match &input.id {
+        InputId::Iso => true,
+        // Its drivers and its agent are for QEMU's machines.
+        InputId::Virtio => platform != Some(Platform::HyperV),
+        InputId::Component(name) => plan.payload.iter().any(|entry| match entry {
+            Entry::Component { component, .. } | Entry::Tree { component, .. } => component == name,
+            Entry::Image { .. } | Entry::Local { .. } | Entry::Text { .. } => false,
+        }),
+        InputId::Image(name) => {
+            let mut entries = plan.payload.iter();
+            entries.any(|entry| matches!(entry, Entry::Image { image } if image == name))
+        }
+    })
+}
+
+fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
+    let Source {
+        plan,
+        store,
+        sink,
+        cancel,
+        ..
+    } = *from;
+    for (number, entry) in plan.payload.iter().enumerate() {
+        let Entry::Tree {
+            component: name,
+            strip,
+            only,
+        } = entry
+        else {
+            continue;
+        };
+        let components = &from.recipe.components;
+        let Some(component) = components.iter().find(|c| c.name.value == *name) else {
+            continue;
+        };
+        let (Some(blob), Some(format)) = (inputs.component(name), component.unpack) else {
+            continue;
+        };
+        let filter = Filter {
+            strip: *strip,
+            only: only.clone(),
+        };
+        let watch = Watch::new(name.clone(), Arc::clone(sink), cancel.clone());
+        let tree = store
+            .tree(blob, format.into(), &filter, &Limits::default(), &watch)
+            .map_err(|e| e.from_place(&component.name.place))?;
+        inputs.trees.insert(number, tree);
+    }
+    Ok(())
+}
+
+/// One error of several: the first one's kind, all of their words.
+pub fn together(mut errors: Vec<Error>) -> Error {
+    if errors.len() == 1 {
+        return errors.remove(0);
+    }
+    let kind = errors.first().map_or(Kind::Failed, Error::kind);
+    let fact = format!("{} inputs could not be fetched", errors.len());
+    let lines = errors
+        .iter()
+        .flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>());
+    Error::new(kind, fact).lines(lines.collect::<Vec<_>>())
+}
