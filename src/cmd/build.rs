@@ -97,7 +97,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         lock: opened.lock.as_ref().map(|file| &file.lock),
         remarks,
     };
-    let built = build::run(
+    let built = engine::run(
         &request,
         &mut scratch,
         hypervisor.as_ref(),
@@ -163,7 +163,7 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
 }
 
 /// What the build left in its directory, by names in there.
-fn left(output: &Path, built: &build::Built, records: &[PathBuf]) -> Vec<PathBuf> {
+fn left(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Vec<PathBuf> {
     let artifacts = built.artifacts.iter().map(|a| PathBuf::from(&a.file));
     let records = records.iter().map(|r| r.strip_prefix(output).unwrap_or(r));
     artifacts.chain(records.map(Path::to_path_buf)).collect()
@@ -254,7 +254,7 @@ pub(super) fn epoch() -> Result<i64> {
 }
 
 /// The artifacts' names and sizes: what a user copies from the end of a log.
-fn summary(output: &Path, built: &build::Built, records: &[PathBuf]) -> Result<()> {
+fn summary(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Result<()> {
     let mut text = format!("\n{}\n", output.display());
     let names = built.artifacts.iter().map(|a| a.file.len());
     let width = names.max().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use oci_client::Reference;
+use oci_spec::distribution::Reference;
 
 /// `registry.k8s.io/pause:3.10.2`, with its registry; `http://` before it asks over plain http.
 #[derive(Clone, PartialEq, Eq)]
