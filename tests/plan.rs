@@ -2,6 +2,8 @@
 
 #[path = "plan/arguments.rs"]
 mod arguments;
+#[path = "plan/every.rs"]
+mod every;
 #[path = "plan/images.rs"]
 mod images;
 #[path = "plan/inputs.rs"]
@@ -641,11 +643,7 @@ fn every_mistake_is_told_at_its_step() {
         .step("password", |m| Verb::Generalize {
             answer_file: Some(m.at("").map(|_| local("seal/password.xml"))),
             mode_vm: false,
-        })
-        .step("late", |m| m.cmd("echo late"))
-        .step("late and off", |m| m.cmd("echo off"))
-        .but(|s| s.skipped = Some("false".into()))
-        .step("twice", |m| m.generalize());
+        });
     golden("mistakes.txt", &refused(maker.made()));
 }
 

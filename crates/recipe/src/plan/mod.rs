@@ -35,7 +35,7 @@ pub use build_settings::{BUILD_SETTINGS, BuildSetting};
 pub use chain::{Chain, Ingredient, Link};
 pub use inputs::{evaluated, unused};
 pub use json::json;
-pub use make::make;
+pub use make::{make, read};
 pub use path::is_below;
 pub use target::shut_out;
 pub use text::text;

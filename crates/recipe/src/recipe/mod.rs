@@ -48,7 +48,7 @@ pub use input::{Input, InputId, InputSource, NoInput};
 pub use put::{Put, put, quoted};
 pub use quantity::duration;
 pub use raw::PIPED;
-pub use read::{Options, read};
+pub use read::{Options, read, read_judged};
 pub use reference::ImageReference;
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,

@@ -194,11 +194,13 @@ fn known_image(
     name: Located<String>,
     known: Known<'_>,
 ) -> Option<Located<String>> {
-    if known.images.contains(&name.value) {
-        return Some(name);
+    if known.image_names.contains(&name.value) {
+        // As with a component.
+        let is_right = known.images.iter().any(|i| i.name.value == name.value);
+        return is_right.then_some(name);
     }
     if !cx.incomplete {
-        let names: Vec<&str> = known.images.iter().map(String::as_str).collect();
+        let names: Vec<&str> = known.image_names.iter().map(String::as_str).collect();
         let help = winimg_base::diag::suggestion(&name.value, &names, "images");
         let fact = format!("there is no image `{}`", name.value);
         cx.error(fact, &name.place, "not under [images]", &help);
