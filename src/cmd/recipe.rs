@@ -81,7 +81,7 @@ fn opened(
                 .cure("leave --lock and --no-lock away"),
         );
     }
-    let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
+    let (recipe, mut diagnostics) = plan::read(&source.path, &source.options);
     let mut remarks = Vec::new();
     let (mut laid, mut lock_path) = (None, None);
     let recipe = recipe.map(|mut recipe| {
@@ -161,7 +161,7 @@ pub fn unlocked(source: &Source, context: &Context) -> Result<Recipe> {
 
 /// The same, with what is not decided yet.
 pub fn undecided(source: &Source, context: &Context) -> Result<Recipe> {
-    let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
+    let (recipe, mut diagnostics) = plan::read(&source.path, &source.options);
     let planned = recipe.and_then(|recipe| {
         planned(&recipe, &mut diagnostics)?;
         Some(recipe)

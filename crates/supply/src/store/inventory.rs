@@ -80,7 +80,8 @@ impl Store {
         for entry in entries(&self.folder.join("serials")) {
             let built = read_record::<BuiltWith>(&entry.path());
             for input in built.into_iter().flat_map(|b| b.inputs) {
-                names.entry(input.digest).or_default().insert(input.name);
+                let of_digest = names.entry(input.digest).or_default();
+                of_digest.insert(input.id.to_string());
             }
         }
         let mut of_urls: BTreeMap<Digest, BTreeSet<String>> = BTreeMap::new();
