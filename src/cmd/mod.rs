@@ -34,11 +34,13 @@ use std::sync::{Arc, Weak};
 
 use clap::CommandFactory as _;
 
+use crate::build::evidence::Recording;
 use crate::cli::{Cli, Command, LogFormat, Schema};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
+use crate::io::environment_secrets;
 use crate::record;
-use crate::report::{JsonLines, Terminal};
+use crate::report::{JsonLines, Quiet, Terminal, trace};
 use crate::store::Store;
 
 /// What every command gets.
@@ -47,19 +49,29 @@ pub(crate) struct Context {
     pub cancel: Cancel,
     /// Events are told as lines for people.
     pub tells_people: bool,
+    /// What is traced, for a build that fails.
+    pub recording: Recording,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
 pub fn run(cli: Cli) -> ExitCode {
-    let sink: Arc<dyn Sink> = match cli.log_format {
-        LogFormat::Text => Arc::new(Terminal::new()),
-        LogFormat::Json => Arc::new(JsonLines::new(std::io::stderr())),
+    let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::new()));
+    let sink: Arc<dyn Sink> = match &terminal {
+        Some(terminal) => Arc::clone(terminal) as Arc<dyn Sink>,
+        None => Arc::new(JsonLines::new(std::io::stderr())),
     };
     let context = Context {
-        sink,
+        sink: match cli.quiet {
+            true => Arc::new(Quiet(sink)),
+            false => sink,
+        },
         cancel: Cancel::default(),
-        tells_people: cli.log_format == LogFormat::Text,
+        tells_people: terminal.is_some(),
+        recording: Recording::default(),
     };
+    if let Err(error) = listen(&cli, terminal.as_ref(), &context.recording) {
+        return failed(&error, &context);
+    }
     let outcome = match &cli.command {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
         #[cfg(unix)]
@@ -70,11 +82,29 @@ pub fn run(cli: Cli) -> ExitCode {
     };
     match outcome {
         Ok(status) => status,
-        Err(error) => {
-            context.sink.emit(&error.event());
-            ExitCode::from(error.kind().exit_status())
-        }
+        Err(error) => failed(&error, &context),
     }
+}
+
+fn failed(error: &Error, context: &Context) -> ExitCode {
+    context.sink.emit(&error.event());
+    ExitCode::from(error.kind().exit_status())
+}
+
+/// Traces to the terminal what the flags and WINIMG_LOG ask for, and a build's whole work to its recording.
+fn listen(cli: &Cli, terminal: Option<&Arc<Terminal>>, recording: &Recording) -> Result<()> {
+    let given = std::env::var(trace::VARIABLE).ok();
+    let targets = trace::targets(cli.verbose, given.as_deref())?;
+    let is_shown = !cli.quiet && (cli.verbose > 0 || given.is_some());
+    let shown = terminal.filter(|_| is_shown);
+    recording.hide(environment_secrets());
+    let records = matches!(cli.command, Command::Build(_));
+    trace::listen(
+        shown.map(|terminal| (terminal, targets)),
+        recording,
+        records,
+    );
+    Ok(())
 }
 
 fn dispatch(command: Command, context: &Context) -> Result<()> {
@@ -138,6 +168,7 @@ fn no_socket(command: &str) -> Error {
 /// The store where the environment says, with a word about what killed runs left there.
 pub(crate) fn store(context: &Context) -> Result<Store> {
     let store = Store::open(&Store::default_folder()?)?;
+    tracing::debug!(folder = %store.folder().display(), "the cache");
     store.tell_swept(context.sink.as_ref());
     Ok(store)
 }

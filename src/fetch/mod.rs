@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use crate::error::{Error, Kind};
 use crate::event::{Cancel, Sink};
@@ -184,10 +185,12 @@ async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Blob>,
     let mut transfers = JoinSet::new();
     for (index, request) in requests.into_iter().enumerate() {
         let context = Arc::clone(&context);
-        transfers.spawn(async move {
+        let span = tracing::debug_span!("input", input = request.name);
+        let work = async move {
             let _slot = context.slots.acquire().await;
             (index, obtain::obtain(&context, &request).await)
-        });
+        };
+        transfers.spawn(work.instrument(span));
     }
     while let Some(ended) = transfers.join_next().await {
         match ended {

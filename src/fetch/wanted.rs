@@ -209,7 +209,8 @@ pub(super) fn offline(what: &str, shown: &str, digest: Option<&Digest>) -> Error
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
+    let span = tracing::Span::current();
+    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
         Ok(result) => result,
         Err(e) => Err(Error::new(Kind::Failed, "a thread ended unexpectedly").because(e)),
     }

@@ -40,6 +40,7 @@ mod site;
 mod skip;
 mod steps;
 mod terminal;
+mod trace;
 mod verify;
 #[path = "../verify/disk.rs"]
 mod windows_disk;

@@ -21,6 +21,7 @@ use self::access::{Access, Challenge};
 use super::client;
 use super::sharing::Credentials;
 use crate::digest::{Digest, Hasher};
+use crate::text::redact;
 
 pub use access::{Refusal, refusal};
 
@@ -215,6 +216,7 @@ impl Client {
     async fn request(&self, method: Method, url: Url, writes: bool) -> Result<RequestBuilder> {
         self.check_scheme(&url)?;
         let is_own = url.origin() == self.base.origin();
+        tracing::debug!(%method, url = redact(url.as_str()), is_own, "request to a registry");
         let request = self.http.request(method, url);
         if !is_own {
             return Ok(request);

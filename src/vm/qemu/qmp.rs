@@ -88,6 +88,7 @@ impl Qmp {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut line = json!({"execute": command, "arguments": arguments, "id": id}).to_string();
         line.push('\n');
+        tracing::trace!(command, request = line.trim_end(), "QMP request");
         self.shared.lock().replies.insert(id, None);
         let written = {
             let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,6 +102,7 @@ impl Qmp {
         };
         self.shared.lock().replies.remove(&id);
         let reply = reply?;
+        tracing::trace!(command, %reply, "QMP reply");
         match reply.get("return") {
             Some(value) => Ok(value.clone()),
             None => Err(Error::new(Kind::Machine, format!("QEMU refused {command}"))
@@ -168,6 +170,7 @@ fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
         };
         let mut state = shared.lock();
         if message.get("event").is_some() {
+            tracing::trace!(%message, "QMP event");
             state.seen.add(&message, clock.now());
         } else if let Some(id) = message.get("id").and_then(Value::as_u64)
             && let Some(slot) = state.replies.get_mut(&id)
