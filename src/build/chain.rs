@@ -9,9 +9,8 @@ use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::io;
 use crate::plan::key::{self, Installation};
-use crate::plan::{Entry, Plan};
+use crate::plan::{Chain, Entry, Plan};
 use crate::recipe::Recipe;
-use crate::store::Chain;
 use crate::vm::Platform;
 
 /// The installation and every step, each with the key of the disk after it.

@@ -11,9 +11,9 @@ use super::{chain, inputs, media};
 use crate::error::{Error, Result};
 use crate::event::{Cancel, Sink};
 use crate::fetch::FetchOptions;
-use crate::plan::Plan;
+use crate::plan::{Chain, Plan};
 use crate::recipe::Recipe;
-use crate::store::{Chain, Kept, LayerRecord, Store};
+use crate::store::{Kept, LayerRecord, Store};
 use crate::vm::Platform;
 
 /// What is known of a recipe's layers.

@@ -14,8 +14,8 @@ use super::session::Session;
 use super::{Inputs, Layers, Media, Phase, Request, checkpoint, media, notes, payload};
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Event, Sink};
-use crate::plan::PlannedStep;
-use crate::store::{Layer, Link};
+use crate::plan::{Link, PlannedStep};
+use crate::store::Layer;
 
 /// What provisioning works with.
 pub struct Course<'a> {

@@ -8,8 +8,8 @@ use super::session::Notes;
 use super::{Layers, Request};
 use crate::error::Result;
 use crate::event::{Cancel, Event, Sink};
-use crate::plan::key;
-use crate::store::{Chain, Kept, Layer, LayerRecord, Store};
+use crate::plan::{Chain, key};
+use crate::store::{Kept, Layer, LayerRecord, Store};
 
 /// The layer to resume from, and how many links of the chain it holds.
 pub struct Resumed {

@@ -21,7 +21,8 @@ use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::guest::Guest;
 use crate::io;
-use crate::store::{About, Chain, Draft, Layer, Link};
+use crate::plan::{Chain, Link};
+use crate::store::{About, Draft, Layer};
 use crate::vm::{self, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
 
 /// Pending servicing can take minutes; killing it earlier breaks the image.

@@ -18,13 +18,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::recipe::Ask;
-use crate::store::{BuiltInput, BuiltWith};
 use crate::text::Place;
 use crate::trust::Signer;
 
 pub use change::{Changes, between, lowered};
 pub use lay::{Comparison, drift, lay};
-pub use rollback::{rolled_back, warning};
+pub use rollback::{BuiltInput, BuiltWith, rolled_back, warning};
 
 /// The schema that this version reads and writes.
 pub const SCHEMA: i64 = 1;

@@ -1,9 +1,28 @@
 //! Whether a lock is older than one that this store has built with: whoever can replace a lock file must not bring
 //! back what was replaced for a reason (The Update Framework: rollback attacks).
 
+use serde::{Deserialize, Serialize};
+
 use super::{Lock, called, shown};
+use crate::digest::Digest;
 use crate::error::{Error, Kind};
-use crate::store::BuiltWith;
+
+/// The highest lock that a recipe was built with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltWith {
+    /// The recipe's name.
+    pub recipe: String,
+    pub serial: u64,
+    pub inputs: Vec<BuiltInput>,
+}
+
+/// One of its inputs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltInput {
+    pub name: String,
+    pub version: Option<String>,
+    pub digest: Digest,
+}
 
 /// The refusal of an older lock.
 pub fn rolled_back(lock: &Lock, file: &str, before: &BuiltWith) -> Option<Error> {

@@ -3,11 +3,10 @@
 //! Pure. Names, places, timeouts and numbers are no ingredients: they change nothing on the disk. Never sees a password.
 
 use super::words::{encoding_name, entry_path};
-use super::{Entry, Op, Plan, PlannedStep, Until};
+use super::{Chain, Entry, Ingredient, Link, Op, Plan, PlannedStep, Until};
 use crate::argv;
 use crate::digest::Digest;
 use crate::recipe::{MachineWish, Recipe};
-use crate::store::{Chain, Ingredient, Link};
 
 /// What the installation is made from, apart from what the recipe says itself.
 #[derive(Clone, Debug)]

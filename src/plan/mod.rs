@@ -6,6 +6,7 @@
 
 mod batch;
 mod build_settings;
+pub mod chain;
 mod expect;
 mod inputs;
 mod json;
@@ -31,6 +32,7 @@ use crate::recipe::Encoding;
 use crate::text::Place;
 
 pub use build_settings::{BUILD_SETTINGS, BuildSetting};
+pub use chain::{Chain, Ingredient, Link};
 pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::make;

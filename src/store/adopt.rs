@@ -11,10 +11,11 @@ use crate::disk::DiskForm;
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 use crate::io;
+use crate::plan::Chain;
+use crate::plan::chain::FORMAT;
 
-use super::chain::FORMAT;
 use super::layer::{RECORD, VARIABLES, check_files};
-use super::{Chain, Draft, Kept, Layer, LayerFile, LayerRecord, Store};
+use super::{Draft, Kept, Layer, LayerFile, LayerRecord, Store};
 
 impl LayerRecord {
     /// What is wrong with a stranger's record of the layer with this key, in words that fit after "its record".

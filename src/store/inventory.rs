@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::digest::Digest;
 use crate::io::Lock;
+use crate::lock::BuiltWith;
 
-use super::{BuiltWith, LayerRecord, Resumable, Seen, Store, layer, read_record};
+use super::{LayerRecord, Resumable, Seen, Store, layer, read_record};
 
 /// How deep a folder of the store is measured: archives have paths of at most 260 characters.
 const DEPTH: u32 = 130;

@@ -22,11 +22,12 @@ use crate::disk::DiskForm;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
 use crate::io::{self, Lock};
+use crate::plan::Link;
+use crate::plan::chain::FORMAT;
 
 use super::blob::Stamp;
-use super::chain::{FORMAT, LayerFile, LayerRecord, Link};
 use super::lease::Gate;
-use super::{Store, note_use, read_record, write_record};
+use super::{LayerFile, LayerRecord, Store, note_use, read_record, write_record};
 
 /// The firmware's variables.
 pub const VARIABLES: &str = "uefi-vars.fd";

@@ -70,7 +70,8 @@ mod tests {
 
     use crate::disk::DiskForm;
     use crate::event::Cancel;
-    use crate::store::{About, Chain, Ingredient, Store};
+    use crate::plan::{Chain, Ingredient};
+    use crate::store::{About, Store};
 
     use super::*;
 

@@ -2,29 +2,10 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
-use crate::digest::Digest;
 use crate::error::Result;
+use crate::lock::BuiltWith;
 
 use super::{Store, key_of, read_record, write_record};
-
-/// The highest lock that a recipe was built with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuiltWith {
-    /// The recipe's name.
-    pub recipe: String,
-    pub serial: u64,
-    pub inputs: Vec<BuiltInput>,
-}
-
-/// One of its inputs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuiltInput {
-    pub name: String,
-    pub version: Option<String>,
-    pub digest: Digest,
-}
 
 impl Store {
     /// The highest lock that the recipe of this name was built with.

@@ -7,8 +7,9 @@ use regex::Regex;
 use serde_json::Value;
 use winimg::digest::Digest;
 use winimg::event::Cancel;
+use winimg::plan::{Chain, Ingredient};
+use winimg::store::Store;
 use winimg::store::layer::About;
-use winimg::store::{Chain, Ingredient, Store};
 
 use crate::site::{SEAL, Site};
 

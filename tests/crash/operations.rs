@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use winimg::digest::Digest;
 use winimg::event::{Cancel, Event, Sink};
+use winimg::plan::{Chain, Ingredient};
 use winimg::store::layer::{About, Kept};
-use winimg::store::{Candidate, Chain, Expected, Ingredient, Store, Watch};
+use winimg::store::{Candidate, Expected, Store, Watch};
 
 use crate::kill::{counts, killed, log_of, spread};
 use crate::site::Site;

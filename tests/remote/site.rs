@@ -12,7 +12,8 @@ use minisign::KeyPair;
 use winimg::digest::Digest;
 use winimg::event::{Cancel, Event, Sink};
 use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Sign, Wish};
-use winimg::store::{About, Chain, Ingredient, Layer, Store};
+use winimg::plan::{Chain, Ingredient};
+use winimg::store::{About, Layer, Store};
 use winimg::trust::minisign::Rule;
 
 /// What was said.

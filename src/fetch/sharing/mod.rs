@@ -22,7 +22,8 @@ use tokio::runtime::Runtime;
 use crate::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
-use crate::store::{Blob, Layer, Link, Store, Watch};
+use crate::plan::Link;
+use crate::store::{Blob, Layer, Store, Watch};
 use crate::text::Secret;
 use crate::trust::minisign::Rule;
 

@@ -239,7 +239,8 @@ pub fn span(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{LayerRecord, Link};
+    use crate::plan::Link;
+    use crate::store::LayerRecord;
     use serde_json::Value;
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
