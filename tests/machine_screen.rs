@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use screens::SCREENS;
 
-use winimg::vm::screen::dialog::{self, Known};
-use winimg::vm::screen::ocr;
+use winimg_machine::vm::screen::dialog::{self, Known};
+use winimg_machine::vm::screen::ocr;
 
 /// Other tests may want the processors too.
 const PATIENCE: Duration = Duration::from_secs(300);

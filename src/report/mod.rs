@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub use jsonl::JsonLines;
 pub use terminal::Terminal;
 
-use crate::event::{Event, Sink};
+use winimg_base::event::{Event, Sink};
 
 /// Passes on what a user has to know although the work goes on: `-q`.
 pub struct Quiet(pub Arc<dyn Sink>);

@@ -18,8 +18,8 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use tracing_subscriber::{Layer, Registry};
 
 use super::Terminal;
-use crate::build::evidence::Recording;
-use crate::error::{Error, Kind, Result};
+use crate::engine::evidence::Recording;
+use winimg_base::error::{Error, Kind, Result};
 
 /// What the targets of winimg's crates begin with.
 const OURS: &str = "winimg";
@@ -259,7 +259,7 @@ fn cut(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::Secret;
+    use winimg_base::text::Secret;
 
     fn shows(verbose: u8, given: &str, target: &str, level: Level) -> bool {
         let targets = targets(verbose, Some(given)).expect("directives");
