@@ -25,7 +25,7 @@ pub struct Cli {
     pub log_format: LogFormat,
 
     /// Also show what winimg decides, on stderr; -vv: every exchange with QEMU and the guest as well. WINIMG_LOG selects parts,
-    /// such as winimg::fetch=trace. Not with --log-format json
+    /// such as winimg_supply=trace. Not with --log-format json
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 

@@ -12,7 +12,7 @@ fn root() -> &'static Path {
 
 fn files(endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in ["recipes", "unattend", "src"] {
+    for folder in ["recipes", "unattend", "src", "crates"] {
         walk(&root().join(folder), &mut |path| {
             let ending = path
                 .extension()

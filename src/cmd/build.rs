@@ -55,7 +55,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     )?;
     context
         .recording
-        .hide(build::secrets(&opened.recipe, &password));
+        .hide(engine::secrets(&opened.recipe, &password));
     opened.remember_lock(&store)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
@@ -101,7 +101,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         remarks,
         recording: context.recording.clone(),
     };
-    let built = build::run(
+    let built = engine::run(
         &request,
         &mut scratch,
         hypervisor.as_ref(),
@@ -167,7 +167,7 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
 }
 
 /// What the build left in its directory, by names in there.
-fn left(output: &Path, built: &build::Built, records: &[PathBuf]) -> Vec<PathBuf> {
+fn left(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Vec<PathBuf> {
     let artifacts = built.artifacts.iter().map(|a| PathBuf::from(&a.file));
     let records = records.iter().map(|r| r.strip_prefix(output).unwrap_or(r));
     artifacts.chain(records.map(Path::to_path_buf)).collect()
@@ -258,7 +258,7 @@ pub(super) fn epoch() -> Result<i64> {
 }
 
 /// The artifacts' names and sizes: what a user copies from the end of a log.
-fn summary(output: &Path, built: &build::Built, records: &[PathBuf]) -> Result<()> {
+fn summary(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Result<()> {
     let mut text = format!("\n{}\n", output.display());
     let names = built.artifacts.iter().map(|a| a.file.len());
     let width = names.max().unwrap_or(0);

@@ -46,7 +46,7 @@ pub fn targets(verbose: u8, given: Option<&str>) -> Result<Targets> {
                 "TARGET=LEVEL, separated by commas: the target winimg or one of its crates or modules, \
                  the level off, error, warn, info, debug or trace",
             )
-            .cure(format!("such as {VARIABLE}=winimg=debug,winimg::fetch=trace"))
+            .cure(format!("such as {VARIABLE}=winimg=debug,winimg_machine=trace"))
     };
     let mut all = targets;
     for directive in given.split(',').map(str::trim) {
@@ -269,15 +269,15 @@ mod tests {
     #[test]
     fn flags_and_the_variable_together_say_what_is_shown() {
         for (verbose, given, target, level, shown) in [
-            (0, "", "winimg::fetch", Level::ERROR, false),
-            (1, "", "winimg::fetch", Level::DEBUG, true),
+            (0, "", "winimg_supply::fetch", Level::ERROR, false),
+            (1, "", "winimg_supply::fetch", Level::DEBUG, true),
             (1, "", "winimg_machine::qemu", Level::TRACE, false),
             (2, "", "winimg_machine::qemu", Level::TRACE, true),
-            (0, "trace", "winimg::fetch", Level::TRACE, true),
+            (0, "trace", "winimg_supply::fetch", Level::TRACE, true),
             (
                 0,
                 "winimg_machine=trace",
-                "winimg::fetch",
+                "winimg_supply::fetch",
                 Level::DEBUG,
                 false,
             ),
@@ -290,14 +290,14 @@ mod tests {
             ),
             (
                 2,
-                "winimg::fetch=off, debug",
-                "winimg::fetch",
+                "winimg_supply::fetch=off, debug",
+                "winimg_supply::fetch",
                 Level::DEBUG,
                 false,
             ),
             (
                 2,
-                "winimg::fetch=off, debug",
+                "winimg_supply::fetch=off, debug",
                 "winimg::vm",
                 Level::DEBUG,
                 true,

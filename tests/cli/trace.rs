@@ -143,7 +143,7 @@ fn the_variable_selects_parts_and_is_refused_where_it_says_nothing() {
         "error: WINIMG_LOG cannot be read\n  \
          expected: TARGET=LEVEL, separated by commas: the target winimg or one of its crates or modules, \
          the level off, error, warn, info, debug or trace\n  found: winimg=loud\n  \
-         cure: such as WINIMG_LOG=winimg=debug,winimg_supply::fetch=trace\n"
+         cure: such as WINIMG_LOG=winimg=debug,winimg_machine=trace\n"
     );
 }
 

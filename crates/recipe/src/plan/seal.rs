@@ -11,7 +11,7 @@ use winimg_base::markup::{ascii_xml, escape_xml};
 
 /// The built-in template (Microsoft: Unattended Windows Setup Reference, Microsoft-Windows-PnpSysprep,
 /// -Shell-Setup and -International-Core).
-pub(super) const TEMPLATE: &str = include_str!("../../unattend/seal.xml");
+pub(super) const TEMPLATE: &str = include_str!("../../../../unattend/seal.xml");
 
 /// The file's text. Variables: `language`, `time_zone`, `computer_name`. The error is one sentence.
 pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> {

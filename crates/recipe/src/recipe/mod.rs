@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use oci_client::Reference;
+use oci_spec::distribution::Reference;
 
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
@@ -50,7 +50,7 @@ pub use step::{
 pub use undecided::{MissingProof, Undecided, Wanting, complaints, table_of};
 
 /// The JSON Schema of a recipe and of a pack, for editors.
-pub const JSON_SCHEMA: &str = include_str!("../../recipes/recipe.schema.json");
+pub const JSON_SCHEMA: &str = include_str!("../../../../recipes/recipe.schema.json");
 
 /// A whole recipe after includes, variables and overrides.
 #[derive(Clone, Debug)]
@@ -359,6 +359,17 @@ pub enum Archive {
     Tar,
     TarGz,
     TarZst,
+}
+
+impl From<Archive> for winimg_formats::archive::Format {
+    fn from(archive: Archive) -> Self {
+        match archive {
+            Archive::Zip => Self::Zip,
+            Archive::Tar => Self::Tar,
+            Archive::TarGz => Self::TarGz,
+            Archive::TarZst => Self::TarZst,
+        }
+    }
 }
 
 /// `[outputs]`; a format that is absent is not made.

@@ -72,17 +72,6 @@ impl Request {
     }
 }
 
-impl From<Archive> for winimg_formats::archive::Format {
-    fn from(archive: Archive) -> Self {
-        match archive {
-            Archive::Zip => Self::Zip,
-            Archive::Tar => Self::Tar,
-            Archive::TarGz => Self::TarGz,
-            Archive::TarZst => Self::TarZst,
-        }
-    }
-}
-
 /// How patiently to fetch. There is no limit on the whole time: ISOs are large and lines are slow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchOptions {
