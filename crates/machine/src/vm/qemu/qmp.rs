@@ -170,7 +170,7 @@ fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
         };
         let mut state = shared.lock();
         if message.get("event").is_some() {
-            tracing::trace!(%message, "QMP event");
+            tracing::trace!(event = %message, "QMP event");
             state.seen.add(&message, clock.now());
         } else if let Some(id) = message.get("id").and_then(Value::as_u64)
             && let Some(slot) = state.replies.get_mut(&id)
