@@ -144,3 +144,22 @@ mod job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_proxys_address_the_password_is_the_secret() {
+        for (address, password) in [
+            ("http://me:p:a@ss@proxy.example:3128/", Some("p:a@ss")),
+            ("me:pass@proxy.example:3128", Some("pass")),
+            ("http://me@proxy.example:3128", None),
+            ("http://proxy.example:3128", None),
+        ] {
+            let found = proxy_password(address);
+            let found: Vec<&str> = found.iter().map(Secret::expose).collect();
+            assert_eq!(found, Vec::from_iter(password), "{address}");
+        }
+    }
+}
