@@ -39,9 +39,11 @@ use crate::engine::evidence::Recording;
 use crate::record;
 use crate::report::{JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::environment_secrets;
 use winimg_supply::store::Store;
+
+pub use hypervisor::{Other, Others};
 
 /// What every command gets.
 pub(crate) struct Context {
@@ -51,10 +53,16 @@ pub(crate) struct Context {
     pub tells_people: bool,
     /// What is traced, for a build that fails.
     pub recording: Recording,
+    pub others: Others,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
 pub fn run(cli: Cli) -> ExitCode {
+    run_with(cli, |_| None)
+}
+
+/// The same for a program that has more hypervisors.
+pub fn run_with(cli: Cli, others: Others) -> ExitCode {
     let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::new()));
     let sink: Arc<dyn Sink> = match &terminal {
         Some(terminal) => Arc::clone(terminal) as Arc<dyn Sink>,
@@ -68,6 +76,7 @@ pub fn run(cli: Cli) -> ExitCode {
         cancel: Cancel::default(),
         tells_people: terminal.is_some(),
         recording: Recording::default(),
+        others,
     };
     if let Err(error) = listen(&cli, terminal.as_ref(), &context.recording) {
         return failed(&error, &context);
@@ -87,7 +96,7 @@ pub fn run(cli: Cli) -> ExitCode {
 }
 
 fn failed(error: &Error, context: &Context) -> ExitCode {
-    context.sink.emit(&error.event());
+    context.sink.emit(&Event::failed(error));
     ExitCode::from(error.kind().exit_status())
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::site::{BUILD, SEAL, Site};
+use crate::cli::site::{BUILD, SEAL, Site};
 
 const STEP: &str = "[[steps]]\nname = \"hello\"\ncmd = \"echo hello\"\n";
 

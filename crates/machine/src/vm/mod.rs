@@ -1,9 +1,8 @@
 //! Machines that Windows is installed on.
 //!
-//! `qemu` and `hyperv` are the real ones, `fake` plays scripted faults. This module decides nothing about the guest's content.
+//! `qemu` and `hyperv` run them. This module decides nothing about the guest's content.
 
 pub mod bugcheck;
-pub mod fake;
 pub mod hyperv;
 mod qcow2;
 #[cfg(unix)]

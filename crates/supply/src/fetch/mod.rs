@@ -203,3 +203,14 @@ async fn cancelled(cancel: &Cancel) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Runs what reads and hashes files away from the threads that move bytes.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let span = tracing::Span::current();
+    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
+        Ok(result) => result,
+        Err(e) => Err(Error::new(Kind::Failed, "a thread ended unexpectedly").because(e)),
+    }
+}
