@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use qapi::qmp::{QKeyCode, system_reset};
 
 use super::keys::{Act, Keys};
 use super::lookout::Lookout;
@@ -120,7 +120,7 @@ impl<'a> Install<'a> {
         }
         match self.keys.tick(now, self.lookout.moved.disc_read) {
             Act::Nothing => {}
-            Act::PressUp => self.running.press("up")?,
+            Act::PressUp => self.running.press(QKeyCode::up)?,
             Act::StartOver => {
                 let retry = self.keys.retries;
                 self.lookout.sink.note(format!(
@@ -128,7 +128,7 @@ impl<'a> Install<'a> {
                     retry + 1
                 ));
                 self.lookout.begin_again(now);
-                self.running.ask("system_reset", json!({}))?;
+                self.running.order(&system_reset {})?;
             }
             Act::GiveUp => self.nothing_boots = true,
         }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use qapi::qmp::ImageFormat;
+
 use super::running::{Moved, Running};
 use super::stage::{Line, Tail};
 use crate::vm::screen::Screen;
@@ -121,13 +123,13 @@ impl Lookout {
 
     fn look_at_screen(&self, now: Duration) -> Option<Screen> {
         let file = self.running.dir.sample();
-        self.running.dump_screen(&file, "ppm").ok()?;
+        self.running.dump_screen(&file, ImageFormat::ppm).ok()?;
         let screen = Screen::from_ppm(&std::fs::read(&file).ok()?)?;
         let _ = std::fs::remove_file(&file);
         let mut pictures = self.running.pictures();
         if pictures.wants(&screen) {
             let file = pictures.next();
-            if self.running.dump_screen(&file, "png").is_ok() {
+            if self.running.dump_screen(&file, ImageFormat::png).is_ok() {
                 pictures.taken(&screen, now, &self.stage());
                 self.sink.emit(&Event::Screen {
                     file: file.display().to_string(),

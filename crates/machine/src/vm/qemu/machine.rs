@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use qapi::qmp::ImageFormat;
+
 use super::install::Install;
 use super::process::describe;
 use super::running::Running;
@@ -122,15 +124,18 @@ impl Machine for QemuMachine {
 
     fn screenshot(&mut self, file: &Path) -> Result<()> {
         let file = Platform::Qemu.absolute(file)?;
-        self.running.dump_screen(&file, "png")
+        self.running.dump_screen(&file, ImageFormat::png)
     }
 
     fn camera(&self) -> Camera {
         let running = Arc::clone(&self.running);
         Box::new(move |file| {
             let file = Platform::Qemu.absolute(file)?;
-            let is_ppm = file.extension().is_some_and(|e| e == "ppm");
-            running.dump_screen(&file, if is_ppm { "ppm" } else { "png" })
+            let format = match file.extension().is_some_and(|e| e == "ppm") {
+                true => ImageFormat::ppm,
+                false => ImageFormat::png,
+            };
+            running.dump_screen(&file, format)
         })
     }
 

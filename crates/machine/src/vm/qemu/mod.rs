@@ -1,13 +1,14 @@
 //! QEMU on this host.
 //!
-//! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process` and
-//! `qmp` hold the child, `install` watches Windows come up, `machine` is what the build sees. Downloads and configures nothing.
+//! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process`,
+//! `qmp` and `commands` hold the child, `install` watches Windows come up, `machine` is what the build sees. Downloads and configures nothing.
 
 pub mod args;
 mod boot;
 pub mod canary;
 pub mod choice;
 mod clock;
+mod commands;
 pub mod events;
 pub mod firmware;
 mod install;

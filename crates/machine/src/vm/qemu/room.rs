@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use qapi::qmp::{cont, stop};
 
 use super::running::Running;
 use crate::vm::seen::time;
@@ -197,7 +197,7 @@ fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) 
             Act::Stop => {
                 running.clock.stop();
                 if !no_room {
-                    let _ = running.ask("stop", json!({}));
+                    let _ = running.order(&stop {});
                 }
                 sink.warn(format!(
                     "the host's disk is full: the guest stands still until there is room, for {} at most ({} in {})",
@@ -208,7 +208,7 @@ fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) 
             }
             Act::GoOn => {
                 // The clock first: whoever sees the machine run must not find that it stands.
-                let went_on = running.ask("cont", json!({}));
+                let went_on = running.order(&cont {});
                 running.clock.go_on();
                 if went_on.is_ok() {
                     sink.note(format!(

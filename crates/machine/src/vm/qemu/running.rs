@@ -8,10 +8,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use qapi::Empty;
+use qapi::qmp::{ImageFormat, QKeyCode, QmpCommand, cont, query_blockstats, query_status, quit};
 
-use super::args::{ANSWER_CD, DISK_DRIVE, INSTALL_CD, INSTALL_DRIVE};
+use super::args::{DISK_DRIVE, INSTALL_DRIVE};
 use super::clock::Clock;
+use super::commands;
 use super::events;
 use super::process::Process;
 use super::qmp::{PATIENCE, Qmp};
@@ -112,7 +114,7 @@ impl Running {
 
     /// Lets the machine go, from its first instruction on.
     pub fn power_on(&self) -> Result<()> {
-        self.ask("cont", json!({}))?;
+        self.order(&cont {})?;
         let _ = self.powered_on.set(self.clock.now());
         Ok(())
     }
@@ -125,8 +127,9 @@ impl Running {
         })
     }
 
-    pub fn ask(&self, command: &str, arguments: Value) -> Result<Value> {
-        self.qmp.request(command, arguments, PATIENCE)
+    /// Gives a command whose reply says nothing but that it was taken.
+    pub fn order(&self, command: &impl QmpCommand<Ok = Empty>) -> Result<()> {
+        self.qmp.order(command, PATIENCE)
     }
 
     pub fn seen(&self) -> events::Seen {
@@ -158,15 +161,11 @@ impl Running {
         if self.no_room.get().is_none() && (seen.no_room || self.clock.stands()) {
             return State::Held;
         }
-        let status = self.ask("query-status", json!({}));
-        let status = status
-            .ok()
-            .and_then(|s| s["status"].as_str().map(String::from));
-        match status.as_deref() {
+        match self.qmp.query(&query_status {}, PATIENCE) {
             // It went on between the event and the question.
-            Some("running") => State::Running,
+            Ok(status) if status.runs() => State::Running,
             status => {
-                let mut why = status.unwrap_or("paused").to_string();
+                let mut why = status.map_or_else(|_| "paused".into(), |s| s.status);
                 for fault in &seen.faults {
                     why.push_str(&format!(" ({fault})"));
                 }
@@ -225,7 +224,7 @@ impl Running {
         };
         let mut pictures = self.pictures();
         let file = pictures.stopped();
-        if self.dump_screen(&file, "png").is_ok() {
+        if self.dump_screen(&file, ImageFormat::png).is_ok() {
             pictures.taken_stopped(seen.elapsed, stage);
             seen.screenshot = Some(file);
         }
@@ -243,7 +242,7 @@ impl Running {
 
     fn ppm(&self) -> Option<Vec<u8>> {
         let file = self.dir.last();
-        let dumped = self.dump_screen(&file, "ppm");
+        let dumped = self.dump_screen(&file, ImageFormat::ppm);
         let bytes = dumped.ok().and_then(|()| std::fs::read(&file).ok());
         let _ = std::fs::remove_file(file);
         bytes
@@ -313,17 +312,16 @@ impl Running {
     }
 
     pub fn moved(&self) -> Result<Moved> {
-        let answer = self.ask("query-blockstats", json!({}))?;
+        let question = query_blockstats { query_nodes: None };
         let mut moved = Moved::default();
-        for drive in answer.as_array().into_iter().flatten() {
-            let number = |name: &str| drive["stats"][name].as_u64().unwrap_or(0);
-            let (read, written) = (number("rd_bytes"), number("wr_bytes"));
-            moved.total += read + written;
-            match drive["device"].as_str() {
-                Some(INSTALL_DRIVE) => moved.disc_read = read,
-                Some(DISK_DRIVE) => {
-                    moved.disk_written = written;
-                    moved.disk_failures = number("failed_wr_operations");
+        for drive in self.qmp.query(&question, PATIENCE)? {
+            let stats = drive.stats;
+            moved.total += stats.rd_bytes + stats.wr_bytes;
+            match drive.device.as_str() {
+                INSTALL_DRIVE => moved.disc_read = stats.rd_bytes,
+                DISK_DRIVE => {
+                    moved.disk_written = stats.wr_bytes;
+                    moved.disk_failures = stats.failed_wr_operations;
                 }
                 _ => {}
             }
@@ -331,31 +329,21 @@ impl Running {
         Ok(moved)
     }
 
-    pub fn press(&self, key: &str) -> Result<()> {
-        let keys = json!({"keys": [{"type": "qcode", "data": key}]});
-        self.ask("send-key", keys).map(|_| ())
+    pub fn press(&self, key: QKeyCode) -> Result<()> {
+        self.order(&commands::press(key))
     }
 
-    /// `format`: `png`, or `ppm`.
-    pub fn dump_screen(&self, file: &Path, format: &str) -> Result<()> {
-        self.ask("screendump", json!({"filename": file, "format": format}))
-            .map(|_| ())
+    pub fn dump_screen(&self, file: &Path, format: ImageFormat) -> Result<()> {
+        self.order(&commands::picture(file, format))
     }
 
-    /// Puts an ISO into the answer drive, or empties both. The guest may have locked the tray: it is forced.
+    /// Puts an ISO into the answer drive, or empties both.
     pub fn discs(&self, iso: Option<&Path>) -> Result<()> {
         let Some(iso) = iso else {
-            for id in [ANSWER_CD, INSTALL_CD] {
-                self.ask("eject", json!({"id": id, "force": true}))?;
-            }
-            return Ok(());
+            return commands::eject_all().iter().try_for_each(|e| self.order(e));
         };
         let iso = Platform::Qemu.absolute(iso)?;
-        let arguments = json!({
-            "id": ANSWER_CD, "filename": iso, "format": "raw", "force": true, "read-only-mode": "retain",
-        });
-        self.ask("blockdev-change-medium", arguments)
-            .map(|_| ())
+        self.order(&commands::insert(&iso))
             .map_err(|e| e.at(iso.display()))
     }
 
@@ -365,7 +353,7 @@ impl Running {
             return;
         }
         let second = Duration::from_secs(1);
-        let _ = self.qmp.request("quit", json!({}), second);
+        let _ = self.qmp.order(&quit {}, second);
         if self.process.wait(second).is_none() {
             self.process.kill();
             self.process.wait(Duration::from_secs(10));
