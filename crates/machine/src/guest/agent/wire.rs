@@ -198,7 +198,7 @@ impl Wire {
             .ok()
             .is_none_or(|value| value["exited"] != false)
         {
-            tracing::trace!(asked = %transcript::told(&asked), answer = told(&answer), "agent");
+            tracing::trace!(asked = %transcript::told(asked), answer = told(&answer), "agent");
         }
         if let Some(transcript) = &mut self.transcript {
             // Without its number: what is asked again and again is one line.
