@@ -53,6 +53,9 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         fetch.shared.is_some(),
         &context.cancel,
     )?;
+    context
+        .recording
+        .hide(engine::secrets(&opened.recipe, &password));
     opened.remember_lock(&store)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
@@ -96,6 +99,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         fetch,
         lock: opened.lock.as_ref().map(|file| &file.lock),
         remarks,
+        recording: context.recording.clone(),
     };
     let built = engine::run(
         &request,

@@ -20,7 +20,7 @@ use tempfile::NamedTempFile;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
-pub use child::{spawn, without_secrets};
+pub use child::{environment_secrets, spawn, without_secrets};
 pub use holes::data_within;
 pub use lock::{Lock, lock_folder, remove_leftover, reveal_locked};
 pub use positioned::Positioned;

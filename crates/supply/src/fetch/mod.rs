@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use crate::store::{Blob, Store, Watch};
 use winimg_base::error::{Error, Kind};
@@ -171,10 +172,12 @@ async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Blob>,
     let mut transfers = JoinSet::new();
     for (index, request) in requests.into_iter().enumerate() {
         let context = Arc::clone(&context);
-        transfers.spawn(async move {
+        let span = tracing::debug_span!("input", input = request.name);
+        let work = async move {
             let _slot = context.slots.acquire().await;
             (index, obtain::obtain(&context, &request).await)
-        });
+        };
+        transfers.spawn(work.instrument(span));
     }
     while let Some(ended) = transfers.join_next().await {
         match ended {
@@ -203,7 +206,8 @@ async fn cancelled(cancel: &Cancel) {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
+    let span = tracing::Span::current();
+    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
         Ok(result) => result,
         Err(e) => Err(Error::new(Kind::Failed, "a thread ended unexpectedly").because(e)),
     }

@@ -44,6 +44,7 @@ async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Blob> {
 }
 
 async fn local(wanted: &Wanted<'_>, path: PathBuf) -> Result<Blob> {
+    tracing::debug!(path = %path.display(), "a local file");
     let there = path.clone();
     // The file may be gone when its bytes are locked: a bundle brings them.
     let of = match &wanted.terms.locked {

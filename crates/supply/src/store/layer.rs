@@ -116,6 +116,17 @@ pub enum Kept {
     Nothing,
 }
 
+impl Kept {
+    /// For the trace.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Layer(_) => "layer",
+            Self::Damaged(_) => "damaged",
+            Self::Nothing => "nothing",
+        }
+    }
+}
+
 impl Store {
     /// The layer with this key, its files looked at as far as they may have changed.
     pub fn layer(&self, key: &Digest, cancel: &Cancel) -> Result<Kept> {
@@ -205,6 +216,7 @@ impl Store {
             return Err(Error::new(Kind::Failed, "a layer of nothing"));
         };
         let key = last.key.clone();
+        tracing::debug!(%key, parent = about.parent.map(tracing::field::display), "a layer is sealed");
         self.lease.hold(std::slice::from_ref(&key))?;
         let mut files = Vec::new();
         let mut stamps = Vec::new();

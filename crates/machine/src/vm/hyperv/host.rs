@@ -107,6 +107,7 @@ impl Host {
         let result = self.process(&mut inner, cancel).and_then(|()| {
             let began = Instant::now();
             let result = inner.ask(call, cancel);
+            tracing::trace!(%call, good = result.is_ok(), took = ?began.elapsed(), "Hyper-V call");
             if let Some(log) = &mut inner.log {
                 log.write(&call.to_string(), began.elapsed(), result.as_ref().err());
             }
@@ -214,6 +215,7 @@ impl Process {
         let mut child = command.spawn().map_err(|e| {
             Trouble::NoPowerShell(format!("{} cannot be started: {e}", program.display()))
         })?;
+        tracing::debug!(program = %program.display(), pid = child.id(), "started PowerShell");
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Trouble::died("its pipes are missing"));
         };

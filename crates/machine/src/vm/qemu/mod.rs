@@ -94,6 +94,7 @@ impl Qemu {
         let now = jiff::Timestamp::now().as_second();
         let question = self.question(wish, firmware, &host);
         let kept = question.as_ref().and_then(|q| self.verdicts.find(q, now));
+        tracing::debug!(?wish, known = kept.is_some(), "the accelerator is chosen");
         let choice = match kept {
             Some(choice) => choice,
             None => {
@@ -105,6 +106,7 @@ impl Qemu {
                 choice
             }
         };
+        tracing::debug!(?choice, "the accelerator was chosen");
         let chosen = Chosen {
             wish: (wish, firmware),
             choice,
@@ -181,6 +183,7 @@ impl Hypervisor for Qemu {
         if let Some(pair) = &uefi {
             own_variables(pair, &dir.vars())?;
         }
+        tracing::debug!(?uefi, "the firmware was chosen");
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
         room::check(folder_of(&plan.disk), plan.room)?;
         let patience = room::patience()?;

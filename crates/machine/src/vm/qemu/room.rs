@@ -50,7 +50,9 @@ impl Space {
 
 /// Refuses a machine whose disk could not even begin to grow. `wanted`: what the build knows that it needs.
 pub fn check(folder: &Path, wanted: u64) -> Result<()> {
-    enough(folder, Space::of(folder)?, wanted)
+    let space = Space::of(folder)?;
+    tracing::debug!(folder = %folder.display(), ?space, wanted, "free space");
+    enough(folder, space, wanted)
 }
 
 fn enough(folder: &Path, space: Space, wanted: u64) -> Result<()> {
