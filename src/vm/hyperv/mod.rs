@@ -1,24 +1,21 @@
 //! Hyper-V on this host.
 //!
-//! `call` and `making` decide what is asked of Hyper-V, `host` has one PowerShell carry it out, `install` and `watch` look at the machine, `machine` is
-//! what the build sees. Builds no PowerShell text from values, installs no role and changes no setting of the host.
+//! `call` and `making` decide what is asked of Hyper-V, `host` has one PowerShell carry it out, `machine` makes a machine, `running` drives it for
+//! the supervisor. Builds no PowerShell text from values, installs no role and changes no setting of the host.
 //! Sources: Microsoft: Hyper-V module for Windows PowerShell; PowerShell Direct; Hyper-V WMI provider (v2).
 
 pub mod call;
+mod channel;
 mod disks;
 mod errors;
 mod figures;
 mod host;
-mod install;
 mod leftovers;
 mod machine;
 mod making;
 mod picture;
 mod probe;
-mod room;
 mod running;
-mod watch;
-mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,10 +23,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::host::Host;
 use self::probe::Found;
 pub use self::probe::{Examined, Need};
+use super::supervisor::{Clock, Supervised, Terms, room};
 use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
 use crate::disk::Image;
 use crate::error::{Error, Kind, Result};
 use crate::event::{Cancel, Sink};
+use crate::io::folder_of;
 use crate::recipe::Firmware;
 
 /// The log of calls in a machine's run directory.
@@ -105,7 +104,15 @@ impl Hypervisor for HyperV {
         let found = self.look(&cancel)?;
         self.host.write_down(&plan.run_dir.join(LOG));
         self.remove_leftovers(sink.as_ref(), &cancel)?;
-        let machine = machine::HyperVMachine::new(&self.host, plan, &found, sink, cancel)?;
+        room::check(folder_of(&plan.disk), plan.room)?;
+        let running = machine::new(&self.host, &plan, &found, &cancel)?;
+        let terms = Terms {
+            platform: self.platform(),
+            slowness: 1,
+            clock: Arc::<Clock>::default(),
+            room: None,
+        };
+        let machine = Supervised::new(Arc::new(running), plan, sink, cancel, terms)?;
         Ok(Box::new(machine))
     }
 

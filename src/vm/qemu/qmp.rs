@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::clock::Clock;
 use super::events::Seen;
 use crate::error::{Error, Kind, Result};
+use crate::vm::supervisor::Clock;
 
 /// How long QEMU may take over a request that does no work. Its main loop can be busy for seconds on a loaded host.
 pub const PATIENCE: Duration = Duration::from_secs(30);
