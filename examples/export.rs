@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use winimg::disk::Image;
-use winimg::error::{Error, Kind, Result};
-use winimg::event::{Cancel, Event, Sink};
 use winimg::export::{DEFAULT_LEVEL, GuestFacts, Job, export};
-use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
-use winimg::wim::Release;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_formats::disk::Image;
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaWish};
 
 struct Quiet;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::build::Layers;
-use crate::recipe::quantity;
-use crate::vm::Accel;
+use crate::engine::Layers;
+use winimg_machine::vm::Accel;
+use winimg_recipe::recipe::quantity;
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
 #[derive(Debug, Parser)]
@@ -389,7 +389,7 @@ pub enum OnError {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    crate::recipe::duration(text)
+    winimg_recipe::recipe::duration(text)
 }
 
 /// Which running build.

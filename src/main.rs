@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use winimg::{cli, cmd};
+use winimg::cli;
+use winimg::cmd;
 
 fn main() -> ExitCode {
     cmd::run(cli::parse())

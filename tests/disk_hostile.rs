@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use media::{have, run, text};
-use winimg::disk::ntfs::Volume;
-use winimg::disk::{Disk, RawDisk, gpt};
+use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::{Disk, RawDisk, gpt};
 
 /// A disk of 80 sectors with one partition, whose primary header's `field` is `word`; its sum is right.
 fn disk_with(folder: &Path, field: usize, word: u32) -> RawDisk {

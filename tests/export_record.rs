@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use winimg::digest::Digest;
 use winimg::export;
 use winimg::record::manifest::{
     Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows, rfc3339, schema,
 };
+use winimg_base::digest::Digest;
 
 use winimg::verify::{Check, Data, Service, Start};
 

@@ -1,8 +1,8 @@
 //! The PowerShell that Hyper-V builds need parses without an error, and takes the calls that winimg makes (tree-sitter's grammar; no PowerShell
 //! runs here).
 
-use winimg::guest::direct;
-use winimg::vm::hyperv::call;
+use winimg_machine::guest::direct;
+use winimg_machine::vm::hyperv::call;
 
 fn faults(text: &str) -> bool {
     let mut parser = tree_sitter::Parser::new();

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use winimg::digest::Digest;
-use winimg::lock::{self, Comparison, Entry, Found, Lock, LockFile};
-use winimg::recipe::{Options, Recipe, read};
-use winimg::store::Store;
-use winimg::trust::{Scheme, Signer};
+use winimg_base::digest::Digest;
+use winimg_recipe::lock::{self, Comparison, Entry, Found, Lock, LockFile};
+use winimg_recipe::recipe::{Options, Recipe, read};
+use winimg_supply::store::Store;
+use winimg_trust::{Scheme, Signer};
 
 const RECIPE: &str = r#"schema = 1
 name = "node"
@@ -98,7 +98,7 @@ fn digest(word: &str) -> Digest {
 
 /// As if every input had been fetched.
 fn lock_of(recipe: &Recipe) -> Lock {
-    let entry = |ask: &winimg::recipe::Ask| {
+    let entry = |ask: &winimg_recipe::recipe::Ask| {
         let mut evidence = BTreeMap::new();
         let mut signers = Vec::new();
         if ask.name == "kubelet" {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use winimg::error::Kind;
-use winimg::event::{Cancel, Event, Sink};
-use winimg::guest::{Command, Exit, Put};
-use winimg::recipe::{DiskBus, Firmware};
-use winimg::vm::{Accel, Disc, MachinePlan, Start, fake};
+use winimg_base::error::Kind;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_machine::guest::{Command, Exit, Put};
+use winimg_machine::vm::{Accel, Disc, MachinePlan, Start, fake};
+use winimg_recipe::recipe::{DiskBus, Firmware};
 
 fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
     MachinePlan {
@@ -22,7 +22,7 @@ fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
         memory: 4 << 30,
         network: false,
         tpm: false,
-        password: winimg::text::Secret::new("Password-1"),
+        password: winimg_base::text::Secret::new("Password-1"),
         start: Start::Install {
             install_disc: Disc {
                 file: "/store/overlay.qcow2".into(),
@@ -41,9 +41,9 @@ fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
 #[cfg(unix)]
 mod qemu {
     use super::*;
-    use winimg::vm::qemu::args::{Acceleration, arguments};
-    use winimg::vm::qemu::firmware::{Format, Pair, Places, find};
-    use winimg::vm::qemu::rundir::RunDir;
+    use winimg_machine::vm::qemu::args::{Acceleration, arguments};
+    use winimg_machine::vm::qemu::firmware::{Format, Pair, Places, find};
+    use winimg_machine::vm::qemu::rundir::RunDir;
 
     /// One line an option.
     fn text(plan: &MachinePlan, accel: &str, uefi: Option<&Pair>) -> String {
@@ -269,7 +269,7 @@ struct Played {
     folder: tempfile::TempDir,
     told: Arc<Told>,
     cancel: Cancel,
-    machine: Box<dyn winimg::vm::Machine>,
+    machine: Box<dyn winimg_machine::vm::Machine>,
 }
 
 fn play(script: &str) -> Played {

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use winimg::error::{Error, Kind};
-use winimg::event::Cancel;
-use winimg::guest::agent::{Agent, Host, Port};
-use winimg::guest::{Command, Exit, Guest, Put};
+use winimg_base::error::{Error, Kind};
+use winimg_base::event::Cancel;
+use winimg_machine::guest::agent::{Agent, Host, Port};
+use winimg_machine::guest::{Command, Exit, Guest, Put};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -138,7 +138,7 @@ fn command(program: &str, arguments: &[&str]) -> Command {
     }
 }
 
-fn run(agent: &mut Agent, command: &Command) -> (winimg::error::Result<Exit>, String) {
+fn run(agent: &mut Agent, command: &Command) -> (winimg_base::error::Result<Exit>, String) {
     let mut text = Vec::new();
     let exit = agent.run(command, &mut |bytes| text.extend_from_slice(bytes));
     (exit, String::from_utf8(text).expect("text"))

@@ -12,12 +12,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use winimg::error::{Error, Kind};
-use winimg::event::{Cancel, Event, Sink};
-use winimg::recipe::{DiskBus, Firmware};
-use winimg::vm::qemu::process::Process;
-use winimg::vm::qemu::{Qemu, canary, choice, firmware, program};
-use winimg::vm::{Accel, Disc, Hypervisor, Machine, MachinePlan, Start};
+use winimg_base::error::{Error, Kind};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_machine::vm::qemu::process::Process;
+use winimg_machine::vm::qemu::{Qemu, canary, choice, firmware, program};
+use winimg_machine::vm::{Accel, Disc, Hypervisor, Machine, MachinePlan, Start};
+use winimg_recipe::recipe::{DiskBus, Firmware};
 
 #[derive(Default)]
 struct Told(Mutex<Vec<Event>>);
@@ -114,7 +114,7 @@ impl Bench {
             memory: 256 << 20,
             network: false,
             tpm: false,
-            password: winimg::text::Secret::new("Password-1"),
+            password: winimg_base::text::Secret::new("Password-1"),
             start: Start::Install {
                 install_disc: Disc {
                     file: self.path("install.iso"),
@@ -194,7 +194,7 @@ fn the_canary_sings_emulated_and_is_judged_on_kvm() {
     let Ok(program) = program::find() else {
         return skip::skipped("no QEMU");
     };
-    let how = |accel: &str, cpu: &str| winimg::vm::qemu::args::Acceleration {
+    let how = |accel: &str, cpu: &str| winimg_machine::vm::qemu::args::Acceleration {
         accel: accel.into(),
         cpu: cpu.into(),
     };
@@ -224,7 +224,7 @@ fn the_firmware_half_passes_emulated() {
     let Ok(program) = program::find() else {
         return skip::skipped("no QEMU");
     };
-    let how = winimg::vm::qemu::args::Acceleration {
+    let how = winimg_machine::vm::qemu::args::Acceleration {
         accel: "tcg".into(),
         cpu: "max".into(),
     };
@@ -296,7 +296,7 @@ fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
          cure: check that the ISO boots with this firmware: not every disc has a UEFI and a BIOS entry"
     );
     assert!(bench.path("screens/stopped.png").exists());
-    if winimg::vm::screen::ocr::program().is_some() {
+    if winimg_machine::vm::screen::ocr::program().is_some() {
         let text = error.to_string();
         let said = text.lines().filter(|l| l.contains(SAYS));
         assert!(

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use screens::SCREENS;
 
-use winimg::vm::screen::dialog::{self, Known};
-use winimg::vm::screen::ocr;
+use winimg_machine::vm::screen::dialog::{self, Known};
+use winimg_machine::vm::screen::ocr;
 
 /// Other tests may want the processors too.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -47,7 +47,7 @@ fn every_box_of_setup_is_read_and_named() {
 /// The rows of faults are made from the screens: a box without one would be tried by none.
 #[test]
 fn every_box_that_is_known_has_a_screen() {
-    let source = include_str!("../src/vm/screen/dialog.rs");
+    let source = include_str!("../crates/machine/src/vm/screen/dialog.rs");
     let names = source
         .lines()
         .filter_map(|line| line.trim().strip_prefix("name: \"")?.strip_suffix("\","));

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use media::{have, put, run, text};
 use winimg::answer::{self, Facts, LintFacts};
-use winimg::diag::{Diagnostics, Severity};
-use winimg::iso::{self, Stamp};
-use winimg::recipe::{DiskBus, Firmware, MachineWish, Media, Origin, ProofWish, SetupWish};
-use winimg::text::{Secret, Source};
-use winimg::udf::Medium;
-use winimg::wim::{Arch, Image, MediaFacts, Release, WimImages};
+use winimg_base::diag::{Diagnostics, Severity};
+use winimg_base::text::{Secret, Source};
+use winimg_formats::iso::{self, Stamp};
+use winimg_formats::udf::Medium;
+use winimg_formats::wim::{Arch, Image, MediaFacts, Release, WimImages};
+use winimg_recipe::recipe::{DiskBus, Firmware, MachineWish, Media, Origin, ProofWish, SetupWish};
 
 fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
     Facts {
@@ -33,15 +33,15 @@ fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
     }
 }
 
-fn located(value: &str) -> winimg::text::Located<String> {
+fn located(value: &str) -> winimg_base::text::Located<String> {
     let source = std::sync::Arc::new(Source {
         name: "recipe.toml".into(),
         text: format!("product_key = \"{value}\"\n"),
     });
-    winimg::text::Located::new(value.into(), winimg::text::Place::new(&source, 15..16))
+    winimg_base::text::Located::new(value.into(), winimg_base::text::Place::new(&source, 15..16))
 }
 
-fn kms() -> winimg::text::Located<String> {
+fn kms() -> winimg_base::text::Located<String> {
     located("kms")
 }
 
@@ -841,7 +841,8 @@ unverified = "a test"
 raw = {}
 "#,
     );
-    let (recipe, _) = winimg::recipe::read(&dir.path().join("recipe.toml"), &Default::default());
+    let (recipe, _) =
+        winimg_recipe::recipe::read(&dir.path().join("recipe.toml"), &Default::default());
     let recipe = recipe.unwrap();
     let judge = |from: &str, to: &str| {
         let built_in = answer::built_in();

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use media::{have, put, run, text, udf};
-use winimg::iso::{Disc, without_prompt};
+use winimg_formats::iso::{Disc, without_prompt};
 
 /// Under software emulation on a busy machine.
 const LONGEST: Duration = Duration::from_secs(240);

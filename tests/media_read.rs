@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use media::{fat, have, put, run, text, udf, wim, windows};
-use winimg::text::{Located, Place, Source};
-use winimg::udf::{Bytes, Entry, FileSystem, Medium};
-use winimg::wim::{Channel, MediaFacts, Release, WimImages};
+use winimg_base::text::{Located, Place, Source};
+use winimg_formats::udf::{Bytes, Entry, FileSystem, Medium};
+use winimg_formats::wim::{Channel, MediaFacts, Release, WimImages};
 
 const TOOLS: [&str; 3] = ["genisoimage", "wimlib-imagex", "mkfs.vfat"];
 

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use laid::{SECTOR, START, built, put, tagged};
 use media::{have, text};
-use winimg::udf::{Bytes, Data, FileSystem, Medium};
+use winimg_formats::udf::{Bytes, Data, FileSystem, Medium};
 
 fn check(bytes: &[u8], expected: &BTreeMap<String, Vec<u8>>) {
     let medium = Medium::from_bytes(Bytes::Memory(bytes.to_vec()), Path::new("built.iso")).unwrap();

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use media::{have, put, run, text, windows};
-use winimg::iso::{self, Catalog, Platform, Source, Stamp, Tree, without_prompt};
-use winimg::udf::{FileSystem, Medium};
+use winimg_formats::iso::{self, Catalog, Platform, Source, Stamp, Tree, without_prompt};
+use winimg_formats::udf::{FileSystem, Medium};
 
 fn tree(folder: &Path) -> Tree {
     let long = folder.join("long.bin");

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use winimg::plan;
-use winimg::recipe::{Options, Recipe, read};
+use winimg_recipe::plan;
+use winimg_recipe::recipe::{Options, Recipe, read};
 
 /// What whoever builds has to say. The environment is the one place whose other names are passed over.
 const SAID: [(&str, &str); 21] = [
@@ -450,7 +450,7 @@ fn kubelet_starts_with_windows_from_the_seal_on() {
             matches!(
                 starts.as_slice(),
                 [plan::Expectation::Service {
-                    start: Some(winimg::recipe::Start::Auto),
+                    start: Some(winimg_recipe::recipe::Start::Auto),
                     ..
                 }]
             ),

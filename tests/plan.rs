@@ -21,9 +21,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use recipe::Maker;
-use winimg::diag::Diagnostics;
-use winimg::plan;
-use winimg::recipe::*;
+use winimg_base::diag::Diagnostics;
+use winimg_recipe::plan;
+use winimg_recipe::recipe::*;
 
 fn golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -412,7 +412,7 @@ fn services_and_their_later_settings() {
 
 #[test]
 fn what_windows_itself_would_not_take_is_refused() {
-    use winimg::recipe::verb::*;
+    use winimg_recipe::recipe::verb::*;
     let exe = |m: &Maker, file: &str| Exe {
         program: Program::InGuest(m.at(file)),
         arguments: vec![],

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, ProofWish, Recipe, Undecided, read};
+use winimg_recipe::recipe::{Options, ProofWish, Recipe, Undecided, read};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes")
@@ -513,7 +513,7 @@ cmd = "echo {{v}}"
     assert_eq!(x.origin.url.value, "https://example.com/1.36/x.exe");
     assert!(matches!(
         x.origin.proof,
-        winimg::recipe::ProofWish::ChecksumFile { .. }
+        winimg_recipe::recipe::ProofWish::ChecksumFile { .. }
     ));
     let hours = recipe.steps[0].timeout.map(|t| t.as_secs() / 3600);
     assert_eq!(hours, Some(2));
@@ -1062,9 +1062,9 @@ file = { path = 'C:\k\b', content = "{{key}}" }
          key for a key, if there is a key"
     );
     // Its layers have no keys: the chain ends before the first step that waits.
-    let plan = winimg::plan::make(&recipe).expect("a plan");
-    let digest = winimg::digest::Digest::sha256_of(b"");
-    let from = winimg::plan::key::Installation {
+    let plan = winimg_recipe::plan::make(&recipe).expect("a plan");
+    let digest = winimg_base::digest::Digest::sha256_of(b"");
+    let from = winimg_recipe::plan::key::Installation {
         hypervisor: "qemu",
         iso: digest.clone(),
         virtio: None,
@@ -1072,7 +1072,7 @@ file = { path = 'C:\k\b', content = "{{key}}" }
         answer_file: digest.clone(),
         bootstrap: digest.clone(),
     };
-    let known = winimg::plan::key::chain(&recipe, &plan, &from, &|_, _| Ok(digest.clone()));
+    let known = winimg_recipe::plan::key::chain(&recipe, &plan, &from, &|_, _| Ok(digest.clone()));
     assert_eq!(known.chain.links().len(), 1);
     assert_eq!(
         known.unknown.as_deref(),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use winimg::recipe::{Options, read};
+use winimg_recipe::recipe::{Options, read};
 
 fn complaints(pins: &str) -> String {
     let dir = tempfile::tempdir().unwrap();

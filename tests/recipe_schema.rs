@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use winimg::recipe::{JSON_SCHEMA, Options, read};
+use winimg_recipe::recipe::{JSON_SCHEMA, Options, read};
 
 const NO_KEY: &str = "qqqqqqqqqqqqqqqqqqqq";
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, ProofWish, Recipe, Signature, read};
+use winimg_recipe::recipe::{Options, ProofWish, Recipe, Signature, read};
 
 /// Of minisign's own documentation.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
@@ -244,13 +244,13 @@ fn the_plan_says_who_has_to_have_signed() {
          {{ kind = \"authenticode\", roots = \"microsoft-root-2010\", subject = \"CN=Example Corp\" }}]\n"
     );
     let recipe = good(&more, &[]);
-    let plan = winimg::plan::make(&recipe).expect("a plan");
-    let text = winimg::plan::text(&recipe, &plan);
+    let plan = winimg_recipe::plan::make(&recipe).expect("a plan");
+    let text = winimg_recipe::plan::text(&recipe, &plan);
     assert!(!text.contains("SECRET"), "{text}");
     let components = text.split("\nComponents\n").nth(1).expect("components");
     let components = components.split("\n\n").next().unwrap_or_default();
     insta::assert_snapshot!(components);
-    let json = winimg::plan::json(&recipe, &plan);
+    let json = winimg_recipe::plan::json(&recipe, &plan);
     let signatures = &json["components"][0]["signatures"];
     assert_eq!(signatures[0][1]["scheme"], "sigstore");
     assert_eq!(

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::{Options, Recipe, Undecided, read};
+use winimg_recipe::recipe::{Options, Recipe, Undecided, read};
 
 /// A pack that declares variables in every way.
 const PACK: &str = r#"schema = 1

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::recipe::powershell::faults;
+use winimg_recipe::recipe::powershell::faults;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -12,7 +12,7 @@ fn root() -> &'static Path {
 
 fn files(endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in ["recipes", "unattend", "src"] {
+    for folder in ["recipes", "unattend", "src", "crates"] {
         walk(&root().join(folder), &mut |path| {
             let ending = path
                 .extension()

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
-use winimg::disk::Disk;
-use winimg::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_formats::disk::Disk;
 
 /// The folder with what `WINIMG_FUZZ=seeds` made.
 pub fn made() -> PathBuf {

@@ -6,11 +6,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::render;
-use crate::error::Result;
-use crate::plan::BUILD_SETTINGS;
-use crate::text::crlf;
+use winimg_base::error::Result;
+use winimg_base::text::crlf;
+use winimg_recipe::plan::BUILD_SETTINGS;
 
-/// The template's view of a [`crate::plan::BuildSetting`].
+/// The template's view of a [`winimg_recipe::plan::BuildSetting`].
 #[derive(Serialize)]
 struct Line {
     why: &'static str,

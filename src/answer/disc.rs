@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::diag::most_alike;
-use crate::error::{Error, Kind, Result};
-use crate::iso::{Source, Tree};
-use crate::recipe::is_driver_name;
-use crate::text::Secret;
-use crate::udf::{FileSystem, Medium};
-use crate::wim::Release;
+use winimg_base::diag::most_alike;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::Secret;
+use winimg_formats::iso::{Source, Tree};
+use winimg_formats::udf::{FileSystem, Medium};
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::is_driver_name;
 
 use super::bootstrap;
 use super::facts::Facts;

@@ -1,9 +1,9 @@
 //! What an answer file is made from.
 
-use crate::error::{Error, Kind, Result};
-use crate::recipe::{Firmware, MachineWish, Media, SetupWish};
-use crate::text::Secret;
-use crate::wim::{MediaFacts, Release};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::Secret;
+use winimg_formats::wim::{MediaFacts, Release};
+use winimg_recipe::recipe::{Firmware, MachineWish, Media, SetupWish};
 
 use super::keys;
 

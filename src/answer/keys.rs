@@ -2,9 +2,9 @@
 //!
 //! Refuses a key on evaluation media, which stops their Setup, and no key on others, which then ask for one.
 
-use crate::error::{Error, Kind, Result};
-use crate::text::Located;
-use crate::wim::Release;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::Located;
+use winimg_formats::wim::Release;
 
 /// The public KMS client setup keys (Microsoft: "KMS client activation and product keys"); Core and Desktop share them.
 const KMS: [(Release, &str, &str); 6] = [
@@ -46,7 +46,7 @@ pub fn is_published_key(key: &str) -> bool {
         .any(|(_, _, known)| known.eq_ignore_ascii_case(key))
 }
 
-/// The key for an image; `None` for evaluation. `edition` as [`crate::wim::Image::edition`] gives it.
+/// The key for an image; `None` for evaluation. `edition` as [`winimg_formats::wim::Image::edition`] gives it.
 pub fn product_key(
     wish: Option<&Located<String>>,
     release: Release,

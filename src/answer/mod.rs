@@ -1,7 +1,7 @@
 //! The answer file and the answer CD: what Windows Setup is told, and what the first hooks in the guest find.
 //!
 //! Everything here is decided before anything boots and is text; [`lint`] checks a rendered file by the rules that Setup
-//! applies silently or with a dialog. Refuses to hold the Administrator's password other than as a [`crate::text::Secret`]: it leaves
+//! applies silently or with a dialog. Refuses to hold the Administrator's password other than as a [`winimg_base::text::Secret`]: it leaves
 //! this module only inside the rendered file, which is itself one, and inside the CD's tree.
 
 mod bootstrap;
@@ -14,7 +14,7 @@ mod render;
 mod schema;
 mod template;
 
-use crate::text::Source;
+use winimg_base::text::Source;
 
 pub use bootstrap::files as bootstrap_files;
 pub use disc::{FILE_NAME, check as check_disc, disc};

@@ -6,8 +6,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::error::{Error, Kind, Result};
-use crate::text::Secret;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::Secret;
 
 /// Characters of a password made here: over 140 bits.
 const LENGTH: usize = 24;

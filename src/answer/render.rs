@@ -3,11 +3,11 @@
 use handlebars::{Handlebars, RenderErrorReason, no_escape};
 use serde_json::{Value, json};
 
-use crate::error::{Error, Kind, Result};
-use crate::markup::{ascii_xml, escape_xml};
-use crate::recipe::Firmware;
-use crate::text::{Secret, Source};
-use crate::wim::Release;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::markup::{ascii_xml, escape_xml};
+use winimg_base::text::{Secret, Source};
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::Firmware;
 
 use super::facts::Facts;
 use super::{CD_LETTERS, password};

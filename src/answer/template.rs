@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use roxmltree::{Document, Node};
 
-use crate::diag::Diagnostics;
-use crate::error::{Error, Result};
-use crate::recipe::Recipe;
-use crate::text::{Located, Secret, Source, masked};
-use crate::wim::{Release, WimImages};
+use winimg_base::diag::Diagnostics;
+use winimg_base::error::{Error, Result};
+use winimg_base::text::{Located, Secret, Source, masked};
+use winimg_formats::wim::{Release, WimImages};
+use winimg_recipe::recipe::Recipe;
 
 use super::facts::Facts;
 use super::{LintFacts, lint, password, render};
@@ -117,7 +117,7 @@ fn facts(recipe: &Recipe, release: Release, eval: bool) -> Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe;
+    use winimg_recipe::recipe;
 
     #[test]
     fn commands_are_shown_without_secrets() {

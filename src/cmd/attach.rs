@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use crate::build::pause::printable;
-use crate::build::shell::{After, Said, Shell};
 use crate::cli;
-use crate::error::{Error, Kind, Result};
+use crate::engine::pause::printable;
+use crate::engine::shell::{After, Said, Shell};
+use winimg_base::error::{Error, Kind, Result};
 
 use super::running::Running;
 

@@ -8,19 +8,19 @@ use std::time::SystemTime;
 use url::Url;
 
 use crate::answer;
-use crate::build::console::Console;
-use crate::build::pause::{self, OnError, Pauses, Wishes};
-use crate::build::{self, Outcome, Request, Scratch};
 use crate::cli;
-use crate::digest::Digest;
-use crate::error::{Error, Kind, Result};
-use crate::event::{Cancel, Sink};
-use crate::io;
+use crate::engine::console::Console;
+use crate::engine::pause::{self, OnError, Pauses, Wishes};
+use crate::engine::{self, Outcome, Request, Scratch};
 use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
-use crate::store::Store;
-use crate::text::Secret;
-use crate::vm::Platform;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_base::io;
+use winimg_base::text::Secret;
+use winimg_machine::vm::Platform;
+use winimg_supply::store::Store;
 
 use super::recipe::Look;
 use super::{Context, hypervisor, print, recipe, shared_cache, sign, source};
@@ -97,7 +97,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         lock: opened.lock.as_ref().map(|file| &file.lock),
         remarks,
     };
-    let built = build::run(
+    let built = engine::run(
         &request,
         &mut scratch,
         hypervisor.as_ref(),
@@ -163,7 +163,7 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
 }
 
 /// What the build left in its directory, by names in there.
-fn left(output: &Path, built: &build::Built, records: &[PathBuf]) -> Vec<PathBuf> {
+fn left(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Vec<PathBuf> {
     let artifacts = built.artifacts.iter().map(|a| PathBuf::from(&a.file));
     let records = records.iter().map(|r| r.strip_prefix(output).unwrap_or(r));
     artifacts.chain(records.map(Path::to_path_buf)).collect()
@@ -254,7 +254,7 @@ pub(super) fn epoch() -> Result<i64> {
 }
 
 /// The artifacts' names and sizes: what a user copies from the end of a log.
-fn summary(output: &Path, built: &build::Built, records: &[PathBuf]) -> Result<()> {
+fn summary(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Result<()> {
     let mut text = format!("\n{}\n", output.display());
     let names = built.artifacts.iter().map(|a| a.file.len());
     let width = names.max().unwrap_or(0);

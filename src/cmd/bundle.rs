@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::bundle::{self, Contents, Input};
 use crate::cli;
-use crate::digest::Digest;
-use crate::error::{Error, Kind, Result};
-use crate::store::{Blob, Expected, Store, Watch};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_supply::bundle::{self, Contents, Input};
+use winimg_supply::store::{Blob, Expected, Store, Watch};
 
 use super::inputs::{self, Fetched};
 use super::{Context, print, recipe, source};

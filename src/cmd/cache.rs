@@ -7,13 +7,13 @@ use indicatif::HumanBytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::build::forecast::forecast;
 use crate::cli;
-use crate::digest::Digest;
-use crate::error::{Error, Kind, Result};
-use crate::fetch::image;
-use crate::lock::LockFile;
-use crate::store::{Item, LayerRecord, Protected, Pruned, Store, Thing, Wish, span, total};
+use crate::engine::forecast::forecast;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::lock::LockFile;
+use winimg_supply::fetch::image;
+use winimg_supply::store::{Item, LayerRecord, Protected, Pruned, Store, Thing, Wish, span, total};
 
 use super::inputs::table;
 use super::{Context, hypervisor, print, recipe, store};

@@ -1,9 +1,9 @@
 //! `winimg doctor`: what this host has, what is missing, and the package to install for it.
 
 use crate::cli;
-use crate::error::{Error, Kind, Result};
-use crate::io::without_secrets;
-use crate::vm::{Platform, screen::ocr};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io::without_secrets;
+use winimg_machine::vm::{Platform, screen::ocr};
 
 use super::{Context, hypervisor, print};
 
@@ -66,8 +66,8 @@ fn machines(_: &cli::Doctor, _: &Context, text: &mut String, lacking: &mut u32) 
 /// What starts here, with each firmware.
 #[cfg(unix)]
 fn machines(args: &cli::Doctor, context: &Context, text: &mut String, lacking: &mut u32) {
-    use crate::recipe::Firmware;
-    use crate::vm::{Hypervisor as _, qemu::Qemu};
+    use winimg_machine::vm::{Hypervisor as _, qemu::Qemu};
+    use winimg_recipe::recipe::Firmware;
 
     let qemu = match Qemu::find() {
         Ok(qemu) => qemu,

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::build::Phase;
 use crate::cli::{self, Format};
-use crate::disk::{Image, gpt};
-use crate::error::{Error, Kind, Result};
+use crate::engine::Phase;
 use crate::export::{self, GuestFacts, Job};
-use crate::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
 use crate::record::Manifest;
-use crate::wim::Release;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_formats::disk::{Image, gpt};
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
 
 use super::{Context, partitions, print};
 

@@ -1,8 +1,8 @@
 //! `winimg fetch`: fills the cache, and nothing else.
 
 use crate::cli;
-use crate::error::Result;
-use crate::trust::Signer;
+use winimg_base::error::Result;
+use winimg_trust::Signer;
 
 use super::inputs::{self, Fetched};
 use super::{Context, print, recipe, shared_cache};

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::{Context, recipe::told};
 use crate::cli::HypervisorArgs;
-use crate::error::{Error, Kind, Result};
-use crate::plan;
-use crate::recipe::Recipe;
-use crate::store::Store;
-use crate::vm::{self, Hypervisor, Platform};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_machine::vm::{self, Hypervisor, Platform};
+use winimg_recipe::plan;
+use winimg_recipe::recipe::Recipe;
+use winimg_supply::store::Store;
 
 /// For what is only looked up: nothing has to be installed.
 pub fn platform(args: &HypervisorArgs) -> Result<Platform> {

@@ -6,8 +6,8 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::cli;
-use crate::error::{Error, Kind, Result};
-use crate::recipe::{Options, Undecided, quoted};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::{Options, Undecided, quoted};
 
 use super::{print, shipped, source};
 
@@ -74,7 +74,7 @@ fn needed(recipe: &str, path: &Path) -> Result<String> {
         vars: vec![("iso_url".into(), "https://example.com/windows.iso".into())],
         ..Options::default()
     };
-    let (read, said) = crate::recipe::read(&found, &options);
+    let (read, said) = winimg_recipe::recipe::read(&found, &options);
     let Some(read) = read else {
         // WINIMG_RECIPES may name a folder with one of that name.
         let fact = format!("cannot read the recipe {}", found.display());

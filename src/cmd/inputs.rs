@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::build::inputs::{together, uses};
-use crate::build::windows_build;
-use crate::diag::Diagnostic;
-use crate::digest::Digest;
-use crate::error::{Error, Kind, Result};
-use crate::event::{Event, Sink};
-use crate::fetch::{self, Address, FetchOptions, image::Image};
-use crate::lock::Found;
-use crate::plan::Plan;
-use crate::recipe::{ContainerImage, ImageProof, Origin, ProofWish, Recipe};
-use crate::store::{Blob, Store};
-use crate::text::Located;
-use crate::vm::Platform;
+use crate::engine::inputs::{together, uses};
+use crate::engine::windows_build;
+use winimg_base::diag::Diagnostic;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Event, Sink};
+use winimg_base::text::Located;
+use winimg_machine::vm::Platform;
+use winimg_recipe::lock::Found;
+use winimg_recipe::plan::Plan;
+use winimg_recipe::recipe::{ContainerImage, ImageProof, Origin, ProofWish, Recipe};
+use winimg_supply::fetch::{self, Address, FetchOptions, image::Image};
+use winimg_supply::store::{Blob, Store};
 
 use super::Context;
 
@@ -371,6 +371,6 @@ pub fn named(recipe: &Recipe, name: &str) -> Result<String> {
         .or_else(|| names.iter().find(|n| **n == image));
     found.map(|n| n.to_string()).ok_or_else(|| {
         Error::new(Kind::Recipe, format!("the recipe has no input `{name}`"))
-            .cure(crate::diag::suggestion(name, &names, "inputs"))
+            .cure(winimg_base::diag::suggestion(name, &names, "inputs"))
     })
 }

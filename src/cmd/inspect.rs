@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli;
-use crate::disk::{self, gpt};
-use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
 use crate::record::Manifest;
-use crate::udf::Medium;
-use crate::wim::MediaFacts;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_formats::disk::{self, gpt};
+use winimg_formats::udf::Medium;
+use winimg_formats::wim::MediaFacts;
 
 use super::{partitions, print};
 

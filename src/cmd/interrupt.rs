@@ -2,7 +2,7 @@
 //!
 //! Only hears it; what is to be done then is the caller's.
 
-use crate::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Kind, Result};
 
 /// Calls `heard` at each interrupt, one after the other, on a thread of its own.
 #[cfg(unix)]

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use crate::cli;
-use crate::diag::Diagnostics;
-use crate::error::{Error, Kind, Result};
-use crate::fetch::FetchOptions;
-use crate::io;
-use crate::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
-use crate::recipe::Recipe;
-use crate::store::Store;
+use winimg_base::diag::Diagnostics;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
+use winimg_recipe::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
+use winimg_recipe::recipe::Recipe;
+use winimg_supply::fetch::FetchOptions;
+use winimg_supply::store::Store;
 
 use super::{Context, inputs, print, recipe, source};
 

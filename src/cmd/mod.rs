@@ -35,11 +35,11 @@ use std::sync::{Arc, Weak};
 use clap::CommandFactory as _;
 
 use crate::cli::{Cli, Command, LogFormat, Schema};
-use crate::error::{Error, Kind, Result};
-use crate::event::{Cancel, Sink};
 use crate::record;
 use crate::report::{JsonLines, Terminal};
-use crate::store::Store;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_supply::store::Store;
 
 /// What every command gets.
 pub(crate) struct Context {
@@ -104,7 +104,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Schema {
             of: Schema::Manifest,
         } => print(&record::manifest::schema()),
-        Command::Schema { of: Schema::Recipe } => print(crate::recipe::JSON_SCHEMA),
+        Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "winimg", &mut script);

@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use crate::disk::{self, Disk, Format, Image, RawDisk, gpt, qcow2::Qcow2, qemu_img};
-use crate::error::{Error, Result};
-use crate::event::Cancel;
-use crate::io::Positioned as _;
+use winimg_base::error::{Error, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::Positioned as _;
+use winimg_formats::disk::{self, Disk, Format, Image, RawDisk, gpt, qcow2::Qcow2, qemu_img};
 
 /// Holds an MBR, and a GPT with far more entries than the 128 that Windows makes.
 const HEAD: &str = "count=2";

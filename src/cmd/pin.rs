@@ -6,16 +6,18 @@
 use std::fs::{self, File};
 use std::sync::Arc;
 
-use crate::build::inputs::together;
 use crate::cli;
-use crate::digest::{Algorithm, Digest};
-use crate::error::{Error, Kind, Result};
-use crate::fetch::{self, FetchOptions};
-use crate::io;
-use crate::recipe::{MissingProof, Origin, ProofWish, Put, Recipe, Undecided, put, table_of};
-use crate::store::{Blob, Store};
-use crate::text::redact;
-use crate::trust::authenticode;
+use crate::engine::inputs::together;
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
+use winimg_base::text::redact;
+use winimg_recipe::recipe::{
+    MissingProof, Origin, ProofWish, Put, Recipe, Undecided, put, table_of,
+};
+use winimg_supply::fetch::{self, FetchOptions};
+use winimg_supply::store::{Blob, Store};
+use winimg_trust::authenticode;
 
 use super::{Context, inputs, print, recipe, source};
 
@@ -144,7 +146,7 @@ fn one(mut request: fetch::Request) -> Result<Wanted> {
     })
 }
 
-fn proof_place(origin: &Origin) -> crate::text::Place {
+fn proof_place(origin: &Origin) -> winimg_base::text::Place {
     match &origin.proof {
         ProofWish::Digest(digest) => digest.place.clone(),
         ProofWish::ChecksumFile { url, .. } => url.place.clone(),

@@ -1,11 +1,11 @@
 //! `winimg validate` and `winimg plan`: nothing is fetched, nothing is started.
 
-use crate::build::forecast::{Forecast, forecast};
-use crate::build::outside::outside;
 use crate::cli;
-use crate::error::{Error, Kind, Result};
-use crate::plan;
-use crate::store::Store;
+use crate::engine::forecast::{Forecast, forecast};
+use crate::engine::outside::outside;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::plan;
+use winimg_supply::store::Store;
 
 use super::inputs::{self, State};
 use super::recipe::Look;

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use crate::answer;
 use crate::cli::{LockArgs, NetworkArgs, RecipeArgs};
-use crate::diag::{Diagnostic, Diagnostics, Severity};
-use crate::error::{Error, Kind, Result};
-use crate::event::Event;
-use crate::fetch::FetchOptions;
-use crate::lock::{self, Comparison, Lock, LockFile};
-use crate::plan::{self, Entry, Plan};
-use crate::recipe::{self, Recipe, Verb};
-use crate::store::Store;
-use crate::vm::{self, Platform};
+use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Event;
+use winimg_machine::vm::{self, Platform};
+use winimg_recipe::lock::{self, Comparison, Lock, LockFile};
+use winimg_recipe::plan::{self, Entry, Plan};
+use winimg_recipe::recipe::{self, Recipe, Verb};
+use winimg_supply::fetch::FetchOptions;
+use winimg_supply::store::Store;
 
 use super::source::{Source, source};
 use super::{Context, inputs};

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::build::console::SOCKET;
-use crate::build::console::wire::{Ask, LONGEST_REPLY, Lines, Reply, State, write};
-use crate::build::run_dirs;
-use crate::error::{Error, Kind, Result};
+use crate::engine::console::SOCKET;
+use crate::engine::console::wire::{Ask, LONGEST_REPLY, Lines, Reply, State, write};
+use crate::engine::run_dirs;
+use winimg_base::error::{Error, Kind, Result};
 
 /// How long a build may take to say where it is.
 const PATIENCE: Duration = Duration::from_secs(5);

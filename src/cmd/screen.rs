@@ -5,11 +5,11 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-use crate::build::console::wire::{Ask, Format, Reply, decode};
 use crate::cli;
-use crate::error::{Error, Kind, Result};
-use crate::io;
-use crate::vm::screen::split_ppm;
+use crate::engine::console::wire::{Ask, Format, Reply, decode};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
+use winimg_machine::vm::screen::split_ppm;
 
 use super::running::Running;
 

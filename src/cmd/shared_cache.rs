@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cli;
-use crate::error::{Error, Kind, Result};
-use crate::fetch::sharing::{self, Address, Patience, Remote, Sign, Wish};
 use crate::record::key;
 use crate::record::sign;
-use crate::trust::{minisign, short};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_supply::fetch::sharing::{self, Address, Patience, Remote, Sign, Wish};
+use winimg_trust::{minisign, short};
 
 use super::Context;
 use super::sign::secret;
@@ -97,7 +97,7 @@ fn signer(file: Option<&Path>) -> Result<Sign> {
     let environment = secret("WINIMG_CACHE_SIGN_KEY");
     let (text, at) = match (file, environment) {
         (Some(path), _) => (
-            crate::text::Secret::new(key::read_bounded(path)?),
+            winimg_base::text::Secret::new(key::read_bounded(path)?),
             path.display().to_string(),
         ),
         (None, Some(text)) => (text, "WINIMG_CACHE_SIGN_KEY".to_owned()),

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 
-use crate::digest::{Algorithm, Hasher};
-use crate::error::{Error, Result};
-use crate::io;
-use crate::store::Store;
+use winimg_base::digest::{Algorithm, Hasher};
+use winimg_base::error::{Error, Result};
+use winimg_base::io;
+use winimg_supply::store::Store;
 
 static RECIPES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/recipes");
 

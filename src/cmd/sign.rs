@@ -3,12 +3,12 @@
 use std::env;
 
 use crate::cli;
-use crate::error::{Error, Kind, Result};
-use crate::io;
 use crate::record::sign::{Signers, Wishes};
 use crate::record::{built, check};
-use crate::text::Secret;
 use crate::verify;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
+use winimg_base::text::Secret;
 
 use super::{Context, print};
 

@@ -7,11 +7,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::bundle;
 use crate::cli::RecipeArgs;
-use crate::error::{Error, Kind, Result};
-use crate::recipe::{self, Options};
-use crate::store::Watch;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::{self, Options};
+use winimg_supply::bundle;
+use winimg_supply::store::Watch;
 
 use super::Context;
 

@@ -6,16 +6,16 @@ use std::path::{Component, Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::cli;
-use crate::digest::{Algorithm, Digest};
-use crate::disk::qcow2::Qcow2;
-use crate::disk::qemu_img;
-use crate::disk::{self, Disk, Format, Image};
-use crate::error::{Error, Kind, Result};
-use crate::io;
 use crate::record::key::PublicKey;
 use crate::record::manifest::Artifact;
 use crate::record::{Manifest, check};
 use crate::verify::{self, Expected, Finding, Report};
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
+use winimg_formats::disk::qcow2::Qcow2;
+use winimg_formats::disk::qemu_img;
+use winimg_formats::disk::{self, Disk, Format, Image};
 
 use super::{Context, print};
 

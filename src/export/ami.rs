@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::staging::Staging;
 use super::{Artifact, Exporter, Job, Needs, Totals, check, file_name};
-use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
-use crate::recipe::{AmiWish, Outputs};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_recipe::recipe::{AmiWish, Outputs};
 
 /// Stands for the user's bucket. No bucket can have this name (capitals), so a forgotten one is an error at once.
 pub const BUCKET: &str = "REPLACE_WITH_YOUR_BUCKET";

@@ -17,10 +17,10 @@ use libdeflater::Crc;
 
 use super::Totals;
 use super::pass::{CHUNK, is_zero, touches};
-use crate::digest::{Algorithm, Digest, Hasher};
-use crate::disk::Disk;
-use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
+use winimg_base::digest::{Algorithm, Digest, Hasher};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_formats::disk::Disk;
 
 /// In an artifact's `checked`.
 pub const CONTENT: &str = "content of every MiB against the source";

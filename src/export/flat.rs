@@ -11,12 +11,12 @@ use uuid::Uuid;
 use super::pass::is_zero;
 use super::staging::Staging;
 use super::{Artifact, Chunk, Deflater, Exporter, Job, Needs, Totals, check};
-use crate::digest::Digest;
-use crate::disk::vhd::Footer;
-use crate::disk::{Disk, RawDisk, vhd};
-use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
-use crate::io::Positioned as _;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::Positioned as _;
+use winimg_formats::disk::vhd::Footer;
+use winimg_formats::disk::{Disk, RawDisk, vhd};
 
 /// Bytes that are skipped together when they are zero: the block of the usual file systems.
 const HOLE: usize = 4096;

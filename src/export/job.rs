@@ -5,11 +5,11 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::CHUNK;
-use crate::digest::Digest;
-use crate::disk::Image;
-use crate::error::{Error, Kind, Result};
-use crate::recipe::{DiskBus, Firmware, Outputs};
-use crate::wim::Release;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_formats::disk::Image;
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
 
 /// Deflate level unless the user asks otherwise: level 1 is 1.8 times as fast as 6 and its files 2 % larger.
 pub const DEFAULT_LEVEL: u32 = 1;

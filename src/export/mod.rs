@@ -22,11 +22,11 @@ pub use pass::{CHUNK, Chunk, Deflater, Totals};
 
 use std::path::Path;
 
-use crate::error::Result;
-use crate::event::{Cancel, Event, Sink};
-use crate::recipe::Outputs;
 use source::Source;
 use staging::Staging;
+use winimg_base::error::Result;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_recipe::recipe::Outputs;
 
 /// What a format takes from the pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,12 +14,12 @@ use super::ovf::{self, Hardware};
 use super::staging::Staging;
 use super::vmdk::{self, Emit};
 use super::{Artifact, CHUNK, Chunk, Deflater, Exporter, Job, Needs, Totals, check};
-use crate::digest::{Algorithm, Digest, Hasher};
-use crate::disk::vmdk::GRAIN;
-use crate::disk::{self, SECTOR};
-use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
-use crate::io::Positioned as _;
+use winimg_base::digest::{Algorithm, Digest, Hasher};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::Positioned as _;
+use winimg_formats::disk::vmdk::GRAIN;
+use winimg_formats::disk::{self, SECTOR};
 
 pub struct Ova<'j> {
     job: &'j Job<'j>,

@@ -7,11 +7,11 @@ use handlebars::Handlebars;
 use serde::Serialize;
 
 use super::Job;
-use crate::error::{Error, Kind, Result};
-use crate::event::Sink;
-use crate::markup::escape_xml;
-use crate::recipe::{DiskBus, Firmware, OvaWish};
-use crate::wim::Release;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Sink;
+use winimg_base::markup::escape_xml;
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::{DiskBus, Firmware, OvaWish};
 
 /// The virtual hardware that the image can start on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

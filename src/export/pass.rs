@@ -10,10 +10,10 @@ use std::time::Duration;
 use libdeflater::{CompressionLvl, Compressor};
 
 use super::{Exporter, Job};
-use crate::digest::{Algorithm, Hasher};
-use crate::disk::Disk;
-use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
+use winimg_base::digest::{Algorithm, Hasher};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_formats::disk::Disk;
 
 /// Bytes of a chunk, and of all that is handed around.
 pub const CHUNK: u64 = 1 << 20;

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use super::source::Source;
 use super::staging::Staging;
 use super::{Artifact, Exporter, Job, Needs, Totals, check};
-use crate::disk::qemu_img::{self, file_name};
-use crate::error::{Error, Result};
-use crate::event::Cancel;
-use crate::io;
+use winimg_base::error::{Error, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io;
+use winimg_formats::disk::qemu_img::{self, file_name};
 
 pub struct Qcow2<'s> {
     source: &'s Source,

@@ -2,13 +2,13 @@
 
 use super::staging::Staging;
 use super::{CHUNK, Job};
-use crate::digest::{Algorithm, Digest, Hasher};
-use crate::disk::backing::Chain;
-use crate::disk::qcow2::Qcow2;
-use crate::disk::qemu_img::{self, Named};
-use crate::disk::{self, Disk, Format, Image, vhdx};
-use crate::error::{Error, Kind, Result};
-use crate::event::{Cancel, Sink};
+use winimg_base::digest::{Algorithm, Digest, Hasher};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_formats::disk::backing::Chain;
+use winimg_formats::disk::qcow2::Qcow2;
+use winimg_formats::disk::qemu_img::{self, Named};
+use winimg_formats::disk::{self, Disk, Format, Image, vhdx};
 
 pub struct Source {
     pub disk: Box<dyn Disk>,

@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use crate::disk::Disk;
-use crate::error::{Error, Kind, Result};
-use crate::event::Sink;
-use crate::recipe::Outputs;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Sink;
+use winimg_formats::disk::Disk;
+use winimg_recipe::recipe::Outputs;
 
 /// Bytes that the outputs take: at least, and at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

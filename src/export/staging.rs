@@ -7,8 +7,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use crate::error::{Error, Kind, Result};
-use crate::io::{self, file_lock};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io::{self, file_lock};
 
 /// The files of one export. Dropping it removes those that were not committed.
 pub struct Staging {

@@ -2,15 +2,15 @@
 //!
 //! winimg writes its own because `qemu-img convert -o subformat=streamOptimized` leaves up to 127 zero sectors behind the
 //! last grain; a stream reader takes the first for the end, and its digest never matches the manifest's (qemu-project
-//! issue 1357). Layout and sources: [`crate::disk::vmdk`].
+//! issue 1357). Layout and sources: [`winimg_formats::disk::vmdk`].
 
-use crate::digest::Digest;
-use crate::disk::SECTOR;
-use crate::disk::vmdk::{
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_formats::disk::SECTOR;
+use winimg_formats::disk::vmdk::{
     DESCRIPTOR_SECTORS, GD_AT_END, GRAIN, Marker, OVERHEAD, TABLE_GRAINS, TABLE_SECTORS, header,
     marker,
 };
-use crate::error::{Error, Kind, Result};
 
 use super::pass::is_zero;
 use super::{CHUNK, Chunk, Deflater};

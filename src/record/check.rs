@@ -16,10 +16,10 @@ use super::key::{Ecdsa, PublicKey};
 use super::manifest::Manifest;
 use super::provenance::{PREDICATE, STATEMENT};
 use super::{built, sign};
-use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::io;
 use crate::verify::{Finding, Report, Verdict};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Result};
+use winimg_base::io;
 
 /// No record is longer.
 const LONGEST: u64 = 256 << 20;

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::license::License;
 use super::manifest::{Input, Manifest, Proof, Step};
 use super::purl;
-use crate::trust::Signer;
 use crate::verify::Check;
+use winimg_trust::Signer;
 
 /// For names that are derived from content (RFC 9562 5.5). Made once at random; never to be changed.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6d2f_0f5e_8a0c_4b5e_9c55_0b0a_51f3_7e21);

@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use rustls_pki_types::SubjectPublicKeyInfoDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use crate::digest::Digest;
-use crate::error::{Error, Kind, Result};
-use crate::trust::{minisign, short};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_trust::{minisign, short};
 
 /// No key is longer.
 const LONGEST: u64 = 64 << 10;

@@ -9,10 +9,10 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Kind, Result};
-use crate::io;
-use crate::trust::Signer;
 use crate::verify::{Check, Expected};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
+use winimg_trust::Signer;
 
 /// The value of `schema`.
 pub const SCHEMA: &str = "winimg/manifest/1";

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::error::{Error, Kind, Result};
-use crate::io;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 
 /// One run, as an element of `builds`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

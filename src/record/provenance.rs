@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::inventory::split;
 use super::manifest::{Input, Manifest};
-use crate::digest::Digest;
+use winimg_base::digest::Digest;
 
 /// in-toto: Statement layer, version 1.
 pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use serde::Serialize;
 
-use crate::event::{Event, Sink};
+use winimg_base::event::{Event, Sink};
 
 /// Writes `{"time":"2026-01-02T03:04:05.678Z","event":"note",…}` lines. A line that cannot be written is dropped:
 /// a full disk must be told by the work that needs the disk, not by its log.

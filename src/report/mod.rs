@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use jsonl::JsonLines;
 pub use terminal::Terminal;
 
-use crate::event::{Event, Sink};
+use winimg_base::event::{Event, Sink};
 
 /// Several sinks as one.
 pub struct Everywhere(pub Vec<Arc<dyn Sink>>);

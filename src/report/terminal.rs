@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::event::{Event, Sink};
-use crate::text::duration;
+use winimg_base::event::{Event, Sink};
+use winimg_base::text::duration;
 
 const QUIET: Duration = Duration::from_secs(15);
 

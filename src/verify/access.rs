@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::disk::security::{Ace, AceKind};
+use winimg_formats::disk::security::{Ace, AceKind};
 
 use super::account::sid;
 use super::expected::{Acl, AclEntry, Right};

@@ -5,8 +5,8 @@
 //!
 //! Source: Suhanov, and RegRipper's `samparse` for the layouts of `F`, `C` and `V`; [MS-SAMR] 2.2.1.12 for account control bits.
 
-use crate::hive::{Data, Key};
-use crate::plan;
+use winimg_formats::hive::{Data, Key};
+use winimg_recipe::plan;
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};

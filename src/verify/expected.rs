@@ -5,9 +5,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan;
-use crate::plan::is_below;
-use crate::recipe;
+use winimg_recipe::plan;
+use winimg_recipe::plan::is_below;
+use winimg_recipe::recipe;
 
 /// The checks that one step asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

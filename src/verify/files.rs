@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use crate::digest::{Algorithm, Hasher};
-use crate::disk::ntfs::Form;
+use winimg_base::digest::{Algorithm, Hasher};
+use winimg_formats::disk::ntfs::Form;
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};

@@ -1,7 +1,7 @@
 //! What a check found when it does not hold, and the count of all.
 
-use crate::error::Error;
-use crate::event::Event;
+use winimg_base::error::Error;
+use winimg_base::event::Event;
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

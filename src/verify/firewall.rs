@@ -4,7 +4,7 @@
 
 mod scope;
 
-use crate::hive::Data;
+use winimg_formats::hive::Data;
 
 use super::expected::Firewall;
 use super::finding::{Finding, Verdict};

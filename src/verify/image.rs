@@ -5,11 +5,11 @@
 use std::cell::OnceCell;
 use std::io::Read as _;
 
-use crate::disk::gpt::{self, Partition, Style, Table};
-use crate::disk::ntfs::Volume;
-use crate::disk::{Disk, DiskReader};
-use crate::error::{Error, Kind, Result};
-use crate::hive::{Data, Hive, Key};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_formats::disk::gpt::{self, Partition, Style, Table};
+use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::{Disk, DiskReader};
+use winimg_formats::hive::{Data, Hive, Key};
 
 use super::finding::{Finding, Severity, Verdict};
 

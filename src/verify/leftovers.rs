@@ -3,8 +3,8 @@
 //! Sources: Microsoft, "Configure Windows to automate logon"; OpenSSH: sshd(8), host keys; Microsoft, "Installation and
 //! configuration for Windows Remote Management"; cloudbase-init: the registry key of its plugins' states.
 
-use crate::hive::Key;
-use crate::plan::GUEST_DIR;
+use winimg_formats::hive::Key;
+use winimg_recipe::plan::GUEST_DIR;
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
@@ -54,8 +54,10 @@ fn own_script(image: &Image<'_>, name: &str) -> Verdict {
 
 fn automatic_logon(image: &Image<'_>) -> Verdict {
     let on = match image.value(WINLOGON, "AutoAdminLogon")? {
-        Some(crate::hive::Data::Sz(text) | crate::hive::Data::ExpandSz(text)) => text == "1",
-        Some(crate::hive::Data::Dword(n)) => n == 1,
+        Some(winimg_formats::hive::Data::Sz(text) | winimg_formats::hive::Data::ExpandSz(text)) => {
+            text == "1"
+        }
+        Some(winimg_formats::hive::Data::Dword(n)) => n == 1,
         _ => false,
     };
     match on {

@@ -17,9 +17,9 @@ mod service;
 mod stores;
 mod system;
 
-use crate::disk::Disk;
-use crate::error::{Error, Kind, Result};
-use crate::event::{Cancel, Sink};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_formats::disk::Disk;
 
 pub use expected::{
     Acl, AclEntry, Check, Data, Expected, Firewall, FirewallScope, Right, Service, Start,

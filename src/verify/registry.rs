@@ -1,6 +1,6 @@
 //! Values of the registry.
 
-use crate::hive;
+use winimg_formats::hive;
 
 use super::expected::Data;
 use super::finding::{Finding, Verdict};

@@ -3,7 +3,7 @@
 //! Sources: Microsoft, "HKLM\SYSTEM\CurrentControlSet\Services Registry Tree", "SERVICE_FAILURE_ACTIONS structure",
 //! "CreateService" (start types).
 
-use crate::hive::Data;
+use winimg_formats::hive::Data;
 
 use super::expected::{Service, Start};
 use super::finding::{Finding, Verdict};

@@ -3,7 +3,7 @@
 //! Sources: Microsoft, "Driver Store", "Task Scheduler
 //! files", "DISM operating system package servicing"; containerd: docs/content-flow.md.
 
-use crate::hive::Data;
+use winimg_formats::hive::Data;
 
 use super::files::digest;
 use super::finding::{Finding, Verdict};

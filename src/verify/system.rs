@@ -3,8 +3,8 @@
 //! Sources: Microsoft, "BCDBoot command-line options" (boot files), "UEFI/GPT-based hard drive partitions", "Windows Setup
 //! states" (ImageState), "MoveFileEx" (PendingFileRenameOperations).
 
-use crate::disk::ntfs::Volume;
-use crate::hive::Data;
+use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::hive::Data;
 
 use super::finding::{Finding, Verdict};
 use super::image::{HIVES, Image};

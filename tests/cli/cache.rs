@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use regex::Regex;
 use serde_json::Value;
-use winimg::digest::Digest;
-use winimg::event::Cancel;
-use winimg::store::layer::About;
-use winimg::store::{Chain, Ingredient, Store};
+use winimg_base::digest::Digest;
+use winimg_base::event::Cancel;
+use winimg_recipe::plan::{Chain, Ingredient};
+use winimg_supply::store::Store;
+use winimg_supply::store::layer::About;
 
 use crate::site::{SEAL, Site};
 
@@ -30,7 +31,7 @@ fn site() -> Site {
     for (number, link) in chain.links().iter().enumerate() {
         let draft = store.draft().expect("a draft");
         fs::write(
-            draft.disk(winimg::disk::DiskForm::Qcow2),
+            draft.disk(winimg_formats::disk::DiskForm::Qcow2),
             format!("the disk after {}", link.name),
         )
         .expect("a disk");

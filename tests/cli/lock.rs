@@ -126,7 +126,7 @@ fn a_lock_is_written_once_and_a_build_obeys_it() {
     assert_eq!(publisher.server.log().len(), asked);
     let manifest = publisher.manifest();
     assert_eq!(manifest["recipe"]["lock"]["serial"], 1);
-    let digest = winimg::digest::Digest::sha256_of(text.as_bytes()).to_string();
+    let digest = winimg_base::digest::Digest::sha256_of(text.as_bytes()).to_string();
     assert_eq!(manifest["recipe"]["lock"]["digest"], digest);
 }
 

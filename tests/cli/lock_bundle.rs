@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::media;
 use crate::registry::{answer, pause};

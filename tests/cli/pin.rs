@@ -211,7 +211,7 @@ fn pin_shows_what_came_and_writes_it_where_it_belongs() {
     let (status, said) = open.run(&["validate", "recipe.toml", "--var", "operator_key=k"]);
     assert_eq!(status, Some(0), "{said}");
     assert!(!said.contains("To be decided"), "{said}");
-    let found = winimg::digest::Digest::sha256_of(b"drivers\n").hex();
+    let found = winimg_base::digest::Digest::sha256_of(b"drivers\n").hex();
     assert!(written.contains(&found), "{written}");
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use winimg::recipe::{Options, Undecided};
+use winimg_recipe::recipe::{Options, Undecided};
 
 use crate::site::root;
 
@@ -101,7 +101,9 @@ fn init_writes_a_recipe_on_top_of_one_of_winimgs() {
             vars: vec![("iso_url".into(), "windows.iso".into())],
             ..Options::default()
         };
-        let recipe = winimg::recipe::read(&path, &options).0.expect("a recipe");
+        let recipe = winimg_recipe::recipe::read(&path, &options)
+            .0
+            .expect("a recipe");
         let text = std::fs::read_to_string(&path).expect("the recipe");
         for open in &recipe.undecided {
             let variable = match open {

@@ -1,7 +1,7 @@
 //! `winimg verify`, and the same at the end of a build: what is told, what it ends with, what is left.
 
 use serde_json::{Value, json};
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::furnished;
 pub use crate::furnished::furnished;

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use winimg::digest::Digest;
-use winimg::event::{Cancel, Event, Sink};
-use winimg::store::layer::{About, Kept};
-use winimg::store::{Candidate, Chain, Expected, Ingredient, Store, Watch};
+use winimg_base::digest::Digest;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_recipe::plan::{Chain, Ingredient};
+use winimg_supply::store::layer::{About, Kept};
+use winimg_supply::store::{Candidate, Expected, Store, Watch};
 
 use crate::kill::{counts, killed, log_of, spread};
 use crate::site::Site;
@@ -210,7 +211,7 @@ fn seal_layers(folder: &std::path::Path) {
         }
         let draft = store.draft().expect("a draft");
         fs::write(
-            draft.disk(winimg::disk::DiskForm::Qcow2),
+            draft.disk(winimg_formats::disk::DiskForm::Qcow2),
             format!("the disk after {}", link.name),
         )
         .expect("a disk");
@@ -241,7 +242,7 @@ fn fill(folder: &std::path::Path) {
     fs::write(folder.join("partial/a.json"), r#"{"url":"https://a/b"}"#).expect("a file");
     drop(store);
     let long_ago = SystemTime::now() - Duration::from_secs(10 * 24 * 60 * 60);
-    for name in winimg::io::files_below(folder).expect("a cache") {
+    for name in winimg_base::io::files_below(folder).expect("a cache") {
         let opened = fs::File::open(folder.join(name)).expect("a file");
         opened.set_modified(long_ago).expect("a time");
     }

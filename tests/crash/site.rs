@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use winimg::digest::{Algorithm, Digest};
-use winimg::io::files_below;
-use winimg::store::LayerRecord;
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::io::files_below;
+use winimg_supply::store::LayerRecord;
 
 use crate::kill::{name, said};
 use crate::server::{Answer, Server};

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use winimg::disk::open;
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::open;
 
 use crate::writer::{JUNK, Writer, data_write};
 use crate::{Layers, MIB, Made, dense, text, three, whole};

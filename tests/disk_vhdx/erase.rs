@@ -4,9 +4,9 @@ use std::fs;
 use std::ops::Range;
 use std::process::Command;
 
-use winimg::disk::vhdx::zero_in_place;
-use winimg::disk::{Image, open};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::vhdx::zero_in_place;
+use winimg_formats::disk::{Image, open};
 
 use crate::writer::{JUNK, Writer, data_write, headers};
 use crate::{Layers, MIB, Made, dense, text, three, whole};

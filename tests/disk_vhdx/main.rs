@@ -8,8 +8,8 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 
-use winimg::disk::{Disk, Image};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::{Disk, Image};
 use writer::Writer;
 
 const MIB: u64 = 1 << 20;

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 
 use uuid::Uuid;
-use winimg::disk::{Image, open};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::{Image, open};
 
 use crate::writer::Writer;
 use crate::{Layers, MIB, dense, text, three};

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::disk::RawDisk;
-use winimg::disk::gpt::table;
-use winimg::disk::ntfs::Volume;
-use winimg::hive::Hive;
+use winimg_formats::disk::RawDisk;
+use winimg_formats::disk::gpt::table;
+use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::hive::Hive;
 
 use crate::sabotage_tools::{Sabotage, sz};
 use crate::winimg::output_of;

@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use winimg::disk::gpt::table;
-use winimg::disk::{Disk, RawDisk};
-use winimg::hive::{Data, Hive};
+use winimg_formats::disk::gpt::table;
+use winimg_formats::disk::{Disk, RawDisk};
+use winimg_formats::hive::{Data, Hive};
 
 use crate::ntfs::mounted;
 use crate::winimg::output_of;

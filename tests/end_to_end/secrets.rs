@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(40 * 60);
 fn recipe(steps: &str) -> String {
     let small = fs::read_to_string(root().join("tests/end_to_end/small.toml")).expect("the recipe");
     let standin = root().join("target/standin");
-    let digest = winimg::digest::Digest::sha256_of(TOOL);
+    let digest = winimg_base::digest::Digest::sha256_of(TOOL);
     let component = format!(
         "[components.tool]\nurl = \"http://files.example/tool.exe?sig={TOKEN}\"\nsha256 = \"{}\"\n\n\
          [[steps]]\nname = \"the tool\"\ncopy = {{ component = \"tool\", to = 'C:\\k\\tool.exe' }}\n\n{steps}",

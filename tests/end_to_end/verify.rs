@@ -103,8 +103,8 @@ fn damaged(raw: &Path, damage: &Damage, directory: &Path) -> Option<PathBuf> {
     output_of("cp", &["--sparse=always", from, to]);
     match damage {
         NotInEfi(file) => {
-            let disk = winimg::disk::RawDisk::open(&copy).expect("the copy");
-            let table = winimg::disk::gpt::table(&disk).expect("a partition table");
+            let disk = winimg_formats::disk::RawDisk::open(&copy).expect("the copy");
+            let table = winimg_formats::disk::gpt::table(&disk).expect("a partition table");
             let efi = table
                 .partitions
                 .iter()

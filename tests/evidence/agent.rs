@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::{Value, json};
-use winimg::guest::agent::{Agent, Host, Port};
-use winimg::guest::{Command, Exit, Guest, Put};
+use winimg_machine::guest::agent::{Agent, Host, Port};
+use winimg_machine::guest::{Command, Exit, Guest, Put};
 
 fn host() -> Host {
     let mut port = Port::default();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use winimg::error::{Error, Kind};
-use winimg::text::{Place, Secret, Source};
+use winimg_base::error::{Error, Kind};
+use winimg_base::text::{Place, Secret, Source};
 
 use crate::planted::{PASSWORD, PRODUCT_KEY, Search};
 use crate::scene::Failed;

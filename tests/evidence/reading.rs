@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 
-use winimg::error::{Error, Kind};
-use winimg::event::Cancel;
+use winimg_base::error::{Error, Kind};
+use winimg_base::event::Cancel;
 
 use crate::disks;
 use crate::scene::{Failed, setup_stopped};

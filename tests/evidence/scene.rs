@@ -6,11 +6,11 @@ use std::sync::Mutex;
 
 use regex::Regex;
 use tempfile::TempDir;
-use winimg::build::evidence::{self, Scene};
-use winimg::disk::Image;
-use winimg::error::{Error, Kind};
-use winimg::event::{Cancel, Event, Sink};
-use winimg::text::Secret;
+use winimg::engine::evidence::{self, Scene};
+use winimg_base::error::{Error, Kind};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::text::Secret;
+use winimg_formats::disk::Image;
 
 /// Remembers warnings.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Failed {
     }
 
     pub fn files(&self) -> Vec<String> {
-        winimg::io::files_below(&self.path("out/failure")).unwrap_or_default()
+        winimg_base::io::files_below(&self.path("out/failure")).unwrap_or_default()
     }
 
     pub fn warned(&self) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Parser as _;
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::blocks::Block;
 use crate::media;
@@ -86,14 +86,15 @@ impl Bench {
             Kind::FakeQemuScript => self.fake_qemu(&block.text),
             Kind::FakeScript => {
                 media::put(self.folder.path(), "fake.toml", block.text.as_bytes());
-                let script = winimg::vm::fake::script::Script::read(&self.path("fake.toml"));
+                let script =
+                    winimg_machine::vm::fake::script::Script::read(&self.path("fake.toml"));
                 script.map(|_| ()).map_err(|e| e.to_string())
             }
             Kind::Json => serde_json::from_str::<serde_json::Value>(&block.text)
                 .map(|_| ())
                 .map_err(|e| e.to_string()),
             Kind::Powershell => {
-                let faults = winimg::recipe::powershell::faults(&block.text);
+                let faults = winimg_recipe::recipe::powershell::faults(&block.text);
                 let first = faults
                     .first()
                     .map(|f| format!("line {}:{}", f.line, f.column));

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::blocks::{self, Block};
 use crate::starter::with_examples;

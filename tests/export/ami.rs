@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use winimg::recipe::Outputs;
+use winimg_recipe::recipe::Outputs;
 
 use crate::fixture::{disk, everything, files, run};
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use winimg::disk::gpt::{Style, table};
-use winimg::disk::{Disk, Format, RawDisk, open};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::gpt::{Style, table};
+use winimg_formats::disk::{Disk, Format, RawDisk, open};
 
 use crate::fixture::{MIB, dense, disk, path, sh};
 
@@ -72,7 +72,7 @@ fn pattern(directory: &Path) -> PathBuf {
     raw
 }
 
-fn opened(file: &Path) -> winimg::error::Result<Box<dyn Disk>> {
+fn opened(file: &Path) -> winimg_base::error::Result<Box<dyn Disk>> {
     open(file, &Cancel::default())
 }
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use winimg::disk::gpt::{Style, table};
-use winimg::disk::ntfs::Volume;
-use winimg::disk::{Disk, Format, RawDisk, open};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::gpt::{Style, table};
+use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::{Disk, Format, RawDisk, open};
 
 use crate::fixture::{MIB, dense, disk, everything, is_root, path, run, sh};
 use crate::ntfs::mounted;

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use winimg::error::Kind;
-use winimg::event::{Cancel, Event, Sink};
 use winimg::export::export;
-use winimg::recipe::Outputs;
+use winimg_base::error::Kind;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_recipe::recipe::Outputs;
 
 use crate::fixture::{
     Heard, MIB, dense, disk, everything, files, guest, is_root, job, path, run, sh,
@@ -183,7 +183,7 @@ fn jobs_that_can_not_be_done_are_refused_before_anything_is_written() {
     let base = job(&whole, out.path(), &outputs, &guest);
     let refused: Vec<String> = [
         winimg::export::Job {
-            source: winimg::disk::Image::alone(&odd),
+            source: winimg_formats::disk::Image::alone(&odd),
             ..base
         },
         winimg::export::Job {

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use winimg::disk::Image;
-use winimg::event::{Cancel, Event, Sink};
 use winimg::export::{Artifact, DEFAULT_LEVEL, GuestFacts, Job, export};
-use winimg::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
-use winimg::wim::Release;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_formats::disk::Image;
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::{AmiWish, DiskBus, Firmware, Outputs, OvaWish};
 
 pub const MIB: u64 = 1 << 20;
 /// 2023-11-14 22:13:20 UTC

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use winimg::event::Cancel;
 use winimg::export::export;
-use winimg::recipe::Outputs;
+use winimg_base::event::Cancel;
+use winimg_recipe::recipe::Outputs;
 
 use crate::fixture::{Heard, MIB, disk, everything, files, guest, job, openssl, path, run, sh};
 

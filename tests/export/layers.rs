@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::disk::{Image, open, open_layered};
-use winimg::event::Cancel;
 use winimg::export::{Artifact, export};
-use winimg::recipe::Outputs;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::{Image, open, open_layered};
+use winimg_recipe::recipe::Outputs;
 
 use crate::fixture::{Heard, MIB, disk, everything, files, guest, job, path, sh};
 

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use winimg::disk::RawDisk;
-use winimg::disk::vmdk::StreamVmdk;
-use winimg::event::Cancel;
 use winimg::export::{GuestFacts, export};
-use winimg::recipe::{DiskBus, Firmware, Outputs, OvaWish};
-use winimg::wim::Release;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::RawDisk;
+use winimg_formats::disk::vmdk::StreamVmdk;
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaWish};
 
 use crate::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use winimg::disk::ntfs::{Form, Volume};
-use winimg::disk::{Disk, RawDisk};
+use winimg_formats::disk::ntfs::{Form, Volume};
+use winimg_formats::disk::{Disk, RawDisk};
 
 use crate::disks::{can_mount, set_attribute, volume};
 use crate::fixture::{path, sh};

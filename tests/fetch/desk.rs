@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use winimg::digest::Digest;
-use winimg::error::Error;
-use winimg::event::{Cancel, Event, Sink};
-use winimg::fetch::{FetchOptions, Request, fetch};
-use winimg::recipe::{Origin, ProofWish};
-use winimg::store::{Blob, Store};
-use winimg::text::{Located, Place, Source};
+use winimg_base::digest::Digest;
+use winimg_base::error::Error;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::text::{Located, Place, Source};
+use winimg_recipe::recipe::{Origin, ProofWish};
+use winimg_supply::fetch::{FetchOptions, Request, fetch};
+use winimg_supply::store::{Blob, Store};
 
 #[derive(Default)]
 pub struct Events(pub Mutex<Vec<Event>>);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use winimg::digest::Digest;
-use winimg::event::Sink;
-use winimg::fetch::image::{Image, images};
-use winimg::recipe::{ContainerImage, ImageProof};
+use winimg_base::digest::Digest;
+use winimg_base::event::Sink;
+use winimg_recipe::recipe::{ContainerImage, ImageProof};
+use winimg_supply::fetch::image::{Image, images};
 
 use crate::desk::Desk;
 use crate::registry::{INDEX, answer, pause};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use winimg::digest::Digest;
-use winimg::error::{Error, Kind};
-use winimg::fetch::Request;
-use winimg::recipe::{Locked, ProofWish};
-use winimg::store::{Blob, Proof};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind};
+use winimg_recipe::recipe::{Locked, ProofWish};
+use winimg_supply::fetch::Request;
+use winimg_supply::store::{Blob, Proof};
 
 use crate::desk::Desk;
 use crate::server::{Answer, Server};

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use winimg::digest::Digest;
-use winimg::error::{Error, Kind};
-use winimg::recipe::ProofWish;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind};
+use winimg_recipe::recipe::ProofWish;
 
 use crate::desk::{Desk, walk};
 use crate::server::{Answer, Cut, Server};

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use winimg::digest::Digest;
-use winimg::event::{Event, Sink};
-use winimg::recipe::ProofWish;
+use winimg_base::digest::Digest;
+use winimg_base::event::{Event, Sink};
+use winimg_recipe::recipe::ProofWish;
 
 use crate::desk::{Desk, Events};
 use crate::server::{Answer, Cut, Server};
@@ -28,9 +28,9 @@ fn child() {
         (None, Some(url)) => desk.checksum(&url),
         (None, None) => desk.unverified("for a test"),
     };
-    let store = winimg::store::Store::open(said("TEST_STORE").unwrap().as_ref()).unwrap();
+    let store = winimg_supply::store::Store::open(said("TEST_STORE").unwrap().as_ref()).unwrap();
     let request = desk.request("kubelet", &said("TEST_URL").unwrap(), wish);
-    let result = winimg::fetch::fetch(
+    let result = winimg_supply::fetch::fetch(
         vec![request],
         &store,
         Arc::new(Heard {

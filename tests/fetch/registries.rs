@@ -5,13 +5,13 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use winimg::digest::Digest;
-use winimg::event::Sink;
-use winimg::fetch::image::images;
-use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Wish};
-use winimg::recipe::{ContainerImage, ImageProof};
-use winimg::store::Watch;
-use winimg::text::Secret;
+use winimg_base::digest::Digest;
+use winimg_base::event::Sink;
+use winimg_base::text::Secret;
+use winimg_recipe::recipe::{ContainerImage, ImageProof};
+use winimg_supply::fetch::image::images;
+use winimg_supply::fetch::sharing::{Address, Credentials, Patience, Remote, Wish};
+use winimg_supply::store::Watch;
 
 use crate::desk::Desk;
 use crate::processes::said;

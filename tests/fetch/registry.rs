@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::server::{Answer, Asked};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::desk::Desk;
 use crate::processes::{said, start};

@@ -7,12 +7,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use regex::Regex;
-use winimg::digest::Digest;
-use winimg::error::Kind;
-use winimg::fetch::Request;
-use winimg::recipe::{self, Locked, Options, Recipe};
-use winimg::store::{Blob, Proof};
-use winimg::trust::Scheme;
+use winimg_base::digest::Digest;
+use winimg_base::error::Kind;
+use winimg_recipe::recipe::{self, Locked, Options, Recipe};
+use winimg_supply::fetch::Request;
+use winimg_supply::store::{Blob, Proof};
+use winimg_trust::Scheme;
 
 use crate::desk::Desk;
 use crate::server::{Answer, Server};

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use winimg::digest::{Algorithm, Digest, Hasher};
-use winimg::error::Kind;
-use winimg::event::Event;
-use winimg::store::{Resumable, Store};
+use winimg_base::digest::{Algorithm, Digest, Hasher};
+use winimg_base::error::Kind;
+use winimg_base::event::Event;
+use winimg_supply::store::{Resumable, Store};
 
 use crate::desk::Desk;
 use crate::server::{Answer, Asked, Cut, Server};
@@ -351,7 +351,7 @@ fn large_local_files_are_used_where_they_stand() {
     let desk = Desk::new();
     let path = desk.write("media.iso", b"");
     let file = fs::File::options().write(true).open(&path).unwrap();
-    file.set_len(winimg::store::IN_PLACE_FROM).unwrap();
+    file.set_len(winimg_supply::store::IN_PLACE_FROM).unwrap();
     // Older than the moments in which a change might not show.
     file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000))
         .unwrap();

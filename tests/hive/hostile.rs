@@ -1,6 +1,6 @@
 //! Hives that are damaged, by accident or on purpose.
 
-use winimg::hive::{Data, Hive, Key as Read};
+use winimg_formats::hive::{Data, Hive, Key as Read};
 
 use crate::make::{Key, List, SEGMENT, hive, seal, sz};
 
@@ -23,7 +23,7 @@ fn small() -> Vec<u8> {
 
 /// Asks for everything there is; gives the number of keys, and complaints.
 fn walk(key: &Read<'_>, complaints: &mut Vec<String>) -> usize {
-    let mut note = |e: winimg::error::Error| complaints.push(e.to_string());
+    let mut note = |e: winimg_base::error::Error| complaints.push(e.to_string());
     if let Err(e) = key.values() {
         note(e);
     }

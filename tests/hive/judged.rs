@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use winimg::hive::{Data, Hive, Key as Read};
+use winimg_formats::hive::{Data, Hive, Key as Read};
 
 use crate::make::{Key, List, SEGMENT, hive, sz};
 

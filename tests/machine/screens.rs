@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use winimg::vm::screen::ocr;
+use winimg_machine::vm::screen::ocr;
 
 use crate::skip;
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use winimg::udf::{Bytes, Medium};
-use winimg::wim::MediaFacts;
+use winimg_formats::udf::{Bytes, Medium};
+use winimg_formats::wim::MediaFacts;
 
 use crate::skip;
 
@@ -223,7 +223,7 @@ fn exercise(bytes: Vec<u8>) {
         }
     }
     let _ = MediaFacts::read(&medium);
-    let _ = winimg::iso::Catalog::read(medium.bytes());
+    let _ = winimg_formats::iso::Catalog::read(medium.bytes());
 }
 
 /// Changes bytes of a medium, so many times from the whole one on, and reads what is left.

@@ -5,8 +5,8 @@
 //! glib 2.60 and the one before it are walked, for every string over an alphabet of the characters that hurt.
 
 use crate::recipe::Maker;
-use winimg::plan::{self, Entry, Op, Run};
-use winimg::recipe::*;
+use winimg_recipe::plan::{self, Entry, Op, Run};
+use winimg_recipe::recipe::*;
 
 const ALPHABET: [char; 8] = ['a', ' ', '\t', '"', '\\', '%', '/', 'é'];
 const LONGEST: usize = 4;
@@ -232,7 +232,7 @@ fn what_the_check_lets_through_arrives() {
         let whole = [false, true]
             .iter()
             .all(|&old| arrived(&arguments, old) == arguments);
-        let checked = winimg::argv::check(r"C:\Windows\System32\reg.exe", &arguments);
+        let checked = winimg_base::argv::check(r"C:\Windows\System32\reg.exe", &arguments);
         assert!(
             whole || checked.is_err(),
             "{text:?} is let through and breaks"

@@ -1,6 +1,6 @@
 //! Container images, from the recipe's text to the script that imports them.
 
-use winimg::recipe::{Options, Recipe, read};
+use winimg_recipe::recipe::{Options, Recipe, read};
 
 use crate::{golden, plan_of};
 

@@ -1,8 +1,8 @@
 //! What a recipe alone decides about its inputs, as `validate` and `plan` say it.
 
-use winimg::diag::Diagnostics;
-use winimg::plan;
-use winimg::recipe::{Locked, Options, Recipe, read};
+use winimg_base::diag::Diagnostics;
+use winimg_recipe::plan;
+use winimg_recipe::recipe::{Locked, Options, Recipe, read};
 
 const DIGEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 

@@ -1,7 +1,7 @@
 //! The PowerShell that winimg writes itself parses without an error (tree-sitter's grammar; no PowerShell runs here).
 
-use winimg::plan::{self, Entry};
-use winimg::recipe::{ExitCodes, Verb};
+use winimg_recipe::plan::{self, Entry};
+use winimg_recipe::recipe::{ExitCodes, Verb};
 
 use crate::recipe::Maker;
 
@@ -67,7 +67,7 @@ fn a_script_is_laid_down_as_it_is_but_for_its_line_ends() {
 fn the_rounds_of_windows_update_parse() {
     let recipe = Maker::new()
         .step("updates", |m| {
-            Verb::Update(winimg::recipe::verb::Update::Online {
+            Verb::Update(winimg_recipe::recipe::verb::Update::Online {
                 place: m.at("").place,
                 categories: vec![],
                 kbs: vec!["KB5012637".into()],

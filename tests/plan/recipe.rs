@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use winimg::digest::Digest;
-use winimg::recipe::*;
-use winimg::text::{Located, Place, Source};
+use winimg_base::digest::Digest;
+use winimg_base::text::{Located, Place, Source};
+use winimg_recipe::recipe::*;
 
 /// Steps are on lines 11, 12, … of `recipe.toml`; everything else is on line 1.
 pub struct Maker {

@@ -1,7 +1,7 @@
 //! What the bootstrap set for the build, and the last step takes back.
 
-use winimg::plan::{self, Expectation};
-use winimg::recipe::*;
+use winimg_recipe::plan::{self, Expectation};
+use winimg_recipe::recipe::*;
 
 use crate::recipe::Maker;
 

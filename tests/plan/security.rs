@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use winimg::plan::{self, Entry, Expectation, Op, Plan};
-use winimg::recipe::{Options, Recipe, read};
+use winimg_recipe::plan::{self, Entry, Expectation, Op, Plan};
+use winimg_recipe::recipe::{Options, Recipe, read};
 
 fn folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan")

@@ -1,9 +1,9 @@
 //! What an output or a hypervisor does not bear of the steps.
 
-use winimg::plan;
-use winimg::recipe::verb::{Feature, Password, User, UserState};
-use winimg::recipe::*;
-use winimg::text::Place;
+use winimg_base::text::Place;
+use winimg_recipe::plan;
+use winimg_recipe::recipe::verb::{Feature, Password, User, UserState};
+use winimg_recipe::recipe::*;
 
 use crate::recipe::Maker;
 use crate::{plan_of, refused, said};

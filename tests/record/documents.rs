@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 use uuid::Uuid;
-use winimg::digest::Digest;
 use winimg::record::inventory::Inventory;
 use winimg::record::manifest::Manifest;
 use winimg::record::provenance::{self, Asked, Byproduct, WORKSTATION};
 use winimg::record::{cyclonedx, spdx};
+use winimg_base::digest::Digest;
 
 use crate::judges::judge;
 use crate::sample::{EPOCH, manifest};

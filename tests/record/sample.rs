@@ -1,11 +1,11 @@
 //! One build as its manifest tells it: every kind of input, proof, licence and file.
 
-use winimg::digest::Digest;
 use winimg::record::manifest::{
     Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows,
 };
-use winimg::trust::{Scheme, Signer};
 use winimg::verify::Check;
+use winimg_base::digest::Digest;
+use winimg_trust::{Scheme, Signer};
 
 pub const EPOCH: i64 = 1_700_000_000;
 

@@ -4,16 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use winimg::event::Cancel;
 use winimg::record::check;
 use winimg::record::inventory::Inventory;
 use winimg::record::key::PublicKey;
 use winimg::record::provenance::{self, Byproduct};
 use winimg::record::sign::{Signers, Wishes};
 use winimg::record::{built, cyclonedx, spdx};
-use winimg::text::Secret;
+use winimg_base::event::Cancel;
+use winimg_base::text::Secret;
 
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
 
 use crate::documents::asked;
 use crate::judges::{ends_well, judge, must};

@@ -10,11 +10,11 @@ use oci_client::Reference;
 use oci_client::client::{Client, ClientConfig, ClientProtocol};
 use oci_client::manifest::{OciImageManifest, OciManifest};
 use oci_client::secrets::RegistryAuth;
-use winimg::digest::Digest;
-use winimg::event::{Cancel, Sink};
-use winimg::fetch::sharing::Credentials;
-use winimg::store::{Kept, Watch};
-use winimg::text::Secret;
+use winimg_base::digest::Digest;
+use winimg_base::event::{Cancel, Sink};
+use winimg_base::text::Secret;
+use winimg_supply::fetch::sharing::Credentials;
+use winimg_supply::store::{Kept, Watch};
 
 use registry::Registry;
 use site::*;
@@ -179,7 +179,7 @@ fn a_signed_record_counts_for_its_own_layer_and_its_own_bytes() {
     let (registry, a) = (Registry::start(None), Machine::new());
     let layer = a.seal(3, None, b"disk");
     let sign = signing(&key);
-    let over_others: winimg::fetch::sharing::Sign =
+    let over_others: winimg_supply::fetch::sharing::Sign =
         Box::new(move |bytes, comment| sign(&[bytes, b" "].concat(), comment));
     let remote = a.remote(registry.port, None, Some(over_others));
     remote.push_layer(&layer, &a.store).unwrap();

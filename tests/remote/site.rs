@@ -9,11 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use minisign::KeyPair;
-use winimg::digest::Digest;
-use winimg::event::{Cancel, Event, Sink};
-use winimg::fetch::sharing::{Address, Credentials, Patience, Remote, Sign, Wish};
-use winimg::store::{About, Chain, Ingredient, Layer, Store};
-use winimg::trust::minisign::Rule;
+use winimg_base::digest::Digest;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_recipe::plan::{Chain, Ingredient};
+use winimg_supply::fetch::sharing::{Address, Credentials, Patience, Remote, Sign, Wish};
+use winimg_supply::store::{About, Layer, Store};
+use winimg_trust::minisign::Rule;
 
 /// What was said.
 #[derive(Default)]
@@ -115,7 +116,7 @@ impl Machine {
     /// Every layer's files with their bytes; what is of this machine alone is left out.
     pub fn layers(&self) -> Vec<(String, Vec<u8>)> {
         let layers = self.store.layers_folder();
-        let files = winimg::io::files_below(&layers).unwrap();
+        let files = winimg_base::io::files_below(&layers).unwrap();
         let shared = files.into_iter().filter(|f| !f.ends_with("stamps.json"));
         shared
             .map(|f| (f.clone(), fs::read(layers.join(f)).unwrap()))
@@ -129,7 +130,7 @@ impl Machine {
     /// Seals a layer after the first `parts` of a chain, over the layer `parent`.
     pub fn seal(&self, parts: usize, parent: Option<&Layer>, bytes: &[u8]) -> Layer {
         let draft = self.store.draft().unwrap();
-        fs::write(draft.disk(winimg::disk::DiskForm::Qcow2), bytes).unwrap();
+        fs::write(draft.disk(winimg_formats::disk::DiskForm::Qcow2), bytes).unwrap();
         fs::write(draft.variables(), b"variables").unwrap();
         let chain = chain();
         let about = About {
@@ -222,9 +223,9 @@ pub fn nobody() -> u16 {
         .port()
 }
 
-pub fn blob_of(store: &Store, path: PathBuf) -> winimg::store::Blob {
-    use winimg::store::{Candidate, Expected, Watch};
-    let digest = winimg::io::sha256(&path).unwrap().0;
+pub fn blob_of(store: &Store, path: PathBuf) -> winimg_supply::store::Blob {
+    use winimg_supply::store::{Candidate, Expected, Watch};
+    let digest = winimg_base::io::sha256(&path).unwrap().0;
     let sink: Arc<dyn Sink> = Arc::new(Heard::default());
     let watch = Watch::new("input", sink, Cancel::default());
     store

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use winimg::archive::{Filter, Format, Limits, Packed, Unpacked, unpack};
-use winimg::error::Error;
+use winimg_base::error::Error;
+use winimg_formats::archive::{Filter, Format, Limits, Packed, Unpacked, unpack};
 
 pub fn packed(file: &Path, format: Format) -> Packed<'_> {
     Packed {

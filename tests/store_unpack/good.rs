@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use winimg::archive::{Filter, Format, Unpacked};
-use winimg::digest::Digest;
+use winimg_base::digest::Digest;
+use winimg_formats::archive::{Filter, Format, Unpacked};
 
 use crate::bench::{Bench, files, pairs};
 use crate::bytes::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};

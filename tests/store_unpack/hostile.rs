@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use winimg::archive::{Filter, Format, Limits, list, unpack};
+use winimg_formats::archive::{Filter, Format, Limits, list, unpack};
 
 use crate::bench::{Bench, files, packed, pairs};
 use crate::bytes::{Zipped, gzip, tar_entry, tar_file, tar_of, zip_of, zipped};

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
-use winimg::archive::{Filter, Format, Limits, unpack};
+use winimg_formats::archive::{Filter, Format, Limits, unpack};
 
 use crate::bench::packed;
 use crate::bytes::{Zipped, gzip, tar_entry, tar_file, tar_of, tar_sized, zip_of, zipped};

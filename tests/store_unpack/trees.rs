@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use winimg::archive::{Filter, Format, Limits};
-use winimg::event::{Cancel, Event, Sink};
-use winimg::store::{Candidate, Expected, Store, Watch};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_formats::archive::{Filter, Format, Limits};
+use winimg_supply::store::{Candidate, Expected, Store, Watch};
 
 use crate::bench::{files, pairs};
 use crate::bytes::{tar_file, tar_of};

@@ -4,8 +4,8 @@ use std::fs;
 use std::process::Command;
 
 use regex::Regex;
-use winimg::trust::authenticode::{self, Pins};
-use winimg::trust::{Reason, Rule};
+use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::{Reason, Rule};
 
 use crate::signed::{NOW, by, certificates, folder, pins, unstamped, without_digests};
 use crate::told::{judge, judge_as, told};
@@ -21,7 +21,7 @@ fn table(cases: Vec<(&str, Rule)>) -> String {
 
 fn digest_of(name: &str) -> Option<[u8; 32]> {
     let der = certificates(name).remove(0);
-    let digest = winimg::digest::Digest::sha256_of(&der);
+    let digest = winimg_base::digest::Digest::sha256_of(&der);
     Some(digest.bytes().try_into().unwrap())
 }
 
@@ -259,10 +259,10 @@ fn tampered_files_are_refused() {
 /// The file that a path leads to may be another one than was hashed.
 #[test]
 fn another_file_than_the_proved_one_is_refused() {
-    let proved = winimg::digest::Digest::sha256_of(b"what was proved");
+    let proved = winimg_base::digest::Digest::sha256_of(b"what was proved");
     let file = folder().join("good.exe");
     let judged = judge_as(&by(pins()), &file, None, &proved, NOW);
-    let found = winimg::digest::Digest::sha256_of(&fs::read(&file).unwrap());
+    let found = winimg_base::digest::Digest::sha256_of(&fs::read(&file).unwrap());
     assert_eq!(
         told(&judged),
         format!(
@@ -390,7 +390,7 @@ fn the_signers_that_a_file_carries_are_named_and_vouched_for_by_nobody() {
         "sums",
     ] {
         let path = folder().join(name);
-        let digest = winimg::digest::Digest::sha256_of(&fs::read(&path).unwrap());
+        let digest = winimg_base::digest::Digest::sha256_of(&fs::read(&path).unwrap());
         let words = match authenticode::carried(&path, name, &digest) {
             Ok(all) => format!("{all:?}"),
             Err(refusal) => format!("{:?}: {}", refusal.reason, refusal.fact),
@@ -404,7 +404,7 @@ fn the_signers_that_a_file_carries_are_named_and_vouched_for_by_nobody() {
     let changed = tempfile::tempdir().unwrap();
     let path = changed.path().join("changed.exe");
     fs::write(&path, &bytes).unwrap();
-    let digest = winimg::digest::Digest::sha256_of(&bytes);
+    let digest = winimg_base::digest::Digest::sha256_of(&bytes);
     let refusal = authenticode::carried(&path, "changed.exe", &digest).unwrap_err();
     assert_eq!(refusal.reason, Reason::Changed);
 }

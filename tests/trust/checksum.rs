@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use winimg::trust::checksum::{LIMIT, Refusal, find};
-use winimg::trust::{Reason, Rule, minisign};
+use winimg_trust::checksum::{LIMIT, Refusal, find};
+use winimg_trust::{Reason, Rule, minisign};
 
 use super::workshop::{IS_ANOTHER, PAGE, Shop, shop, told};
 
@@ -295,7 +295,7 @@ fn a_signed_checksum_file_is_judged_before_it_is_read() {
     let judge = |file: &str, signature: &str| made.judge(&rule, file, signature, SystemTime::now());
     judge("sums", "sums.minisig").unwrap();
     let found = find(&made.bytes("sums"), "app.exe").unwrap();
-    let file = winimg::digest::Digest::sha256_of(&made.bytes("app.exe"));
+    let file = winimg_base::digest::Digest::sha256_of(&made.bytes("app.exe"));
     assert_eq!(found.digest, file);
 
     let (reason, words) = told(judge("changed", "sums.minisig"));

@@ -1,6 +1,6 @@
 //! Detached signatures by `openssl cms`, judged.
 
-use winimg::trust::authenticode::Pins;
+use winimg_trust::authenticode::Pins;
 
 use crate::signed::{NOW, certificates, detached, folder, pins, without_digests};
 use crate::told::{judge, judge_as, told};
@@ -84,11 +84,11 @@ fn others_are_refused() {
 /// The file that a path leads to may be another one than was hashed.
 #[test]
 fn another_file_than_the_proved_one_is_refused() {
-    let proved = winimg::digest::Digest::sha256_of(b"what was proved");
+    let proved = winimg_base::digest::Digest::sha256_of(b"what was proved");
     let file = folder().join("sums");
     let beside = folder().join("sums.p7s");
     let judged = judge_as(&detached(pins()), &file, Some(&beside), &proved, NOW);
-    let found = winimg::digest::Digest::sha256_of(&std::fs::read(&file).unwrap());
+    let found = winimg_base::digest::Digest::sha256_of(&std::fs::read(&file).unwrap());
     assert_eq!(
         told(&judged),
         format!(

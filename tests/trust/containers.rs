@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use regex::Regex;
-use winimg::digest::Digest;
-use winimg::trust::authenticode::{Pins, Rule, certificates};
-use winimg::trust::{self, Evidence, Judged, Subject};
+use winimg_base::digest::Digest;
+use winimg_trust::authenticode::{Pins, Rule, certificates};
+use winimg_trust::{self, Evidence, Judged, Subject};
 
 /// The files of `containers.py`, made once.
 fn fixtures() -> &'static Path {
@@ -40,9 +40,9 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(script)
 }
 
-fn rule(root: &str) -> trust::Rule {
+fn rule(root: &str) -> winimg_trust::Rule {
     let roots = certificates(&fs::read(fixtures().join(root)).unwrap()).unwrap();
-    trust::Rule::Authenticode(Rule {
+    winimg_trust::Rule::Authenticode(Rule {
         pins: Pins {
             roots,
             subject: Some("CN=Example Corp".into()),
@@ -69,10 +69,10 @@ fn judge(path: &Path, name: &str, catalog: Option<&[u8]>) -> Judged {
 
 #[test]
 fn packages_whose_streams_are_not_named_by_their_signature_are_refused() {
-    let trust::Rule::Authenticode(loose) = rule("root.pem") else {
+    let winimg_trust::Rule::Authenticode(loose) = rule("root.pem") else {
         unreachable!("it is one of Authenticode");
     };
-    let strict = trust::Rule::Authenticode(Rule {
+    let strict = winimg_trust::Rule::Authenticode(Rule {
         needs_extended: true,
         ..loose
     });
@@ -88,7 +88,7 @@ fn packages_whose_streams_are_not_named_by_their_signature_are_refused() {
     };
     assert_eq!(judged("extended.msi").unwrap().remarks, [""; 0]);
     let refusal = judged("plain.msi").unwrap_err();
-    assert_eq!(refusal.reason, trust::Reason::Uncovered);
+    assert_eq!(refusal.reason, winimg_trust::Reason::Uncovered);
     assert_eq!(
         refusal.fact,
         "the names and bounds of the package's streams are not signed, only their bytes in a row"

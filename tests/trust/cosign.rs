@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use winimg::trust::cosign::Rule;
-use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
+use winimg_trust::cosign::Rule;
+use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
 
 use super::workshop::{Shop, shop, survives, told};
 
@@ -24,11 +24,11 @@ fn name(who: &str) -> String {
         .arg(made().path(&format!("{who}.pub")))
         .output()
         .unwrap();
-    winimg::digest::Digest::sha256_of(&output.stdout).to_string()
+    winimg_base::digest::Digest::sha256_of(&output.stdout).to_string()
 }
 
 fn digest_of(file: &str) -> String {
-    winimg::digest::Digest::sha256_of(&made().bytes(file)).to_string()
+    winimg_base::digest::Digest::sha256_of(&made().bytes(file)).to_string()
 }
 
 fn now() -> SystemTime {

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use winimg::trust::minisign::Rule;
-use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
+use winimg_trust::minisign::Rule;
+use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
 
 use super::workshop::{IS_ANOTHER, Shop, shop, survives, tells_of_a_change, told};
 

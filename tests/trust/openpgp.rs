@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use winimg::trust::openpgp::{Rule, signed_text};
-use winimg::trust::{Judged, Reason, Rule as Any, Scheme, Signer, checksum};
+use winimg_trust::openpgp::{Rule, signed_text};
+use winimg_trust::{Judged, Reason, Rule as Any, Scheme, Signer, checksum};
 
 use super::workshop::{
     IS_ANOTHER, IS_PAGE, PAGE, Shop, at, shop, survives, tells_of_a_change, told, words,
@@ -370,7 +370,7 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
 /// What is read is what was signed: nothing that stands around it, and no text without a signature.
 #[test]
 fn clearsigned_text_is_returned_alone() {
-    let hex = winimg::digest::Digest::sha256_of(&made().bytes("app.exe")).hex();
+    let hex = winimg_base::digest::Digest::sha256_of(&made().bytes("app.exe")).hex();
     let plain = format!("{hex}  app.exe\n# end");
     let dashed = format!("{hex}  app.exe\n# - dashed\n-# not a list\n# end");
     for (file, text) in [

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use winimg::digest::Digest;
-use winimg::trust::authenticode::{self, Pins};
-use winimg::trust::{Judged, Reason, Rule, roots};
+use winimg_base::digest::Digest;
+use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::{Judged, Reason, Rule, roots};
 
 use crate::skip;
 use crate::told::{judge, told};

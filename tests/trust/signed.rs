@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use regex::Regex;
-use winimg::trust::authenticode::{self, Pins};
-use winimg::trust::{Rule, cms};
+use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::{Rule, cms};
 
 /// 2026-11-21.
 pub const NOW: u64 = 1_795_219_200;

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use winimg::trust::signify::Rule;
-use winimg::trust::{Reason, Rule as Any, Scheme, Signer};
+use winimg_trust::signify::Rule;
+use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
 
 use super::workshop::{IS_ANOTHER, Shop, shop, survives, tells_of_a_change, told};
 

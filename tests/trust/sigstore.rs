@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::Value;
-use winimg::digest::Digest;
-use winimg::trust::{self, Evidence, Judged, Scheme, Subject, sigstore};
+use winimg_base::digest::Digest;
+use winimg_trust::{self, Evidence, Judged, Scheme, Subject, sigstore};
 
 mod attestations;
 mod bundles;
@@ -40,20 +40,24 @@ fn edited(name: &str, edit: impl FnOnce(&mut Value)) -> Vec<u8> {
 }
 
 /// A rule of our own instance.
-fn own(identity: &str, issuer: &str, predicate: Option<&str>) -> trust::Rule {
+fn own(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::Rule {
     let root = read("own/trusted_root.json");
-    trust::Rule::Sigstore(sigstore::Rule::new(identity, issuer, predicate, Some(&root)).unwrap())
+    winimg_trust::Rule::Sigstore(
+        sigstore::Rule::new(identity, issuer, predicate, Some(&root)).unwrap(),
+    )
 }
 
 /// A rule of Sigstore's staging instance, whose authorities bear the names of the public good one's.
-fn staging(identity: &str, issuer: &str, predicate: Option<&str>) -> trust::Rule {
+fn staging(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::Rule {
     let root = sigstore_trust_root::SIGSTORE_STAGING_TRUSTED_ROOT.as_bytes();
-    trust::Rule::Sigstore(sigstore::Rule::new(identity, issuer, predicate, Some(root)).unwrap())
+    winimg_trust::Rule::Sigstore(
+        sigstore::Rule::new(identity, issuer, predicate, Some(root)).unwrap(),
+    )
 }
 
 /// A rule of the public good instance.
-fn public(identity: &str, issuer: &str, predicate: Option<&str>) -> trust::Rule {
-    trust::Rule::Sigstore(sigstore::Rule::new(identity, issuer, predicate, None).unwrap())
+fn public(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::Rule {
+    winimg_trust::Rule::Sigstore(sigstore::Rule::new(identity, issuer, predicate, None).unwrap())
 }
 
 fn signed_by(signature: &[u8]) -> Evidence {
@@ -64,7 +68,7 @@ fn signed_by(signature: &[u8]) -> Evidence {
 }
 
 /// Judges a file of the fixtures.
-fn judge(rule: &trust::Rule, file: &str, evidence: &Evidence) -> Judged {
+fn judge(rule: &winimg_trust::Rule, file: &str, evidence: &Evidence) -> Judged {
     let path = path(file);
     let digest = Digest::sha256_of(&fs::read(&path).unwrap());
     let name = path.file_name().unwrap().to_str().unwrap();
@@ -97,7 +101,7 @@ fn own_edited(edit: impl FnOnce(&mut Value)) -> Judged {
 }
 
 /// Judges bytes that are not at hand, by their digest.
-fn judge_digest(rule: &trust::Rule, hex: &str, evidence: &Evidence) -> Judged {
+fn judge_digest(rule: &winimg_trust::Rule, hex: &str, evidence: &Evidence) -> Judged {
     let digest = Digest::from_hex(hex).unwrap();
     let subject = Subject {
         path: Path::new("/nowhere"),

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use winimg::digest::Digest;
-use winimg::trust::{Evidence, Judged, Rule, Subject};
+use winimg_base::digest::Digest;
+use winimg_trust::{Evidence, Judged, Rule, Subject};
 
 /// Judged as of that second, with what was published beside the file.
 pub fn judge(rule: &Rule, file: &Path, beside: Option<&Path>, now: u64) -> Judged {

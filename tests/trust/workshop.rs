@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use winimg::digest::{Algorithm, Digest};
-use winimg::trust::{Evidence, Judged, Reason, Refusal, Rule, Subject};
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_trust::{Evidence, Judged, Reason, Refusal, Rule, Subject};
 
 /// A folder full of files and signatures.
 pub struct Shop {

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use winimg::digest::Digest;
-use winimg::disk::RawDisk;
-use winimg::event::Cancel;
 use winimg::verify::{
     Acl, AclEntry, Check, Data, Expected, Firewall, FirewallScope, Report, Right, Service, Start,
     check,
 };
+use winimg_base::digest::Digest;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::RawDisk;
 
 use crate::disk::*;
 

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::disk::ntfs::Volume;
-use winimg::disk::{Image, free_space, gpt};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::{Image, free_space, gpt};
 
 use crate::disk::{mounted, run, set_dirty, text};
 use crate::vhdx_writer::{Writer, data_write};
@@ -175,7 +175,7 @@ fn deleted_files_leave_no_byte_and_the_others_all() {
         "in clusters of the file that are free"
     );
     run("qemu-img", &["check", "-q", text(&qcow2)]);
-    let disk = winimg::disk::open(&qcow2, &cancel).expect("a disk");
+    let disk = winimg_formats::disk::open(&qcow2, &cancel).expect("a disk");
     let table = gpt::table(disk.as_ref()).expect("a table");
     let volume = Volume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
     let kept = volume.read(r"C:\kept.txt", MIB).expect("readable");

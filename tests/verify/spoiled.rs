@@ -150,8 +150,8 @@ fn a_disk_without_windows_is_refused() {
     std::fs::File::create(&file)
         .and_then(|f| f.set_len(8 << 20))
         .expect("a disk");
-    let disk = winimg::disk::RawDisk::open(&file).expect("the disk");
-    let cancel = winimg::event::Cancel::default();
+    let disk = winimg_formats::disk::RawDisk::open(&file).expect("the disk");
+    let cancel = winimg_base::event::Cancel::default();
     let error = winimg::verify::check(&disk, None, &cancel).expect_err("no Windows");
     assert_eq!(
         error.to_string(),

@@ -126,7 +126,7 @@ impl Pair {
     fn same_files(&self, below: &str) -> Vec<String> {
         let files = |folder: &TempDir| {
             let folder = folder.path().join(below);
-            let mut files = winimg::io::files_below(&folder).expect("files");
+            let mut files = winimg_base::io::files_below(&folder).expect("files");
             files.retain(|name| !name.starts_with('.'));
             files
         };
@@ -135,7 +135,7 @@ impl Pair {
         for name in &names {
             let bytes = |folder: &TempDir| {
                 let file = folder.path().join(below).join(name);
-                winimg::io::sha256(&file).expect("a file")
+                winimg_base::io::sha256(&file).expect("a file")
             };
             assert_eq!(bytes(&self.linux), bytes(&self.windows), "{name}");
         }

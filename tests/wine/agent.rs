@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
-use winimg::guest::agent::Port;
+use winimg_machine::guest::agent::Port;
 
 use crate::glib::Glib;
 use crate::prefix::{Prefix, program};

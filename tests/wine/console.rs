@@ -1,6 +1,6 @@
 //! `winimg attach`: a person's lines, run through winimg's own agent client by Wine's cmd.
 
-use winimg::build::console;
+use winimg::engine::console;
 
 use crate::glib::Glib;
 use crate::node::{Node, golden};

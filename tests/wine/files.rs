@@ -1,6 +1,6 @@
 //! `copy`, `file`, `directory`, `remove`, `cmd`, `assert` on files: run by cmd.exe, looked at in the prefix's files.
 
-use winimg::error::Kind;
+use winimg_base::error::Kind;
 
 use crate::glib::Glib;
 use crate::node::{Node, golden};

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use winimg::build::run::{Engine, StepRecord};
-use winimg::build::{inputs, payload};
-use winimg::error::Error;
-use winimg::event::{Cancel, Event, Sink};
-use winimg::fetch::FetchOptions;
-use winimg::guest::agent::{Agent as Client, Host, Port};
-use winimg::plan::{self, Plan};
-use winimg::recipe::{self, Recipe};
-use winimg::store::Store;
-use winimg::text::crlf;
+use winimg::engine::run::{Engine, StepRecord};
+use winimg::engine::{inputs, payload};
+use winimg_base::error::Error;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::text::crlf;
+use winimg_machine::guest::agent::{Agent as Client, Host, Port};
+use winimg_recipe::plan::{self, Plan};
+use winimg_recipe::recipe::{self, Recipe};
+use winimg_supply::fetch::FetchOptions;
+use winimg_supply::store::Store;
 
 use crate::agent::Agent;
 use crate::glib::Glib;
@@ -103,7 +103,7 @@ impl Node {
             plan,
             store: &store,
             options: &FetchOptions::default(),
-            platform: winimg::vm::Platform::Qemu,
+            platform: winimg_machine::vm::Platform::Qemu,
             sink: &sink,
             cancel: &cancel,
         })?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use winimg::guest::{Command, Exit, Guest as _};
+use winimg_machine::guest::{Command, Exit, Guest as _};
 
 use crate::glib::Glib;
 use crate::node::Node;

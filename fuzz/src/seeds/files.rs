@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use winimg::iso::{Source, Tree, write};
+use winimg_formats::iso::{Source, Tree, write};
 
 use super::bytes::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
 use super::hives::{self, Key, List, sz};

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use winimg::archive::{Filter, Format, Limits, Packed, list, unpack};
+use winimg_formats::archive::{Filter, Format, Limits, Packed, list, unpack};
 
 use crate::{ground, seal};
 

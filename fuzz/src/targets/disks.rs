@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use winimg::disk::ntfs::Volume;
-use winimg::disk::ova::Ova;
-use winimg::disk::{self, Disk};
-use winimg::event::Cancel;
+use winimg_base::event::Cancel;
+use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::ova::Ova;
+use winimg_formats::disk::{self, Disk};
 
 use crate::ground::{self, Base, MemoryDisk};
 use crate::seal;

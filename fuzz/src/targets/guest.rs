@@ -1,7 +1,7 @@
 //! What `verify` reads out of a guest's disk: registry hives, security descriptors.
 
-use winimg::disk::security::SecurityDescriptor;
-use winimg::hive::{Hive, Key};
+use winimg_formats::disk::security::SecurityDescriptor;
+use winimg_formats::hive::{Hive, Key};
 
 use crate::seal;
 

@@ -4,9 +4,9 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use winimg::iso::{Catalog, without_prompt};
-use winimg::udf::{Bytes, Medium};
-use winimg::wim::{MediaFacts, Release, WimImages};
+use winimg_formats::iso::{Catalog, without_prompt};
+use winimg_formats::udf::{Bytes, Medium};
+use winimg_formats::wim::{MediaFacts, Release, WimImages};
 
 use crate::ground::{self, Base};
 use crate::seal;

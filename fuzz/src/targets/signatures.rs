@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use winimg::digest::Digest;
-use winimg::trust::authenticode::{self, Pins};
-use winimg::trust::sigstore as sigstore_scheme;
-use winimg::trust::{Evidence, Judged, Rule, Subject};
-use winimg::trust::{cms as cms_scheme, cosign as cosign_scheme, minisign as minisign_scheme};
-use winimg::trust::{openpgp as openpgp_scheme, signify as signify_scheme};
+use winimg_base::digest::Digest;
+use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::sigstore as sigstore_scheme;
+use winimg_trust::{Evidence, Judged, Rule, Subject};
+use winimg_trust::{cms as cms_scheme, cosign as cosign_scheme, minisign as minisign_scheme};
+use winimg_trust::{openpgp as openpgp_scheme, signify as signify_scheme};
 
 use crate::ground;
 
@@ -159,7 +159,7 @@ pub fn signed_text(bytes: &[u8]) -> bool {
     };
     match openpgp_scheme::signed_text(rule, bytes, now()) {
         Ok((text, _)) => {
-            let _ = winimg::trust::checksum::find(text.as_bytes(), "kubelet.exe");
+            let _ = winimg_trust::checksum::find(text.as_bytes(), "kubelet.exe");
             true
         }
         Err(_) => false,

@@ -3,9 +3,9 @@
 use std::fs;
 
 use winimg::answer::{LintFacts, lint, lint_clone};
-use winimg::recipe::{Firmware, Options, read};
-use winimg::trust::checksum;
-use winimg::wim::{Release, WimImages};
+use winimg_formats::wim::{Release, WimImages};
+use winimg_recipe::recipe::{Firmware, Options, read};
+use winimg_trust::checksum;
 
 use crate::ground;
 

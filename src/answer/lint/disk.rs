@@ -2,8 +2,8 @@
 
 use roxmltree::Node;
 
-use crate::recipe::Firmware;
-use crate::wim::Release;
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::Firmware;
 
 use super::{Check, at, components, named, text, text_at};
 

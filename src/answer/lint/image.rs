@@ -2,8 +2,8 @@
 
 use roxmltree::Node;
 
-use crate::diag::Diagnostic;
-use crate::wim::{Image, Release};
+use winimg_base::diag::Diagnostic;
+use winimg_formats::wim::{Image, Release};
 
 use super::{Check, at, components, named, nearest, text, text_at};
 

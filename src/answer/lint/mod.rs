@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use roxmltree::{Document, Node};
 
-use crate::diag::{Diagnostic, Diagnostics, most_alike};
-use crate::recipe::Firmware;
-use crate::text::{Place, Source};
-use crate::wim::{MediaFacts, Release, WimImages};
+use winimg_base::diag::{Diagnostic, Diagnostics, most_alike};
+use winimg_base::text::{Place, Source};
+use winimg_formats::wim::{MediaFacts, Release, WimImages};
+use winimg_recipe::recipe::Firmware;
 
 use super::Facts;
 

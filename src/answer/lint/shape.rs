@@ -2,8 +2,8 @@
 
 use roxmltree::Node;
 
-use crate::diag::Diagnostic;
-use crate::text::Place;
+use winimg_base::diag::Diagnostic;
+use winimg_base::text::Place;
 
 use super::super::schema::{COMPONENTS, KEYED_ITEMS, LIST_ITEMS, ORDERED_ITEMS, PASSES};
 use super::{Check, NAMESPACE, WCM, named, nearest, text, text_at};

@@ -1,9 +1,9 @@
 //! `winimg doctor --hypervisor hyperv`: what a Windows host has of what Hyper-V builds need, a line each. Changes nothing.
 
 use crate::cli;
-use crate::error::Result;
-use crate::vm::Accel;
-use crate::vm::hyperv::{HyperV, Need};
+use winimg_base::error::Result;
+use winimg_machine::vm::Accel;
+use winimg_machine::vm::hyperv::{HyperV, Need};
 
 use super::{Context, end, reader};
 

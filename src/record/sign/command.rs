@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
-use crate::io::spawn;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::spawn;
 
 /// Long enough for a person to touch a token.
 const DEADLINE: Duration = Duration::from_secs(120);

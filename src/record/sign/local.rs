@@ -14,8 +14,8 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use super::super::key::Ecdsa;
-use crate::error::{Error, Kind, Result};
-use crate::text::Secret;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::Secret;
 
 /// A minisign secret key: algorithm, KDF, checksum, salt, limits, key number, key, checksum (minisign: key format).
 const MINISIGN_LENGTH: usize = 158;

@@ -15,9 +15,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::envelope::{Envelope, PAYLOAD_TYPE, signed_bytes};
 use super::key::{self, Ecdsa};
-use crate::error::{Error, Kind, Result};
-use crate::event::Cancel;
-use crate::text::Secret;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::text::Secret;
 
 pub use command::split;
 pub use local::Minisign;

@@ -101,7 +101,7 @@ pub trait Engine {
     /// Whether PowerShell Direct takes this account now.
     fn open_session(&mut self, user: &str, password: &str) -> Result<(), SessionError>;
 
-    /// A script of `src/guest/direct/scripts` by its name, with its arguments. Its one output object.
+    /// A script of `crates/machine/src/guest/direct/scripts` by its name, with its arguments. Its one output object.
     fn guest(&mut self, call: &str, arguments: &[Value]) -> Result<Value, SessionError>;
 
     fn heartbeat(&mut self) -> Heartbeat;

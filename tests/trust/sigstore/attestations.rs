@@ -14,7 +14,7 @@ fn provenance(evidence: &[u8]) -> Judged {
 
 #[test]
 fn statements_about_the_file_are_met() {
-    let conda = |rule: trust::Rule, name: &str| {
+    let conda = |rule: winimg_trust::Rule, name: &str| {
         let bundle = read(&format!("real/{name}"));
         told(&judge(
             &rule,

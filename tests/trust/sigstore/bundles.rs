@@ -203,7 +203,7 @@ fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
     let root = read("own/trusted_root.json");
     let of = |repository: &str, name: &str| {
         let rule = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
-        let rule = trust::Rule::Sigstore(rule.of_repository(repository));
+        let rule = winimg_trust::Rule::Sigstore(rule.of_repository(repository));
         let bundle = read(&format!("own/{name}.sigstore.json"));
         told(&judge(&rule, "own/tool.exe", &signed_by(&bundle)))
     };

@@ -66,7 +66,7 @@ fn speaks(judged: &Judged) {
 
 /// Judges thousands of damaged copies. What is still taken has to say the same of the same file.
 fn survives(
-    rule: &trust::Rule,
+    rule: &winimg_trust::Rule,
     file: &str,
     good: &[u8],
     seed: u64,
@@ -210,7 +210,11 @@ fn damage_below_the_encodings_is_judged() {
         ));
         let bytes = damaged_within(&root, &mut dice);
         if let Ok(rule) = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&bytes)) {
-            speaks(&judge(&trust::Rule::Sigstore(rule), "own/tool.exe", &good));
+            speaks(&judge(
+                &winimg_trust::Rule::Sigstore(rule),
+                "own/tool.exe",
+                &good,
+            ));
         }
     }
 }
@@ -260,7 +264,7 @@ fn damaged_trust_roots_are_read_or_refused() {
         let bytes = damaged(&good, &mut dice);
         match sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&bytes)) {
             Ok(rule) => speaks(&judge(
-                &trust::Rule::Sigstore(rule),
+                &winimg_trust::Rule::Sigstore(rule),
                 "own/tool.exe",
                 &bundle,
             )),

@@ -90,7 +90,7 @@ fn what_only_a_dishonest_instance_signs_is_refused() {
 #[test]
 fn a_signature_from_the_future_is_refused() {
     let refusal = own_bundle("from-the-future").unwrap_err();
-    assert_eq!(refusal.reason, winimg::trust::Reason::NotYetValid);
+    assert_eq!(refusal.reason, winimg_trust::Reason::NotYetValid);
     assert_eq!(refusal.fact, "the log saw it in the future");
     assert_eq!(refusal.found.as_deref(), Some("2045-02-24T12:00:00Z"));
     assert_eq!(refusal.cure.as_deref(), Some("set this machine's clock"));
@@ -105,7 +105,11 @@ fn a_trust_root_whose_parts_had_ended_proves_nothing() {
         });
         let rule = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
         let good = signed_by(&read("own/good.sigstore.json"));
-        told(&judge(&trust::Rule::Sigstore(rule), "own/tool.exe", &good))
+        told(&judge(
+            &winimg_trust::Rule::Sigstore(rule),
+            "own/tool.exe",
+            &good,
+        ))
     };
     assert_told(&[
         (

@@ -3,7 +3,7 @@
 use super::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use winimg::trust::Refusal;
+use winimg_trust::Refusal;
 
 fn loose(signature: &[u8], certificate: Option<&[u8]>, log: Option<&[u8]>) -> Evidence {
     Evidence {

@@ -2,7 +2,7 @@
 
 use super::guest::Guest;
 
-const SCRIPT: &str = include_str!("../../../../../src/build/console/attach.cmd");
+const SCRIPT: &str = include_str!("../../../../../src/engine/console/attach.cmd");
 
 /// Output, exit code, and the folder where the line ended.
 fn attached(guest: &Guest, folder: &str, line: &str) -> String {

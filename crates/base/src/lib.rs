@@ -1,0 +1,13 @@
+//! What every part of winimg has: text, digests, diagnostics, errors, events, files and locks.
+//!
+//! Knows nothing of recipes, guests or disks, and imports no other crate of winimg.
+
+pub mod argv;
+pub mod diag;
+pub mod digest;
+pub mod error;
+pub mod event;
+pub mod filename;
+pub mod io;
+pub mod markup;
+pub mod text;

@@ -1,0 +1,174 @@
+//! Disk images that are read: raw, qcow2, VHD, VHDX, VMDK in one file, OVA; and what lies on them.
+//!
+//! Nothing here writes to an image but zeros over what nobody reads ([`free_space`]). A form that can't be read faithfully
+//! (encrypted, not closed, part of it elsewhere) is refused by name, never guessed at.
+
+pub mod backing;
+pub mod blocks;
+pub mod dynamic_vhd;
+pub mod form;
+pub mod free_space;
+pub mod gpt;
+pub mod ntfs;
+pub mod ova;
+pub mod qcow2;
+pub mod qemu_img;
+pub mod raw;
+pub mod reader;
+pub mod security;
+pub mod sparse_vmdk;
+pub mod vhd;
+pub mod vhdx;
+pub mod vmdk;
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::Positioned as _;
+
+pub use form::DiskForm;
+pub use raw::RawDisk;
+pub use reader::DiskReader;
+
+/// Bytes of a sector, as formats count them; a disk's own sectors may be larger.
+pub const SECTOR: u64 = 512;
+
+/// A virtual disk's content. Reading does not move a position, so threads share one.
+pub trait Disk: Send + Sync {
+    /// Bytes of the virtual disk.
+    fn len(&self) -> u64;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the sectors in which the guest counts: its partition table is written in them.
+    fn sector(&self) -> u64 {
+        SECTOR
+    }
+
+    /// Fills `buffer` with the bytes at `offset`. Reading beyond the end is an error.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// The ranges that may hold something, ascending and apart; all else is known to be zeros without reading it.
+    fn data(&self) -> Result<Vec<Range<u64>>> {
+        let whole = 0..self.len();
+        Ok(Vec::from([whole]))
+    }
+}
+
+/// What an image file is, told by its first and last bytes and never by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Raw,
+    Qcow2,
+    FixedVhd,
+    DynamicVhd,
+    Vhdx,
+    StreamVmdk,
+    SparseVmdk,
+    Ova,
+}
+
+impl Format {
+    /// Looks at the magic numbers. A file with none of them is raw.
+    pub fn of(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let size = file
+            .metadata()
+            .map_err(|e| Error::io("look at", path, e))?
+            .len();
+        let mut head = [0; 512];
+        let head_len = size.min(512) as usize;
+        file.read_exact_at(&mut head[..head_len], 0)
+            .map_err(|e| Error::io("read", path, e))?;
+        let mut tail = [0; 512];
+        if size >= 512 {
+            file.read_exact_at(&mut tail, size - 512)
+                .map_err(|e| Error::io("read", path, e))?;
+        }
+        Ok(match () {
+            () if head.starts_with(b"QFI\xfb") => Self::Qcow2,
+            // Bits 16 and 17 of the flags: compressed grains, markers.
+            () if head.starts_with(b"KDMV") && head[10] & 3 == 0 => Self::SparseVmdk,
+            () if head.starts_with(b"KDMV") => Self::StreamVmdk,
+            () if head.starts_with(b"# Disk DescriptorFile") => {
+                return Err(refused(
+                    path,
+                    "a VMDK's descriptor; the disk is in other files",
+                ));
+            }
+            () if head.starts_with(b"vhdxfile") => Self::Vhdx,
+            () if &head[257..262] == b"ustar" => Self::Ova,
+            () if tail.starts_with(vhd::COOKIE) && [3, 4].contains(&tail[63]) => Self::DynamicVhd,
+            () if tail.starts_with(vhd::COOKIE) => Self::FixedVhd,
+            () if head.starts_with(vhd::COOKIE) => {
+                return Err(Error::new(
+                    Kind::Failed,
+                    format!("{} is a dynamic VHD without its footer", path.display()),
+                )
+                .cure("the file is cut short: write or copy it again"));
+            }
+            () => Self::Raw,
+        })
+    }
+}
+
+fn refused(path: &Path, what: &str) -> Error {
+    Error::new(Kind::Failed, format!("{} is {what}", path.display())).cure(format!(
+        "convert it first: qemu-img convert -O raw {} disk.raw",
+        path.display()
+    ))
+}
+
+/// An image file, and whether files that it names may be read with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    pub file: &'a Path,
+    /// Backing files and parents are read when they lie below this folder, which is the caller's own. `None`: an image that
+    /// has one is refused.
+    pub layers: Option<&'a Path>,
+}
+
+impl<'a> Image<'a> {
+    /// An image that is one file: the only thing to take from elsewhere.
+    pub fn alone(file: &'a Path) -> Self {
+        Self { file, layers: None }
+    }
+
+    /// A qcow2 or VHDX that may stand over files below `layers`.
+    pub fn layered(file: &'a Path, layers: &'a Path) -> Self {
+        Self {
+            file,
+            layers: Some(layers),
+        }
+    }
+
+    /// A qcow2 must not be compressed: see [`qcow2::Qcow2::open`].
+    pub fn open(self, cancel: &Cancel) -> Result<Box<dyn Disk>> {
+        let path = self.file;
+        Ok(match Format::of(path)? {
+            Format::Raw => Box::new(RawDisk::open(path)?),
+            Format::Qcow2 => Box::new(qcow2::Qcow2::open(self, cancel)?),
+            Format::FixedVhd => Box::new(vhd::open(path)?.0),
+            Format::DynamicVhd => Box::new(dynamic_vhd::open(path)?),
+            Format::Vhdx => Box::new(vhdx::open(self)?),
+            Format::SparseVmdk => Box::new(sparse_vmdk::open(path)?),
+            Format::StreamVmdk => Box::new(vmdk::StreamVmdk::open(RawDisk::open(path)?)?),
+            Format::Ova => Box::new(ova::Ova::open(path)?.disk()?),
+        })
+    }
+}
+
+/// Opens an image of any format here, which must be one file: an overlay is refused.
+pub fn open(path: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
+    Image::alone(path).open(cancel)
+}
+
+/// Opens an image that may stand over others, which must lie below `within`.
+pub fn open_layered(path: &Path, within: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
+    Image::layered(path, within).open(cancel)
+}

@@ -1,0 +1,93 @@
+//! How a file's content lies in the volume. Only the plain form can be read from outside.
+//!
+//! Source: Microsoft, [MS-FSCC] 2.1.2.1 for reparse tags.
+
+use std::fmt;
+
+use ntfs::structured_values::NtfsFileAttributeFlags;
+use ntfs::{NtfsAttribute, NtfsAttributeFlags, NtfsAttributeType, NtfsError, NtfsFile};
+
+use super::{Fs, broken};
+use winimg_base::error::Result;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Plain,
+    Compressed,
+    Encrypted,
+    Sparse,
+    /// Something else stands in for the content: a link, a mount point, CompactOS. The tag says which.
+    Reparse(u32),
+}
+
+impl Form {
+    pub(super) fn of(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<Self> {
+        match Self::of_reparse(file, fs, path)? {
+            Self::Plain if !file.is_directory() => {}
+            form => return Ok(form),
+        }
+        let Some(item) = file.data(fs, "") else {
+            return Ok(Self::Plain);
+        };
+        let item = item.map_err(|e| broken(path, e))?;
+        let data = item.to_attribute().map_err(|e| broken(path, e))?;
+        Ok(Self::of_data(&data))
+    }
+
+    /// The reparse point that stands in for a file or directory, or else plain: the data is not looked at.
+    pub(super) fn of_reparse(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<Self> {
+        let info = file.info().map_err(|e| broken(path, e))?;
+        if !info
+            .file_attributes()
+            .contains(NtfsFileAttributeFlags::REPARSE_POINT)
+        {
+            return Ok(Self::Plain);
+        }
+        let tag = reparse_tag(file, fs).map_err(|e| broken(path, e))?;
+        // Zero is reserved: no reparse point has it.
+        Ok(Self::Reparse(tag.unwrap_or(0)))
+    }
+
+    pub(super) fn of_data(data: &NtfsAttribute<'_, '_>) -> Self {
+        let flags = data.flags();
+        match () {
+            () if flags.contains(NtfsAttributeFlags::COMPRESSED) => Self::Compressed,
+            () if flags.contains(NtfsAttributeFlags::ENCRYPTED) => Self::Encrypted,
+            () if flags.contains(NtfsAttributeFlags::SPARSE) => Self::Sparse,
+            () => Self::Plain,
+        }
+    }
+}
+
+/// What follows the file's name: "is a symbolic link".
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "is plain",
+            Self::Compressed => "is NTFS-compressed",
+            Self::Encrypted => "is encrypted (EFS)",
+            Self::Sparse => "is sparse",
+            Self::Reparse(0x8000_0017) => "is compressed by CompactOS (WOF)",
+            Self::Reparse(0x8000_0013) => "is deduplicated",
+            Self::Reparse(0xA000_0003) => "is a junction or mount point",
+            Self::Reparse(0xA000_000C) => "is a symbolic link",
+            Self::Reparse(0) => "is a reparse point without a tag",
+            Self::Reparse(tag) => return write!(f, "is a reparse point ({tag:#010x})"),
+        })
+    }
+}
+
+fn reparse_tag(file: &NtfsFile<'_>, fs: &mut Fs<'_>) -> Result<Option<u32>, NtfsError> {
+    use ntfs::NtfsReadSeek;
+    let mut attributes = file.attributes();
+    while let Some(item) = attributes.next(fs) {
+        let item = item?;
+        let attribute = item.to_attribute()?;
+        if attribute.ty()? == NtfsAttributeType::ReparsePoint {
+            let mut tag = [0; 4];
+            attribute.value(fs)?.read_exact(fs, &mut tag)?;
+            return Ok(Some(u32::from_le_bytes(tag)));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,201 @@
+//! `qemu-img` and `qemu-io`, run without a shell, watched for cancel, and gone with us.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::{spawn, without_secrets};
+
+const INSTALL: &str = match cfg!(windows) {
+    true => "install QEMU for Windows, and put its folder on the PATH",
+    false => "install it: apt-get install qemu-utils",
+};
+
+/// Runs `qemu-img ARGUMENTS` to its end and gives its standard output. A non-zero status is an error with its last lines.
+pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
+    run_program("qemu-img", arguments, cancel)
+}
+
+/// An image as QEMU's programs are told of it.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// What goes before: `-f qcow2`, or nothing where the name says the format.
+    pub format: Option<&'static str>,
+    pub name: OsString,
+}
+
+impl Named {
+    pub fn file(path: &Path, format: &'static str) -> Self {
+        Self {
+            format: Some(format),
+            name: file_name(path),
+        }
+    }
+
+    /// A description of the image and the files below it (QEMU: QMP reference, `BlockdevOptions`).
+    pub fn node(node: &Value) -> Self {
+        Self {
+            format: None,
+            name: format!("json:{node}").into(),
+        }
+    }
+
+    /// `flag` and the format, where it has to be said.
+    pub fn format(&self, flag: &'static str) -> Vec<&OsStr> {
+        let format = self.format.map(|f| [flag, f].map(OsStr::new));
+        format.into_iter().flatten().collect()
+    }
+}
+
+/// Runs `qemu-img info|map` and reads the JSON.
+pub fn ask<T: DeserializeOwned>(what: &str, image: &Named, cancel: &Cancel) -> Result<T> {
+    let mut arguments = [what, "--output=json"].map(OsStr::new).to_vec();
+    arguments.extend(image.format("-f"));
+    arguments.push(&image.name);
+    let output = run(&arguments, cancel)?;
+    serde_json::from_slice(&output).map_err(|e| {
+        Error::new(
+            Kind::Host,
+            format!("qemu-img {what} answered in a form unknown to winimg"),
+        )
+        .at(image.name.display())
+        .because(e)
+        .cure("use QEMU 7.2 or later")
+    })
+}
+
+/// Copies an image into a qcow2 of one file, nothing compressed.
+pub fn flatten(image: &Named, to: &Path, cancel: &Cancel) -> Result<()> {
+    let mut arguments = ["convert", "-O", "qcow2"].map(OsStr::new).to_vec();
+    arguments.extend(image.format("-f"));
+    let to = file_name(to);
+    arguments.extend([&*image.name, &to]);
+    run(&arguments, cancel).map(drop)
+}
+
+/// Makes ranges of a qcow2 read as zeros and gives their space back; bytes, whole sectors. The image must not be in use.
+/// Files below an overlay are not written: zero clusters of the overlay hide what they hold.
+pub fn write_zeros(qcow2: &Named, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
+    // As many as a command line holds with ease.
+    for ranges in ranges.chunks(500) {
+        let writes = ranges
+            .iter()
+            .map(|r| OsString::from(format!("write -z -u {} {}", r.start, r.end - r.start)));
+        let writes: Vec<OsString> = writes.collect();
+        let mut arguments = qcow2.format("-f");
+        for write in &writes {
+            arguments.extend([OsStr::new("-c"), write]);
+        }
+        arguments.push(&qcow2.name);
+        run_program("qemu-io", &arguments, cancel)?;
+    }
+    Ok(())
+}
+
+fn run_program(program: &str, arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
+    let (status, output, complaint) = run_any(program, arguments, cancel)?;
+    if status == Some(0) {
+        return Ok(output);
+    }
+    let complaint = String::from_utf8_lossy(&complaint);
+    let lines: Vec<&str> = complaint.lines().collect();
+    let shown = &lines[lines.len().saturating_sub(8)..];
+    let mut error = Error::new(
+        Kind::Failed,
+        format!("{program} {} failed", arguments[0].display()),
+    )
+    .at(command_line(program, arguments))
+    .found(match status {
+        Some(code) => format!("exit status {code}"),
+        None => "ended by a signal".into(),
+    })
+    .lines(shown.iter().copied());
+    if complaint.contains("Failed to get") && complaint.contains("lock") {
+        error = error.cure("another program has the image open: end that machine first");
+    }
+    Err(error)
+}
+
+fn run_any(
+    program: &str,
+    arguments: &[&OsStr],
+    cancel: &Cancel,
+) -> Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    without_secrets(&mut command);
+    let mut child = spawn(&mut command).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            Error::new(Kind::Host, format!("{program} is not installed")).cure(INSTALL)
+        }
+        _ => Error::io("run", program, e),
+    })?;
+    let output = drain(child.stdout.take());
+    let complaint = drain(child.stderr.take());
+    let status = wait(program, &mut child, cancel)?;
+    Ok((
+        status,
+        output.join().unwrap_or_default(),
+        complaint.join().unwrap_or_default(),
+    ))
+}
+
+/// Reads a pipe to its end beside the wait, so that a full pipe can't stop the program.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read until an error is still worth showing.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn wait(program: &str, child: &mut Child, cancel: &Cancel) -> Result<Option<i32>> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let ended = child
+            .try_wait()
+            .map_err(|e| Error::io("wait for", program, e))?;
+        if let Some(status) = ended {
+            return Ok(status.code());
+        }
+        if let Err(e) = cancel.sleep(pause) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(e);
+        }
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn command_line(program: &str, arguments: &[&OsStr]) -> String {
+    let mut line = OsString::from(program);
+    for argument in arguments {
+        line.push(" ");
+        line.push(argument);
+    }
+    line.to_string_lossy().into_owned()
+}
+
+/// `path` as qemu-img must be given it: `file:` keeps a colon or a `json:` in a name from being read as a protocol.
+pub fn file_name(path: &Path) -> OsString {
+    let mut name = OsString::from("file:");
+    name.push(path);
+    name
+}

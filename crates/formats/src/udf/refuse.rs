@@ -1,0 +1,85 @@
+//! Says in words what a file is when it is not an ISO. A server that answers with a web page is the commonest case.
+
+use std::path::Path;
+
+use winimg_base::error::{Error, Kind};
+use winimg_base::markup;
+
+use super::Bytes;
+
+/// How much of the file is looked at.
+const HEAD: u64 = markup::TITLE_WITHIN as u64;
+
+pub(super) fn truncated(path: &Path, said: u64, has: u64) -> Error {
+    Error::new(Kind::Unproved, "this ISO is cut short")
+        .at(path.display())
+        .expected(format!(
+            "at least {said} bytes, as its own volume descriptor says"
+        ))
+        .found(format!("{has} bytes"))
+        .cure("the download was broken off: fetch it again")
+}
+
+pub(super) fn not_an_iso(path: &Path, bytes: &Bytes) -> Error {
+    let head = bytes
+        .take(0, bytes.size().min(HEAD) as usize)
+        .unwrap_or_default();
+    let (fact, cure) = describe(&head, bytes.size());
+    Error::new(Kind::Unproved, fact)
+        .at(path.display())
+        .cure(cure)
+}
+
+/// The fact and the cure.
+fn describe(head: &[u8], size: u64) -> (String, &'static str) {
+    const UNPACK: &str = "unpack it and give the ISO that is inside";
+    const AGAIN: &str = "fetch it again, or give another url";
+    if markup::is_page(head) {
+        let title = match markup::page_title(head) {
+            None => "it has no title".to_string(),
+            Some(title) => format!("its title is \"{title}\""),
+        };
+        return (
+            format!("this is a web page, not an ISO: {title}"),
+            "download the ISO with a browser, or give another url",
+        );
+    }
+    let archive = [
+        (&b"\x1f\x8b"[..], "a gzip archive"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"\xfd7zXZ\0", "an xz archive"),
+        (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
+        (b"\x28\xb5\x2f\xfd", "a zstd archive"),
+        (b"Rar!\x1a\x07", "a RAR archive"),
+    ];
+    if let Some((_, what)) = archive.iter().find(|(magic, _)| head.starts_with(magic)) {
+        return (format!("this is {what}, not an ISO"), UNPACK);
+    }
+    let other = [
+        (&b"QFI\xfb"[..], "a qcow2 disk image"),
+        (b"vhdxfile", "a VHDX disk image"),
+        (b"KDMV", "a VMDK disk image"),
+        (b"conectix", "a VHD disk image"),
+        (b"MSWIM\0\0\0", "a WIM file"),
+        (b"MZ", "a Windows program"),
+    ];
+    if let Some((_, what)) = other.iter().find(|(magic, _)| head.starts_with(magic)) {
+        return (
+            format!("this is {what}, not an ISO"),
+            "give the ISO of the install medium",
+        );
+    }
+    if size == 0 {
+        return ("this file is empty, not an ISO".into(), AGAIN);
+    }
+    if size < 18 * super::SECTOR {
+        return (
+            format!("this file has only {size} bytes: too short for an ISO"),
+            AGAIN,
+        );
+    }
+    (
+        "this is not an ISO: it has neither an ISO 9660 nor a UDF volume descriptor".into(),
+        AGAIN,
+    )
+}

@@ -1,0 +1,193 @@
+//! Programs in the guest: `guest-exec` and what became of them.
+//!
+//! Sources: QEMU qga/commands.c (a Windows status from 0xC0000000 comes as `signal`); glib gspawn-win32.c (what quoting does to arguments).
+
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use super::explain;
+use super::wire::{Trouble, Wire};
+use crate::guest::{Command, Exit};
+use winimg_base::error::{Error, Kind, Result};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Bytes of text a call of `output` gets at most.
+const CHUNK: usize = 8 << 10;
+
+pub fn run(wire: &mut Wire, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
+    let deadline = wire.now() + command.timeout;
+    match start_and_wait(wire, command, deadline) {
+        Ok(status) => {
+            deliver(&status, output);
+            exit_code(&status).map(Exit::Code)
+        }
+        Err(Trouble::Gone) => Ok(Exit::GuestGone),
+        Err(Trouble::Late) => Err(Error::new(
+            Kind::Step,
+            format!(
+                "the program did not end within {} s",
+                command.timeout.as_secs()
+            ),
+        )
+        .at(&command.program)
+        .lines([
+            "it still runs: the guest agent can neither stop it nor show its output before its end",
+        ])
+        .cure("give the step a longer timeout, or find out what it waits for")),
+        Err(Trouble::Refused(words)) => {
+            Err(Error::new(Kind::Step, "the guest can't start the program")
+                .at(&command.program)
+                .found(words))
+        }
+        Err(other) => Err(explain("a command", other)),
+    }
+}
+
+/// The last `guest-exec-status`. It is asked for with the command's whole deadline: the agent forgets a program once it has told its end, so
+/// that answer must never be given up.
+fn start_and_wait(wire: &mut Wire, command: &Command, deadline: Instant) -> Result<Value, Trouble> {
+    let arguments =
+        json!({"path": command.program, "arg": command.arguments, "capture-output": true});
+    let started = wire.ask("guest-exec", arguments, deadline)?;
+    let pid = &started["pid"];
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let status = match wire.ask("guest-exec-status", json!({"pid": pid}), deadline) {
+            Ok(status) => status,
+            // The agent was replaced by another that does not know the program.
+            Err(Trouble::Refused(words)) => {
+                return Err(Trouble::Broken(
+                    Error::new(Kind::Machine, "the guest agent lost the program it ran")
+                        .at(&command.program)
+                        .found(words),
+                ));
+            }
+            Err(other) => return Err(other),
+        };
+        if status["exited"] == true {
+            return Ok(status);
+        }
+        if wire.now() + pause >= deadline {
+            return Err(Trouble::Late);
+        }
+        wire.pause(pause)?;
+        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The 32-bit code, sign-extended. A POSIX signal, which only a guest that is no Windows has, becomes 128 + its number as in a shell.
+fn exit_code(status: &Value) -> Result<i64> {
+    if let Some(code) = status["exitcode"].as_i64() {
+        return Ok(sign_extended(code));
+    }
+    match status["signal"].as_i64() {
+        Some(signal @ 1..=127) => Ok(128 + signal),
+        Some(status) => Ok(sign_extended(status)),
+        None => Err(Error::new(
+            Kind::Machine,
+            "the guest agent did not tell how the program ended",
+        )
+        .found(status)),
+    }
+}
+
+fn sign_extended(code: i64) -> i64 {
+    match u32::try_from(code) {
+        Ok(code) => i64::from(code.cast_signed()),
+        Err(_) => code,
+    }
+}
+
+/// stdout, then stderr, as text.
+fn deliver(status: &Value, output: &mut dyn FnMut(&[u8])) {
+    for (data, truncated, name) in [
+        ("out-data", "out-truncated", "stdout"),
+        ("err-data", "err-truncated", "stderr"),
+    ] {
+        let bytes = status[data].as_str().and_then(|b| BASE64.decode(b).ok());
+        in_chunks(&text(&bytes.unwrap_or_default()), output);
+        if status[truncated] == true {
+            output(format!("[the guest agent kept only the first 16 MiB of {name}]\n").as_bytes());
+        }
+    }
+}
+
+/// UTF-8, or UTF-16 where it is unmistakable (`wsl`, `reg export`); what is neither, such as an OEM code page, is read with replacement characters.
+fn text(bytes: &[u8]) -> String {
+    let odd_zeros = bytes.iter().skip(1).step_by(2).filter(|b| **b == 0).count();
+    let wide =
+        bytes.starts_with(&[0xff, 0xfe]) || (bytes.len() >= 4 && odd_zeros * 5 > bytes.len() * 2);
+    match wide {
+        true => encoding_rs::UTF_16LE.decode(bytes).0.into_owned(),
+        false => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
+/// Ends a chunk after its last whole line where there is one.
+fn in_chunks(text: &str, output: &mut dyn FnMut(&[u8])) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut end = rest.floor_char_boundary(CHUNK);
+        if end < rest.len()
+            && let Some(newline) = rest[..end].rfind('\n')
+        {
+            end = newline + 1;
+        }
+        let (chunk, after) = rest.split_at(end);
+        output(chunk.as_bytes());
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_32_bits_keep_their_sign() {
+        let cases = [
+            (json!({"exitcode": 3010}), 3010),
+            (json!({"exitcode": -2146498529}), -2146498529),
+            (json!({"exitcode": 0x800f081fu32}), -2146498529),
+            (json!({"signal": -1073741819}), -1073741819),
+            (json!({"signal": 0xc0000005u32}), -1073741819),
+            (json!({"signal": 9}), 137),
+        ];
+        for (status, expected) in cases {
+            assert_eq!(exit_code(&status).expect("a code"), expected, "{status}");
+        }
+        assert!(exit_code(&json!({"exited": true})).is_err());
+    }
+
+    #[test]
+    fn output_is_text_in_whole_lines_and_says_when_it_was_cut() {
+        let line = "zażółć gęślą jaźń\r\n";
+        let long = line.repeat(2000);
+        let wide: Vec<u8> = "Ä wide\r\n"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let status = json!({
+            "out-data": BASE64.encode(&long), "out-truncated": true,
+            "err-data": BASE64.encode(wide),
+        });
+        let mut chunks = Vec::new();
+        deliver(&status, &mut |bytes| {
+            chunks.push(String::from_utf8(bytes.to_vec()).expect("text"))
+        });
+        assert!(chunks.iter().all(|c| c.len() <= CHUNK && c.ends_with('\n')));
+        assert_eq!(
+            chunks.concat(),
+            format!("{long}[the guest agent kept only the first 16 MiB of stdout]\nÄ wide\r\n")
+        );
+        let mut whole = String::new();
+        in_chunks(&"ł".repeat(10_000), &mut |b| {
+            whole += std::str::from_utf8(b).expect("text")
+        });
+        assert_eq!(whole, "ł".repeat(10_000));
+    }
+}

@@ -1,0 +1,182 @@
+//! Small files through the agent (`guest-file-*`).
+//!
+//! Refuses large ones: the agent writes 3 MB/s where a disc gives 18 and more.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use super::explain;
+use super::wire::{Trouble, Wire};
+use winimg_base::error::{Error, Kind, Result};
+
+/// The most that `put` takes.
+const LARGEST: usize = 256 << 10;
+const CHUNK: usize = 48 << 10;
+/// What `cmd` answers for a file that is not there; any number that `cmd` itself does not use.
+const NOT_THERE: i64 = 44;
+
+pub fn put(wire: &mut Wire, path: &str, bytes: &[u8], patience: Duration) -> Result<()> {
+    if bytes.len() > LARGEST {
+        return Err(
+            Error::new(Kind::Failed, "this file is too large for the guest agent")
+                .at(path)
+                .expected(format!("at most {LARGEST} bytes"))
+                .found(format!("{} bytes", bytes.len()))
+                .cure("deliver it on the payload disc"),
+        );
+    }
+    let failed = |trouble| explain(&format!("writing {path}"), trouble);
+    let mut file = File::open(wire, path, "w", patience).map_err(failed)?;
+    let written = file.write_all(bytes);
+    let closed = file.close();
+    written.and(closed).map_err(failed)
+}
+
+pub fn get(
+    wire: &mut Wire,
+    path: &str,
+    limit: usize,
+    patience: Duration,
+) -> Result<Option<Vec<u8>>> {
+    let failed = |trouble| explain(&format!("reading {path}"), trouble);
+    let mut file = match File::open(wire, path, "r", patience) {
+        Ok(file) => file,
+        Err(Trouble::Refused(words)) => {
+            return match says_not_found(&words) || is_missing(wire, path, patience)? {
+                true => Ok(None),
+                false => Err(failed(Trouble::Refused(words))),
+            };
+        }
+        Err(other) => return Err(failed(other)),
+    };
+    let read = file.read_to(limit);
+    let closed = file.close();
+    let bytes = read
+        .and_then(|bytes| closed.map(|()| bytes))
+        .map_err(failed)?;
+    if bytes.len() > limit {
+        return Err(
+            Error::new(Kind::Machine, "the guest's file is larger than it may be")
+                .at(path)
+                .expected(format!("at most {limit} bytes")),
+        );
+    }
+    Ok(Some(bytes))
+}
+
+/// An open file of the guest.
+struct File<'a> {
+    wire: &'a mut Wire,
+    handle: Value,
+    patience: Duration,
+}
+
+impl<'a> File<'a> {
+    fn open(
+        wire: &'a mut Wire,
+        path: &str,
+        mode: &str,
+        patience: Duration,
+    ) -> Result<Self, Trouble> {
+        let deadline = wire.now() + patience;
+        let handle = wire.ask(
+            "guest-file-open",
+            json!({"path": path, "mode": mode}),
+            deadline,
+        )?;
+        Ok(Self {
+            wire,
+            handle,
+            patience,
+        })
+    }
+
+    fn ask(&mut self, command: &str, mut arguments: Value) -> Result<Value, Trouble> {
+        arguments["handle"] = self.handle.clone();
+        self.wire
+            .ask(command, arguments, self.wire.now() + self.patience)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let chunk = &rest[..rest.len().min(CHUNK)];
+            let reply = self.ask("guest-file-write", json!({"buf-b64": BASE64.encode(chunk)}))?;
+            let count = reply["count"]
+                .as_u64()
+                .and_then(|n| usize::try_from(n).ok());
+            match count {
+                Some(count) if (1..=chunk.len()).contains(&count) => rest = &rest[count..],
+                _ => return Err(nonsense(&reply)),
+            }
+        }
+        self.ask("guest-file-flush", json!({})).map(|_| ())
+    }
+
+    /// Everything, or a little more than `limit`.
+    fn read_to(&mut self, limit: usize) -> Result<Vec<u8>, Trouble> {
+        let mut bytes = Vec::new();
+        loop {
+            let reply = self.ask("guest-file-read", json!({"count": CHUNK}))?;
+            let piece = reply["buf-b64"].as_str().map(|b| BASE64.decode(b));
+            let Some(Ok(piece)) = piece else {
+                return Err(nonsense(&reply));
+            };
+            bytes.extend_from_slice(&piece);
+            if reply["eof"] == true || piece.is_empty() || bytes.len() > limit {
+                return Ok(bytes);
+            }
+        }
+    }
+
+    fn close(&mut self) -> Result<(), Trouble> {
+        self.ask("guest-file-close", json!({})).map(|_| ())
+    }
+}
+
+fn nonsense(reply: &Value) -> Trouble {
+    Trouble::Broken(
+        Error::new(Kind::Machine, "the guest agent's reply can't be understood")
+            .found(reply.to_string().chars().take(200).collect::<String>()),
+    )
+}
+
+/// The English of ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND and ENOENT: the agent passes on the system's sentence, without its number.
+fn says_not_found(words: &str) -> bool {
+    [
+        "cannot find the file specified",
+        "cannot find the path specified",
+        "No such file or directory",
+    ]
+    .iter()
+    .any(|sentence| words.contains(sentence))
+}
+
+/// Asks a Windows that speaks another language. A blank in the path makes the agent quote it, which `if exist` understands.
+fn is_missing(wire: &mut Wire, path: &str, patience: Duration) -> Result<bool> {
+    let exit = NOT_THERE.to_string();
+    let arguments = [
+        "/d",
+        "/c",
+        "if",
+        "not",
+        "exist",
+        path,
+        "exit",
+        exit.as_str(),
+    ];
+    let command = crate::guest::Command {
+        program: r"C:\Windows\System32\cmd.exe".into(),
+        arguments: arguments.map(String::from).to_vec(),
+        timeout: patience,
+    };
+    match super::exec::run(wire, &command, &mut |_| {}) {
+        Ok(exit) => Ok(exit == crate::guest::Exit::Code(NOT_THERE)),
+        // No such program: then the first refusal stands.
+        Err(e) if e.kind() == Kind::Step => Ok(false),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,65 @@
+//! Small files through a session.
+//!
+//! Refuses large ones: a session carries text, and a disc is many times faster.
+
+use std::time::Instant;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::json;
+
+use super::{CREDENTIAL, Direct, FILE_PATIENCE, explain};
+use winimg_base::error::{Error, Kind, Result};
+
+/// The most that `put` takes.
+const LARGEST: usize = 256 << 10;
+
+pub fn put(direct: &mut Direct, path: &str, bytes: &[u8]) -> Result<()> {
+    if bytes.len() > LARGEST {
+        return Err(
+            Error::new(Kind::Failed, "this file is too large for a session")
+                .at(path)
+                .expected(format!("at most {LARGEST} bytes"))
+                .found(format!("{} bytes", bytes.len()))
+                .cure("deliver it on the payload disc"),
+        );
+    }
+    let arguments = [json!(path), json!(BASE64.encode(bytes))];
+    let deadline = Instant::now() + FILE_PATIENCE;
+    let written = direct.ask("put", &arguments, &["boot"], deadline, CREDENTIAL);
+    written
+        .map(|_| ())
+        .map_err(|stop| explain(&format!("writing {path}"), stop))
+}
+
+pub fn get(direct: &mut Direct, path: &str, limit: usize) -> Result<Option<Vec<u8>>> {
+    let doing = format!("reading {path}");
+    let arguments = [json!(path), json!(limit)];
+    let select = ["boot", "there", "size", "base64"];
+    let deadline = Instant::now() + FILE_PATIENCE;
+    let answer = direct
+        .ask("get", &arguments, &select, deadline, CREDENTIAL)
+        .map_err(|stop| explain(&doing, stop))?;
+    if answer["there"] != true {
+        return Ok(None);
+    }
+    let size = answer["size"].as_u64().unwrap_or(0);
+    if size > limit as u64 {
+        return Err(
+            Error::new(Kind::Machine, "the guest's file is larger than it may be")
+                .at(path)
+                .expected(format!("at most {limit} bytes"))
+                .found(format!("{size} bytes")),
+        );
+    }
+    let bytes = answer["base64"]
+        .as_str()
+        .and_then(|b| BASE64.decode(b).ok());
+    match bytes.filter(|bytes| bytes.len() <= limit) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => Err(Error::new(
+            Kind::Machine,
+            format!("the guest's answer can't be understood: {doing}"),
+        )),
+    }
+}

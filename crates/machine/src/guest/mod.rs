@@ -1,0 +1,90 @@
+//! The guest as winimg speaks to it, whatever the channel.
+//!
+//! Four verbs and no shell. Quoting is the channel's business (`quote`), the meaning of exit codes the plan's.
+
+#[cfg(unix)]
+pub mod agent;
+pub mod direct;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The quoting rules stand on the lowest floor, because the plan applies them too.
+pub use winimg_base::argv as quote;
+use winimg_base::error::{Error, Kind, Result};
+
+/// A program to run in the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Full path, `C:\Windows\System32\reg.exe`.
+    pub program: String,
+    /// Raw arguments; an empty one, or one with a blank and a trailing backslash, is refused before sending.
+    pub arguments: Vec<String>,
+    /// Measured from the start; already scaled for the accelerator.
+    pub timeout: Duration,
+}
+
+impl Command {
+    /// Refuses what would not reach the program as it is written.
+    fn check(&self) -> Result<()> {
+        quote::check(&self.program, &self.arguments).map_err(|why| {
+            let fact = "a command line cannot reach the guest unchanged";
+            Error::new(Kind::Step, fact)
+                .found(why)
+                .cure("put it into a batch file")
+        })
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The full 32-bit code, sign-extended as the agent reports it.
+    Code(i64),
+    /// The guest went down or rebooted before the program's end was seen.
+    GuestGone,
+}
+
+/// What is put into the guest.
+pub enum Put<'a> {
+    /// A few KB, written through the channel itself.
+    Bytes { path: &'a str, bytes: &'a [u8] },
+    /// An ISO put into the guest's payload drive, in place of what is there.
+    Disc(&'a Path),
+    /// All drives emptied: nothing must lie in them when sysprep runs.
+    NoDiscs,
+}
+
+/// A guest that runs Windows and answers.
+pub trait Guest: Send {
+    /// Runs to the end. `output` gets stdout and stderr as they come (or at the end, where the channel cannot stream).
+    fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit>;
+
+    fn put(&mut self, what: Put<'_>) -> Result<()>;
+
+    /// A small file's bytes (at most `limit`); `None` when it does not exist.
+    fn get(&mut self, path: &str, limit: usize) -> Result<Option<Vec<u8>>>;
+
+    /// Reboots and comes back when the guest answers again; within `timeout`.
+    fn reboot(&mut self, timeout: Duration) -> Result<()>;
+
+    /// After a reboot that the guest itself started: waits until it answers again.
+    fn wait_back(&mut self, timeout: Duration) -> Result<()>;
+
+    /// Whether the guest that answered last still runs: `false` once it restarted, until `wait_back`. Asks the machine,
+    /// not the guest; a machine that is dead or off, or an interrupt, is an error.
+    fn is_there(&mut self) -> Result<bool>;
+
+    /// What answers, as people know it.
+    fn channel(&self) -> &'static str {
+        "the guest agent"
+    }
+
+    /// The time that limits in this guest are measured by: it stands while the machine does.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// Asks the guest to power off; `Machine::wait_off` tells when it has.
+    fn shut_down(&mut self) -> Result<()>;
+}

@@ -1,0 +1,6 @@
+//! Guests, and what runs them.
+//!
+//! Decides nothing about what a recipe does in a guest.
+
+pub mod guest;
+pub mod vm;

@@ -1,0 +1,291 @@
+//! Windows' stop errors: what a crashed kernel tells, in words.
+//!
+//! Pure. Sources: Microsoft: Bug Check Code Reference; QEMU: QMP reference, GUEST_PANICKED. Only codes that the making of images meets have a
+//! cause; every other is told as its number.
+
+use serde_json::Value;
+
+use super::screen::reading;
+use super::seen::{Purpose, Seen};
+use winimg_base::error::{Error, Kind};
+
+/// What `GUEST_PANICKED` said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Panic {
+    /// The stop code; pvpanic tells none.
+    pub code: Option<u64>,
+    pub parameters: Vec<u64>,
+}
+
+impl Panic {
+    /// The Hyper-V crash registers hold the stop code and its four parameters.
+    pub fn of(info: &Value) -> Self {
+        if info["type"] != "hyper-v" {
+            return Self::default();
+        }
+        let argument = |n: u32| info[format!("arg{n}")].as_u64();
+        Self {
+            code: argument(1),
+            parameters: (2..=5).filter_map(argument).collect(),
+        }
+    }
+
+    /// `INACCESSIBLE_BOOT_DEVICE (0x7B)`
+    pub fn words(&self) -> Option<String> {
+        self.code.map(|code| match by_code(code) {
+            Some(known) => known.words(),
+            None => format!("{code:#X}").replace("0X", "0x"),
+        })
+    }
+}
+
+/// A stop code with what brings it about while an image is made.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StopCode {
+    pub code: u64,
+    pub name: &'static str,
+    pub cause: &'static str,
+}
+
+impl StopCode {
+    pub fn words(&self) -> String {
+        format!("{} (0x{:X})", self.name, self.code)
+    }
+}
+
+const DRIVER: &str = "a driver is faulty, or made for another Windows";
+const DISK_READ: &str =
+    "Windows could not read its own disk: the disk's driver, or the disk file on the host";
+const DAMAGED: &str = "the file system is damaged: the disk was cut off while Windows wrote";
+const PROCESSOR: &str =
+    "the processor that QEMU shows lacks what this Windows needs (Server 2025: SSE4.2 and POPCNT)";
+const SLOW: &str = "the processor was held up for too long: an overloaded host, or emulation";
+
+const fn stop(code: u64, name: &'static str, cause: &'static str) -> StopCode {
+    StopCode { code, name, cause }
+}
+
+const KNOWN: &[StopCode] = &[
+    stop(0x0A, "IRQL_NOT_LESS_OR_EQUAL", DRIVER),
+    stop(
+        0x1A,
+        "MEMORY_MANAGEMENT",
+        "the guest's memory is too small, or the host's is faulty",
+    ),
+    stop(
+        0x1E,
+        "KMODE_EXCEPTION_NOT_HANDLED",
+        "the processor's model hides or shows something that Windows does not expect, or a faulty driver",
+    ),
+    stop(0x24, "NTFS_FILE_SYSTEM", DAMAGED),
+    stop(0x3B, "SYSTEM_SERVICE_EXCEPTION", DRIVER),
+    stop(0x50, "PAGE_FAULT_IN_NONPAGED_AREA", DRIVER),
+    stop(
+        0x51,
+        "REGISTRY_ERROR",
+        "a registry hive is damaged: the disk was cut off while Windows wrote",
+    ),
+    stop(
+        0x5C,
+        "HAL_INITIALIZATION_FAILED",
+        "the machine's hardware (timers, interrupt controllers) is not what this Windows expects",
+    ),
+    stop(0x5D, "UNSUPPORTED_PROCESSOR", PROCESSOR),
+    stop(
+        0x67,
+        "CONFIG_INITIALIZATION_FAILED",
+        "the registry could not be set up: a damaged SYSTEM hive",
+    ),
+    stop(
+        0x6B,
+        "PROCESS1_INITIALIZATION_FAILED",
+        "a file that Windows starts with is missing or damaged",
+    ),
+    stop(
+        0x74,
+        "BAD_SYSTEM_CONFIG_INFO",
+        "the SYSTEM hive or the boot configuration is damaged",
+    ),
+    stop(0x77, "KERNEL_STACK_INPAGE_ERROR", DISK_READ),
+    stop(0x7A, "KERNEL_DATA_INPAGE_ERROR", DISK_READ),
+    stop(
+        0x7B,
+        "INACCESSIBLE_BOOT_DEVICE",
+        "no driver for the disk in the image, or the disk sits on another bus than when Windows was installed",
+    ),
+    stop(0x7E, "SYSTEM_THREAD_EXCEPTION_NOT_HANDLED", DRIVER),
+    stop(
+        0x9F,
+        "DRIVER_POWER_STATE_FAILURE",
+        "a driver did not finish when Windows shut down or slept",
+    ),
+    stop(
+        0xA5,
+        "ACPI_BIOS_ERROR",
+        "the firmware's tables do not fit this Windows",
+    ),
+    stop(
+        0xC4,
+        "DRIVER_VERIFIER_DETECTED_VIOLATION",
+        "a driver breaks the rules that Driver Verifier, which is on, checks",
+    ),
+    stop(0xC5, "DRIVER_CORRUPTED_EXPOOL", DRIVER),
+    stop(0xD1, "DRIVER_IRQL_NOT_LESS_OR_EQUAL", DRIVER),
+    stop(0xED, "UNMOUNTABLE_BOOT_VOLUME", DAMAGED),
+    stop(
+        0xEF,
+        "CRITICAL_PROCESS_DIED",
+        "a step replaced, stopped or removed a process that Windows cannot do without",
+    ),
+    stop(
+        0xF4,
+        "CRITICAL_OBJECT_TERMINATION",
+        "a step stopped a process that Windows cannot do without, or the disk went away",
+    ),
+    stop(0x101, "CLOCK_WATCHDOG_TIMEOUT", SLOW),
+    stop(
+        0x109,
+        "CRITICAL_STRUCTURE_CORRUPTION",
+        "something changed the kernel in memory: a driver, or a processor that is badly emulated",
+    ),
+    stop(0x133, "DPC_WATCHDOG_VIOLATION", SLOW),
+    stop(0x139, "KERNEL_SECURITY_CHECK_FAILURE", DRIVER),
+    stop(0x154, "UNEXPECTED_STORE_EXCEPTION", DISK_READ),
+    stop(
+        0xC000_021A,
+        "STATUS_SYSTEM_PROCESS_TERMINATED",
+        "winlogon or csrss ended: an update that was half applied, or files of another version",
+    ),
+    stop(
+        0xC000_0221,
+        "STATUS_IMAGE_CHECKSUM_MISMATCH",
+        "a system file or driver is damaged",
+    ),
+];
+
+pub fn by_code(code: u64) -> Option<&'static StopCode> {
+    // Some codes are shown with 0x10000000 set (SYSTEM_THREAD_EXCEPTION_NOT_HANDLED_M is 0x1000007E).
+    let plain = if code >> 28 == 1 {
+        code & 0x0fff_ffff
+    } else {
+        code
+    };
+    KNOWN.iter().find(|known| known.code == plain)
+}
+
+/// The stop code that a text on the screen names: `Stop code: CRITICAL PROCESS DIED`, `*** STOP: 0x0000007B`. `text` comes from `reading::squash`.
+pub fn on_screen(text: &str) -> Option<&'static StopCode> {
+    if let Some((_, after)) = text.split_once("st0p0x") {
+        let digits = after
+            .bytes()
+            .take_while(u8::is_ascii_hexdigit)
+            .count()
+            .min(8);
+        let code = u64::from_str_radix(&after[..digits], 16).ok();
+        if let Some(known) = code.and_then(by_code) {
+            return Some(known);
+        }
+    }
+    // The longest first: one name may hold another.
+    let mut found: Vec<&StopCode> = KNOWN
+        .iter()
+        .filter(|known| reading::holds(text, &reading::squash(known.name)))
+        .collect();
+    found.sort_by_key(|known| known.name.len());
+    found.pop()
+}
+
+/// The error for a kernel that told its end.
+pub fn error(panic: &Panic, seen: &Seen) -> Error {
+    let kind = match seen.purpose {
+        Purpose::Install => Kind::Setup,
+        Purpose::Boot | Purpose::Steps => Kind::Machine,
+    };
+    let fact = match panic.words() {
+        Some(words) => format!("Windows crashed with the stop error {words}"),
+        None => "Windows crashed with a stop error".to_string(),
+    };
+    let mut lines = Vec::new();
+    if !panic.parameters.is_empty() {
+        let numbers = panic.parameters.iter().map(|n| format!("{n:#x}"));
+        lines.push(format!(
+            "parameters: {}",
+            numbers.collect::<Vec<_>>().join(" ")
+        ));
+    }
+    let known = panic.code.and_then(by_code);
+    let known = known.or_else(|| on_screen(&reading::squash(&seen.text.join("\n"))));
+    if let Some(known) = known {
+        if panic.code.is_none() {
+            lines.push(format!("the screen names {}", known.words()));
+        }
+        lines.push(format!("likely: {}", known.cause));
+    }
+    let error = Error::new(kind, fact).found(seen.when()).lines(lines);
+    seen.shown(error).cure(
+        "Microsoft's Bug Check Code Reference explains the code; the drivers and the steps that ran last are the first to suspect",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn seen(text: &[&str]) -> Seen {
+        Seen {
+            purpose: Purpose::Boot,
+            elapsed: Duration::from_secs(31),
+            screenshot: Some("/run/w/screens/stopped.png".into()),
+            text: text.iter().map(ToString::to_string).collect(),
+            ..Seen::default()
+        }
+    }
+
+    #[test]
+    fn the_crash_registers_give_code_parameters_and_cause() {
+        let info = json!({"type": "hyper-v", "arg1": 0x7b, "arg2": 0xffff_f88a_0000_1000u64, "arg3": 0xc000_0034u64, "arg4": 0, "arg5": 0});
+        assert_eq!(
+            error(&Panic::of(&info), &seen(&[])).to_string(),
+            "Windows crashed with the stop error INACCESSIBLE_BOOT_DEVICE (0x7B)\n  \
+             at: /run/w/screens/stopped.png\n  \
+             found: 31 s after power-on, before the first restart\n  \
+             | parameters: 0xfffff88a00001000 0xc0000034 0x0 0x0\n  \
+             | likely: no driver for the disk in the image, or the disk sits on another bus than when Windows was installed\n  \
+             cure: Microsoft's Bug Check Code Reference explains the code; the drivers and the steps that ran last are the first to suspect"
+        );
+        let unknown = Panic::of(&json!({"type": "hyper-v", "arg1": 0xdead}));
+        assert_eq!(unknown.words().as_deref(), Some("0xDEAD"));
+    }
+
+    #[test]
+    fn without_registers_the_screen_names_the_code() {
+        let screen = seen(&["Stop code: UNMOUNTABLE BOOT VOLUME"]);
+        assert_eq!(
+            error(&Panic::of(&Value::Null), &screen).to_string(),
+            "Windows crashed with a stop error\n  \
+             at: /run/w/screens/stopped.png\n  \
+             found: 31 s after power-on, before the first restart\n  \
+             | the screen names UNMOUNTABLE_BOOT_VOLUME (0xED)\n  \
+             | likely: the file system is damaged: the disk was cut off while Windows wrote\n  \
+             | the screen says: Stop code: UNMOUNTABLE BOOT VOLUME\n  \
+             cure: Microsoft's Bug Check Code Reference explains the code; the drivers and the steps that ran last are the first to suspect"
+        );
+    }
+
+    #[test]
+    fn each_code_has_one_row_and_is_read_from_a_screen() {
+        let mut last = 0;
+        for known in KNOWN {
+            assert!(known.code > last, "{} in its place", known.name);
+            last = known.code;
+            let shown = format!("Stop code: {}", known.name.replace('_', " "));
+            let squashed = reading::squash(&shown);
+            assert_eq!(on_screen(&squashed), Some(known));
+        }
+        let old = reading::squash("*** STOP: 0x1000007E (0xFFFFFFFFC0000005)");
+        assert_eq!(on_screen(&old).map(|k| k.code), Some(0x7e));
+        assert_eq!(on_screen(&reading::squash("Server Manager")), None);
+    }
+}

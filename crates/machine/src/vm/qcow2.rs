@@ -1,0 +1,60 @@
+//! The qcow2 disks of machines, made and closed with `qemu-img`.
+//!
+//! Refuses a disk that is damaged: nothing is made from it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io;
+use winimg_formats::disk::{Image, free_space, qemu_img};
+
+/// An empty disk for the machine. `bytes` is a whole number of MiB.
+pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
+    let (file, bytes) = (qemu_img::file_name(disk), OsString::from(bytes.to_string()));
+    let arguments = ["create", "-q", "-f", "qcow2"].map(OsStr::new);
+    qemu_img::run(&[&arguments[..], &[&file, &bytes]].concat(), cancel)?;
+    io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
+}
+
+/// A disk that holds what the layer holds at `backing`, as the disk's folder sees it.
+pub fn create_over(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
+    let file = qemu_img::file_name(disk);
+    let arguments = ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"].map(OsStr::new);
+    qemu_img::run(
+        &[&arguments[..], &[backing.as_os_str(), &file]].concat(),
+        cancel,
+    )?;
+    io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
+}
+
+/// Says where the layer below a moved disk is; not a byte of content changes.
+pub fn rename_backing(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
+    let file = qemu_img::file_name(disk);
+    let arguments = ["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b"].map(OsStr::new);
+    qemu_img::run(
+        &[&arguments[..], &[backing.as_os_str(), &file]].concat(),
+        cancel,
+    )?;
+    Ok(())
+}
+
+/// `qemu-img check` on the closed disk.
+fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
+    let file = qemu_img::file_name(disk);
+    let arguments = ["check", "-f", "qcow2"].map(OsStr::new);
+    match qemu_img::run(&[&arguments[..], &[&file]].concat(), cancel) {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.kind(), Kind::Cancelled | Kind::Host) => Err(error),
+        Err(error) => Err(Error::new(Kind::Machine, "the machine's disk is damaged")
+            .at(disk.display())
+            .lines(error.to_string().lines())),
+    }
+}
+
+/// Looks whether the disk is whole, and zeroes what no file has; what could not be zeroed, in words.
+pub fn close(disk: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+    check(disk.file, cancel)?;
+    free_space::clear(disk, cancel)
+}

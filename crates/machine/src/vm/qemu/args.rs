@@ -1,0 +1,251 @@
+//! QEMU's argument list, made from values alone.
+//!
+//! Pure: the same plan gives the same text on every host. Sources: QEMU's manual (system/invocation, system/i386/hyperv); why each piece is
+//! as it is stands beside it. Never `-no-reboot`: Windows Setup restarts by itself.
+
+use std::path::Path;
+
+use super::events::AGENT_PORT;
+use super::firmware::Pair;
+use super::rundir::RunDir;
+use serde::{Deserialize, Serialize};
+
+use crate::vm::{MachinePlan, Start};
+use winimg_recipe::recipe::{DiskBus, Firmware};
+
+/// The drives, as QMP names them.
+pub const DISK_DRIVE: &str = "disk0";
+pub const INSTALL_DRIVE: &str = "cd0";
+/// The CD devices, as `eject` and `blockdev-change-medium` name them.
+pub const INSTALL_CD: &str = "install";
+pub const ANSWER_CD: &str = "answer";
+
+/// How the processor is run: decided by the canary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acceleration {
+    /// `kvm`, `tcg`, `whpx`, `hvf`
+    pub accel: String,
+    /// The value of `-cpu`.
+    pub cpu: String,
+}
+
+impl Acceleration {
+    /// The value of `-accel`.
+    pub fn argument(&self) -> String {
+        match self.accel.as_str() {
+            "tcg" => "tcg,thread=multi".to_string(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// Everything after the program's name.
+pub fn arguments(
+    plan: &MachinePlan,
+    how: &Acceleration,
+    uefi: Option<&Pair>,
+    dir: &RunDir,
+) -> Vec<String> {
+    let mut args = Arguments::default();
+    args.add(
+        "-name",
+        format!("guest={},debug-threads=on", escape(&plan.name)),
+    );
+    machine(&mut args, plan, how, uefi);
+    // Nothing that was not asked for, and no screen on the host: what the guest shows is fetched with screendump.
+    for flag in ["-nodefaults", "-no-user-config"] {
+        args.0.push(flag.into());
+    }
+    args.add("-display", "none");
+    args.add("-vga", "std");
+    firmware(&mut args, plan, uefi, dir);
+    disk(&mut args, plan);
+    let (install, answer) = discs(&plan.start);
+    let boot = Some(2);
+    cd(&mut args, INSTALL_CD, INSTALL_DRIVE, "ide.1", install, boot);
+    cd(&mut args, ANSWER_CD, "cd1", "ide.2", answer, None);
+    channels(&mut args, dir);
+    network(&mut args, plan.network);
+    // A guest that tells its crash stands there for a picture, instead of being gone with its screen.
+    args.add("-action", "panic=pause");
+    // Started stopped, so that QMP sees every event from the first instruction on.
+    args.0.push("-S".into());
+    args.0
+}
+
+#[derive(Default)]
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn add(&mut self, option: &str, value: impl Into<String>) {
+        self.0.push(option.into());
+        self.0.push(value.into());
+    }
+}
+
+fn machine(args: &mut Arguments, plan: &MachinePlan, how: &Acceleration, uefi: Option<&Pair>) {
+    let smm = match uefi.is_some_and(|p| p.smm) {
+        true => "on",
+        false => "off",
+    };
+    args.add("-machine", format!("q35,smm={smm},hpet=off,vmport=off"));
+    args.add("-accel", how.argument());
+    args.add("-cpu", &how.cpu);
+    args.add(
+        "-smp",
+        format!("cpus={0},sockets=1,cores={0},threads=1", plan.cpus),
+    );
+    args.add("-m", format!("{}M", plan.memory >> 20));
+    // Images are made for UTC; the host's own zone must not reach the guest. Lost ticks are caught up slowly, as Windows expects.
+    args.add("-rtc", "base=utc,clock=host,driftfix=slew");
+    if how.accel == "kvm" {
+        args.add("-global", "kvm-pit.lost_tick_policy=discard");
+    }
+    // A guest that sleeps would look like one that stands still.
+    args.add("-global", "ICH9-LPC.disable_s3=1");
+    args.add("-global", "ICH9-LPC.disable_s4=1");
+    // Only what has a bootindex is booted; no menu to wait for.
+    args.add("-boot", "menu=off,strict=on");
+}
+
+fn firmware(args: &mut Arguments, plan: &MachinePlan, uefi: Option<&Pair>, dir: &RunDir) {
+    match (plan.firmware, uefi) {
+        (Firmware::Uefi, Some(pair)) => {
+            let format = pair.format.name();
+            args.add(
+                "-drive",
+                format!(
+                    "if=pflash,unit=0,format={format},readonly=on,file={}",
+                    path(&pair.code)
+                ),
+            );
+            args.add(
+                "-drive",
+                format!(
+                    "if=pflash,unit=1,format={format},file={}",
+                    path(&dir.vars())
+                ),
+            );
+            if pair.smm {
+                args.add("-global", "driver=cfi.pflash01,property=secure,value=on");
+            }
+        }
+        // SeaBIOS tells on its debug port what OVMF tells on COM1.
+        _ => {
+            args.add(
+                "-chardev",
+                format!("file,id=bios,append=on,path={}", path(&dir.bios_log())),
+            );
+            args.add("-device", "isa-debugcon,iobase=0x402,chardev=bios");
+        }
+    }
+}
+
+fn disk(args: &mut Arguments, plan: &MachinePlan) {
+    // cache=unsafe: a build can be made again, and the file is read only after QEMU closed it. Trimmed and zeroed blocks leave the file.
+    args.add(
+        "-drive",
+        format!(
+            "if=none,id={DISK_DRIVE},format=qcow2,cache=unsafe,aio=threads,discard=unmap,detect-zeroes=unmap,file={}",
+            path(&plan.disk)
+        ),
+    );
+    // Windows' defrag /L fails on virtio with a discard granularity below 8 KiB (virtio-win issue 1574).
+    let device = match plan.disk_bus {
+        DiskBus::Nvme => "nvme,serial=winimg0,discard_granularity=512",
+        DiskBus::Virtio => "virtio-blk-pci,discard_granularity=8192",
+        DiskBus::Ahci => "ide-hd,bus=ide.0",
+    };
+    // The disk before the CD: while it is empty the firmware goes on to the CD, and afterwards never returns there.
+    args.add(
+        "-device",
+        format!("{device},id=disk,drive={DISK_DRIVE},bootindex=1"),
+    );
+}
+
+/// What lies in the two drives, each with its format: the install disc, and the answer disc.
+type InDrive<'a> = Option<(&'a str, &'a Path)>;
+
+fn discs(start: &Start) -> (InDrive<'_>, InDrive<'_>) {
+    match start {
+        Start::Install {
+            install_disc,
+            answer_disc,
+        } => (
+            Some((install_disc.format, &install_disc.file)),
+            Some(("raw", answer_disc)),
+        ),
+        Start::Boot => (None, None),
+    }
+}
+
+/// All CDs on AHCI, which every Windows reads without a driver.
+fn cd(
+    args: &mut Arguments,
+    id: &str,
+    drive: &str,
+    bus: &str,
+    disc: InDrive<'_>,
+    bootindex: Option<u32>,
+) {
+    let mut value = format!("if=none,id={drive},media=cdrom,readonly=on");
+    if let Some((format, file)) = disc {
+        value += &format!(",format={format},file={}", path(file));
+    }
+    args.add("-drive", value);
+    let bootindex = bootindex
+        .map(|n| format!(",bootindex={n}"))
+        .unwrap_or_default();
+    args.add(
+        "-device",
+        format!("ide-cd,id={id},bus={bus},drive={drive}{bootindex}"),
+    );
+}
+
+fn channels(args: &mut Arguments, dir: &RunDir) {
+    args.add(
+        "-chardev",
+        format!("file,id=com1,append=on,path={}", path(&dir.serial())),
+    );
+    args.add("-device", "isa-serial,chardev=com1");
+    // Tells a crash of a Windows that has its driver (virtio-win: pvpanic); any other ignores it.
+    args.add("-device", "pvpanic");
+    args.add("-device", "virtio-serial-pci,id=channels");
+    args.add(
+        "-chardev",
+        format!(
+            "socket,id=agent,server=on,wait=off,path={}",
+            path(&dir.agent())
+        ),
+    );
+    // The id is what VSERPORT_CHANGE tells; the name is what the guest agent opens.
+    args.add(
+        "-device",
+        format!("virtserialport,bus=channels.0,chardev=agent,id={AGENT_PORT},name=org.qemu.guest_agent.0"),
+    );
+    args.add(
+        "-chardev",
+        format!("socket,id=qmp,server=on,wait=off,path={}", path(&dir.qmp())),
+    );
+    args.add("-mon", "chardev=qmp,mode=control");
+}
+
+/// No network unless asked: Setup then neither waits for updates nor shows its network pages. e1000e needs no driver.
+fn network(args: &mut Arguments, wanted: bool) {
+    if wanted {
+        args.add("-netdev", "user,id=net0");
+        args.add("-device", "e1000e,netdev=net0");
+    } else {
+        args.add("-nic", "none");
+    }
+}
+
+/// QEMU's option parser ends a value at a comma; a doubled one stands for itself.
+fn escape(text: &str) -> String {
+    text.replace(',', ",,")
+}
+
+/// A path inside an option's value.
+pub fn path(path: &Path) -> String {
+    escape(&path.to_string_lossy())
+}

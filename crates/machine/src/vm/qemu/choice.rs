@@ -1,0 +1,303 @@
+//! Which accelerator, with which processor: the wish, the program and the canary weighed.
+//!
+//! The weighing is pure but for the canary, which comes as a function. Never silently slower: every step down leaves a remark.
+
+use serde::{Deserialize, Serialize};
+
+use super::args::Acceleration;
+use super::canary::Outcome;
+use crate::vm::Accel;
+use winimg_base::error::{Error, Kind, Result};
+
+/// Hyper-V enlightenments (QEMU: docs/system/i386/hyperv): all that make Windows faster, and `hv-crash`, by which a stop error tells its code;
+/// none that are for debugging, for Intel alone or for pinned processors.
+const ENLIGHTENMENTS: &str = "hv-relaxed,hv-vapic,hv-spinlocks=0x1fff,hv-vpindex,hv-runtime,hv-synic,hv-time,hv-stimer,\
+hv-stimer-direct,hv-tlbflush,hv-ipi,hv-frequencies,hv-crash";
+/// What every KVM since 2016 has.
+const FEW_ENLIGHTENMENTS: &str =
+    "hv-relaxed,hv-vapic,hv-spinlocks=0x1fff,hv-vpindex,hv-synic,hv-time,hv-stimer";
+/// Nested virtualisation makes Windows start its own hypervisor, which breaks boots; absent on the other vendor's host it is already off.
+const HOST: &str = "host,-vmx,-svm";
+/// What emulation costs, against KVM: deadlines are multiplied by it.
+const EMULATION_SLOWNESS: u32 = 10;
+
+/// What was decided, and why nothing better.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    pub how: Acceleration,
+    pub remarks: Vec<String>,
+    pub slowness: u32,
+}
+
+/// What the host says before any guest runs.
+pub struct Host<'a> {
+    /// What QEMU was built with.
+    pub accelerators: &'a [String],
+    /// Why the kernel's KVM can't be opened; `None` when it can.
+    pub kvm_obstacle: Option<String>,
+}
+
+/// The candidates of an accelerator, best first.
+fn candidates(accel: &str) -> Vec<Acceleration> {
+    let cpus = match accel {
+        "kvm" => vec![
+            format!("{HOST},{ENLIGHTENMENTS}"),
+            format!("{HOST},{FEW_ENLIGHTENMENTS}"),
+            HOST.to_string(),
+        ],
+        // Windows' own hypervisor brings the enlightenments itself; `max` of WHPX and TCG is the most they can do.
+        "hvf" => vec!["host".to_string()],
+        _ => vec!["max".to_string()],
+    };
+    let accel = accel.to_string();
+    let how = |cpu| Acceleration {
+        accel: accel.clone(),
+        cpu,
+    };
+    cpus.into_iter().map(how).collect()
+}
+
+/// Decides. `canary` sends one.
+pub fn choose(
+    wish: Accel,
+    host: &Host<'_>,
+    canary: &mut dyn FnMut(&Acceleration) -> Result<Outcome>,
+) -> Result<Choice> {
+    let mut remarks = Vec::new();
+    let hardware = match wish {
+        Accel::Auto if cfg!(target_os = "linux") => Some("kvm"),
+        Accel::Auto if cfg!(target_os = "macos") => Some("hvf"),
+        Accel::Auto if cfg!(windows) => Some("whpx"),
+        Accel::Auto | Accel::Tcg => None,
+        Accel::Kvm => Some("kvm"),
+        Accel::Whpx => Some("whpx"),
+        Accel::Hvf => Some("hvf"),
+    };
+    if let Some(accel) = hardware {
+        match try_accelerator(accel, host, canary, &mut remarks)? {
+            Some(how) => return Ok(Choice { how, remarks, slowness: 1 }),
+            None if wish != Accel::Auto => {
+                return Err(Error::new(Kind::Host, format!("--accel {accel} can't be used on this host"))
+                    .lines(remarks)
+                    .cure("build on a host where it works, or take --accel tcg (emulation, many times slower)"));
+            }
+            None => remarks.push(format!(
+                "emulating the processor (TCG) instead: expect about {EMULATION_SLOWNESS} times the usual time"
+            )),
+        }
+    }
+    let how = candidates("tcg").remove(0);
+    if let Some(remark) = canary(&how)?.remark("tcg") {
+        return Err(Error::new(Kind::Host, "QEMU can't run even an emulated guest").found(remark));
+    }
+    Ok(Choice {
+        how,
+        remarks,
+        slowness: EMULATION_SLOWNESS,
+    })
+}
+
+fn try_accelerator(
+    accel: &str,
+    host: &Host<'_>,
+    canary: &mut dyn FnMut(&Acceleration) -> Result<Outcome>,
+    remarks: &mut Vec<String>,
+) -> Result<Option<Acceleration>> {
+    if !host.accelerators.iter().any(|a| a == accel) {
+        remarks.push(format!(
+            "this QEMU was built without {}",
+            accel.to_uppercase()
+        ));
+        return Ok(None);
+    }
+    if accel == "kvm"
+        && let Some(why) = &host.kvm_obstacle
+    {
+        remarks.push(why.clone());
+        return Ok(None);
+    }
+    let mut lacking = Vec::new();
+    for how in candidates(accel) {
+        let outcome = canary(&how)?;
+        let Some(remark) = outcome.remark(accel) else {
+            remarks.append(&mut lacking);
+            return Ok(Some(how));
+        };
+        // Only a processor flag that this kernel lacks is worth a plainer processor; a crash stays a crash.
+        if !matches!(&outcome, Outcome::Refused { words } if names_enlightenment(words)) {
+            remarks.push(remark);
+            return Ok(None);
+        }
+        lacking.push(remark);
+    }
+    remarks.append(&mut lacking);
+    Ok(None)
+}
+
+/// QEMU words it in several ways (target/i386/kvm/hyperv.c, kvm.c).
+fn names_enlightenment(words: &str) -> bool {
+    ["Hyper-V", "HyperV", "hv-"]
+        .iter()
+        .any(|name| words.contains(name))
+}
+
+/// Why `/dev/kvm` can't be used, in words with a cure.
+#[cfg(target_os = "linux")]
+pub fn kvm_obstacle() -> Option<String> {
+    use std::io::ErrorKind;
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm");
+    Some(match opened.err()?.kind() {
+        ErrorKind::NotFound => {
+            "this host has no /dev/kvm: virtualisation is off in its firmware, or it is itself a guest without nesting".to_string()
+        }
+        ErrorKind::PermissionDenied => {
+            "no permission for /dev/kvm: add the user to the group kvm and log in again".to_string()
+        }
+        other => format!("/dev/kvm can't be opened: {other}"),
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn kvm_obstacle() -> Option<String> {
+    Some("KVM is a part of Linux".to_string())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn host(accelerators: &[String], obstacle: Option<&str>) -> (String, Vec<String>) {
+        run(Accel::Auto, accelerators, obstacle, |_| Outcome::Works)
+    }
+
+    /// Which accelerator and processor won, and the remarks; or the error's text.
+    fn run(
+        wish: Accel,
+        accelerators: &[String],
+        obstacle: Option<&str>,
+        canary: impl Fn(&Acceleration) -> Outcome,
+    ) -> (String, Vec<String>) {
+        let host = Host {
+            accelerators,
+            kvm_obstacle: obstacle.map(Into::into),
+        };
+        match choose(wish, &host, &mut |how| Ok(canary(how))) {
+            Ok(choice) => (
+                format!(
+                    "{} {} x{}",
+                    choice.how.accel, choice.how.cpu, choice.slowness
+                ),
+                choice.remarks,
+            ),
+            Err(e) => (e.to_string(), Vec::new()),
+        }
+    }
+
+    fn all() -> Vec<String> {
+        vec!["tcg".into(), "kvm".into()]
+    }
+
+    const EMULATING: &str =
+        "emulating the processor (TCG) instead: expect about 10 times the usual time";
+
+    #[test]
+    fn a_healthy_host_has_nothing_to_remark() {
+        let (won, remarks) = host(&all(), None);
+        assert_eq!(won, format!("kvm {HOST},{ENLIGHTENMENTS} x1"));
+        assert!(remarks.is_empty());
+    }
+
+    #[test]
+    fn auto_falls_back_loudly_and_a_wish_does_not() {
+        let crawl = |how: &Acceleration| match how.accel.as_str() {
+            "kvm" => Outcome::Crawls {
+                limit: std::time::Duration::from_millis(1500),
+            },
+            _ => Outcome::Works,
+        };
+        let remark = "the kernel offers KVM, but a guest on it crawls: four instructions took more than 1500 ms";
+        let (won, remarks) = run(Accel::Auto, &all(), None, crawl);
+        assert_eq!(won, "tcg max x10");
+        assert_eq!(remarks, [remark, EMULATING]);
+        let (error, _) = run(Accel::Kvm, &all(), None, crawl);
+        assert_eq!(
+            error,
+            format!(
+                "--accel kvm can't be used on this host\n  | {remark}\n  \
+                 cure: build on a host where it works, or take --accel tcg (emulation, many times slower)"
+            )
+        );
+    }
+
+    #[test]
+    fn missing_kvm_is_told_apart() {
+        let (won, remarks) = host(&["tcg".to_string()], None);
+        assert_eq!(
+            (won.as_str(), remarks),
+            (
+                "tcg max x10",
+                vec!["this QEMU was built without KVM".into(), EMULATING.into()]
+            )
+        );
+        let (won, remarks) = host(&all(), Some("no permission"));
+        assert_eq!(
+            (won.as_str(), remarks),
+            (
+                "tcg max x10",
+                vec!["no permission".into(), EMULATING.into()]
+            )
+        );
+    }
+
+    #[test]
+    fn an_older_kernel_gets_fewer_enlightenments_and_says_so() {
+        let older = |how: &Acceleration| match how.cpu.contains("hv-tlbflush") {
+            true => Outcome::Refused {
+                words: "Hyper-V TLB flush (hv-tlbflush) is not supported by kernel".into(),
+            },
+            false => Outcome::Works,
+        };
+        let (won, remarks) = run(Accel::Kvm, &all(), None, older);
+        assert_eq!(won, format!("kvm {HOST},{FEW_ENLIGHTENMENTS} x1"));
+        assert_eq!(
+            remarks,
+            [
+                "QEMU does not start with KVM (Hyper-V TLB flush (hv-tlbflush) is not supported by kernel)"
+            ]
+        );
+    }
+
+    /// A kernel whose KVM lacks enlightenments and crawls as well: only what decided is told.
+    #[test]
+    fn a_plainer_processor_that_fails_too_has_one_remark() {
+        let (won, remarks) = run(Accel::Auto, &all(), None, |how| match how.cpu.as_str() {
+            "max" => Outcome::Works,
+            HOST => Outcome::Crashes {
+                how: "QEMU ended with signal 6 (SIGABRT)".into(),
+                words: String::new(),
+            },
+            _ => Outcome::Refused {
+                words: "kernel doesn't allow setting HyperV VP_INDEX".into(),
+            },
+        });
+        assert_eq!(won, "tcg max x10");
+        let crash =
+            "the kernel offers KVM, but a guest on it crashes: QEMU ended with signal 6 (SIGABRT)";
+        assert_eq!(remarks, [crash, EMULATING]);
+    }
+
+    #[test]
+    fn emulation_that_fails_is_an_error() {
+        let broken = |_: &Acceleration| Outcome::Refused {
+            words: "no such machine".into(),
+        };
+        let (error, _) = run(Accel::Tcg, &all(), None, broken);
+        assert_eq!(
+            error,
+            "QEMU can't run even an emulated guest\n  found: QEMU does not start with TCG (no such machine)"
+        );
+    }
+}

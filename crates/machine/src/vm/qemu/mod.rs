@@ -1,0 +1,213 @@
+//! QEMU on this host.
+//!
+//! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process` and
+//! `qmp` hold the child, `running` drives it for the supervisor. Downloads and configures nothing.
+
+pub mod args;
+pub mod canary;
+mod channel;
+pub mod choice;
+pub mod events;
+pub mod firmware;
+pub mod process;
+pub mod program;
+pub mod qmp;
+pub mod rundir;
+mod running;
+pub mod stage;
+mod verdicts;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::choice::{Choice, Host};
+use self::firmware::{Pair, Places};
+use self::program::Program;
+use self::rundir::RunDir;
+use self::running::{Conditions, Running};
+use self::verdicts::Verdicts;
+use super::driver::Hold;
+use super::supervisor::{Clock, Supervised, Terms, room};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_base::io::folder_of;
+use winimg_recipe::recipe::Firmware;
+
+/// Lets the accelerator's verdict be forgotten where an error speaks against it.
+type Doubt = Box<dyn Fn(&Error) + Send + Sync>;
+
+/// What was wished for, what came of it, and everything that this depended on, as the verdicts are kept by.
+#[derive(Clone)]
+struct Chosen {
+    wish: (Accel, Firmware),
+    choice: Choice,
+    question: Option<String>,
+}
+
+/// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
+pub struct Qemu {
+    program: Program,
+    places: Places,
+    /// The canary is sent once for each wish.
+    chosen: Mutex<Vec<Chosen>>,
+    verdicts: Verdicts,
+}
+
+impl Qemu {
+    pub fn find() -> Result<Self> {
+        Ok(Self::new(program::find()?, Places::system()))
+    }
+
+    pub fn new(program: Program, places: Places) -> Self {
+        Self {
+            program,
+            places,
+            chosen: Mutex::default(),
+            verdicts: Verdicts::default(),
+        }
+    }
+
+    /// Keeps what the canary said in this folder, for the next builds.
+    #[must_use]
+    pub fn remembering(mut self, folder: &Path) -> Self {
+        self.verdicts = Verdicts::kept_in(folder);
+        self
+    }
+
+    fn choose(&self, wish: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Chosen> {
+        let mut known = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chosen) = known.iter().find(|c| c.wish == (wish, firmware)) {
+            return Ok(chosen.clone());
+        }
+        let host = Host {
+            accelerators: &self.program.accelerators,
+            kvm_obstacle: choice::kvm_obstacle(),
+        };
+        let now = jiff::Timestamp::now().as_second();
+        let question = self.question(wish, firmware, &host);
+        let kept = question.as_ref().and_then(|q| self.verdicts.find(q, now));
+        let choice = match kept {
+            Some(choice) => choice,
+            None => {
+                let send = &mut |how: &_| canary::send(&self.program, how, uefi);
+                let choice = choice::choose(wish, &host, send)?;
+                if let Some(question) = &question {
+                    self.verdicts.keep(question, &choice, now);
+                }
+                choice
+            }
+        };
+        let chosen = Chosen {
+            wish: (wish, firmware),
+            choice,
+            question,
+        };
+        known.push(chosen.clone());
+        Ok(chosen)
+    }
+
+    /// Everything that the choice depends on.
+    fn question(&self, wish: Accel, firmware: Firmware, host: &Host<'_>) -> Option<String> {
+        let Program { path, version, .. } = &self.program;
+        let (path, why) = (path.display(), host.kvm_obstacle.as_deref().unwrap_or(""));
+        let here = verdicts::host()?;
+        Some(format!(
+            "{here} {wish:?} {firmware:?} {path} {version} {why}"
+        ))
+    }
+
+    /// For errors of a machine that does not come up.
+    fn doubt(&self, question: Option<String>) -> Doubt {
+        let verdicts = self.verdicts.clone();
+        Box::new(move |error| {
+            if error.kind() == Kind::Machine
+                && let Some(question) = &question
+            {
+                verdicts.forget(question);
+            }
+        })
+    }
+
+    fn firmware(&self, firmware: Firmware, secure_boot: bool) -> Result<Option<Pair>> {
+        match (firmware, secure_boot) {
+            (Firmware::Uefi, secure_boot) => firmware::find(&self.places, secure_boot).map(Some),
+            (Firmware::Bios, false) => Ok(None),
+            (Firmware::Bios, true) => {
+                Err(Error::new(Kind::Recipe, "Secure Boot needs UEFI firmware")
+                    .cure("set firmware = \"uefi\", or secure_boot = false"))
+            }
+        }
+    }
+}
+
+impl Hypervisor for Qemu {
+    fn platform(&self) -> Platform {
+        Platform::Qemu
+    }
+
+    fn probe(&self, wish: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
+        cancel.check()?;
+        let uefi = self.firmware(firmware, false)?;
+        let choice = self.choose(wish, firmware, uefi.as_ref())?.choice;
+        Ok(Probe {
+            version: format!("QEMU {}", self.program.version),
+            accel: choice.how.accel,
+            remarks: choice.remarks,
+            slowness: choice.slowness,
+        })
+    }
+
+    /// The machine is made and stands before its first instruction; `Machine::guest` lets it go.
+    fn start(
+        &self,
+        plan: MachinePlan,
+        sink: Arc<dyn Sink>,
+        cancel: Cancel,
+    ) -> Result<Box<dyn Machine>> {
+        let plan = plan.absolute(self.platform())?;
+        let dir = RunDir::new(&plan.run_dir)?;
+        let uefi = self.firmware(plan.firmware, plan.secure_boot)?;
+        let Chosen {
+            choice, question, ..
+        } = self.choose(plan.accel, plan.firmware, uefi.as_ref())?;
+        if let Some(pair) = &uefi {
+            own_variables(pair, &dir.vars())?;
+        }
+        let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
+        room::check(folder_of(&plan.disk), plan.room)?;
+        let patience = room::patience()?;
+        let clock = Arc::<Clock>::default();
+        let running = Running::start(
+            &self.program.path,
+            &arguments,
+            dir,
+            &plan,
+            Conditions {
+                cancel: cancel.clone(),
+                clock: Arc::clone(&clock),
+                slowness: choice.slowness,
+                doubt: self.doubt(question),
+            },
+        )?;
+        let running = Arc::new(running);
+        let terms = Terms {
+            platform: self.platform(),
+            slowness: choice.slowness,
+            clock,
+            room: Some((Arc::clone(&running) as Arc<dyn Hold>, patience)),
+        };
+        let machine = Supervised::new(running, plan, sink, cancel, terms)?;
+        Ok(Box::new(machine))
+    }
+}
+
+/// A copy of the empty variables for this machine alone; one that is already there is a layer's and stays.
+fn own_variables(pair: &Pair, vars: &Path) -> Result<()> {
+    if vars.exists() {
+        return Ok(());
+    }
+    let bytes = std::fs::read(&pair.vars).map_err(|e| Error::io("read", &pair.vars, e))?;
+    // Read and written rather than copied: the template may be read-only, and its rights must not come along.
+    std::fs::write(vars, bytes).map_err(|e| Error::io("write", vars, e))
+}

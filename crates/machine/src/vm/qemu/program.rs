@@ -1,0 +1,128 @@
+//! The QEMU program: where it is, its version, what it was built with.
+//!
+//! Looks, and judges only the version. Refuses to install anything.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io::without_secrets;
+
+pub const NAME: &str = "qemu-system-x86_64";
+
+/// `screendump` writes PNG and `blockdev-change-medium` knows `force` from here on (QEMU: qapi/ui.json, qapi/block.json, "Since").
+const OLDEST: (u32, u32) = (7, 1);
+
+/// A QEMU that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    pub path: PathBuf,
+    /// `7.2.22`
+    pub version: String,
+    /// `tcg`, `kvm` …: what it was built with, not what the host can do.
+    pub accelerators: Vec<String>,
+}
+
+/// `WINIMG_QEMU`, else the first in `PATH`.
+pub fn find() -> Result<Program> {
+    let path = match std::env::var_os("WINIMG_QEMU") {
+        Some(path) if !path.is_empty() => PathBuf::from(path),
+        _ => search(std::env::var_os("PATH").unwrap_or_default().as_os_str()).ok_or_else(|| {
+            Error::new(Kind::Host, format!("{NAME} is not in PATH"))
+                .cure("install it (Debian, Ubuntu: qemu-system-x86; Fedora: qemu-system-x86-core), or set WINIMG_QEMU")
+        })?,
+    };
+    let version = parse_version(&ask(&path, &["--version"])?);
+    let version = version.ok_or_else(|| {
+        Error::new(Kind::Host, "this is not QEMU")
+            .at(path.display())
+            .expected("a version, such as \"QEMU emulator version 7.2.0\"")
+            .cure("check WINIMG_QEMU")
+    })?;
+    check_version(&path, &version)?;
+    let accelerators = parse_accelerators(&ask(&path, &["-accel", "help"])?);
+    Ok(Program {
+        path,
+        version,
+        accelerators,
+    })
+}
+
+fn search(path: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path)
+        .map(|folder| folder.join(NAME))
+        .find(|file| file.is_file())
+}
+
+fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(path);
+    without_secrets(&mut command);
+    let output = command
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| Error::io("start", path, e))?;
+    if !output.status.success() {
+        return Err(Error::new(
+            Kind::Host,
+            format!("{} {} failed", path.display(), arguments.join(" ")),
+        )
+        .lines(String::from_utf8_lossy(&output.stderr).lines()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn parse_version(text: &str) -> Option<String> {
+    let rest = text.strip_prefix("QEMU emulator version ")?;
+    let word = rest.split_whitespace().next()?;
+    Some(word.to_string())
+}
+
+fn check_version(path: &Path, version: &str) -> Result<()> {
+    let mut numbers = version.split('.').map_while(|n| n.parse::<u32>().ok());
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if found >= OLDEST {
+        return Ok(());
+    }
+    Err(Error::new(Kind::Host, "this QEMU is too old")
+        .at(path.display())
+        .expected(format!("{}.{} or later", OLDEST.0, OLDEST.1))
+        .found(version)
+        .cure("install a newer one and name it with WINIMG_QEMU"))
+}
+
+fn parse_accelerators(text: &str) -> Vec<String> {
+    let words = text.lines().skip(1).map(str::trim);
+    words
+        .filter(|w| !w.is_empty())
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_accelerators_as_qemu_prints_them() {
+        let debian = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright (c) 2003-2022";
+        assert_eq!(parse_version(debian).as_deref(), Some("7.2.22"));
+        assert_eq!(parse_version("GNU bash, version 5"), None);
+        let path = Path::new("/usr/bin/qemu-system-x86_64");
+        for good in ["7.1.0", "7.2.22", "10.0.2", "9.2"] {
+            assert!(check_version(path, good).is_ok(), "{good}");
+        }
+        let old = check_version(path, "6.2.0")
+            .expect_err("too old")
+            .to_string();
+        assert_eq!(
+            old,
+            "this QEMU is too old\n  at: /usr/bin/qemu-system-x86_64\n  expected: 7.1 or later\n  found: 6.2.0\n  \
+             cure: install a newer one and name it with WINIMG_QEMU"
+        );
+        let help = "Accelerators supported in QEMU binary:\ntcg\nkvm\n";
+        assert_eq!(parse_accelerators(help), ["tcg", "kvm"]);
+    }
+}

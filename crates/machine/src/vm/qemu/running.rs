@@ -1,0 +1,329 @@
+//! A running QEMU, as the supervisor drives it.
+//!
+//! Translates QMP into the few questions and orders that the rest needs. Decides nothing.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::args::{ANSWER_CD, DISK_DRIVE, INSTALL_CD, INSTALL_DRIVE};
+use super::channel::AgentChannel;
+use super::process::{Process, describe};
+use super::qmp::{PATIENCE, Qmp};
+use super::rundir::RunDir;
+use super::stage::Tail;
+use super::{Doubt, events};
+use crate::vm::driver::{
+    Boot, Channel, Driver, Fault, Glance, Halt, Hold, Line, Link, Load, State,
+};
+use crate::vm::screen::pictures;
+use crate::vm::seen::Seen;
+use crate::vm::supervisor::{Clock, Supervisor};
+use crate::vm::{MachinePlan, Platform, Start};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_recipe::recipe::Firmware;
+
+/// How long QEMU may take to open its monitor.
+const START: Duration = Duration::from_secs(30);
+
+pub struct Running {
+    pub dir: RunDir,
+    pub slowness: u32,
+    qmp: Qmp,
+    process: Process,
+    /// This machine's part of the firmware's log.
+    firmware_log: Mutex<Tail>,
+    /// Held while a picture lies in its file.
+    screen: Mutex<()>,
+    doubt: Doubt,
+}
+
+/// What a QEMU is started under, besides the plan.
+pub struct Conditions {
+    pub cancel: Cancel,
+    /// Events get its times.
+    pub clock: Arc<Clock>,
+    pub slowness: u32,
+    pub doubt: Doubt,
+}
+
+impl Running {
+    /// The machine stands before its first instruction.
+    pub fn start(
+        program: &Path,
+        arguments: &[String],
+        dir: RunDir,
+        plan: &MachinePlan,
+        conditions: Conditions,
+    ) -> Result<Self> {
+        let heading = match plan.start {
+            Start::Install { .. } => "installs Windows",
+            Start::Boot => "boots from its disk",
+        };
+        let heading = format!("=== {}: a machine {heading} ===", pictures::now());
+
+        for socket in [dir.qmp(), dir.agent()] {
+            // What a dead process left; QEMU makes its own.
+            let _ = std::fs::remove_file(socket);
+        }
+        let serial = begin_log(&dir.serial(), &heading)?;
+        let firmware_log = match plan.firmware {
+            Firmware::Uefi => Tail::after(dir.serial(), serial),
+            Firmware::Bios => {
+                let start = begin_log(&dir.bios_log(), &heading)?;
+                Tail::after(dir.bios_log(), start)
+            }
+        };
+        begin_log(&dir.stderr(), &heading)?;
+        let started = || -> Result<(Process, Qmp)> {
+            let process = Process::spawn(program, arguments, &dir.stderr())?;
+            let alive = || match process.ended() {
+                Some(status) => Err(process.death("QEMU did not start: it", status)),
+                None => conditions.cancel.check(),
+            };
+            let qmp = Qmp::connect(&dir.qmp(), START, &alive, conditions.clock)?;
+            Ok((process, qmp))
+        };
+        let (process, qmp) = started().inspect_err(|error| (conditions.doubt)(error))?;
+        Ok(Self {
+            qmp,
+            process,
+            dir,
+            slowness: conditions.slowness,
+            firmware_log: Mutex::new(firmware_log),
+            screen: Mutex::default(),
+            doubt: conditions.doubt,
+        })
+    }
+
+    fn ask(&self, command: &str, arguments: Value) -> Result<Value> {
+        self.qmp.request(command, arguments, PATIENCE)
+    }
+
+    pub fn seen(&self) -> events::Seen {
+        self.qmp.seen()
+    }
+
+    fn state(&self) -> State {
+        if let Some(status) = self.process.ended() {
+            // Its last events may still be on their way.
+            self.qmp.wait_closed(Duration::from_secs(1));
+            return match self.seen().shutdown {
+                Some(shutdown) if shutdown.guest => State::Off,
+                Some(shutdown) => {
+                    State::Gone(format!("{} ({})", describe(status), shutdown.reason))
+                }
+                None => State::Gone(describe(status)),
+            };
+        }
+        let seen = self.seen();
+        if seen.shutdown.as_ref().is_some_and(|s| s.guest) {
+            return State::Off;
+        }
+        // The common case costs a lock, no question to QEMU.
+        if !seen.stopped {
+            return State::Running;
+        }
+        if seen.no_room {
+            return State::Stopped(Halt::NoRoom);
+        }
+        let status = self.ask("query-status", json!({}));
+        let status = status
+            .ok()
+            .and_then(|s| s["status"].as_str().map(String::from));
+        let fault = match status.as_deref() {
+            // It went on between the event and the question.
+            Some("running") => return State::Running,
+            Some("io-error") => Fault::Drive,
+            Some("internal-error") => Fault::Internal,
+            _ => Fault::Other,
+        };
+        if let Some(panic) = seen.panic {
+            return State::Stopped(Halt::Crash(panic));
+        }
+        let mut words = status.unwrap_or_else(|| "paused".to_string());
+        for fault in &seen.faults {
+            words.push_str(&format!(" ({fault})"));
+        }
+        State::Stopped(Halt::Own(fault, words))
+    }
+
+    /// Puts an ISO into the answer drive, or empties both. The guest may have locked the tray: it is forced.
+    pub fn discs(&self, iso: Option<&Path>) -> Result<()> {
+        let Some(iso) = iso else {
+            for id in [ANSWER_CD, INSTALL_CD] {
+                self.ask("eject", json!({"id": id, "force": true}))?;
+            }
+            return Ok(());
+        };
+        let iso = Platform::Qemu.absolute(iso)?;
+        let arguments = json!({
+            "id": ANSWER_CD, "filename": iso, "format": "raw", "force": true, "read-only-mode": "retain",
+        });
+        self.ask("blockdev-change-medium", arguments)
+            .map(|_| ())
+            .map_err(|e| e.at(iso.display()))
+    }
+}
+
+impl Driver for Running {
+    fn power_on(&self) -> Result<()> {
+        self.ask("cont", json!({})).map(|_| ())
+    }
+
+    fn glance(&self, _fresh: bool) -> Result<Glance> {
+        let state = self.state();
+        let seen = self.seen();
+        Ok(Glance {
+            state,
+            restarts: seen.restarts,
+            link: Link {
+                open: seen.port.open,
+                changed: seen.port_changed,
+            },
+            words: None,
+        })
+    }
+
+    fn load(&self) -> Result<Load> {
+        let answer = self.ask("query-blockstats", json!({}))?;
+        let mut load = Load {
+            demand: self.process.demand(),
+            ..Load::default()
+        };
+        for drive in answer.as_array().into_iter().flatten() {
+            let number = |name: &str| drive["stats"][name].as_u64().unwrap_or(0);
+            let (read, written) = (number("rd_bytes"), number("wr_bytes"));
+            load.moved += read + written;
+            match drive["device"].as_str() {
+                Some(INSTALL_DRIVE) => load.disc_read = read,
+                Some(DISK_DRIVE) => {
+                    load.disk_written = written;
+                    load.disk_failures = number("failed_wr_operations");
+                }
+                _ => {}
+            }
+        }
+        Ok(load)
+    }
+
+    fn picture(&self) -> Result<Vec<u8>> {
+        let _screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.dir.screen();
+        // A PPM, as it does without a format.
+        self.ask("screendump", json!({"filename": file}))?;
+        let bytes = std::fs::read(&file).map_err(|e| Error::io("read", &file, e));
+        let _ = std::fs::remove_file(file);
+        bytes
+    }
+
+    fn firmware(&self) -> Option<&dyn Boot> {
+        Some(self)
+    }
+
+    fn press_up(&self) -> Result<()> {
+        let keys = json!({"keys": [{"type": "qcode", "data": "up"}]});
+        self.ask("send-key", keys).map(|_| ())
+    }
+
+    fn channel(self: Arc<Self>, supervisor: &Arc<Supervisor>) -> Result<Box<dyn Channel>> {
+        Ok(Box::new(AgentChannel::new(self, supervisor)?))
+    }
+
+    fn has_ended(&self, patience: Duration) -> bool {
+        self.process.wait(patience).is_some()
+    }
+
+    fn settle(&self) -> Result<bool> {
+        match self.process.ended() {
+            None => Ok(false),
+            Some(status) if status.success() => Ok(true),
+            Some(status) => Err(Error::new(
+                Kind::Machine,
+                format!(
+                    "the guest powered off, but QEMU ended with {}",
+                    describe(status)
+                ),
+            )
+            .at(self.dir.stderr().display())
+            .lines(self.process.last_words())),
+        }
+    }
+
+    /// `quit` and a second for it, then SIGKILL.
+    fn stop(&self) {
+        if self.process.ended().is_some() {
+            return;
+        }
+        let second = Duration::from_secs(1);
+        let _ = self.qmp.request("quit", json!({}), second);
+        if self.process.wait(second).is_none() {
+            self.process.kill();
+            self.process.wait(Duration::from_secs(10));
+        }
+    }
+
+    fn halted(&self, fault: Fault, words: &str, _look: &dyn Fn() -> Seen) -> Error {
+        let error = Error::new(Kind::Machine, format!("the machine stopped: {words}"))
+            .at(self.dir.stderr().display())
+            .lines(self.process.last_words());
+        match fault {
+            Fault::Drive => error.cure("the host's log (dmesg) tells why its disk failed"),
+            Fault::Internal => error
+                .cure("this host's virtualisation is broken: take --accel tcg, or another host"),
+            _ => error,
+        }
+    }
+
+    fn gone(&self, how: &str) -> Error {
+        Error::new(Kind::Machine, format!("QEMU died: {how}"))
+            .at(self.dir.stderr().display())
+            .lines(self.process.last_words())
+    }
+
+    fn doubt(&self, error: &Error) {
+        (self.doubt)(error);
+    }
+}
+
+impl Boot for Running {
+    fn log(&self) -> Result<Vec<Line>> {
+        let log = self.firmware_log.lock();
+        log.unwrap_or_else(PoisonError::into_inner).read()
+    }
+
+    fn reset(&self) -> Result<()> {
+        self.ask("system_reset", json!({})).map(|_| ())
+    }
+}
+
+impl Hold for Running {
+    fn hold(&self) -> Result<()> {
+        self.ask("stop", json!({})).map(|_| ())
+    }
+
+    fn go_on(&self) -> Result<()> {
+        self.ask("cont", json!({})).map(|_| ())
+    }
+
+    fn found_no_room(&self) -> bool {
+        self.seen().no_room
+    }
+}
+
+/// Adds a heading to a log that several machines write to, one after the other; the length with it.
+fn begin_log(path: &Path, heading: &str) -> Result<u64> {
+    let write = || -> std::io::Result<u64> {
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        // A line that a machine did not finish must not swallow the heading.
+        let gap = if file.metadata()?.len() > 0 { "\n" } else { "" };
+        file.write_all(format!("{gap}{heading}\n").as_bytes())?;
+        Ok(file.metadata()?.len())
+    };
+    write().map_err(|e| Error::io("write", path, e))
+}

@@ -1,0 +1,171 @@
+//! What no machine of a hypervisor can be, before anything is fetched or started.
+//!
+//! Pure. All that is refused is told at once, each with its cure. (Microsoft: Generation 2 virtual machine security settings for Hyper-V.)
+
+use super::Platform;
+use winimg_base::diag::Diagnostic;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::{Firmware, MachineWish, Recipe};
+
+/// The driver of the port that QEMU's guest agent speaks through, as virtio-win calls its folder.
+const AGENTS_DRIVER: &str = "vioserial";
+
+/// What is refused, and what helps.
+type Refusal = (&'static str, &'static str);
+
+impl Platform {
+    /// Refuses wishes that its machines can't fulfil.
+    pub fn check(self, wish: &MachineWish) -> Result<()> {
+        let refused = match self {
+            Self::Qemu => qemu(wish),
+            Self::HyperV => hyperv(wish),
+        };
+        match &refused[..] {
+            [] => Ok(()),
+            [(fact, cure)] => Err(Error::new(Kind::Recipe, *fact).at("[machine]").cure(*cure)),
+            all => {
+                let fact = format!(
+                    "this recipe asks for {} things that {self} can't give",
+                    all.len()
+                );
+                let lines = all.iter().map(|(fact, cure)| format!("{fact}: {cure}"));
+                Err(Error::new(Kind::Recipe, fact).at("[machine]").lines(lines))
+            }
+        }
+    }
+}
+
+/// Why no guest agent would answer in a machine of QEMU, which is reached by nothing else. An answer file of the team's own
+/// may bring an agent and its driver; Hyper-V's machines need none.
+pub fn lacks_agent(recipe: &Recipe) -> Option<Diagnostic> {
+    if recipe.setup.answer_file.is_some() {
+        return None;
+    }
+    let Some(virtio) = &recipe.media.virtio else {
+        let place = &recipe.media.iso.url.place;
+        return Some(
+            Diagnostic::error("the QEMU machine would have no guest agent: winimg could not reach the installed Windows")
+                .at(place, "the recipe names no other medium")
+                .help("include packs/virtio.toml, or name the virtio-win ISO under `[media.virtio]`: it has the agent and its driver")
+                .help("Hyper-V's machines need none: --hypervisor hyperv"),
+        );
+    };
+    let setup = &recipe.setup;
+    let is_there = setup.own_drivers.is_some() || setup.drivers.iter().any(|d| d == AGENTS_DRIVER);
+    (!is_there).then(|| {
+        let said = recipe.effective.iter().find(|e| e.path == "setup.drivers");
+        let said = said.map_or_else(String::new, |e| format!(": {}", e.origin));
+        let fact = format!(
+            "`setup.drivers` leaves out {AGENTS_DRIVER}: QEMU's guest agent speaks through its port"
+        );
+        Diagnostic::error(fact)
+            .at(&virtio.url.place, "the medium that has it")
+            .help(format!(
+                "write \"{AGENTS_DRIVER}\" into `drivers` under `[setup]`, too{said}"
+            ))
+    })
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Qemu => "QEMU",
+            Self::HyperV => "Hyper-V",
+        })
+    }
+}
+
+fn qemu(wish: &MachineWish) -> Vec<Refusal> {
+    let none = "QEMU's machines have no TPM";
+    let cure = "set tpm = false, or build on Hyper-V (--hypervisor hyperv)";
+    wish.tpm.then_some((none, cure)).into_iter().collect()
+}
+
+fn hyperv(wish: &MachineWish) -> Vec<Refusal> {
+    let bios = wish.firmware == Firmware::Bios;
+    let rows = [
+        (
+            wish.network,
+            "machines of Hyper-V are built without a network",
+            "set network = false: what steps need comes on the payload disc",
+        ),
+        (
+            bios && wish.secure_boot,
+            "Secure Boot needs a machine of generation 2",
+            "set firmware = \"uefi\", or secure_boot = false",
+        ),
+        (
+            bios && wish.tpm,
+            "a TPM needs a machine of generation 2",
+            "set firmware = \"uefi\", or tpm = false",
+        ),
+    ];
+    let refused = rows.into_iter().filter(|(is_so, _, _)| *is_so);
+    refused.map(|(_, fact, cure)| (fact, cure)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use winimg_recipe::recipe::DiskBus;
+
+    fn wish(firmware: Firmware, extras: bool) -> MachineWish {
+        MachineWish {
+            firmware,
+            secure_boot: extras,
+            disk_bus: DiskBus::Nvme,
+            disk_size: 64 << 30,
+            cpus: 2,
+            memory: 4 << 30,
+            network: extras,
+            tpm: extras,
+        }
+    }
+
+    fn told(platform: Platform, wish: &MachineWish) -> String {
+        match platform.check(wish) {
+            Ok(()) => "taken".into(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_a_hypervisor_can_not_give_is_refused_at_once() {
+        assert_eq!(
+            told(Platform::Qemu, &wish(Firmware::Uefi, true)),
+            "QEMU's machines have no TPM\n  at: [machine]\n  \
+             cure: set tpm = false, or build on Hyper-V (--hypervisor hyperv)"
+        );
+        assert_eq!(
+            told(Platform::HyperV, &wish(Firmware::Uefi, true)),
+            "machines of Hyper-V are built without a network\n  at: [machine]\n  \
+             cure: set network = false: what steps need comes on the payload disc"
+        );
+        assert_eq!(
+            told(Platform::HyperV, &wish(Firmware::Bios, true)),
+            "this recipe asks for 3 things that Hyper-V can't give\n  at: [machine]\n  \
+             | machines of Hyper-V are built without a network: set network = false: what steps need comes on the payload disc\n  \
+             | Secure Boot needs a machine of generation 2: set firmware = \"uefi\", or secure_boot = false\n  \
+             | a TPM needs a machine of generation 2: set firmware = \"uefi\", or tpm = false"
+        );
+    }
+
+    #[test]
+    fn what_each_has_is_taken() {
+        for platform in [Platform::Qemu, Platform::HyperV] {
+            for firmware in [Firmware::Uefi, Firmware::Bios] {
+                assert_eq!(told(platform, &wish(firmware, false)), "taken");
+            }
+        }
+        let tpm = MachineWish {
+            network: false,
+            ..wish(Firmware::Uefi, true)
+        };
+        assert_eq!(told(Platform::HyperV, &tpm), "taken");
+        let network = MachineWish {
+            tpm: false,
+            ..wish(Firmware::Uefi, true)
+        };
+        assert_eq!(told(Platform::Qemu, &network), "taken");
+    }
+}

@@ -1,0 +1,115 @@
+//! What a new lock changes, in words; and which versions would go down.
+
+use std::cmp::Ordering;
+
+use super::{Entry, Lock, called, version};
+use winimg_base::error::{Error, Kind};
+
+/// The differences of two locks, by input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Name, was, is.
+    pub rows: Vec<(String, String, String)>,
+}
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// An input that has to be asked; what it is, nobody knows yet.
+    pub fn asked(&mut self, name: &str, was: Option<&Entry>, version: Option<&str>) {
+        let is = match version {
+            Some(version) => format!("{version}, to be asked"),
+            None => "to be asked".to_string(),
+        };
+        let was = was.map_or("-".to_string(), Entry::shown);
+        self.rows.push((name.to_string(), was, is));
+    }
+
+    /// The inputs of a lock that are not `there` any more.
+    pub fn gone(&mut self, old: Option<&Lock>, there: impl Fn(&str) -> bool) {
+        let gone = old.iter().flat_map(|lock| &lock.inputs);
+        for was in gone.filter(|was| !there(&was.name)) {
+            self.rows.push((was.name.clone(), was.shown(), "-".into()));
+        }
+    }
+
+    /// Three columns under their titles, a line each; empty without changes.
+    pub fn table(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let title = ("name".to_string(), "was".to_string(), "is".to_string());
+        let rows: Vec<_> = std::iter::once(&title).chain(&self.rows).collect();
+        let width = |column: fn(&(String, String, String)) -> &String| {
+            let cells = rows.iter().map(|row| column(row).chars().count());
+            cells.max().unwrap_or(0)
+        };
+        let (names, before) = (width(|r| &r.0), width(|r| &r.1));
+        let line = |(name, was, is): &(String, String, String)| {
+            format!("{name:names$}  {was:before$}  {is}\n")
+        };
+        rows.into_iter().map(line).collect()
+    }
+}
+
+/// What changes from one lock to the next, in the new one's order, and then what goes.
+pub fn between(old: Option<&Lock>, new: &Lock) -> Changes {
+    let before = |name: &str| old.and_then(|lock| lock.entry(name));
+    let mut changes = Changes::default();
+    for entry in &new.inputs {
+        let row = match before(&entry.name) {
+            Some(was) if was == entry => continue,
+            Some(was) => (entry.name.clone(), was.shown(), is(was, entry)),
+            None => (entry.name.clone(), "-".into(), entry.shown()),
+        };
+        changes.rows.push(row);
+    }
+    changes.gone(old, |name| new.entry(name).is_some());
+    changes
+}
+
+/// The new entry; with a word more where the file is the same.
+fn is(was: &Entry, entry: &Entry) -> String {
+    if was.digest != entry.digest || was.version != entry.version {
+        return entry.shown();
+    }
+    let what = match (was.asked != entry.asked, was.signers != entry.signers) {
+        (true, _) => "asked for otherwise",
+        (false, true) => "signed otherwise",
+        (false, false) => "proved otherwise",
+    };
+    format!("the same file, {what}")
+}
+
+/// The refusal of versions that go down; `recipe` is shown in the cure.
+pub fn lowered(old: &Lock, new: &Lock, recipe: &str) -> Option<Error> {
+    let lower = |entry: &&Entry| {
+        let was = old.entry(&entry.name);
+        let was = was.and_then(|was| was.version.as_deref());
+        let order = was
+            .zip(entry.version.as_deref())
+            .and_then(|(was, is)| version::order(is, was));
+        order == Some(Ordering::Less)
+    };
+    let lines: Vec<String> = new
+        .inputs
+        .iter()
+        .filter(lower)
+        .map(|entry| {
+            let was = old.entry(&entry.name).map_or(String::new(), Entry::shown);
+            format!("{}: {was} -> {}", called(&entry.name), entry.shown())
+        })
+        .collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let error = Error::new(
+        Kind::Recipe,
+        "the lock would go back to an earlier version than it has",
+    );
+    Some(error.lines(lines).cure(format!(
+        "if that is meant: `winimg lock --allow-rollback {recipe}`"
+    )))
+}

@@ -1,0 +1,241 @@
+//! The file: one text for one content, and no other text is taken.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::{Entry, Lock, LockFile, SCHEMA};
+use winimg_base::diag::{Diagnostic, Diagnostics};
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::{Place, Source};
+
+/// Bytes. A lock of a thousand inputs has less than one.
+const LIMIT: u64 = 4 << 20;
+
+const HEAD: &str = "# Written by `winimg lock`: commit it, and let no hand change it.\n";
+
+/// As it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    schema: i64,
+    recipe: &'a str,
+    serial: u64,
+    /// Over the whole text, with noughts in its own place.
+    content: &'a Digest,
+    #[serde(skip_serializing_if = "<[Entry]>::is_empty")]
+    inputs: &'a [Entry],
+}
+
+/// As it is read, when its schema is known.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AsRead {
+    #[serde(rename = "schema")]
+    _schema: i64,
+    recipe: Spanned<String>,
+    serial: Spanned<u64>,
+    content: Spanned<Digest>,
+    #[serde(default)]
+    inputs: Vec<Spanned<Entry>>,
+}
+
+/// The schema of any version.
+#[derive(Deserialize)]
+struct AnySchema {
+    schema: Option<Spanned<toml::Value>>,
+}
+
+impl Lock {
+    /// The file's text: the same for the same content.
+    pub fn text(&self) -> Result<String> {
+        let text = |content: &Digest| {
+            let written = Written {
+                schema: SCHEMA,
+                recipe: &self.recipe,
+                serial: self.serial,
+                content,
+                inputs: &self.inputs,
+            };
+            toml::to_string(&written)
+                .map(|text| format!("{HEAD}{text}"))
+                .map_err(|e| Error::new(Kind::Failed, "a lock cannot be written").because(e))
+        };
+        text(&Digest::sha256_of(text(&nothing())?.as_bytes()))
+    }
+
+    /// Over the file's text, for records.
+    pub fn digest(&self) -> Result<Digest> {
+        Ok(Digest::sha256_of(self.text()?.as_bytes()))
+    }
+}
+
+impl LockFile {
+    /// Reads a lock; every complaint at its line.
+    pub fn read(path: &Path) -> Result<Self, Diagnostics> {
+        let name = path.display().to_string();
+        let unreadable = |why: String| {
+            let fact = format!("cannot read the lock {name}: {why}");
+            Diagnostics(vec![Diagnostic::error(fact)])
+        };
+        let long = fs::metadata(path).is_ok_and(|m| m.len() > LIMIT);
+        if long {
+            return Err(unreadable(format!("it is longer than {LIMIT} bytes")));
+        }
+        let text = fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
+        Self::parse(&name, &text)
+    }
+
+    pub fn parse(name: &str, text: &str) -> Result<Self, Diagnostics> {
+        let source = Arc::new(Source {
+            name: name.to_string(),
+            // As git may have laid it down on Windows.
+            text: text.replace("\r\n", "\n"),
+        });
+        let reading = Reading {
+            name: short(name),
+            source: &source,
+        };
+        reading.lock().map_err(Diagnostics)
+    }
+}
+
+/// The file's own name.
+fn short(name: &str) -> String {
+    let last = Path::new(name).file_name();
+    last.map_or(name.to_string(), |n| n.to_string_lossy().into_owned())
+}
+
+struct Reading<'a> {
+    name: String,
+    source: &'a Arc<Source>,
+}
+
+impl Reading<'_> {
+    fn place(&self, span: Range<usize>) -> Place {
+        Place::new(self.source, span)
+    }
+
+    fn lock(&self) -> Result<LockFile, Vec<Diagnostic>> {
+        let text = self.source.text.as_str();
+        self.schema(text)?;
+        let read: AsRead = toml::from_str(text).map_err(|e| self.broken(&e))?;
+        let mut problems = Vec::new();
+        if *read.content.get_ref() != content_of(text, &read.content) {
+            problems.push(
+                Diagnostic::error(format!(
+                    "{} is not as `winimg lock` wrote it: it was edited, or merged from two",
+                    self.name
+                ))
+                .at(&self.place(read.content.span()), "over another text")
+                .help("take the committed one, or remove it and run `winimg lock`; every input is asked anew then"),
+            );
+        }
+        if *read.serial.get_ref() == 0 {
+            let fact = format!("the serial of {} begins at 1", self.name);
+            problems.push(Diagnostic::error(fact).at(&self.place(read.serial.span()), ""));
+        }
+        let places = read.inputs.iter().map(|e| self.place(first_line(text, e)));
+        let places: Vec<Place> = places.collect();
+        let inputs: Vec<Entry> = read.inputs.into_iter().map(Spanned::into_inner).collect();
+        for (at, entry) in inputs.iter().enumerate() {
+            problems.extend(self.entry(&inputs[..at], entry, &places[at]));
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(LockFile {
+            lock: Lock {
+                recipe: read.recipe.into_inner(),
+                serial: read.serial.into_inner(),
+                inputs,
+            },
+            name: self.name.clone(),
+            places,
+        })
+    }
+
+    /// Before anything else: another schema has other keys.
+    fn schema(&self, text: &str) -> Result<(), Vec<Diagnostic>> {
+        let any: AnySchema = toml::from_str(text).map_err(|e| self.broken(&e))?;
+        let Some(schema) = any.schema else {
+            let fact = format!("{} does not say its schema", self.name);
+            return Err(vec![
+                Diagnostic::error(fact)
+                    .at(&self.place(0..0), "")
+                    .help("is it a lock of winimg's?"),
+            ]);
+        };
+        match schema.get_ref() {
+            toml::Value::Integer(SCHEMA) => Ok(()),
+            other => Err(vec![
+                Diagnostic::error(format!(
+                    "schema {other} of {} is not known to this version",
+                    self.name
+                ))
+                .at(&self.place(schema.span()), "")
+                .help(format!(
+                    "this version reads schema {SCHEMA}: use the winimg that wrote it, or a later one"
+                )),
+            ]),
+        }
+    }
+
+    fn entry(&self, before: &[Entry], entry: &Entry, place: &Place) -> Vec<Diagnostic> {
+        let mut facts = Vec::new();
+        if before.iter().any(|e| e.name == entry.name) {
+            facts.push(format!("{} has {} twice", self.name, entry.name));
+        }
+        let evidence = entry.evidence.iter().map(|e| &e.digest);
+        let digests = std::iter::once(&entry.digest).chain(evidence);
+        for digest in digests.filter(|d| d.algorithm != Algorithm::Sha256) {
+            let (name, algorithm) = (&entry.name, digest.algorithm.name());
+            facts.push(format!(
+                "{name} is locked by a {algorithm}; a lock holds SHA-256"
+            ));
+        }
+        let complaint = |fact: String| Diagnostic::error(fact).at(place, "");
+        facts.into_iter().map(complaint).collect()
+    }
+
+    fn broken(&self, error: &toml::de::Error) -> Vec<Diagnostic> {
+        let fact = format!("{} is not a lock: {}", self.name, error.message());
+        let place = self.place(error.span().unwrap_or(0..0));
+        let conflict = ["<<<<<<<", "=======", ">>>>>>>"];
+        let mut lines = self.source.text.lines();
+        let merged = lines.any(|line| conflict.iter().any(|mark| line.starts_with(mark)));
+        let help = match merged {
+            true => "two branches changed it: take either side whole, then run `winimg lock`",
+            false => {
+                "take the committed one, or remove it and run `winimg lock`; every input is asked anew then"
+            }
+        };
+        vec![Diagnostic::error(fact).at(&place, "").help(help)]
+    }
+}
+
+/// The table's header, or the line that it begins with.
+fn first_line(text: &str, entry: &Spanned<Entry>) -> Range<usize> {
+    let span = entry.span();
+    let tail = text.get(span.clone()).unwrap_or_default();
+    span.start..span.start + tail.find('\n').unwrap_or(tail.len())
+}
+
+/// The digest over the text with noughts in place of the one that it says.
+fn content_of(text: &str, said: &Spanned<Digest>) -> Digest {
+    let Range { start, end } = said.span();
+    let (Some(before), Some(after)) = (text.get(..start), text.get(end..)) else {
+        return nothing();
+    };
+    Digest::sha256_of(format!("{before}\"{}\"{after}", nothing()).as_bytes())
+}
+
+/// 64 noughts.
+fn nothing() -> Digest {
+    // Never an error: it is a SHA-256 by its length.
+    Digest::from_hex(&"0".repeat(64)).unwrap_or_else(|_| Digest::sha256_of(b""))
+}

@@ -1,0 +1,168 @@
+//! A lock laid into a recipe, or every way in which the recipe has drifted from it.
+
+use super::{Entry, LockFile, called};
+use crate::recipe::{Ask, Locked, LockedImage, Recipe};
+use winimg_base::diag::{Diagnostic, Diagnostics};
+use winimg_base::text::Place;
+
+/// How much of what was asked has to be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// All of it.
+    Whole,
+    /// All but the queries of URLs: a bundle does not carry them.
+    Shown,
+}
+
+/// Lays the lock into the recipe's inputs. The complaints: every drift as an error, and as warnings what the lock has
+/// and the recipe has not. With an error among them the recipe is as it was.
+pub fn lay(recipe: &mut Recipe, file: &LockFile, comparison: Comparison) -> Diagnostics {
+    let found = drift(recipe, file, comparison);
+    if found.has_errors() {
+        return found;
+    }
+    let lock = &file.lock;
+    let media = &mut recipe.media;
+    media.iso.locked = lock.entry("media.iso").map(Entry::locked);
+    if let Some(virtio) = &mut media.virtio {
+        virtio.locked = lock.entry("media.virtio").map(Entry::locked);
+    }
+    for component in &mut recipe.components {
+        component.origin.locked = lock.entry(&component.name.value).map(Entry::locked);
+    }
+    for image in &mut recipe.images {
+        let entry = lock.entry(&format!("image {}", image.name.value));
+        image.locked = entry.map(|entry| LockedImage {
+            top: entry
+                .evidence
+                .first()
+                .map_or(&entry.digest, |e| &e.digest)
+                .clone(),
+            manifest: entry.digest.clone(),
+        });
+    }
+    found
+}
+
+impl Entry {
+    /// What has to be found again.
+    pub fn locked(&self) -> Locked {
+        let evidence = self.evidence.iter();
+        Locked {
+            digest: self.digest.clone(),
+            size: self.size,
+            evidence: evidence
+                .map(|e| (e.url.clone(), e.digest.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// How the recipe and the lock differ, in words.
+pub fn drift(recipe: &Recipe, file: &LockFile, comparison: Comparison) -> Diagnostics {
+    let lock = &file.lock;
+    let path = recipe.files.first().map(|f| f.path.display().to_string());
+    let path = path.unwrap_or_else(|| "RECIPE".into());
+    if lock.recipe != recipe.name.value {
+        let fact = format!(
+            "{} is of the recipe `{}`, and this one is called `{}`",
+            file.name, lock.recipe, recipe.name.value
+        );
+        let help = format!(
+            "name the right one with `--lock`; for a recipe that was renamed, remove the lock and run `winimg lock {path}`"
+        );
+        let complaint = Diagnostic::error(fact)
+            .at(&recipe.name.place, "")
+            .help(help);
+        return Diagnostics(vec![complaint]);
+    }
+    let mut found = Diagnostics::default();
+    for ask in &recipe.asks {
+        let facts = match lock.entry(&ask.name) {
+            Some(entry) => differences(ask, entry, &file.name, comparison),
+            None => {
+                let fact = format!("{} is not in {}", called(&ask.name), file.name);
+                vec![(fact, &ask.place)]
+            }
+        };
+        for (fact, place) in facts {
+            let help = format!("`winimg lock {path}` asks for it and writes down what it is");
+            found.push(Diagnostic::error(fact).at(place, "").help(help));
+        }
+    }
+    for (entry, place) in lock.inputs.iter().zip(&file.places) {
+        if !recipe.asks.iter().any(|ask| ask.name == entry.name) {
+            let fact = format!(
+                "{} has {}, which the recipe no longer asks for",
+                file.name,
+                called(&entry.name)
+            );
+            let help = format!("`winimg lock {path}` drops it");
+            found.push(Diagnostic::warning(fact).at(place, "").help(help));
+        }
+    }
+    found
+}
+
+/// What is asked now and was not when the lock was written. Another version says it all: URL and pin follow it.
+fn differences<'a>(
+    ask: &'a Ask,
+    entry: &Entry,
+    file: &str,
+    comparison: Comparison,
+) -> Vec<(String, &'a Place)> {
+    if ask.whole == entry.asked {
+        return Vec::new();
+    }
+    let what = called(&ask.name);
+    let version = ask.version.as_ref().map(|v| v.value.as_str());
+    if version != entry.version.as_deref() {
+        let words =
+            |v: Option<&str>| v.map_or("no version".to_string(), |v| format!("version {v}"));
+        let fact = format!(
+            "{what}: {file} was made for {}, the recipe asks for {}",
+            words(entry.version.as_deref()),
+            version.unwrap_or("none")
+        );
+        let place = ask.version.as_ref().map_or(&ask.place, |v| &v.place);
+        return vec![(fact, place)];
+    }
+    let mut facts = Vec::new();
+    if ask.url.value != entry.url {
+        let fact = format!(
+            "{what}: {file} was made for {}, the recipe asks for {}",
+            entry.url, ask.url.value
+        );
+        facts.push((fact, &ask.url.place));
+    }
+    if ask.proof.value != entry.proof {
+        let fact = format!(
+            "{what}: {file} was made for the proof `{}`, the recipe has `{}`",
+            entry.proof, ask.proof.value
+        );
+        facts.push((fact, &ask.proof.place));
+    }
+    let rules = ask.rules.as_ref();
+    if rules.map(|r| &r.value) != entry.rules.as_ref() {
+        let (fact, place) = match (rules, &entry.rules) {
+            (Some(rules), None) => (
+                format!("{what}: {file} was made without a signature, the recipe asks for one"),
+                &rules.place,
+            ),
+            (Some(rules), Some(_)) => (
+                format!("{what}: {file} was made for another signature than the recipe asks for"),
+                &rules.place,
+            ),
+            (None, _) => (
+                format!("{what}: {file} was made for a signature, the recipe asks for none"),
+                &ask.place,
+            ),
+        };
+        facts.push((fact, place));
+    }
+    if facts.is_empty() && comparison == Comparison::Whole {
+        let fact = format!("{what}: {file} was made for another query in its URL");
+        facts.push((fact, &ask.url.place));
+    }
+    facts
+}

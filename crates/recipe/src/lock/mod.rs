@@ -1,0 +1,175 @@
+//! `recipe.lock`: what every input of a recipe was when it was last decided on, and how a recipe drifts from it.
+//!
+//! The file is read and written here, laid into a recipe, and compared with another; asking publishers is the fetch's
+//! work. Refuses a file that `winimg lock` did not write as it stands. What a lock says proves nothing by itself: each
+//! input still has to have the proof and the signatures that the recipe asks for.
+
+mod change;
+mod file;
+mod lay;
+mod rollback;
+mod version;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::recipe::Ask;
+use winimg_base::digest::Digest;
+use winimg_base::text::Place;
+use winimg_trust::Signer;
+
+pub use change::{Changes, between, lowered};
+pub use lay::{Comparison, drift, lay};
+pub use rollback::{BuiltInput, BuiltWith, rolled_back, warning};
+
+/// The schema that this version reads and writes.
+pub const SCHEMA: i64 = 1;
+
+/// The content of a lock file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// The recipe's name.
+    pub recipe: String,
+    /// One more with each change.
+    pub serial: u64,
+    /// As the recipe has them: the media, components, container images.
+    pub inputs: Vec<Entry>,
+}
+
+/// One input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// `media.iso`, `media.virtio`, a component's name, `image NAME`.
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// As the recipe asks, without query; of a local file its name.
+    pub url: String,
+    /// What the recipe asks for as proof, in words.
+    pub proof: String,
+    /// Over the recipe's tables of signatures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Digest>,
+    /// Over all that the recipe asks.
+    pub asked: Digest,
+    /// Bytes; of a container image those of all its parts.
+    pub size: u64,
+    /// SHA-256; of a container image that of its manifest for Windows.
+    pub digest: Digest,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signers: Vec<Signer>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+}
+
+/// A file that was published beside an input and that proves it. Of a container image, the index that its tag named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// Without query.
+    pub url: String,
+    pub digest: Digest,
+}
+
+/// What was found for an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub size: u64,
+    pub digest: Digest,
+    pub signers: Vec<Signer>,
+    pub evidence: BTreeMap<String, Digest>,
+}
+
+/// A lock file as it was read.
+#[derive(Clone, Debug)]
+pub struct LockFile {
+    pub lock: Lock,
+    /// The name to show: `recipe.lock`.
+    pub name: String,
+    /// Of each input, in the same order.
+    places: Vec<Place>,
+}
+
+impl Lock {
+    /// Where the lock of a recipe stands: beside it.
+    pub fn beside(recipe: &Path) -> PathBuf {
+        let stem = recipe.file_stem().unwrap_or(recipe.as_os_str());
+        let mut name = OsString::from(stem);
+        name.push(".lock");
+        recipe.with_file_name(name)
+    }
+
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.inputs.iter().find(|e| e.name == name)
+    }
+
+    /// Every file that it names: the inputs, and what proves them.
+    pub fn digests(&self) -> impl Iterator<Item = (&Entry, &Digest)> {
+        self.inputs.iter().flat_map(|entry| {
+            let evidence = entry.evidence.iter().map(|e| &e.digest);
+            let all = std::iter::once(&entry.digest).chain(evidence);
+            all.map(move |digest| (entry, digest))
+        })
+    }
+
+    /// What the store keeps of a build with this lock.
+    pub fn record(&self) -> BuiltWith {
+        let inputs = self.inputs.iter().map(|e| BuiltInput {
+            name: e.name.clone(),
+            version: e.version.clone(),
+            digest: e.digest.clone(),
+        });
+        BuiltWith {
+            recipe: self.recipe.clone(),
+            serial: self.serial,
+            inputs: inputs.collect(),
+        }
+    }
+}
+
+impl Entry {
+    pub fn new(ask: &Ask, found: Found) -> Self {
+        let evidence = found.evidence.into_iter();
+        Self {
+            name: ask.name.clone(),
+            version: ask.version.as_ref().map(|v| v.value.clone()),
+            url: ask.url.value.clone(),
+            proof: ask.proof.value.clone(),
+            rules: ask.rules.as_ref().map(|r| r.value.clone()),
+            asked: ask.whole.clone(),
+            size: found.size,
+            digest: found.digest,
+            signers: found.signers,
+            evidence: evidence
+                .map(|(url, digest)| Evidence { url, digest })
+                .collect(),
+        }
+    }
+
+    /// `1.36.1 sha256:0123456789ab…`
+    fn shown(&self) -> String {
+        shown(self.version.as_deref(), &self.digest)
+    }
+}
+
+/// A version, if there is one, and the beginning of a digest.
+fn shown(version: Option<&str>, digest: &Digest) -> String {
+    let hex = digest.hex();
+    let short = format!("{}:{}…", digest.algorithm.name(), &hex[..12]);
+    match version {
+        Some(version) => format!("{version} {short}"),
+        None => short,
+    }
+}
+
+/// An input as a sentence calls it: `component kubelet`, `media.iso`, `image pause`.
+fn called(name: &str) -> String {
+    match name.starts_with("media.") || name.starts_with("image ") {
+        true => name.to_string(),
+        false => format!("component {name}"),
+    }
+}

@@ -1,0 +1,68 @@
+//! Whether a lock is older than one that this store has built with: whoever can replace a lock file must not bring
+//! back what was replaced for a reason (The Update Framework: rollback attacks).
+
+use serde::{Deserialize, Serialize};
+
+use super::{Lock, called, shown};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind};
+
+/// The highest lock that a recipe was built with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltWith {
+    /// The recipe's name.
+    pub recipe: String,
+    pub serial: u64,
+    pub inputs: Vec<BuiltInput>,
+}
+
+/// One of its inputs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltInput {
+    pub name: String,
+    pub version: Option<String>,
+    pub digest: Digest,
+}
+
+/// The refusal of an older lock.
+pub fn rolled_back(lock: &Lock, file: &str, before: &BuiltWith) -> Option<Error> {
+    if lock.serial >= before.serial {
+        return None;
+    }
+    let fact = format!(
+        "{file} is older than the one that `{}` was built with here",
+        lock.recipe
+    );
+    Some(
+        Error::new(Kind::Recipe, fact)
+            .expected(format!("serial {} or higher", before.serial))
+            .found(format!("serial {}", lock.serial))
+            .lines(going_back(lock, before))
+            .cure("take the newer lock; if going back is meant, add `--allow-rollback`"),
+    )
+}
+
+/// The sentence for the manifest when it was allowed.
+pub fn warning(lock: &Lock, file: &str, before: &BuiltWith) -> Option<String> {
+    (lock.serial < before.serial).then(|| {
+        format!(
+            "{file} has the serial {}, and serial {} was built with here before: --allow-rollback",
+            lock.serial, before.serial
+        )
+    })
+}
+
+/// The inputs that would be others than they were.
+fn going_back(lock: &Lock, before: &BuiltWith) -> Vec<String> {
+    let mut lines = Vec::new();
+    for was in &before.inputs {
+        let then = shown(was.version.as_deref(), &was.digest);
+        let now = match lock.entry(&was.name) {
+            Some(entry) if entry.digest == was.digest => continue,
+            Some(entry) => entry.shown(),
+            None => "not there".into(),
+        };
+        lines.push(format!("{}: {then} -> {now}", called(&was.name)));
+    }
+    lines
+}

@@ -1,0 +1,166 @@
+//! What the recipe alone decides about its inputs, said before anything is fetched: downloads over plain http, components
+//! that no step uses, and Windows from evaluation media.
+//!
+//! Pure. Knows an evaluation medium by its digest only; what the medium itself says is read by the build.
+
+use url::{Host, Url};
+
+use crate::recipe::{ImageProof, Origin, ProofWish, Recipe, Step, Verb};
+use winimg_base::diag::{Diagnostic, Diagnostics};
+use winimg_base::text::{Located, Place};
+use winimg_formats::wim::{Release, evaluation};
+
+/// Adds all that is to be said.
+pub fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
+    let media = &recipe.media;
+    download("[media.iso]", &media.iso, complaints);
+    if let Some(virtio) = &media.virtio {
+        download("[media.virtio]", virtio, complaints);
+    }
+    for component in &recipe.components {
+        let what = format!("component `{}`", component.name.value);
+        download(&what, &component.origin, complaints);
+    }
+    for image in &recipe.images {
+        // Without a digest it is refused when the recipe is read.
+        if matches!(image.proof, ImageProof::Digest(_)) && is_plain(&image.reference) {
+            let what = format!("image `{}`", image.name.value);
+            complaints.push(seen(&what, &image.reference.place));
+        }
+    }
+    if let Some((release, place)) = evaluated(recipe) {
+        ends(recipe, release, place, complaints);
+    }
+}
+
+/// A warning for each component that was forgotten in the steps, or left when its step went. It harms no build, so only
+/// `validate` and `plan` tell it.
+pub fn unused(recipe: &Recipe) -> Vec<Diagnostic> {
+    let undecided = |step: &Step| matches!(step.verb, Verb::Undecided { .. });
+    if recipe.steps.iter().any(undecided) {
+        // What such a step uses is not known yet.
+        return Vec::new();
+    }
+    let components = recipe.components.iter();
+    let names = components.filter(|c| !c.is_used).map(|c| &c.name);
+    names
+        .map(|Located { value, place }| {
+            Diagnostic::warning(format!("no step uses component `{value}`"))
+                .at(place, "it is not fetched, and not in the image")
+                .help(format!(
+                    "carry it in with a step, such as `copy = {{ component = \"{value}\", to = 'C:\\…' }}`, or take it out of the recipe"
+                ))
+        })
+        .collect()
+}
+
+fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
+    match &origin.proof {
+        ProofWish::ChecksumFile {
+            url, signatures, ..
+        } if is_http(url) && signatures.is_empty() => {
+            let fact = format!("the checksum file of {what} comes over plain http");
+            complaints.push(
+                Diagnostic::error(fact)
+                    .at(&url.place, "anyone on the way can write other digests")
+                    .help("use https, or write the digest itself: `sha256 = \"…\"`")
+                    .help("or, if the file is signed, who signs it: `checksum_signature = { … }`"),
+            );
+        }
+        // A lock names the bytes.
+        ProofWish::Unverified { .. } if is_http(&origin.url) && origin.locked.is_none() => {
+            let fact = format!("{what} comes over plain http, and nothing proves it");
+            complaints.push(
+                Diagnostic::error(fact)
+                    .at(&origin.url.place, "anyone on the way can change it")
+                    .help("use https, or pin the file: `sha256 = \"…\"`"),
+            );
+        }
+        ProofWish::Undecided(_) if is_plain(&origin.url) && origin.locked.is_none() => {
+            let fact = format!("{what} comes over plain http, and nothing proves it yet");
+            complaints.push(
+                Diagnostic::warning(fact)
+                    .at(&origin.url.place, "anyone on the way can change it")
+                    .help("use https before you pin it"),
+            );
+        }
+        _ if is_plain(&origin.url) => complaints.push(seen(what, &origin.url.place)),
+        _ => {}
+    }
+}
+
+fn seen(what: &str, place: &Place) -> Diagnostic {
+    Diagnostic::warning(format!("{what} comes over plain http"))
+        .at(place, "anyone on the way can see and change it")
+        .help("the build would refuse what was changed, because the file is proved; https keeps it as it is")
+}
+
+fn is_http(url: &Located<String>) -> bool {
+    Url::parse(url.value.trim()).is_ok_and(|url| url.scheme() == "http")
+}
+
+/// http that leaves this machine.
+fn is_plain(url: &Located<String>) -> bool {
+    let Ok(url) = Url::parse(url.value.trim()) else {
+        return false;
+    };
+    let is_here = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "http" && !is_here
+}
+
+/// The release of the evaluation medium that Windows is installed from, where a digest names it.
+pub fn evaluated(recipe: &Recipe) -> Option<(Release, &Place)> {
+    let iso = &recipe.media.iso;
+    let locked = iso.locked.as_ref().map(|l| (&l.digest, &iso.url.place));
+    let (digest, place) = match &iso.proof {
+        ProofWish::Digest(digest) => (&digest.value, &digest.place),
+        _ => locked?,
+    };
+    Some((evaluation::known(digest)?, place))
+}
+
+/// An image of an evaluation medium ends; and what its recipe says that does not go with it.
+fn ends(recipe: &Recipe, release: Release, place: &Place, complaints: &mut Diagnostics) {
+    let days = evaluation::DAYS;
+    complaints.push(
+        Diagnostic::warning(format!(
+            "this is an evaluation medium: {release} from it runs for {days} days"
+        ))
+        .at(place, "known by its digest")
+        .help("for machines that stay, name volume or retail media with their digest, and a `product_key`"),
+    );
+    let origin = |path: &str| {
+        let found = recipe.effective.iter().find(|e| e.path == path);
+        found.map_or_else(|| "default".into(), |e| e.origin.clone())
+    };
+    let outputs = &recipe.outputs;
+    if outputs
+        .ami
+        .as_ref()
+        .is_some_and(|a| a.license_type == "AWS")
+    {
+        let said = origin("outputs.ami.license_type");
+        complaints.push(
+            Diagnostic::warning(
+                "an AMI with `license_type = \"AWS\"` is asked for, from a medium for evaluation",
+            )
+            .at(place, "known by its digest")
+            .help(format!("`outputs.ami.license_type` is \"AWS\" ({said})"))
+            .help("AWS licenses Windows Server itself, not its evaluation: name volume or retail media"),
+        );
+    }
+    if let Some(fact) = outputs.ova.as_ref().and_then(|o| o.contradiction(release)) {
+        let said = origin("outputs.ova.hardware_version");
+        complaints.push(
+            Diagnostic::warning(fact)
+                .at(place, format!("the digest of {release}"))
+                .help(format!("`outputs.ova.hardware_version` is said at {said}"))
+                .help("leave `hardware_version` out, or write one that is as new"),
+        );
+    }
+}

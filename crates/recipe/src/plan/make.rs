@@ -1,0 +1,124 @@
+//! From recipe to plan: the steps in their order, their numbers, and what must hold between them.
+
+use super::site::Site;
+use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, expect, inputs, services, step, target};
+use crate::recipe::{Recipe, Step, Verb};
+use winimg_base::argv;
+use winimg_base::diag::{Diagnostic, Diagnostics};
+use winimg_base::text::Place;
+
+/// Compiles every step. All complaints come at once; with an error among them there is no plan.
+pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
+    let mut complaints = Diagnostics::default();
+    let mut payload = Vec::new();
+    let mut steps = Vec::new();
+    let mut sealed: Option<&Step> = None;
+    inputs::judge(recipe, &mut complaints);
+    services::judge(recipe, &mut complaints);
+    for (index, written) in recipe.steps.iter().enumerate() {
+        let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        let mut site = Site {
+            recipe,
+            step: written,
+            number,
+            payload: &mut payload,
+            complaints: &mut complaints,
+            ops: Vec::new(),
+            entries: Vec::new(),
+            expects: Vec::new(),
+            guest_log: None,
+        };
+        if written.skipped.is_none() {
+            after_seal(&mut site, sealed);
+            step::compile(&mut site);
+            arguments(&mut site);
+            sealed = sealed.or(seals(written).then_some(written));
+        }
+        steps.push(planned(site));
+    }
+    if sealed.is_none() {
+        let number = u32::try_from(steps.len() + 1).unwrap_or(u32::MAX);
+        let place = recipe.steps.last().map_or(&recipe.name.place, |s| &s.place);
+        complaints.push(unsealed(place));
+        steps.push(step::clean_up(recipe, number, place));
+    }
+    expect::keep_what_lasts(&mut steps);
+    let refused = target::hyperv_in_ami(recipe, &steps);
+    complaints.0.extend(refused.0);
+    if complaints.has_errors() {
+        return Err(complaints);
+    }
+    Ok(Plan {
+        steps,
+        payload,
+        warnings: complaints,
+    })
+}
+
+fn planned(site: Site<'_>) -> PlannedStep {
+    let step = site.step;
+    let reboot_timeout = match step.verb {
+        Verb::Reboot => site.timeout(REBOOT_TIMEOUT),
+        _ => REBOOT_TIMEOUT,
+    };
+    PlannedStep {
+        name: step.name.clone(),
+        verb: step::verb_name(&step.verb),
+        place: step.place.clone(),
+        skipped: step.skipped.clone(),
+        undecided: match &step.verb {
+            Verb::Undecided { variables, .. } if step.skipped.is_none() => variables.clone(),
+            _ => Vec::new(),
+        },
+        ops: site.ops,
+        entries: site.entries,
+        reboot_timeout,
+        guest_log: site.guest_log,
+        expects: site.expects,
+    }
+}
+
+/// Every argument must survive the guest agent, so that nothing comes as a surprise in the guest.
+fn arguments(site: &mut Site<'_>) {
+    let faults: Vec<String> = site
+        .ops
+        .iter()
+        .filter_map(|op| match op {
+            Op::Run(run) => argv::check(&run.program, &run.arguments)
+                .err()
+                .map(|why| format!("{} cannot be run: {why}", argv::base_name(&run.program))),
+            _ => None,
+        })
+        .collect();
+    let place = &site.step.place;
+    for fault in faults {
+        site.error(place, fault, "");
+    }
+}
+
+/// `generalize` seals the image: nothing may run after it.
+fn after_seal(site: &mut Site<'_>, sealed: Option<&Step>) {
+    let Some(sealed) = sealed else { return };
+    let message = match site.step.verb {
+        Verb::Generalize { .. } => "the image is sealed already",
+        _ => "the image is sealed before this step",
+    };
+    let help = format!(
+        "`generalize` at {} must be the last step that runs",
+        sealed.place
+    );
+    let place = &site.step.place;
+    site.error_with_help(place, message, "cannot run any more", help);
+}
+
+fn unsealed(place: &Place) -> Diagnostic {
+    Diagnostic::warning(
+        "no `generalize` step: every machine made from the image has the same identity",
+    )
+    .at(place, "the last step")
+    .help("end the recipe with a step `generalize = {}`")
+}
+
+fn seals(step: &Step) -> bool {
+    matches!(step.verb, Verb::Generalize { .. })
+}

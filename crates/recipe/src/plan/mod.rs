@@ -1,0 +1,355 @@
+//! What would happen, decided whole before anything is started.
+//!
+//! A plan is made from a recipe alone, purely: guest ops, command lines, scripts and payload entries are values
+//! that `winimg plan` shows and the build carries out unchanged. Nothing here reads a network, a guest or a clock;
+//! of the host only the files beside the recipe are looked at (file or folder, and the text of an own `answer_file`).
+
+mod batch;
+mod build_settings;
+pub mod chain;
+mod expect;
+mod inputs;
+mod json;
+pub mod key;
+mod make;
+mod path;
+mod principal;
+mod reg;
+mod seal;
+mod services;
+mod site;
+mod step;
+mod target;
+mod text;
+mod undecided;
+mod words;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::recipe::Encoding;
+use winimg_base::diag::Diagnostics;
+use winimg_base::text::Place;
+
+pub use build_settings::{BUILD_SETTINGS, BuildSetting};
+pub use chain::{Chain, Ingredient, Link};
+pub use inputs::{evaluated, unused};
+pub use json::json;
+pub use make::make;
+pub use path::is_below;
+pub use target::shut_out;
+pub use text::text;
+pub use undecided::undecided;
+
+/// The SID of an account that every Windows has, by its English name.
+pub fn known_sid(name: &str) -> Option<&'static str> {
+    principal::known(name).map(|(_, sid)| sid)
+}
+
+/// Where the bootstrap puts winimg's files in the guest. Removed before the image is finished.
+pub const GUEST_DIR: &str = r"C:\winimg";
+
+/// How long a restart may take unless the step says otherwise.
+pub const REBOOT_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+
+/// The whole plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub steps: Vec<PlannedStep>,
+    /// What goes onto the payload disc; an entry's number is its index, its folder `p\NNNN`.
+    pub payload: Vec<Entry>,
+    /// What the user should know although the plan could be made. Never an error.
+    pub warnings: Diagnostics,
+}
+
+/// A step as the engine carries it out.
+#[derive(Clone, Debug)]
+pub struct PlannedStep {
+    pub name: String,
+    pub verb: &'static str,
+    pub place: Place,
+    pub skipped: Option<String>,
+    /// The variables without a value that it names: what it would do is not known, and it has no ops.
+    pub undecided: Vec<String>,
+    pub ops: Vec<Op>,
+    /// Indices of the payload entries that the ops use, ascending.
+    pub entries: Vec<u32>,
+    /// For `Op::Reboot` and for restarts that an exit code asks for.
+    pub reboot_timeout: Duration,
+    /// A log that the step's program writes in the guest; worth reading when the step fails.
+    pub guest_log: Option<String>,
+    /// What holds after the whole plan: expectations that a later step overrides are not listed.
+    pub expects: Vec<Expectation>,
+}
+
+/// All that the engine and the fake machines know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Copies payload entries into place, or uses them where they are: the disc's script `s\NNN.cmd`, run by the
+    /// bootstrap's `payload.cmd`.
+    Put(Put),
+    Run(Run),
+    Reboot,
+    /// All discs out of the drives, the payload's too: none may lie in one when sysprep runs.
+    Eject,
+    Wait(Until),
+}
+
+/// One script of the payload disc. The text is what `s\NNN.cmd` holds, CRLF added when written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    pub script: u32,
+    /// 0 for a step's first script, then 1, 2, …: the guest may be restarted between them.
+    pub part: u32,
+    pub text: String,
+    pub exit: ExitRule,
+    pub timeout: Duration,
+}
+
+impl Put {
+    /// What carries it out: `payload.cmd` finds the disc's drive, calls its `s\NNN.cmd` and ends with its code.
+    pub fn command(&self) -> (String, Vec<String>) {
+        let arguments = ["/d", "/c", r"C:\winimg\payload.cmd", &self.number()];
+        (
+            r"C:\Windows\System32\cmd.exe".to_owned(),
+            arguments.map(str::to_owned).into(),
+        )
+    }
+
+    /// `007`, or `007-2` for a step's second: the script's name on the disc without `.cmd`.
+    pub fn number(&self) -> String {
+        match self.part {
+            0 => format!("{:03}", self.script),
+            part => format!("{:03}-{}", self.script, part + 1),
+        }
+    }
+}
+
+/// A program and its arguments, raw: the guest agent quotes, we never do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub program: String,
+    pub arguments: Vec<String>,
+    pub exit: ExitRule,
+    pub timeout: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// `sysprep.exe` is gone; then the succeeded tag and ImageState must say so.
+    Generalized { timeout: Duration },
+}
+
+/// What an exit code means (Microsoft: Windows Installer error codes; robocopy return codes; pnputil return values).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExitRule {
+    Zero,
+    /// 0 good; 3010 reboot needed; 1641 reboot started; 1618 another installation runs, try again.
+    Msi,
+    /// Any code: the evidence is looked at afterwards (sysprep ends with 0 even when it could not parse its arguments).
+    Any,
+    /// Below 8 is success.
+    Robocopy,
+    /// 0 and 259 good; 3010 reboot needed; 1641 reboot started.
+    Pnputil,
+    Listed {
+        ok: Vec<i64>,
+        reboot: Vec<i64>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Success,
+    /// Good, and the engine reboots before the step's next op, or at its end.
+    RebootNeeded,
+    /// Good, and the guest reboots by itself.
+    RebootStarted,
+    /// Try again later.
+    Busy,
+    Failed,
+}
+
+impl ExitRule {
+    pub fn judge(&self, code: i64) -> Verdict {
+        match self {
+            Self::Zero => match code {
+                0 => Verdict::Success,
+                _ => Verdict::Failed,
+            },
+            Self::Msi => match code {
+                0 => Verdict::Success,
+                3010 => Verdict::RebootNeeded,
+                1641 => Verdict::RebootStarted,
+                1618 => Verdict::Busy,
+                _ => Verdict::Failed,
+            },
+            Self::Any => Verdict::Success,
+            Self::Robocopy => match code {
+                0..=7 => Verdict::Success,
+                _ => Verdict::Failed,
+            },
+            Self::Pnputil => match code {
+                0 | 259 => Verdict::Success,
+                3010 => Verdict::RebootNeeded,
+                1641 => Verdict::RebootStarted,
+                _ => Verdict::Failed,
+            },
+            Self::Listed { ok, reboot } if ok.contains(&code) && !reboot.contains(&code) => {
+                Verdict::Success
+            }
+            Self::Listed { reboot, .. } if reboot.contains(&code) => match code {
+                1641 => Verdict::RebootStarted,
+                _ => Verdict::RebootNeeded,
+            },
+            Self::Listed { .. } => Verdict::Failed,
+        }
+    }
+}
+
+/// An entry of the payload disc, found on the disc as `p\NNNN\…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// The fetched file itself, as `p\NNNN\<file>`.
+    Component { component: String, file: String },
+    /// The unpacked archive's tree below `p\NNNN\`.
+    Tree {
+        component: String,
+        strip: usize,
+        only: Vec<String>,
+    },
+    /// A local file (as `p\NNNN\<its name>`) or folder (its content below `p\NNNN\`).
+    Local { path: PathBuf },
+    /// A container image as one OCI archive, as `p\NNNN\<image>.tar`.
+    Image { image: String },
+    /// Text, as `p\NNNN\<file>`: these characters exactly (line ends too), in this encoding.
+    Text {
+        file: String,
+        text: String,
+        encoding: Encoding,
+    },
+}
+
+/// What a step leaves behind, for the checks that read the finished disk without booting it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// `path` is the payload entry's file, byte for byte.
+    FileFrom {
+        path: String,
+        entry: u32,
+    },
+    /// Every file of the payload entry lies below `path`.
+    TreeFrom {
+        path: String,
+        entry: u32,
+    },
+    Exists {
+        path: String,
+    },
+    Missing {
+        path: String,
+    },
+    RegistryValue {
+        key: String,
+        value: Option<String>,
+        data: crate::recipe::RegistryData,
+    },
+    Service {
+        name: String,
+        command_line: Option<String>,
+        start: Option<crate::recipe::Start>,
+        /// Empty: nothing was said.
+        depends: Vec<String>,
+        account: Option<String>,
+        /// Milliseconds; empty: nothing was said.
+        restart_delays: Vec<u32>,
+    },
+    /// The machine's `Path` lists the folder.
+    PathFolder {
+        folder: String,
+    },
+    /// A rule of this name is there and says this, or no rule has the name.
+    Firewall(FirewallExpectation),
+    /// Only running Windows knows.
+    Feature {
+        name: String,
+        enabled: bool,
+    },
+    /// Only running Windows knows.
+    Capability {
+        name: String,
+        present: bool,
+    },
+    /// Every INF of the payload entry is in the driver store.
+    Driver {
+        entry: u32,
+        only: Vec<String>,
+    },
+    User {
+        name: String,
+        present: bool,
+        disabled: bool,
+    },
+    /// The group with at least these members, or no such group.
+    Group {
+        name: String,
+        present: bool,
+        members: Vec<String>,
+    },
+    Acl(AclExpectation),
+    /// A scheduled task `\Folder\Name`.
+    Task {
+        name: String,
+        present: bool,
+    },
+    /// A package of this KB is installed.
+    Update {
+        kb: String,
+    },
+    /// containerd's content store below `root` has the manifest of this one of `[images]`.
+    ContainerImage {
+        image: String,
+        root: String,
+    },
+}
+
+/// A firewall rule as Windows keeps it under `FirewallPolicy\FirewallRules` (Microsoft: MS-GPFAS, firewall rule grammar).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirewallExpectation {
+    pub name: String,
+    pub present: bool,
+    pub inbound: bool,
+    pub allow: bool,
+    /// IANA's number; `None`: any.
+    pub protocol: Option<u8>,
+    /// Ports and ranges, sorted; empty: any.
+    pub ports: Vec<String>,
+    pub remote_ports: Vec<String>,
+    /// Addresses, networks, ranges and netsh's own words, as the recipe writes them; empty: any.
+    pub remote: Vec<String>,
+    /// The one program that the rule is for.
+    pub program: Option<String>,
+    /// `domain`, `private`, `public`; empty: all.
+    pub profiles: Vec<String>,
+    /// Edge traversal.
+    pub edge: bool,
+}
+
+/// The discretionary access list of a file or folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclExpectation {
+    pub path: String,
+    /// Nothing is inherited from above.
+    pub protected: bool,
+    pub owner: Option<String>,
+    /// All explicit entries there may be, in any order.
+    pub entries: Vec<AclEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclEntry {
+    /// A SID `S-1-…` (a service's too), or the name of a local account or group.
+    pub principal: String,
+    pub right: crate::recipe::verb::Right,
+    pub deny: bool,
+}

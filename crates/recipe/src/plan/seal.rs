@@ -1,0 +1,49 @@
+//! The answer file that sysprep leaves for the clone: rendered here, from `unattend/seal.xml` or the team's own.
+//!
+//! Written in ASCII only, the rest as character references (Setup's parser is sure of nothing else). Refuses passwords:
+//! the file stays readable in the image.
+
+use handlebars::Handlebars;
+use serde_json::json;
+
+use crate::recipe::Recipe;
+use winimg_base::markup::{ascii_xml, escape_xml};
+
+/// The built-in template (Microsoft: Unattended Windows Setup Reference, Microsoft-Windows-PnpSysprep,
+/// -Shell-Setup and -International-Core).
+pub(super) const TEMPLATE: &str = include_str!("../../../../unattend/seal.xml");
+
+/// The file's text. Variables: `language`, `time_zone`, `computer_name`. The error is one sentence.
+pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> {
+    let mut engine = Handlebars::new();
+    engine.set_strict_mode(true);
+    engine.register_escape_fn(escape_xml);
+    let values = json!({
+        "language": recipe.media.language.value,
+        "time_zone": recipe.media.time_zone.value,
+        // Setup makes a random name for each clone.
+        "computer_name": "*",
+    });
+    let text = engine
+        .render_template(template, &values)
+        .map_err(|e| format!("the template cannot be rendered: {e}"))?;
+    let document = roxmltree::Document::parse(&text).map_err(|e| format!("not XML: {e}"))?;
+    let root = document.root_element();
+    if root.tag_name().name() != "unattend" {
+        return Err(format!(
+            "the root element is `{}`, not `unattend`",
+            root.tag_name().name()
+        ));
+    }
+    let secret = ["AdministratorPassword", "Password", "ProductKey"];
+    if let Some(node) = root
+        .descendants()
+        .find(|n| secret.contains(&n.tag_name().name()))
+    {
+        return Err(format!(
+            "it holds `{}`, which would stay readable in the image",
+            node.tag_name().name()
+        ));
+    }
+    Ok(ascii_xml(&text))
+}

@@ -1,0 +1,199 @@
+//! `exe`: a program, run as it is where nothing depends on what is there, and from the step's `.cmd` where `creates`,
+//! `directory` or an argument needs one.
+//!
+//! Arguments arrive exactly, or are refused: the guest agent breaks some, batch text others.
+
+use super::super::batch::{self, Script};
+use super::super::path::GuestPath;
+use super::super::site::{MINUTE, Site, exit_rule, on_disc};
+use super::super::{ExitRule, Expectation};
+use super::files::{content_place, single_file};
+use super::script::{batch_file_after, run_batch_file};
+use crate::recipe::verb::{Exe, Program};
+use winimg_base::argv;
+use winimg_base::text::Place;
+
+/// What is run by something else, and by which verb.
+const OTHERS: [(&str, &str); 7] = [
+    ("msi", "the verb is `msi`"),
+    ("msu", "the verb is `update`"),
+    ("cab", "the verb is `update`"),
+    ("cmd", "the verb is `cmd`: `cmd = 'call C:\\k\\x.cmd'`"),
+    ("bat", "the verb is `cmd`: `cmd = 'call C:\\k\\x.bat'`"),
+    (
+        "ps1",
+        "the verb is `powershell`: `powershell = { file = \"x.ps1\" }`",
+    ),
+    ("zip", "unpack it with `extract`, then name the `program`"),
+];
+
+pub(super) fn exe(site: &mut Site<'_>, exe: &Exe) -> Option<()> {
+    let mut script = Script::new();
+    let (program, place, carried) = match &exe.program {
+        Program::InGuest(path) => {
+            let program = site.path(path)?;
+            (program.text, path.place.clone(), false)
+        }
+        Program::Carried(from) => {
+            let place = content_place(from).clone();
+            let (entry, file) = single_file(site, from)?;
+            // Checked as if it lay elsewhere: nothing of a recipe may lie below winimg's own folder.
+            let fit = GuestPath::parse(r"C:\steps").and_then(|folder| folder.join(&file));
+            site.judged(fit, &place)?;
+            let name = site.judged(batch::literal(&file), &place)?;
+            let folder = format!(r"C:\winimg\steps\{:03}", site.number);
+            let index = site.entry(entry);
+            script.make_folder(&format!("\"{folder}\""));
+            script.copy(&on_disc(index, &name), &format!("\"{folder}\\{name}\""));
+            (format!(r"{folder}\{file}"), place, true)
+        }
+    };
+    runs_by_itself(site, &program, &place)?;
+    let own = ExitRule::Listed {
+        ok: vec![0],
+        reboot: vec![3010, 1641],
+    };
+    let rule = exit_rule(&exe.exit_codes, own, &[3010, 1641]);
+    let plain = exe.creates.is_none()
+        && exe.directory.is_none()
+        && argv::check(&program, &exe.arguments).is_ok();
+    if plain {
+        if carried {
+            site.put(script);
+        }
+        site.run(&program, exe.arguments.clone(), rule, 60 * MINUTE);
+        return Some(());
+    }
+    let text = batch_text(site, exe, &program, &place, &rule)?;
+    batch_file_after(site, &mut script, &text);
+    site.put(script);
+    run_batch_file(site, rule, 60 * MINUTE);
+    if let Some(creates) = &exe.creates {
+        let path = site.path(creates)?.text;
+        site.expect(Expectation::Exists { path });
+    }
+    Some(())
+}
+
+fn runs_by_itself(site: &mut Site<'_>, program: &str, place: &Place) -> Option<()> {
+    let name = argv::base_name(program).to_ascii_lowercase();
+    let extension = name.rsplit_once('.').map_or("", |(_, e)| e);
+    if extension == "exe" || extension == "com" {
+        return Some(());
+    }
+    let message = format!(
+        "`{}` is no program that Windows runs by itself",
+        argv::base_name(program)
+    );
+    match OTHERS.iter().find(|(other, _)| *other == extension) {
+        Some((_, help)) => site.error_with_help(place, message, "", *help),
+        None => {
+            let help =
+                "a program's name ends in `.exe`; a component's is set with `file = \"setup.exe\"`";
+            site.error_with_help(place, message, "", help);
+        }
+    }
+    None
+}
+
+/// The step's `.cmd`. With `creates`, what is there already is left alone, and a good code without it is a failure.
+fn batch_text(
+    site: &mut Site<'_>,
+    exe: &Exe,
+    program: &str,
+    place: &Place,
+    rule: &ExitRule,
+) -> Option<String> {
+    let (ok, reboot) = match rule {
+        ExitRule::Listed { ok, reboot } => (ok.as_slice(), reboot.as_slice()),
+        _ => (&[0][..], &[][..]),
+    };
+    let good = ok.first().copied().unwrap_or(0);
+    let mut line = site.quoted(program, place)?;
+    for argument in &exe.arguments {
+        let argument = site.judged(batch_argument(argument), place)?;
+        line.push(' ');
+        line.push_str(&argument);
+    }
+    let mut text = String::from("@echo off\n");
+    let creates = match &exe.creates {
+        Some(path) => {
+            let checked = site.path(path)?.text;
+            Some(site.quoted(&checked, &path.place)?)
+        }
+        None => None,
+    };
+    if let Some(there) = &creates {
+        text.push_str(&format!(
+            "if exist {there} echo {there} is there already\nif exist {there} exit /b {good}\n"
+        ));
+    }
+    if let Some(directory) = &exe.directory {
+        let checked = site.path(directory)?.text;
+        let folder = site.quoted(&checked, &directory.place)?;
+        text.push_str(&format!("cd /d {folder} || exit /b {}\n", bad(ok, reboot)));
+    }
+    text.push_str(&line);
+    text.push('\n');
+    if let Some(there) = &creates {
+        text.push_str("set code=%errorlevel%\n");
+        for code in ok {
+            let missing = format!("if %code%=={code} if not exist {there}");
+            text.push_str(&format!(
+                "{missing} echo the program ended with {code}, and {there} is not there\n{missing} exit /b {}\n",
+                bad(ok, reboot)
+            ));
+        }
+        text.push_str("exit /b %code%\n");
+    } else {
+        text.push_str("exit /b %errorlevel%\n");
+    }
+    Some(text)
+}
+
+/// A code that means failure to this step.
+fn bad(ok: &[i64], reboot: &[i64]) -> i64 {
+    (1..)
+        .find(|code| !ok.contains(code) && !reboot.contains(code))
+        .unwrap_or(1)
+}
+
+/// For batch text, as the C runtime reads it back (Microsoft: Parsing C command-line arguments). Left bare where that
+/// is safe: installers that read their command line themselves want `/D=C:\k` without quotes.
+fn batch_argument(argument: &str) -> Result<String, String> {
+    let text = batch::literal(argument)?;
+    let bare = |c: char| !(c.is_ascii_whitespace() || "&|<>^()@!'`,;".contains(c));
+    if !argument.is_empty() && argument.chars().all(bare) {
+        return Ok(text);
+    }
+    let backslashes = text.len() - text.trim_end_matches('\\').len();
+    Ok(format!("\"{text}{}\"", "\\".repeat(backslashes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_in_batch_text() {
+        for (argument, text) in [
+            ("/quiet", "/quiet"),
+            (r"/D=C:\k", r"/D=C:\k"),
+            ("", r#""""#),
+            ("a b", r#""a b""#),
+            (r"C:\Program Files\k\", r#""C:\Program Files\k\\""#),
+            ("100%", "100%%"),
+            ("a&b", r#""a&b""#),
+        ] {
+            assert_eq!(batch_argument(argument), Ok(text.to_owned()), "{argument}");
+        }
+        assert!(batch_argument(r#"say "x""#).is_err());
+        assert!(batch_argument("ż").is_err());
+    }
+
+    #[test]
+    fn the_code_of_a_failure_is_none_that_the_recipe_calls_good() {
+        assert_eq!(bad(&[0], &[3010]), 1);
+        assert_eq!(bad(&[0, 1], &[2]), 3);
+    }
+}

@@ -1,0 +1,242 @@
+//! `service`: through `sc.exe`, which parses its arguments like the C runtime, each option name an argument of its own
+//! (Microsoft: sc.exe create, sc.exe config).
+//!
+//! `create` may end with 1073 because the service is there already; `config` then says the same, so a step can be
+//! repeated. Starting and stopping only begin when `sc.exe` ends, so those are a script that waits.
+
+use super::super::batch::{self, Script};
+use super::super::expect::service_key;
+use super::super::site::{QUICK, Site};
+use super::super::{ExitRule, Expectation};
+use super::args;
+use crate::recipe::{RegistryData, Service, ServiceState, Start};
+use winimg_base::argv;
+
+pub(super) const SC: &str = r"C:\Windows\System32\sc.exe";
+/// A local `ping` takes a second a time and needs neither a network nor a console, unlike `timeout.exe`.
+const PAUSE: &str = r"C:\Windows\System32\ping.exe -n 2 127.0.0.1 >nul";
+/// Not stretched for a slow accelerator, so generous.
+const SECONDS: u32 = 120;
+
+pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
+    sound(site, service)?;
+    let name = service.name.value.as_str();
+    if service.state == Some(ServiceState::Absent) {
+        let script = absent(site, service)?;
+        site.put(script);
+        site.expect(Expectation::RegistryValue {
+            key: service_key(name),
+            value: None,
+            data: RegistryData::Absent,
+        });
+        return Some(());
+    }
+    let options = options(service);
+    if service.program.is_some() {
+        let rule = ExitRule::Listed {
+            ok: vec![0, 1073],
+            reboot: vec![],
+        };
+        site.run(
+            SC,
+            [args(["create", name]), options.clone()].concat(),
+            rule,
+            QUICK,
+        );
+    }
+    if !options.is_empty() {
+        site.run(
+            SC,
+            [args(["config", name]), options].concat(),
+            ExitRule::Zero,
+            QUICK,
+        );
+    }
+    if let Some(text) = &service.description {
+        site.run(SC, args(["description", name, text]), ExitRule::Zero, QUICK);
+    }
+    if !service.restart_delays.is_empty() {
+        let actions: Vec<String> = service
+            .restart_delays
+            .iter()
+            .map(|ms| format!("restart/{ms}"))
+            .collect();
+        let actions = actions.join("/");
+        site.run(
+            SC,
+            args([
+                "failure",
+                name,
+                "reset=",
+                &service.failure_reset.to_string(),
+                "actions=",
+                &actions,
+            ]),
+            ExitRule::Zero,
+            QUICK,
+        );
+    }
+    match service.state {
+        Some(ServiceState::Running) => {
+            let script = reach(site, service, "start", "RUNNING", 1056)?;
+            site.put(script);
+        }
+        Some(ServiceState::Stopped) => {
+            let script = reach(site, service, "stop", "STOPPED", 1062)?;
+            site.put(script);
+        }
+        Some(ServiceState::Absent) | None => {}
+    }
+    site.expect(Expectation::Service {
+        name: name.to_owned(),
+        command_line: image_path(service),
+        start: service.start,
+        depends: service.depends.clone(),
+        account: service.account.clone(),
+        restart_delays: service.restart_delays.clone(),
+    });
+    Some(())
+}
+
+fn sound(site: &mut Site<'_>, service: &Service) -> Option<()> {
+    let name = &service.name;
+    let settings = service.program.is_some()
+        || service.display_name.is_some()
+        || service.description.is_some()
+        || service.start.is_some()
+        || service.account.is_some()
+        || !service.depends.is_empty()
+        || !service.restart_delays.is_empty();
+    let bad_name = |n: &str| {
+        n.is_empty() || n.len() > 256 || n.contains(['/', '\\']) || n.chars().any(char::is_control)
+    };
+    let fault = if bad_name(&name.value) {
+        Some("a service's name has 1 to 256 characters, no slashes")
+    } else if service.depends.iter().any(|d| bad_name(d)) {
+        Some("`depends` names services, one a string, without slashes")
+    } else if service.program.is_none() && !service.arguments.is_empty() {
+        Some("`arguments` need a `program`")
+    } else if service.state == Some(ServiceState::Absent) && settings {
+        Some("a service that is to be absent has no other settings")
+    } else if service.state.is_none() && !settings {
+        Some("nothing is said about it: `program`, `start`, `state`, …")
+    } else if service.state == Some(ServiceState::Running) && service.start == Some(Start::Disabled)
+    {
+        Some("a disabled service cannot run")
+    } else if service.account.as_deref().is_some_and(needs_password) {
+        Some("this account has a password, which a recipe cannot hold")
+    } else {
+        None
+    };
+    if let Some(program) = &service.program {
+        site.path(program)?;
+    }
+    match fault {
+        Some(fault) => {
+            site.error(
+                &name.place,
+                format!("service `{}` cannot be set up", name.value),
+                fault,
+            );
+            None
+        }
+        None => Some(()),
+    }
+}
+
+/// Windows' own accounts, virtual ones and group-managed ones (`DOMAIN\name$`) have none.
+fn needs_password(account: &str) -> bool {
+    let lower = account.to_ascii_lowercase();
+    let own = [
+        "localsystem",
+        r"nt authority\system",
+        r"nt authority\localservice",
+        r"nt authority\networkservice",
+    ];
+    !(own.contains(&lower.as_str()) || lower.starts_with(r"nt service\") || lower.ends_with('$'))
+}
+
+fn options(service: &Service) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut option = |name: &str, value: String| out.extend([name.to_owned(), value]);
+    if let Some(path) = image_path(service) {
+        option("binPath=", path);
+    }
+    if let Some(start) = service.start {
+        option("start=", start_name(start).to_owned());
+    }
+    if !service.depends.is_empty() {
+        option("depend=", service.depends.join("/"));
+    }
+    if let Some(account) = &service.account {
+        option("obj=", account.clone());
+    }
+    if let Some(name) = &service.display_name {
+        option("DisplayName=", name.clone());
+    }
+    out
+}
+
+/// One string, cut up again when the service starts: the program and each argument quoted for the C runtime.
+fn image_path(service: &Service) -> Option<String> {
+    let program = service.program.as_ref()?;
+    let program = program.value.replace('/', "\\");
+    Some(argv::command_line(&program, &service.arguments))
+}
+
+pub(in super::super) fn start_name(start: Start) -> &'static str {
+    match start {
+        Start::Auto => "auto",
+        Start::DelayedAuto => "delayed-auto",
+        Start::Demand => "demand",
+        Start::Disabled => "disabled",
+    }
+}
+
+/// Asks for a state and waits for it; `already` is the code for being in it (Microsoft: System Error Codes 1000-1299).
+fn reach(
+    site: &mut Site<'_>,
+    service: &Service,
+    verb: &str,
+    state: &str,
+    already: u32,
+) -> Option<Script> {
+    let name = site.judged(
+        batch::quoted_twice(&service.name.value),
+        &service.name.place,
+    )?;
+    let mut script = Script::new();
+    script.line(format!("{SC} {verb} {name}"));
+    script.line(format!(
+        "if not %errorlevel%==0 if not %errorlevel%=={already} exit /b %errorlevel%"
+    ));
+    script.line(format!("for /l %%i in (1,1,{SECONDS}) do ("));
+    script.line(format!(
+        r#"  {SC} query {name} | C:\Windows\System32\find.exe "{state}" >nul && exit /b 0"#
+    ));
+    script.line(format!("  {PAUSE}"));
+    script.line(")");
+    script.line(format!(
+        "echo {name} is not {state} after {SECONDS} seconds"
+    ));
+    script.line(format!("{SC} query {name}"));
+    script.line("exit /b 1");
+    Some(script)
+}
+
+fn absent(site: &mut Site<'_>, service: &Service) -> Option<Script> {
+    let name = site.quoted(&service.name.value, &service.name.place)?;
+    let mut script = Script::new();
+    script.line(format!("{SC} query {name} >nul 2>&1 || exit /b 0"));
+    script.line(format!("{SC} stop {name} >nul 2>&1"));
+    script.line(format!("{SC} delete {name} || exit /b %errorlevel%"));
+    script.line(format!("for /l %%i in (1,1,{SECONDS}) do ("));
+    script.line(format!("  {SC} query {name} >nul 2>&1 || exit /b 0"));
+    script.line(format!("  {PAUSE}"));
+    script.line(")");
+    script.line(format!(
+        "echo {name} is marked for deletion but still there after {SECONDS} seconds"
+    ));
+    script.line("exit /b 1");
+    Some(script)
+}

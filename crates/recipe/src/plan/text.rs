@@ -1,0 +1,256 @@
+//! The plan for people: about 100 columns, exact commands, whole scripts.
+//!
+//! Refuses to shorten: a command that is too long is broken between its arguments, a script never.
+
+use std::fmt::Write as _;
+
+use super::words::{count, duration, encoding_name, entry_origin, entry_path, expected, proof};
+use super::{Entry, Op, Plan, PlannedStep, Run, Until};
+use crate::recipe::Recipe;
+use winimg_base::argv;
+use winimg_base::text::{redact, redact_url};
+
+const WIDTH: usize = 100;
+
+/// What `winimg plan` prints. Ends with a newline.
+pub fn text(recipe: &Recipe, plan: &Plan) -> String {
+    let mut out = String::new();
+    heading(&mut out, recipe, plan);
+    values(&mut out, recipe);
+    components(&mut out, recipe);
+    payload(&mut out, plan);
+    let mut shown = vec![false; plan.payload.len()];
+    for (index, step) in plan.steps.iter().enumerate() {
+        one_step(&mut out, plan, index + 1, step, &mut shown);
+    }
+    out
+}
+
+fn heading(out: &mut String, recipe: &Recipe, plan: &Plan) {
+    let skipped = plan.steps.iter().filter(|s| s.skipped.is_some()).count();
+    let _ = write!(
+        out,
+        "Plan for {}: {}",
+        recipe.name.value,
+        count(plan.steps.len() - skipped, "step")
+    );
+    if skipped > 0 {
+        let _ = write!(out, ", {skipped} skipped");
+    }
+    out.push('\n');
+    if let Some(description) = &recipe.description {
+        let _ = writeln!(out, "{description}");
+    }
+}
+
+/// Variables, then effective values, each with who said it. What steps say is shown with the steps.
+fn values(out: &mut String, recipe: &Recipe) {
+    let values: Vec<String> = recipe.vars.iter().map(|v| redact_url(&v.value)).collect();
+    let vars = recipe.vars.iter().zip(&values);
+    let vars = vars.map(|(v, value)| (v.name.as_str(), value.as_str(), v.origin.as_str()));
+    said(out, "Variables", &vars.collect::<Vec<_>>());
+    let effective = recipe
+        .effective
+        .iter()
+        .filter(|e| !e.path.starts_with("steps."))
+        .map(|e| (e.path.as_str(), e.value.as_str(), e.origin.as_str()));
+    said(out, "Values", &effective.collect::<Vec<_>>());
+}
+
+/// `name = value` with the origin at the right edge, or below where there is no room for it.
+fn said(out: &mut String, title: &str, rows: &[(&str, &str, &str)]) {
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}");
+    for (name, value, origin) in rows {
+        let head = format!("  {name} = {value}");
+        let (left, right) = (head.chars().count(), origin.chars().count());
+        if left + right + 2 > WIDTH {
+            let indent = " ".repeat(WIDTH.saturating_sub(right));
+            let _ = writeln!(out, "{head}\n{indent}{origin}");
+        } else {
+            let gap = " ".repeat(WIDTH - left - right);
+            let _ = writeln!(out, "{head}{gap}{origin}");
+        }
+    }
+}
+
+fn components(out: &mut String, recipe: &Recipe) {
+    if recipe.components.is_empty() {
+        return;
+    }
+    out.push_str("\nComponents\n");
+    let width = recipe
+        .components
+        .iter()
+        .map(|c| c.name.value.chars().count())
+        .max()
+        .unwrap_or(0);
+    for component in &recipe.components {
+        let version = component
+            .version
+            .as_ref()
+            .map_or_else(String::new, |v| format!("{v}  "));
+        let _ = writeln!(
+            out,
+            "  {:width$}  {version}{}",
+            component.name.value,
+            redact(&component.origin.url.value)
+        );
+        for line in proof(&component.origin) {
+            let _ = writeln!(out, "  {:width$}  {line}", "");
+        }
+    }
+}
+
+fn payload(out: &mut String, plan: &Plan) {
+    let paths = || {
+        plan.payload
+            .iter()
+            .enumerate()
+            .map(|(i, e)| entry_path(i, e))
+    };
+    let Some(width) = paths().map(|p| p.chars().count()).max() else {
+        return;
+    };
+    out.push_str("\nPayload disc\n");
+    for (path, entry) in paths().zip(&plan.payload) {
+        let _ = writeln!(out, "  {path:width$}  {}", entry_origin(entry));
+    }
+}
+
+fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, shown: &mut [bool]) {
+    let head = format!("{number:03}  {}", step.name);
+    let right = format!("{}  {}", step.verb, step.place);
+    let used = head.chars().count() + right.chars().count();
+    let _ = writeln!(
+        out,
+        "\n{head}{}{right}",
+        " ".repeat(WIDTH.saturating_sub(used).max(2))
+    );
+    if let Some(when) = &step.skipped {
+        let _ = writeln!(out, "     skipped: when = {when}");
+        return;
+    }
+    if !step.undecided.is_empty() {
+        let needs = step.undecided.join(", ");
+        let _ = writeln!(out, "     not decided: needs {needs}");
+        return;
+    }
+    if step.verb == "checkpoint" {
+        out.push_str(
+            "     nothing happens; this version keeps no layers, so every build begins anew\n",
+        );
+    }
+    for op in &step.ops {
+        one_op(out, op, step);
+        if matches!(op, Op::Put(_)) {
+            step_texts(out, plan, step, shown);
+        }
+    }
+    if let Some(log) = &step.guest_log {
+        let _ = writeln!(out, "     log     {log}");
+    }
+    for expectation in &step.expects {
+        let _ = writeln!(out, "     leaves  {}", folded(&expected(plan, expectation)));
+    }
+}
+
+fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {
+    match op {
+        Op::Put(put) => {
+            let (program, arguments) = put.command();
+            command(out, "put", &program, &arguments);
+            let (exit, limit) = (put.exit.expectation(), duration(put.timeout));
+            let _ = writeln!(out, "             {exit}, within {limit}");
+            block(out, &format!(r"s\{}.cmd", put.number()), &put.text);
+        }
+        Op::Run(Run {
+            program,
+            arguments,
+            exit,
+            timeout,
+        }) => {
+            command(out, "run", program, arguments);
+            let _ = writeln!(
+                out,
+                "             {}, within {}",
+                exit.expectation(),
+                duration(*timeout)
+            );
+        }
+        Op::Reboot => {
+            let _ = writeln!(out, "     reboot  within {}", duration(step.reboot_timeout));
+        }
+        Op::Eject => out.push_str("     eject   all discs\n"),
+        Op::Wait(Until::Generalized { timeout }) => {
+            let _ = writeln!(
+                out,
+                "     wait    sysprep.exe gone, Sysprep_succeeded.tag there, ImageState\n             \
+                 IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE; within {}",
+                duration(*timeout)
+            );
+        }
+    }
+}
+
+/// The texts among the step's entries, each where it is first used.
+fn step_texts(out: &mut String, plan: &Plan, step: &PlannedStep, shown: &mut [bool]) {
+    for &index in &step.entries {
+        let index = index as usize;
+        let Some(entry @ Entry::Text { text, encoding, .. }) = plan.payload.get(index) else {
+            continue;
+        };
+        if !std::mem::replace(&mut shown[index], true) {
+            let title = format!(
+                "{} ({})",
+                entry_path(index, entry),
+                encoding_name(*encoding)
+            );
+            block(out, &title, text);
+        }
+    }
+}
+
+fn block(out: &mut String, title: &str, text: &str) {
+    let _ = writeln!(out, "             {title}");
+    for line in text.lines() {
+        let _ = writeln!(out, "{}", format!("             | {line}").trim_end());
+    }
+}
+
+/// One line where it fits, otherwise broken once, at its colon.
+fn folded(text: &str) -> String {
+    match text.split_once(" : ").or(text.split_once(": ")) {
+        Some((head, tail)) if text.chars().count() + 13 > WIDTH => {
+            format!("{head} :\n               {tail}")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// One line where it fits, otherwise broken between arguments; an option stays with its value.
+fn command(out: &mut String, kind: &str, program: &str, arguments: &[String]) {
+    let mut line = format!("     {kind:6}  {}", argv::quoted(program));
+    let mut width = line.chars().count();
+    for words in arguments.chunk_by(|option, _| takes_value(option)) {
+        let words: Vec<String> = words.iter().map(|word| argv::quoted(word)).collect();
+        let words = words.join(" ");
+        let more = words.chars().count() + 1;
+        if width + more > WIDTH {
+            line.push_str("\n               ");
+            width = 14;
+        } else {
+            line.push(' ');
+        }
+        line.push_str(&words);
+        width += more;
+    }
+    let _ = writeln!(out, "{line}");
+}
+
+/// `binPath=` of sc.exe, `/d` of reg.exe.
+fn takes_value(argument: &str) -> bool {
+    argument.ends_with('=') || matches!(argument, "/v" | "/t" | "/d" | "/i")
+}

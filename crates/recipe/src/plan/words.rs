@@ -1,0 +1,314 @@
+//! The plan's values in words, for the text and the JSON alike.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::step::start_name;
+use super::{Entry, ExitRule, Expectation, Plan};
+use crate::recipe::{Encoding, Origin, ProofWish, RegistryData, Signature};
+use winimg_base::text::redact;
+
+/// What proves a download: the digest or what stands for it, then each signature that has to be met.
+pub(super) fn proof(origin: &Origin) -> Vec<String> {
+    let mut lines = Vec::new();
+    match &origin.proof {
+        ProofWish::Signed => {}
+        wish => lines.push(named_by(wish)),
+    }
+    if let ProofWish::ChecksumFile { signatures, .. } = &origin.proof {
+        lines.extend(signed("checksum file signed", signatures));
+    }
+    lines.extend(signed("signed", &origin.signatures));
+    lines
+}
+
+/// `signed: minisign, key RWQ…, or cosign, key …`
+fn signed(how: &str, groups: &[Vec<Signature>]) -> Vec<String> {
+    let words = |s: &Signature| match &s.url {
+        Some(url) => format!("{}, by {}", s.words, redact(&url.value)),
+        None => s.words.clone(),
+    };
+    let line = |group: &Vec<Signature>| group.iter().map(words).collect::<Vec<_>>().join("; or ");
+    groups
+        .iter()
+        .map(|g| format!("{how}: {}", line(g)))
+        .collect()
+}
+
+pub(super) fn named_by(wish: &ProofWish) -> String {
+    match wish {
+        ProofWish::Digest(digest) => digest.value.to_string(),
+        ProofWish::ChecksumFile {
+            url, entry: None, ..
+        } => {
+            format!("checksum file {}", redact(&url.value))
+        }
+        ProofWish::ChecksumFile {
+            url,
+            entry: Some(entry),
+            ..
+        } => {
+            format!("checksum file {}, line `{entry}`", redact(&url.value))
+        }
+        ProofWish::Signed => "its signatures".into(),
+        ProofWish::Undecided(_) => "NOT DECIDED: nothing proves it yet".into(),
+        ProofWish::Unverified { reason } => format!("NOT VERIFIED: {}", reason.value),
+    }
+}
+
+/// `p\0003\step.cmd`, or the folder `p\0004\` of a tree.
+pub(super) fn entry_path(index: usize, entry: &Entry) -> String {
+    let file = match entry {
+        Entry::Component { file, .. } | Entry::Text { file, .. } => file.clone(),
+        Entry::Image { image } => format!("{image}.tar"),
+        Entry::Local { path } if path.is_file() => path
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned()),
+        Entry::Tree { .. } | Entry::Local { .. } => String::new(),
+    };
+    format!(r"p\{index:04}\{file}")
+}
+
+pub(super) fn entry_origin(entry: &Entry) -> String {
+    match entry {
+        Entry::Component { component, .. } => format!("component {component}"),
+        Entry::Tree {
+            component,
+            strip,
+            only,
+        } => {
+            let mut text = format!("component {component}, unpacked");
+            match strip {
+                0 => {}
+                n => {
+                    let _ = write!(text, ", without {}", count(*n, "leading folder"));
+                }
+            }
+            if !only.is_empty() {
+                let _ = write!(text, ", only {}", only.join(" "));
+            }
+            text
+        }
+        Entry::Image { image } => format!("container image {image}, an OCI archive"),
+        Entry::Local { path } => path.display().to_string(),
+        Entry::Text { text, encoding, .. } => {
+            format!(
+                "{}, {}",
+                count(text.lines().count(), "line"),
+                encoding_name(*encoding)
+            )
+        }
+    }
+}
+
+pub(super) fn encoding_name(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Utf8 => "UTF-8",
+        Encoding::Utf8Bom => "UTF-8 with BOM",
+        Encoding::Utf16 => "UTF-16LE with BOM",
+    }
+}
+
+impl ExitRule {
+    /// Which codes are good and what else they mean, in words: `exit 0; 3010 and 1641 restart`.
+    pub fn expectation(&self) -> String {
+        match self {
+            ExitRule::Zero => "exit 0".to_owned(),
+            ExitRule::Msi => "exit 0; 3010 and 1641 restart; 1618 is tried again".to_owned(),
+            ExitRule::Any => "any exit code".to_owned(),
+            ExitRule::Robocopy => "exit below 8".to_owned(),
+            ExitRule::Pnputil => "exit 0 or 259; 3010 and 1641 restart".to_owned(),
+            ExitRule::Listed { ok, reboot } => {
+                let list = |codes: &[i64], word: &str| {
+                    codes
+                        .iter()
+                        .map(i64::to_string)
+                        .collect::<Vec<_>>()
+                        .join(&format!(" {word} "))
+                };
+                let mut text = match ok.is_empty() {
+                    true => "no exit code is good".to_owned(),
+                    false => format!("exit {}", list(ok, "or")),
+                };
+                match reboot.as_slice() {
+                    [] => {}
+                    [one] => text.push_str(&format!("; {one} restarts")),
+                    many => text.push_str(&format!("; {} restart", list(many, "and"))),
+                }
+                text
+            }
+        }
+    }
+}
+
+pub(super) fn expected(plan: &Plan, expectation: &Expectation) -> String {
+    let entry = |index: u32| {
+        let index = index as usize;
+        plan.payload
+            .get(index)
+            .map_or_else(|| format!(r"p\{index:04}"), |e| entry_path(index, e))
+    };
+    match expectation {
+        Expectation::FileFrom { path, entry: index } => format!("{path} = {}", entry(*index)),
+        Expectation::TreeFrom { path, entry: index } => {
+            format!(r"{path}\ with all of {}", entry(*index))
+        }
+        Expectation::Exists { path } => path.clone(),
+        Expectation::Missing { path } => format!("no {path}"),
+        Expectation::RegistryValue {
+            key,
+            value: None,
+            data: RegistryData::Absent,
+        } => format!("no {key}"),
+        Expectation::RegistryValue { key, value, data } => {
+            let name = value
+                .as_deref()
+                .filter(|v| !v.is_empty())
+                .unwrap_or("(default)");
+            match data {
+                RegistryData::Absent => format!("no {key} : {name}"),
+                data => format!("{key} : {name} = {}", shown_data(data)),
+            }
+        }
+        Expectation::Service {
+            name,
+            command_line,
+            start,
+            depends,
+            account,
+            restart_delays,
+        } => {
+            let mut text = format!("service {name}");
+            if let Some(start) = start {
+                let _ = write!(text, ", {}", start_name(*start));
+            }
+            if let Some(account) = account {
+                let _ = write!(text, ", as {account}");
+            }
+            if !depends.is_empty() {
+                let _ = write!(text, ", after {}", depends.join(" "));
+            }
+            if !restart_delays.is_empty() {
+                let delays: Vec<String> = restart_delays.iter().map(u32::to_string).collect();
+                let _ = write!(text, ", restarted after {} ms", delays.join(", "));
+            }
+            if let Some(line) = command_line {
+                let _ = write!(text, ": {line}");
+            }
+            text
+        }
+        Expectation::PathFolder { folder } => format!("{folder} in Path"),
+        other => windows(other, &entry),
+    }
+}
+
+/// What is expected of Windows' own stores.
+fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
+    let no = |present: &bool| if *present { "" } else { "no " };
+    match expectation {
+        Expectation::Firewall(rule) if !rule.present => format!("no firewall rule {}", rule.name),
+        Expectation::Firewall(rule) => {
+            let any = |ports: &[String]| match ports {
+                [] => "any".to_owned(),
+                ports => ports.join(","),
+            };
+            let mut text = format!(
+                "firewall rule {}: {} {}, protocol {}, ports {}, remote ports {}",
+                rule.name,
+                if rule.allow { "allows" } else { "blocks" },
+                if rule.inbound { "in" } else { "out" },
+                rule.protocol.map_or("any".to_owned(), |n| n.to_string()),
+                any(&rule.ports),
+                any(&rule.remote_ports),
+            );
+            if !rule.remote.is_empty() {
+                text += &format!(", remote addresses {}", rule.remote.join(","));
+            }
+            if let Some(program) = &rule.program {
+                text += &format!(", program {program}");
+            }
+            if !rule.profiles.is_empty() {
+                text += &format!(", profiles {}", rule.profiles.join(","));
+            }
+            if rule.edge {
+                text += ", edge traversal";
+            }
+            text
+        }
+        Expectation::Feature { name, enabled } => {
+            format!("feature {name} {}", if *enabled { "on" } else { "off" })
+        }
+        Expectation::Capability { name, present } => format!("{}capability {name}", no(present)),
+        Expectation::Driver { entry: index, .. } => format!("drivers of {}", entry(*index)),
+        Expectation::User {
+            name,
+            present,
+            disabled,
+        } => {
+            let disabled = if *disabled { ", disabled" } else { "" };
+            format!("{}user {name}{disabled}", no(present))
+        }
+        Expectation::Group {
+            name,
+            present,
+            members,
+        } => match members.is_empty() {
+            true => format!("{}group {name}", no(present)),
+            false => format!("{}group {name} with {}", no(present), members.join(", ")),
+        },
+        Expectation::Acl(acl) => {
+            let entries = acl.entries.iter().map(|e| {
+                let deny = if e.deny { "deny " } else { "" };
+                format!("{deny}{} {:?}", e.principal, e.right)
+            });
+            let entries: Vec<String> = entries.collect();
+            let only = if acl.protected { "only " } else { "" };
+            format!("{} for {only}{}", acl.path, entries.join(", "))
+        }
+        Expectation::Task { name, present } => format!("{}task {name}", no(present)),
+        Expectation::Update { kb } => format!("update {kb}"),
+        Expectation::ContainerImage { image, root } => {
+            format!("container image {image} below {root}")
+        }
+        _ => String::new(),
+    }
+}
+
+fn shown_data(data: &RegistryData) -> String {
+    match data {
+        RegistryData::Sz(text) => format!("sz {text:?}"),
+        RegistryData::ExpandSz(text) => format!("expand_sz {text:?}"),
+        RegistryData::MultiSz(list) => format!("multi_sz {list:?}"),
+        RegistryData::Dword(n) => format!("dword {n}"),
+        RegistryData::Qword(n) => format!("qword {n}"),
+        RegistryData::Binary(bytes) if bytes.is_empty() => "binary, empty".to_owned(),
+        RegistryData::Binary(bytes) => format!("binary {}", hex::encode(bytes)),
+        RegistryData::Absent => "absent".to_owned(),
+    }
+}
+
+/// `1 h 30 min`, `20 min`, `45 s`
+pub(super) fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let parts = [
+        (seconds / 3600, "h"),
+        (seconds % 3600 / 60, "min"),
+        (seconds % 60, "s"),
+    ];
+    let words: Vec<String> = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, unit)| format!("{n} {unit}"))
+        .collect();
+    match words.is_empty() {
+        true => "0 s".to_owned(),
+        false => words.join(" "),
+    }
+}
+
+pub(super) fn count(n: usize, noun: &str) -> String {
+    match n {
+        1 => format!("1 {noun}"),
+        n => format!("{n} {noun}s"),
+    }
+}

@@ -1,0 +1,442 @@
+//! Whose word about a variable wins.
+//!
+//! Recipe < environment `WINIMG_VAR_x` < `--image-builder-vars` < `--var-file` < `--var`; of two equals the later wins (Packer's order).
+//! A name that the recipe does not declare is refused, but for the environment, which is shared; so is a value that the
+//! declaration does not allow. A variable is never a secret.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::declare::Declaration;
+use super::raw::{Sources, user_in_url};
+use super::template::{self, Part};
+use super::undecided::Wanting;
+use super::unread::Given;
+use super::value::{self, Data, Table, Value};
+use super::vars::{Scope, place_of_name};
+use super::{Options, Var, alias, image_builder, var_file, words};
+use winimg_base::diag::{Diagnostic, suggestion};
+use winimg_base::text::{Place, Source};
+
+const ENV_PREFIX: &str = "WINIMG_VAR_";
+/// Known in every recipe: the version of this program.
+pub const OWN_VERSION: &str = "winimg_version";
+
+/// Where a word comes from; a later one wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// The `default` of a declaration.
+    Default,
+    Include,
+    Recipe,
+    Environment,
+    ImageBuilder,
+    VarFile,
+    Flag,
+}
+
+/// A word about a variable.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub text: String,
+    origin: String,
+    pub place: Place,
+    pub level: Level,
+    /// Only the recipe's own values may name other variables; what comes from outside is taken as it is.
+    pub template: bool,
+}
+
+/// Decides every variable. `root` is the recipe itself, without its includes.
+pub fn decide(
+    tree: &Table,
+    root: &Arc<Source>,
+    options: &Options,
+    sources: &mut Sources,
+    incomplete: bool,
+    problems: &mut Vec<Diagnostic>,
+) -> (Scope, Vec<Var>, Given) {
+    let mut said = Deciding {
+        order: Vec::new(),
+        said: BTreeMap::new(),
+        required: BTreeMap::new(),
+        declared: BTreeMap::new(),
+        given: Given::default(),
+        incomplete,
+        problems,
+    };
+    said.recipe(tree, root);
+    said.given.aliases = alias::list(&said.declared, said.problems);
+    for (name, value) in &options.env {
+        if let Some(name) = name.strip_prefix(ENV_PREFIX) {
+            said.environment(name, value, sources);
+        }
+    }
+    for path in &options.image_builder_vars {
+        said.image_builder(path, sources);
+    }
+    for path in &options.var_files {
+        said.file(path, sources);
+    }
+    for (name, value) in &options.vars {
+        said.flag(name, value, sources);
+    }
+    said.resolve()
+}
+
+struct Deciding<'a> {
+    /// Names as first declared.
+    order: Vec<String>,
+    /// `None`: declared, but its value was complained about.
+    said: BTreeMap<String, Option<Said>>,
+    /// What a variable without a value of its own is for.
+    required: BTreeMap<String, String>,
+    declared: BTreeMap<String, Declaration>,
+    given: Given,
+    incomplete: bool,
+    problems: &'a mut Vec<Diagnostic>,
+}
+
+impl Deciding<'_> {
+    fn recipe(&mut self, tree: &Table, root: &Arc<Source>) {
+        let Some(value) = tree.get("vars") else {
+            return;
+        };
+        let Some(table) = value.as_table() else {
+            let fact = format!("`vars` takes a table, not {}", value.kind());
+            self.problems
+                .push(Diagnostic::error(fact).at(&value.place, ""));
+            return;
+        };
+        for entry in &table.entries {
+            let at = &entry.key_place;
+            if let Some(problem) = refused_name(&entry.key) {
+                let (fact, help) = problem;
+                self.problems
+                    .push(Diagnostic::error(fact).at(at, "").help(help));
+            } else if Arc::ptr_eq(&at.source, root) {
+                self.given.places.insert(entry.key.clone(), at.clone());
+            }
+            self.order.push(entry.key.clone());
+            self.variable(&entry.key, &entry.value, root);
+        }
+    }
+
+    /// A value, or a declaration, or a value that was laid over a declaration.
+    fn variable(&mut self, name: &str, value: &Value, root: &Arc<Source>) {
+        let (declared, value) = match value.as_table() {
+            Some(_) => (Some(value), None),
+            None => (value.declared.as_deref(), Some(value)),
+        };
+        let mut declaration = Declaration::default();
+        if let Some((table, place)) = declared.and_then(|d| Some((d.as_table()?, &d.place))) {
+            declaration = Declaration::read(name, table, place, self.problems);
+        }
+        let level = match value {
+            None => Level::Default,
+            Some(value) if Arc::ptr_eq(&value.place.source, root) => Level::Recipe,
+            Some(_) => Level::Include,
+        };
+        if let (None, Some(why)) = (value, &declaration.required) {
+            self.required.insert(name.into(), why.clone());
+        }
+        let said = value.or(declaration.default.as_ref()).and_then(|value| {
+            let text = scalar(value).map_err(|d| self.problems.push(d)).ok()?;
+            Some(Said {
+                text,
+                origin: value.place.to_string(),
+                place: value.place.clone(),
+                level,
+                template: true,
+            })
+        });
+        self.said.insert(name.into(), said);
+        self.declared.insert(name.into(), declaration);
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.said.contains_key(name) || self.given.aliases.contains_key(name)
+    }
+
+    /// Notes that the user gave `name` a value.
+    fn note(&mut self, name: &str, place: &Place) {
+        let places = &mut self.given.places;
+        places.entry(name.into()).or_insert_with(|| place.clone());
+    }
+
+    fn environment(&mut self, name: &str, value: &str, sources: &mut Sources) {
+        if !self.is_known(name) || words::is_secret(name) {
+            return;
+        }
+        let source_name = format!("environment {ENV_PREFIX}{name}");
+        let source = sources.add(source_name.as_str(), value.into(), PathBuf::new());
+        let said = Said {
+            text: value.into(),
+            origin: source_name,
+            place: Place::new(&source, 0..value.len()),
+            level: Level::Environment,
+            template: false,
+        };
+        self.said.insert(name.into(), Some(said));
+    }
+
+    fn flag(&mut self, name: &str, value: &str, sources: &mut Sources) {
+        let shown = match words::is_secret(name) {
+            true => "***",
+            false => value,
+        };
+        let shown = match user_in_url(shown) {
+            Some(user) => format!("{}***{}", &shown[..user.start], &shown[user.end..]),
+            None => shown.to_string(),
+        };
+        let text = format!("{name}={shown}");
+        let source = sources.add("--var", text, PathBuf::new());
+        let key = Place::new(&source, 0..name.len());
+        if self.declared(name, &key) {
+            self.note(name, &key);
+            let said = Said {
+                text: value.into(),
+                origin: "--var".into(),
+                place: key,
+                level: Level::Flag,
+                template: false,
+            };
+            self.said.insert(name.into(), Some(said));
+        }
+    }
+
+    /// Whether a word from outside may set `name`; complains if not.
+    fn declared(&mut self, name: &str, place: &Place) -> bool {
+        if words::is_secret(name) {
+            let fact = format!("`{name}` would be a secret");
+            self.problems.push(
+                Diagnostic::error(fact)
+                    .at(place, "")
+                    .help(words::SECRET_HELP),
+            );
+            return false;
+        }
+        if self.is_known(name) {
+            return true;
+        }
+        if !self.incomplete {
+            let aliases = self.given.aliases.keys();
+            let aliases = aliases.filter(|alias| !self.order.contains(alias));
+            let names = self.order.iter().chain(aliases);
+            let names: Vec<&str> = names.map(String::as_str).collect();
+            self.problems.push(
+                Diagnostic::error(format!("the recipe has no variable `{name}`"))
+                    .at(place, "not declared under [vars]")
+                    .help(suggestion(name, &names, "variables")),
+            );
+        }
+        false
+    }
+
+    fn file(&mut self, path: &Path, sources: &mut Sources) {
+        let table = var_file::read(path, sources, self.problems);
+        for entry in table.entries {
+            if self.declared(&entry.key, &entry.key_place) {
+                self.note(&entry.key, &entry.key_place);
+                self.outside(entry, Level::VarFile);
+            }
+        }
+    }
+
+    /// image-builder's own: what this recipe does not declare is passed over.
+    fn image_builder(&mut self, path: &Path, sources: &mut Sources) {
+        let table = var_file::read(path, sources, self.problems);
+        let declared = |name: &str| self.is_known(name) && !words::is_secret(name);
+        let (entries, remarks) = image_builder::entries(path, table, declared);
+        self.problems.extend(remarks);
+        for entry in entries {
+            self.outside(entry, Level::ImageBuilder);
+        }
+    }
+
+    /// Takes a word from a file. image-builder's alone may name other variables.
+    fn outside(&mut self, entry: value::Entry, level: Level) {
+        match scalar(&entry.value) {
+            Ok(text) => {
+                let said = Said {
+                    text,
+                    origin: entry.key_place.to_string(),
+                    place: entry.key_place,
+                    level,
+                    template: level == Level::ImageBuilder,
+                };
+                self.said.insert(entry.key, Some(said));
+            }
+            Err(diagnostic) => self.problems.push(diagnostic),
+        }
+    }
+
+    fn resolve(mut self) -> (Scope, Vec<Var>, Given) {
+        let twice = alias::settle(&mut self.said, &self.given.aliases);
+        for (alias, variable) in &self.given.aliases {
+            if let Some(why) = self.required.get(variable).cloned() {
+                self.required.insert(alias.clone(), why);
+            }
+        }
+        let mut resolving = Resolving {
+            said: &self.said,
+            declared: &self.declared,
+            named: BTreeMap::new(),
+            scope: Scope::new(self.incomplete),
+            stack: Vec::new(),
+            problems: self.problems,
+        };
+        for (name, why) in &self.required {
+            if matches!(self.said.get(name), Some(None)) {
+                let wanting = Wanting {
+                    name: name.clone(),
+                    why: why.clone(),
+                };
+                resolving.scope.require(name, vec![wanting]);
+            }
+        }
+        let own = Some(env!("CARGO_PKG_VERSION").into());
+        resolving.scope.set(OWN_VERSION, own, "winimg");
+        for name in self.order.iter().chain(self.given.aliases.keys()) {
+            resolving.resolve(name);
+        }
+        for (name, other) in &twice {
+            let variable = self.given.aliases.get(name).unwrap_or(other);
+            let declaration = self.declared.get(variable);
+            let found = alias::differ(name, other, declaration, &resolving.scope, &self.said);
+            resolving.problems.extend(found);
+        }
+        self.given.named = resolving.named;
+        self.given.known = self.said.keys().cloned().collect();
+        let scope = resolving.scope;
+        let vars = self.order.iter().filter_map(|n| scope.get(n).cloned());
+        let vars = vars.collect();
+        (scope, vars, self.given)
+    }
+}
+
+struct Resolving<'a> {
+    said: &'a BTreeMap<String, Option<Said>>,
+    declared: &'a BTreeMap<String, Declaration>,
+    /// Names of variables with those that their values name.
+    named: BTreeMap<String, Vec<String>>,
+    scope: Scope,
+    stack: Vec<String>,
+    problems: &'a mut Vec<Diagnostic>,
+}
+
+impl Resolving<'_> {
+    /// Decides `name` after the variables that it names.
+    fn resolve(&mut self, name: &str) {
+        if self.scope.contains(name) {
+            return;
+        }
+        let Some(Some(said)) = self.said.get(name) else {
+            self.scope.set(name, None, "");
+            return;
+        };
+        let mut value = Value::new(Data::String(said.text.clone()), said.place.clone());
+        if said.template && template::is_template(&said.text) {
+            self.stack.push(name.to_string());
+            for part in template::parse(&said.text).unwrap_or_default() {
+                let Part::Name(other) = part else { continue };
+                let named = self.named.entry(name.into()).or_default();
+                named.push(other.clone());
+                if let Some(first) = self.stack.iter().position(|n| *n == other) {
+                    let mut circle = self.stack[first..].to_vec();
+                    circle.push(other.clone());
+                    let fact = format!("variables go in a circle: {}", circle.join(" → "));
+                    let at = place_of_name(&said.place, &other);
+                    self.problems.push(Diagnostic::error(fact).at(&at, ""));
+                    self.scope.set(&other, None, "");
+                } else if self.said.contains_key(&other) {
+                    self.resolve(&other);
+                }
+            }
+            self.stack.pop();
+            // Names not decided yet are known all the same, for the did-you-mean.
+            let mut scope = self.scope.clone();
+            for other in self.said.keys() {
+                scope.announce(other);
+            }
+            scope.fill(&mut value, self.problems);
+        }
+        if let Data::Undecided(wanting) = &value.data {
+            self.scope.require(name, wanting.clone());
+        }
+        let text = value.as_str().map(str::to_string);
+        let text = text.and_then(|text| self.allowed(name, text, &said.place));
+        self.scope.set(name, text, &said.origin);
+        self.scope.said_at(name, value.base.unwrap_or(value.place));
+    }
+
+    /// The value as its declaration has it; complains about one that it does not allow.
+    fn allowed(&mut self, name: &str, text: String, place: &Place) -> Option<String> {
+        let Some(declaration) = self.declared.get(name) else {
+            return Some(text);
+        };
+        let text = declaration.complete(text);
+        let refused = declaration.refuse(name, &text, place);
+        let allowed = refused.is_none();
+        self.problems.extend(refused);
+        allowed.then_some(text)
+    }
+}
+
+/// Why a variable cannot have this name, and the cure.
+pub fn refused_name(name: &str) -> Option<(String, String)> {
+    if words::is_secret(name) {
+        let fact = format!("`{name}` would be a secret");
+        return Some((fact, words::SECRET_HELP.into()));
+    }
+    if name == "name" || name == "version" {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = format!(
+            "`{{{{{name}}}}}` is a component's own {name}: say whose, as in `image_{name}`"
+        );
+        return Some((fact, help));
+    }
+    if name == OWN_VERSION {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = format!("`{{{{{name}}}}}` is the version of this program");
+        return Some((fact, help));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let reserved = [
+        "true",
+        "false",
+        "null",
+        "undefined",
+        "this",
+        "else",
+        "as",
+        "raw",
+    ];
+    if !starts || !name.chars().all(plain) || reserved.contains(&name) {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = "letters, digits and `_`, a letter first, and none of Handlebars' own words";
+        return Some((fact, help.into()));
+    }
+    None
+}
+
+/// Strings, whole numbers and booleans as text.
+fn scalar(value: &Value) -> Result<String, Diagnostic> {
+    match &value.data {
+        Data::String(text) => Ok(text.clone()),
+        Data::Integer(number) => Ok(number.to_string()),
+        Data::Bool(flag) => Ok(flag.to_string()),
+        Data::Float(text) => Err(Diagnostic::error(
+            "a variable takes a string, a whole number, true or false",
+        )
+        .at(&value.place, "a number with a fraction")
+        .help(format!(
+            "put it in quotes, or 1.30 would become 1.3: \"{text}\""
+        ))),
+        _ => Err(
+            Diagnostic::error("a variable takes a string, a whole number, true or false")
+                .at(&value.place, value.kind()),
+        ),
+    }
+}

@@ -1,0 +1,187 @@
+//! image-builder's var files, read as they are (kubernetes-sigs/image-builder: images/capi/packer/config/*.json).
+//!
+//! They hold variables of every image that image-builder makes: what a recipe does not declare is passed over, and
+//! listed, each with a value that makes another image as a warning of its own (`image_builder.toml`), and what is
+//! null is not said. Of Packer's functions only ``{{user `x`}}`` is understood; the others are computed by Packer alone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::value::{Data, Entry, Table, Value};
+use super::words;
+use winimg_base::diag::Diagnostic;
+
+/// What else image-builder's variables for Windows put into an image.
+const NAMES: &str = include_str!("image_builder.toml");
+
+/// A variable of image-builder that most recipes do not declare.
+#[derive(Deserialize)]
+struct Passed {
+    /// What to write for winimg.
+    instead: String,
+    /// Values that make no other image, besides an empty one, `false` and `none`.
+    #[serde(default)]
+    harmless: Vec<String>,
+}
+
+fn names() -> BTreeMap<String, Passed> {
+    toml::from_str(NAMES).unwrap_or_default()
+}
+
+/// How many variables may name one another in a chain.
+const DEPTH: usize = 16;
+
+/// The entries that set a declared variable, ``{{user `x`}}`` written as winimg's `{{x}}`, and what there is to say
+/// about the others.
+pub fn entries(
+    path: &Path,
+    table: Table,
+    declared: impl Fn(&str) -> bool,
+) -> (Vec<Entry>, Vec<Diagnostic>) {
+    let texts: BTreeMap<String, String> = table
+        .entries
+        .iter()
+        .filter(|e| !words::is_secret(&e.key))
+        .filter_map(|e| Some((e.key.clone(), e.value.as_str()?.to_string())))
+        .collect();
+    let mut taken = Vec::new();
+    let mut remarks = Vec::new();
+    let mut passed = Vec::new();
+    for entry in table.entries {
+        // Packer writes comments as values of a key without a meaning.
+        if !declared(&entry.key) {
+            passed.push(entry);
+            continue;
+        }
+        if let Data::Unknown = &entry.value.data {
+            continue;
+        }
+        let Data::String(text) = &entry.value.data else {
+            taken.push(entry);
+            continue;
+        };
+        match translate(text, &texts, &declared, 0) {
+            Ok(text) => taken.push(Entry {
+                value: Value::new(Data::String(text), entry.value.place.clone()),
+                ..entry
+            }),
+            Err(function) => remarks.push(
+                Diagnostic::warning(format!(
+                    "`{}` keeps the recipe's value: Packer computes this one",
+                    entry.key
+                ))
+                .at(&entry.key_place, format!("`{function}`"))
+                .help(format!("say what it should be: --var {}=…", entry.key)),
+            ),
+        }
+    }
+    let listed: Vec<&str> = passed.iter().map(|e| e.key.as_str()).collect();
+    if !listed.is_empty() {
+        let count = listed.len();
+        let what = match count {
+            1 => "variable",
+            _ => "variables",
+        };
+        remarks.push(
+            Diagnostic::warning(format!(
+                "this recipe does not declare {count} {what} of {}",
+                path.display()
+            ))
+            .help(format!("passed over: {}", listed.join(", "))),
+        );
+    }
+    remarks.extend(missed(&passed, &texts));
+    (taken, remarks)
+}
+
+/// A warning for each that was passed over and would have changed the image.
+fn missed(passed: &[Entry], texts: &BTreeMap<String, String>) -> Vec<Diagnostic> {
+    let names = names();
+    let mut warnings = Vec::new();
+    for entry in passed {
+        let Some(known) = names.get(&entry.key) else {
+            continue;
+        };
+        let value = match &entry.value.data {
+            Data::String(text) => {
+                translate(text, texts, &|_| false, 0).unwrap_or_else(|function| function)
+            }
+            Data::Bool(flag) => flag.to_string(),
+            Data::Unknown => continue,
+            _ => entry.value.kind().to_string(),
+        };
+        let value = value.trim();
+        let empty = ["", "false", "none"];
+        if empty.iter().any(|e| value.eq_ignore_ascii_case(e))
+            || known.harmless.iter().any(|h| h == value)
+        {
+            continue;
+        }
+        let fact = format!("`{}` is passed over, and would change the image", entry.key);
+        let warning = Diagnostic::warning(fact).at(&entry.key_place, "");
+        warnings.push(warning.help(known.instead.as_str()));
+    }
+    warnings
+}
+
+/// The text as winimg's own template; the function that cannot be told as an error.
+fn translate(
+    text: &str,
+    texts: &BTreeMap<String, String>,
+    declared: &impl Fn(&str) -> bool,
+    depth: usize,
+) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(open) = rest.find("{{") {
+        let end = rest[open..].find("}}").map(|n| open + n + 2);
+        let function = &rest[open..end.unwrap_or(rest.len())];
+        let user = function
+            .trim_start_matches("{{")
+            .trim_end_matches("}}")
+            .trim()
+            .strip_prefix("user ")
+            .map(|name| name.trim().trim_matches(['`', '"']));
+        out.push_str(&rest[..open]);
+        match user {
+            Some(name) if declared(name) => out.push_str(&format!("{{{{{name}}}}}")),
+            Some(name) if depth < DEPTH && texts.contains_key(name) => {
+                out.push_str(&translate(&texts[name], texts, declared, depth + 1)?);
+            }
+            _ => return Err(function.to_string()),
+        }
+        rest = &rest[end.unwrap_or(rest.len())..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_packs_that_are_named_declare_the_variable() {
+        let names: BTreeMap<String, Passed> = toml::from_str(NAMES).expect("TOML");
+        let packs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
+        let mut checked = 0;
+        for (name, passed) in &names {
+            let Some((_, rest)) = passed.instead.split_once("include packs/") else {
+                continue;
+            };
+            let pack = rest.split_once(".toml").expect("a pack").0;
+            let file = packs.join("packs").join(format!("{pack}.toml"));
+            let text = fs::read_to_string(file).expect("a pack");
+            let table: toml::Table = text.parse().expect("TOML");
+            let declared = table.get("vars").and_then(|vars| vars.get(name));
+            assert!(declared.is_some(), "packs/{pack}.toml has no `{name}`");
+            checked += 1;
+        }
+        assert!(checked > 20, "{checked} of {}", names.len());
+    }
+}

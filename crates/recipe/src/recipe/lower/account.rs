@@ -1,0 +1,171 @@
+//! Verbs about who there is: `user`, `group`.
+
+use super::security::{nothing_else, present};
+use crate::recipe::Verb;
+use crate::recipe::fields::{Context, Fields};
+use crate::recipe::value::Value;
+use crate::recipe::verb::{Group, Password, User, UserState};
+use winimg_base::text::Located;
+
+/// What net.exe keeps of a comment (Microsoft: net user, net localgroup).
+const LONGEST_COMMENT: usize = 48;
+
+pub fn user(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`user`")?;
+    let name = fields.needed_string("name", "name the account: `name = \"vagrant\"`");
+    // The SAM keeps 20 characters of a user's name.
+    let name = name.and_then(|n| account_name(&fields, n, 20));
+    let state = fields.choice(
+        "state",
+        &[
+            ("present", UserState::Present),
+            ("absent", UserState::Absent),
+            ("disabled", UserState::Disabled),
+        ],
+    );
+    let password = password(&fields);
+    let full_name = comment(&fields, "full_name", 256);
+    let description = comment(&fields, "description", LONGEST_COMMENT);
+    let groups = names(&fields, "groups");
+    let expires = fields.boolean("expires");
+    fields.finish();
+    let state = state.map_or(UserState::Present, |s| s.value);
+    if state == UserState::Absent {
+        let keys = ["password", "full_name", "description", "groups", "expires"];
+        nothing_else(&fields, "a user", &keys);
+    }
+    Some(Verb::User(User {
+        name: name?,
+        state,
+        password: password?,
+        full_name,
+        description,
+        groups,
+        expires: expires.is_some_and(|e| e.value),
+    }))
+}
+
+pub fn group(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`group`")?;
+    let name = fields.needed_string("name", "name the group: `name = \"WireServerAccess\"`");
+    let name = name.and_then(|n| account_name(&fields, n, 256));
+    let present = present(&fields);
+    let description = comment(&fields, "description", LONGEST_COMMENT);
+    let members = names(&fields, "members");
+    fields.finish();
+    if !present {
+        nothing_else(&fields, "a group", &["description", "members"]);
+    }
+    Some(Verb::Group(Group {
+        name: name?,
+        present,
+        description,
+        members,
+    }))
+}
+
+/// Microsoft: NetUserAdd, USER_INFO_1; a name that starts with `-` would be an option.
+fn account_name(
+    fields: &Fields<'_>,
+    name: Located<String>,
+    longest: usize,
+) -> Option<Located<String>> {
+    let text = name.value.as_str();
+    let fault = if text.chars().count() > longest {
+        format!("it has more than {longest} characters")
+    } else if let Some(c) = text.chars().find(|c| is_forbidden(*c)) {
+        format!("it holds `{}`", c.escape_debug())
+    } else if text.starts_with('-') || text != text.trim() {
+        "it starts with a hyphen, or a blank is at its end".to_owned()
+    } else if text.chars().all(|c| c == '.' || c == ' ') || text.ends_with('.') {
+        "a dot is at its end".to_owned()
+    } else {
+        return Some(name);
+    };
+    let fact = format!("no account can be called \"{text}\": {fault}");
+    let help = "no `\" / \\ [ ] : ; | = , + * ? < > @ %` and no control characters";
+    fields.cx.error(fact, &name.place, "", help);
+    None
+}
+
+fn is_forbidden(c: char) -> bool {
+    c.is_control() || "\"/\\[]:;|=,+*?<>@%".contains(c)
+}
+
+/// Names of accounts and groups; `NT SERVICE\name` and the like too.
+fn names(fields: &Fields<'_>, key: &'static str) -> Vec<Located<String>> {
+    let mut names: Vec<Located<String>> = Vec::new();
+    for name in fields.strings(key) {
+        let own = name.value.rsplit('\\').next().unwrap_or_default();
+        let plain = Located::new(own.to_owned(), name.place.clone());
+        if own.is_empty() {
+            let fact = format!("`{key}` holds an empty name");
+            fields
+                .cx
+                .error(fact, &name.place, "", "write one name a string");
+            continue;
+        }
+        if account_name(fields, plain, 256).is_none() {
+            continue;
+        }
+        if names
+            .iter()
+            .all(|n| !n.value.eq_ignore_ascii_case(&name.value))
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn comment(fields: &Fields<'_>, key: &'static str, longest: usize) -> Option<String> {
+    let text = fields.string(key)?;
+    let fault = if text.value.is_empty() {
+        "is empty".to_owned()
+    } else if text.value.chars().any(char::is_control) {
+        "holds a control character".to_owned()
+    } else if text.value.chars().count() > longest {
+        format!("has more than {longest} characters")
+    } else {
+        return Some(text.value);
+    };
+    let help = "one line of text, or leave it out";
+    fields
+        .cx
+        .error(format!("`{key}` {fault}"), &text.place, "", help);
+    None
+}
+
+/// `random`, or `published:` and a password that is none. Whatever else is there may be a secret, and is not shown.
+fn password(fields: &Fields<'_>) -> Option<Password> {
+    if !fields.has("password") {
+        fields.get("password");
+        return Some(Password::Random);
+    }
+    let text = fields.string("password")?;
+    if text.value == "random" {
+        return Some(Password::Random);
+    }
+    let Some(known) = text.value.strip_prefix("published:") else {
+        let fact = "a user's password is `random`, or `published:` and one that everybody knows";
+        let help = "a recipe holds no secrets: leave `password` out, and log in with a key or let the image's first \
+                    boot give the account a password";
+        fields.cx.error(fact, &text.place, "", help);
+        return None;
+    };
+    // `*` would ask, `/` starts an option; 127 is the longest that Windows takes (Microsoft: net user).
+    let fault = if known.is_empty() {
+        "is empty"
+    } else if known.chars().count() > 127 {
+        "has more than 127 characters"
+    } else if known == "*" || known.starts_with('/') || known.chars().any(char::is_control) {
+        "cannot be given to net.exe"
+    } else {
+        return Some(Password::Published(known.to_owned()));
+    };
+    let fact = format!("the published password {fault}");
+    fields
+        .cx
+        .error(fact, &text.place, "", "write `\"published:vagrant\"`");
+    None
+}

@@ -1,0 +1,384 @@
+//! `[components.NAME]`, and what every download has: a URL and what proves it.
+
+use url::Url;
+
+use super::signature::{Asked, Signed, signatures};
+use crate::recipe::fields::{Context, Fields};
+use crate::recipe::merge::PROOFS;
+use crate::recipe::undecided::{self, MissingProof, Wanting};
+use crate::recipe::value::Entry;
+use crate::recipe::vars::place_of_name;
+use crate::recipe::{Archive, Component, Origin, ProofWish, Signature, guest_name};
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::text::{Located, Place};
+
+pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
+    let what = format!("component `{}`", entry.key);
+    let fields = Fields::open(cx, &entry.value, &what)?;
+    let name = name(cx, entry);
+    let version = fields.text("version");
+    let given = fields.needed_if_given("file");
+    let unpack = fields.choice(
+        "unpack",
+        &[
+            ("zip", Archive::Zip),
+            ("tar", Archive::Tar),
+            ("tar.gz", Archive::TarGz),
+            ("tar.zst", Archive::TarZst),
+        ],
+    );
+    let license = fields.text("license");
+    let origin = origin(&fields, &entry.key, true, unpack.as_ref().map(|u| u.value));
+    let url = origin.as_ref().map(|o| &o.url);
+    let file = file(&fields, given, url);
+    fields.finish();
+    Some(Component {
+        name: name?,
+        version,
+        origin: origin?,
+        file: file?,
+        unpack: unpack.map(|u| u.value),
+        license,
+        is_used: false,
+    })
+}
+
+fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let right = !entry.key.is_empty() && entry.key.chars().all(plain);
+    if !right || entry.key.starts_with(['.', '-']) {
+        let fact = format!("a component cannot be called \"{}\"", entry.key);
+        let help = "letters, digits, `-`, `_` and `.`, a letter or digit first";
+        cx.error(fact, &entry.key_place, "", help);
+        return None;
+    }
+    Some(Located::new(entry.key.clone(), entry.key_place.clone()))
+}
+
+impl Fields<'_> {
+    /// A string that may be absent but not empty.
+    pub fn needed_if_given(&self, key: &'static str) -> Option<Located<String>> {
+        match self.has(key) {
+            true => self.needed_string(key, ""),
+            false => {
+                self.get(key);
+                None
+            }
+        }
+    }
+}
+
+/// The name to keep the file under: `file`, or the last segment of the URL.
+fn file(
+    fields: &Fields<'_>,
+    given: Option<Located<String>>,
+    url: Option<&Located<String>>,
+) -> Option<String> {
+    let (name, place) = match given {
+        Some(given) => (given.value, given.place),
+        None if fields.has("file") => return None,
+        None => {
+            let url = url?;
+            match last_segment(&url.value) {
+                Some(name) => (name, url.place.clone()),
+                None => {
+                    let fact = format!("the url of {} does not end in a file name", fields.what);
+                    fields
+                        .cx
+                        .error(fact, &url.place, "", "give the name: `file = \"x.exe\"`");
+                    return None;
+                }
+            }
+        }
+    };
+    match guest_name::file_name(&name) {
+        Ok(()) => Some(name),
+        Err((why, _)) => {
+            let fact = format!("{} cannot be kept as \"{name}\": {why}", fields.what);
+            fields
+                .cx
+                .error(fact, &place, "", "give another name with `file`");
+            None
+        }
+    }
+}
+
+fn last_segment(url: &str) -> Option<String> {
+    let path = match Url::parse(url) {
+        Ok(parsed) if parsed.scheme().len() > 1 => parsed.path().to_string(),
+        _ => url.replace('\\', "/"),
+    };
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let decoded = percent_decoded(last);
+    (!decoded.is_empty()).then_some(decoded)
+}
+
+fn percent_decoded(text: &str) -> String {
+    // A query in form encoding is the one percent decoder that the URL library offers; `+` is no space in a path.
+    let guarded = text
+        .replace('+', "%2B")
+        .replace('&', "%26")
+        .replace('=', "%3D");
+    let mut pairs = url::form_urlencoded::parse(guarded.as_bytes());
+    pairs
+        .next()
+        .map(|(name, _)| name.into_owned())
+        .unwrap_or_default()
+}
+
+/// `url`, the one of the four proofs, and the signatures. `input` is its name in the lock.
+pub fn origin(
+    fields: &Fields<'_>,
+    input: &str,
+    is_component: bool,
+    archive: Option<Archive>,
+) -> Option<Origin> {
+    let url = url(fields);
+    let given: Vec<&'static str> = PROOFS.iter().copied().filter(|p| fields.has(p)).collect();
+    let signed = Signed {
+        url: url.as_ref(),
+        archive,
+        is_checksum_file: false,
+    };
+    let asked = signatures(fields, "signature", &signed);
+    let proof = proof(fields, input, &given, &asked);
+    if fields.cx.must_be_signed.get() && is_component {
+        must_be_signed(fields, &asked, proof.as_ref());
+    }
+    if asked.broken {
+        return None;
+    }
+    Some(Origin {
+        signatures: asked.signatures,
+        ..Origin::new(url?, proof?)
+    })
+}
+
+/// `policy = "signed"`: a digest says what a file is, not who made it. A checksum file that is signed says both.
+fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofWish>) {
+    let sums =
+        matches!(proof, Some(ProofWish::ChecksumFile { signatures, .. }) if !signatures.is_empty());
+    if asked.broken || !asked.signatures.is_empty() || sums {
+        return;
+    }
+    let help = "write what it is signed with under `signature`, or take `policy = \"signed\"` out of the recipe";
+    match fields.table.entry("signature") {
+        Some(entry) => {
+            let fact = format!(
+                "the signature of {} is dropped, and the policy is that all are signed",
+                fields.what
+            );
+            fields.cx.error(fact, &entry.key_place, "", help);
+        }
+        None => {
+            let fact = format!(
+                "{} has no signature, and the policy is that all are signed",
+                fields.what
+            );
+            fields.cx.missing(fact, &fields.place, help);
+        }
+    }
+}
+
+fn url(fields: &Fields<'_>) -> Option<Located<String>> {
+    let url = fields.needed_string("url", "write `url = \"https://…\"`, or the path of a file")?;
+    address(fields, "url", url)
+}
+
+/// http(s), `file://`, or a path, which is taken from the folder of the file that says it.
+pub(super) fn address(
+    fields: &Fields<'_>,
+    key: &str,
+    url: Located<String>,
+) -> Option<Located<String>> {
+    let cx = fields.cx;
+    let parsed = match Url::parse(&url.value) {
+        // `C:\x` looks like a scheme of one letter.
+        Ok(parsed) if parsed.scheme().len() > 1 => parsed,
+        Err(error) if url.value.contains("://") => {
+            let fact = format!("`{key}` is not a URL: {error}");
+            cx.error(fact, &url.place, "", "");
+            return None;
+        }
+        _ => {
+            let path = fields.folder(key, &url.place).join(&url.value);
+            let path = cx.sources.input(path);
+            return Some(Located::new(path.display().to_string(), url.place));
+        }
+    };
+    if let (true, Ok(path)) = (parsed.scheme() == "file", parsed.to_file_path())
+        && cx.sources.is_outside(&path)
+    {
+        let path = cx.sources.input(path);
+        return Some(Located::new(path.display().to_string(), url.place));
+    }
+    if !matches!(parsed.scheme(), "http" | "https" | "file") {
+        let fact = format!("`{key}` has the scheme `{}`", parsed.scheme());
+        let help = "it is http, https, file, or the path of a file";
+        cx.error(fact, &url.place, "", help);
+        return None;
+    }
+    if parsed.password().is_some() || !parsed.username().is_empty() {
+        let fact = format!("`{key}` holds a user name or password");
+        let help = "a recipe holds no secrets; take it out of the URL";
+        cx.error(fact, &url.place, "", help);
+        return None;
+    }
+    Some(url)
+}
+
+fn proof(
+    fields: &Fields<'_>,
+    input: &str,
+    given: &[&'static str],
+    asked: &Asked,
+) -> Option<ProofWish> {
+    let entry = fields.needed_if_given("checksum_entry");
+    if let (Some(entry), false) = (&entry, fields.has("checksum_url")) {
+        let fact =
+            "`checksum_entry` names a line of a checksum file, but there is no `checksum_url`";
+        fields.cx.error(fact, &entry.place, "", "");
+    }
+    // Every proof is read, so that each is checked and none is called unknown.
+    let sha256 = digest(fields, "sha256", Algorithm::Sha256);
+    let sha512 = digest(fields, "sha512", Algorithm::Sha512);
+    let checksum = fields.needed_if_given("checksum_url");
+    let checksum = checksum.and_then(|url| address(fields, "checksum_url", url));
+    let signed = Signed {
+        url: checksum.as_ref(),
+        archive: None,
+        is_checksum_file: true,
+    };
+    let checksum_asked = signatures(fields, "checksum_signature", &signed);
+    if let (Some(entry), false) = (
+        fields.table.entry("checksum_signature"),
+        fields.has("checksum_url"),
+    ) {
+        let fact = "`checksum_signature` is of a checksum file, but there is no `checksum_url`";
+        fields.cx.error(fact, &entry.key_place, "", "");
+        return None;
+    }
+    if checksum_asked.broken {
+        return None;
+    }
+    // Those of members prove these, and nothing of the rest.
+    let whole = |group: &Vec<Signature>| group.iter().all(|s| s.members.is_empty());
+    let is_signed = asked.signatures.iter().any(whole);
+    let unverified = fields.has("unverified").then(|| reason(fields)).flatten();
+    fields.get("unverified");
+    match given {
+        [] if is_signed => Some(ProofWish::Signed),
+        // It says why there is no proof, and now there is one.
+        ["unverified"] if is_signed => unverified.map(|_| ProofWish::Signed),
+        [] => unproved(fields, input, asked),
+        [key] if !undecided(fields, key).is_empty() => digest_to_come(fields, input, key),
+        [_] => sha256
+            .or(sha512)
+            .map(ProofWish::Digest)
+            .or(checksum.map(|url| ProofWish::ChecksumFile {
+                url,
+                entry: entry.map(|e| e.value),
+                signatures: checksum_asked.signatures,
+            }))
+            .or(unverified.map(|reason| ProofWish::Unverified { reason })),
+        [first, second, ..] => {
+            let place = fields.table.entry(second).map(|e| &e.key_place);
+            let fact = format!("{} has two proofs, `{first}` and `{second}`", fields.what);
+            let place = place.unwrap_or(&fields.place);
+            let help = match given.contains(&"unverified") {
+                true => "take the line `unverified` out: it is for a file that nothing proves",
+                false => "keep one of them",
+            };
+            fields.cx.error(fact, place, "", help);
+            None
+        }
+    }
+}
+
+fn digest(fields: &Fields<'_>, key: &'static str, algorithm: Algorithm) -> Option<Located<Digest>> {
+    if !undecided(fields, key).is_empty() {
+        fields.get(key);
+        return None;
+    }
+    let text = fields.string(key)?;
+    let complain = |why: &str, help: &str| {
+        let fact = format!("the {key} of {} {why}", fields.what);
+        fields.cx.error(fact, &text.place, "", help);
+    };
+    match text.value.trim().parse::<Digest>() {
+        Ok(digest) if digest.algorithm == algorithm => {
+            Some(Located::new(digest, text.place.clone()))
+        }
+        Ok(digest) => {
+            let name = digest.algorithm.name();
+            complain(&format!("is a {name}"), &format!("write `{name} = …`"));
+            None
+        }
+        Err(why) => {
+            complain(&why, "");
+            None
+        }
+    }
+}
+
+fn reason(fields: &Fields<'_>) -> Option<Located<String>> {
+    let help =
+        "say in a few words why nothing proves this file; the reason is kept in the manifest";
+    fields.needed_string("unverified", help)
+}
+
+/// The variables without a value that the key's text names.
+fn undecided(fields: &Fields<'_>, key: &str) -> Vec<(Wanting, Place)> {
+    fields
+        .table
+        .get(key)
+        .map_or_else(Vec::new, undecided::within)
+}
+
+/// A digest that a variable will hold.
+fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofWish> {
+    let (variable, place) = undecided(fields, key).into_iter().next()?;
+    let missing = MissingProof {
+        input: input.into(),
+        algorithm: match key {
+            "sha512" => Algorithm::Sha512,
+            _ => Algorithm::Sha256,
+        },
+        place: place_of_name(&place, &variable.name),
+        variable: Some(variable),
+        fact: format!("nothing proves what {} fetches", fields.what),
+        has_signed_members: false,
+    };
+    fields.cx.unproved(&missing);
+    Some(ProofWish::Undecided(missing))
+}
+
+/// Neither a proof nor a signature of the whole file is named.
+fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofWish> {
+    // The missing URL was complained about.
+    let url = fields.table.entry("url")?;
+    if fields.cx.incomplete || asked.broken {
+        return None;
+    }
+    let has_signed_members = !asked.signatures.is_empty();
+    let fact = match has_signed_members {
+        false => format!("nothing proves what {} fetches", fields.what),
+        true => format!(
+            "nothing proves the archive of {}, only some of its members",
+            fields.what
+        ),
+    };
+    let missing = MissingProof {
+        input: input.into(),
+        algorithm: Algorithm::Sha256,
+        variable: None,
+        place: match has_signed_members {
+            false => url.value.place.clone(),
+            true => fields.place.clone(),
+        },
+        fact,
+        has_signed_members,
+    };
+    fields.cx.unproved(&missing);
+    Some(ProofWish::Undecided(missing))
+}

@@ -1,0 +1,197 @@
+//! `[images.NAME]` and the verb `image`.
+
+use super::step::Known;
+use crate::recipe::fields::{Context, Fields};
+use crate::recipe::value::{Data, Entry, Value};
+use crate::recipe::verb::ImageImport;
+use crate::recipe::{ContainerImage, ImageProof, Verb, guest_name};
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::text::Located;
+
+const CTR: &str = r"C:\Program Files\containerd\ctr.exe";
+/// Where containerd keeps what it imports, unless its configuration says otherwise.
+const ROOT: &str = r"C:\ProgramData\containerd\root";
+const NAMESPACE: &str = "k8s.io";
+
+pub fn container_image(cx: &Context<'_>, entry: &Entry) -> Option<ContainerImage> {
+    let what = format!("image `{}`", entry.key);
+    let fields = Fields::open(cx, &entry.value, &what)?;
+    let name = name(cx, entry);
+    let reference = fields.needed_string(
+        "reference",
+        "name it with its registry: `reference = \"registry.k8s.io/pause:3.10.2\"`",
+    );
+    let reference = reference.and_then(|r| with_registry(&fields, r));
+    let proof = proof(&fields, reference.as_ref());
+    let os_version = fields.needed_if_given("os_version").and_then(|v| {
+        let plain = |c: char| c.is_ascii_digit() || c == '.';
+        if v.value.starts_with("10.0.") && v.value.chars().all(plain) {
+            return Some(v.value);
+        }
+        let fact = "`os_version` is not a Windows build";
+        cx.error(
+            fact,
+            &v.place,
+            "",
+            "as in an index: `os_version = \"10.0.20348\"`",
+        );
+        None
+    });
+    fields.finish();
+    Some(ContainerImage {
+        name: name?,
+        reference: reference?,
+        proof: proof?,
+        os_version,
+        locked: None,
+    })
+}
+
+/// It becomes a file's name on the payload disc.
+fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let first = entry.key.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if !first || !entry.key.chars().all(plain) || guest_name::file_name(&entry.key).is_err() {
+        let fact = format!("an image cannot be called \"{}\"", entry.key);
+        let help = "letters, digits, `-`, `_` and `.`, a letter or digit first; what it is goes into `reference`";
+        cx.error(fact, &entry.key_place, "", help);
+        return None;
+    }
+    Some(Located::new(entry.key.clone(), entry.key_place.clone()))
+}
+
+/// A name without a registry would mean Docker's: whoever writes it often means another.
+fn with_registry(fields: &Fields<'_>, reference: Located<String>) -> Option<Located<String>> {
+    let text = reference
+        .value
+        .strip_prefix("http://")
+        .unwrap_or(&reference.value);
+    let registry = text.split_once('/').map(|(registry, _)| registry);
+    let named = registry.is_some_and(|r| r.contains(['.', ':']) || r == "localhost");
+    let plain = |c: char| c.is_ascii_alphanumeric() || "./:@-_".contains(c);
+    if named && text.chars().all(plain) {
+        return Some(reference);
+    }
+    let fact = format!(
+        "`{}` is not the name of a container image with its registry",
+        reference.value
+    );
+    let help = "as in `registry.k8s.io/pause:3.10.2`; Docker's own is `docker.io/library/NAME:TAG`";
+    fields.cx.error(fact, &reference.place, "", help);
+    None
+}
+
+/// `digest`, or one in the reference, or `unverified`.
+fn proof(fields: &Fields<'_>, reference: Option<&Located<String>>) -> Option<ImageProof> {
+    let cx = fields.cx;
+    let inside = reference.and_then(|r| {
+        let (_, digest) = r.value.split_once('@')?;
+        Some(Located::new(digest.to_owned(), r.place.clone()))
+    });
+    let given = fields.needed_if_given("digest");
+    let reason = fields.needed_if_given("unverified");
+    let count = [inside.is_some(), given.is_some(), reason.is_some()];
+    let (fact, help) = match count.iter().filter(|there| **there).count() {
+        0 if fields.has("digest") || fields.has("unverified") => return None,
+        0 => (
+            format!("nothing proves {}", fields.what),
+            "a tag can be moved: write its `digest = \"sha256:…\"`, or `unverified = \"why that is fine\"`",
+        ),
+        1 => {
+            let plain = reference.filter(|r| r.value.starts_with("http://"));
+            if let Some(plain) = plain.filter(|_| reason.is_some()) {
+                let fact = "anyone on the way can change what comes over http";
+                cx.error(
+                    fact,
+                    &plain.place,
+                    "",
+                    "pin the image with `digest`, or use https",
+                );
+                return None;
+            }
+            return match inside.or(given) {
+                Some(text) => digest(cx, text),
+                None => reason.map(|reason| ImageProof::Unverified { reason }),
+            };
+        }
+        _ => (
+            format!("{} is proved twice", fields.what),
+            "keep one of `digest` and `unverified`",
+        ),
+    };
+    cx.error(fact, &fields.place, "", help);
+    None
+}
+
+fn digest(cx: &Context<'_>, text: Located<String>) -> Option<ImageProof> {
+    match text.value.parse::<Digest>() {
+        Ok(digest) if digest.algorithm == Algorithm::Sha256 => {
+            Some(ImageProof::Digest(Located::new(digest, text.place)))
+        }
+        other => {
+            let why = other.map_or_else(|why| why, |_| "is not a SHA-256 digest".into());
+            let help = "as the registry shows it: `sha256:` and 64 hexadecimal digits";
+            cx.error(format!("`digest` {why}"), &text.place, "", help);
+            None
+        }
+    }
+}
+
+/// `image = "pause"`, or a table.
+pub fn import(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
+    if let Data::String(name) = &value.data {
+        let name = Located::new(name.clone(), value.place.clone());
+        let image = known_image(cx, name, known)?;
+        let ctr = Located::new(CTR.to_owned(), value.place.clone());
+        let root = Located::new(ROOT.to_owned(), value.place.clone());
+        let namespace = NAMESPACE.to_owned();
+        return Some(Verb::Image(ImageImport {
+            image,
+            ctr,
+            root,
+            namespace,
+        }));
+    }
+    let fields = Fields::open(cx, value, "`image`")?;
+    let name = fields.needed_string("image", "name one of [images]: `image = \"pause\"`");
+    let image = name.and_then(|name| known_image(cx, name, known));
+    let ctr = path_or(&fields, "ctr", CTR);
+    let root = path_or(&fields, "root", ROOT);
+    let namespace = fields
+        .text("namespace")
+        .unwrap_or_else(|| NAMESPACE.to_owned());
+    fields.finish();
+    Some(Verb::Image(ImageImport {
+        image: image?,
+        ctr: ctr?,
+        root: root?,
+        namespace,
+    }))
+}
+
+fn path_or(fields: &Fields<'_>, key: &'static str, default: &str) -> Option<Located<String>> {
+    match fields.has(key) {
+        true => fields.guest_path(key, ""),
+        false => {
+            fields.get(key);
+            Some(Located::new(default.to_owned(), fields.place.clone()))
+        }
+    }
+}
+
+fn known_image(
+    cx: &Context<'_>,
+    name: Located<String>,
+    known: Known<'_>,
+) -> Option<Located<String>> {
+    if known.images.contains(&name.value) {
+        return Some(name);
+    }
+    if !cx.incomplete {
+        let names: Vec<&str> = known.images.iter().map(String::as_str).collect();
+        let help = winimg_base::diag::suggestion(&name.value, &names, "images");
+        let fact = format!("there is no image `{}`", name.value);
+        cx.error(fact, &name.place, "not under [images]", &help);
+    }
+    None
+}

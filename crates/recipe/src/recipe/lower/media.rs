@@ -1,0 +1,259 @@
+//! `[media]` and `[setup]`: what Windows is installed from, and how.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::component;
+use crate::recipe::fields::Fields;
+use crate::recipe::value::Data;
+use crate::recipe::{Media, SetupWish, guest_name, is_driver_name};
+use winimg_base::text::Located;
+
+pub fn media(top: &Fields<'_>) -> Option<Media> {
+    let shape = "write `[media]` with `image = \"…\"`, and `[media.iso]` with `url` and `sha256`";
+    if !top.has("media") {
+        top.cx
+            .missing("the recipe has no [media]", &top.place, shape);
+    }
+    let fields = top.table("media", "[media]")?;
+    let iso = match fields.has("iso") {
+        true => download(&fields, "iso", "[media.iso]"),
+        false => {
+            let help = "write `[media.iso]` with `url` and `sha256`: the Windows ISO";
+            fields.need("iso", help);
+            fields.get("iso");
+            None
+        }
+    };
+    let has_virtio = fields.has("virtio");
+    let virtio = download(&fields, "virtio", "[media.virtio]");
+    let image = image(&fields);
+    let product_key = product_key(&fields);
+    let language = language(&fields);
+    let time_zone = time_zone(&fields);
+    fields.finish();
+    if has_virtio && virtio.is_none() {
+        return None;
+    }
+    Some(Media {
+        iso: iso?,
+        virtio,
+        image: image?,
+        product_key,
+        language: language?,
+        time_zone: time_zone?,
+    })
+}
+
+fn download(fields: &Fields<'_>, key: &'static str, what: &str) -> Option<crate::recipe::Origin> {
+    let table = fields.table(key, what)?;
+    let input = format!("media.{key}");
+    let origin = component::origin(&table, &input, false, None);
+    table.finish();
+    origin
+}
+
+/// A name, or an index that may be written as a number.
+fn image(fields: &Fields<'_>) -> Option<Located<String>> {
+    let help =
+        "write `image = \"datacenter-core\"`, the <NAME> of an image in the WIM, or its index";
+    if let Some(value) = fields.table.get("image")
+        && let Data::Integer(index) = value.data
+    {
+        fields.get("image");
+        if index < 1 {
+            fields
+                .cx
+                .error("images are counted from 1", &value.place, "", help);
+            return None;
+        }
+        return Some(Located::new(index.to_string(), value.place.clone()));
+    }
+    fields.needed_string("image", help)
+}
+
+fn product_key(fields: &Fields<'_>) -> Option<Located<String>> {
+    // A pack has one text for all media: without a key for evaluation ones.
+    let key = fields
+        .string("product_key")
+        .filter(|k| !k.value.is_empty())?;
+    let plain = |s: &str| s.len() == 5 && s.chars().all(|c| c.is_ascii_alphanumeric());
+    let groups: Vec<&str> = key.value.split('-').collect();
+    if key.value == "kms" || (groups.len() == 5 && groups.iter().all(|g| plain(g))) {
+        return Some(key);
+    }
+    let fact = "`product_key` is not a product key";
+    let help = "five groups of five letters and digits, or \"kms\" for the edition's public KMS client key; \
+                on evaluation media leave it out";
+    fields.cx.error(fact, &key.place, "", help);
+    None
+}
+
+fn default_text(fields: &Fields<'_>, path: &str, value: &str) -> Located<String> {
+    fields.cx.default(path, format!("\"{value}\""));
+    Located::new(value.into(), fields.place.clone())
+}
+
+/// Language and region, as Setup wants them.
+fn language(fields: &Fields<'_>) -> Option<Located<String>> {
+    if !fields.has("language") {
+        fields.get("language");
+        return Some(default_text(fields, "media.language", "en-US"));
+    }
+    let tag = fields.string("language")?;
+    let parts: Vec<&str> = tag.value.split('-').collect();
+    let right = (2..=3).contains(&parts.len())
+        && (2..=3).contains(&parts[0].len())
+        && parts
+            .iter()
+            .all(|p| p.len() >= 2 && p.chars().all(|c| c.is_ascii_alphanumeric()));
+    if right {
+        return Some(tag);
+    }
+    let fact = format!("`language` is not a language and region: \"{}\"", tag.value);
+    fields
+        .cx
+        .error(fact, &tag.place, "", "write it as en-US, de-DE, zh-CN");
+    None
+}
+
+fn time_zone(fields: &Fields<'_>) -> Option<Located<String>> {
+    if !fields.has("time_zone") {
+        fields.get("time_zone");
+        return Some(default_text(fields, "media.time_zone", "UTC"));
+    }
+    let zone = fields.needed_string("time_zone", "write `time_zone = \"UTC\"`")?;
+    if zone.value.contains('/') {
+        let fact = format!(
+            "`time_zone` is not Windows's name for a zone: \"{}\"",
+            zone.value
+        );
+        let help = "Windows has its own names, such as \"W. Europe Standard Time\"; `tzutil /l` lists them";
+        fields.cx.error(fact, &zone.place, "", help);
+        return None;
+    }
+    Some(zone)
+}
+
+/// From power-on to a ready guest; eight to twenty-five minutes are usual.
+const TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// A Setup that stands at a dialog is to be told within a minute.
+const STILL: Duration = Duration::from_secs(45);
+const DRIVERS: &[&str] = &["viostor", "vioscsi", "NetKVM", "vioserial"];
+const COMPUTER: &str = "winimg-build";
+
+pub fn setup(top: &Fields<'_>) -> Option<SetupWish> {
+    let empty = Default::default();
+    let fields = match top.has("setup") {
+        true => top.table("setup", "[setup]")?,
+        false => {
+            top.get("setup");
+            Fields::of(top.cx, &empty, "[setup]", &top.place)
+        }
+    };
+    let answer_file = match fields.has("answer_file") {
+        true => Some(fields.local("answer_file")),
+        false => {
+            fields.get("answer_file");
+            None
+        }
+    };
+    let lint = match fields.has("lint") {
+        true => fields.choice("lint", &[("refuse", false), ("warn", true)]),
+        false => {
+            fields.get("lint");
+            None
+        }
+    };
+    let computer_name = computer_name(&fields);
+    let timeout = time(&fields, "timeout", TIMEOUT, "\"60m\"");
+    let still_limit = time(&fields, "still_limit", STILL, "\"45s\"");
+    let own_drivers = top.cx.sources.local(&top.place, "drivers");
+    let own_drivers = own_drivers.is_dir().then_some(own_drivers);
+    let drivers = drivers(&fields, top, own_drivers.as_deref());
+    fields.finish();
+    Some(SetupWish {
+        answer_file: match answer_file {
+            Some(given) => Some(given?),
+            None => None,
+        },
+        lint_is_advice: lint.is_some_and(|l| l.value),
+        computer_name: computer_name?,
+        timeout: timeout?,
+        still_limit: still_limit?,
+        drivers,
+        own_drivers,
+    })
+}
+
+fn computer_name(fields: &Fields<'_>) -> Option<String> {
+    if !fields.has("computer_name") {
+        fields.get("computer_name");
+        fields
+            .cx
+            .default("setup.computer_name", format!("\"{COMPUTER}\""));
+        return Some(COMPUTER.into());
+    }
+    let name = fields.string("computer_name")?;
+    match guest_name::computer_name(&name.value) {
+        Ok(()) => Some(name.value),
+        Err((why, help)) => {
+            let fact = format!("`computer_name` cannot be \"{}\": {why}", name.value);
+            fields.cx.error(fact, &name.place, "", &help);
+            None
+        }
+    }
+}
+
+fn time(
+    fields: &Fields<'_>,
+    key: &'static str,
+    default: Duration,
+    shown: &str,
+) -> Option<Duration> {
+    if !fields.has(key) {
+        fields.get(key);
+        fields.cx.default(format!("setup.{key}"), shown);
+        return Some(default);
+    }
+    let time = fields.duration(key)?;
+    if time.value.is_zero() {
+        fields
+            .cx
+            .error(format!("`{key}` is no time at all"), &time.place, "", "");
+        return None;
+    }
+    Some(time.value)
+}
+
+/// Folders of the team's own `drivers` or of the virtio-win ISO.
+fn drivers(fields: &Fields<'_>, top: &Fields<'_>, own: Option<&Path>) -> Vec<String> {
+    let media = top.table.get("media").and_then(|m| m.as_table());
+    let virtio = media.is_some_and(|m| m.contains("virtio"));
+    if !fields.has("drivers") {
+        fields.get("drivers");
+        if !virtio {
+            return Vec::new();
+        }
+        let names: Vec<String> = DRIVERS.iter().map(|d| d.to_string()).collect();
+        fields.cx.default("setup.drivers", serde_json::json!(names));
+        return names;
+    }
+    let drivers = fields.strings("drivers");
+    for driver in drivers.iter().filter(|d| !is_driver_name(&d.value)) {
+        let fact = format!("\"{}\" is no driver folder", driver.value);
+        let help = "letters, digits, `-` and `_`: names such as \"viostor\"";
+        fields.cx.error(fact, &driver.place, "", help);
+    }
+    let here = |name: &str| own.is_some_and(|own| own.join(name).is_dir());
+    let lacking = drivers.iter().find(|d| !virtio && !here(&d.value));
+    if let Some(lacking) = lacking {
+        let fact = "drivers are taken from the virtio-win ISO, and the recipe names none";
+        let help = format!(
+            "name it under `[media.virtio]`, or put the driver into drivers/{} beside the recipe",
+            lacking.value
+        );
+        fields.cx.missing(fact, &lacking.place, &help);
+    }
+    drivers.into_iter().map(|d| d.value).collect()
+}

@@ -1,0 +1,270 @@
+//! From the tree as written to the recipe as meant; every complaint at once.
+//!
+//! Each part reads one table. A part that complained gives `None` and the others go on.
+
+mod account;
+mod component;
+mod execution;
+mod files;
+mod firewall;
+mod image;
+mod machine;
+mod media;
+mod outputs;
+mod registry;
+mod schedule;
+mod security;
+mod signature;
+mod step;
+mod system;
+mod update;
+mod windows;
+
+use super::fields::{Context, Fields};
+use super::raw::Raw;
+use super::value::{Data, Entry, Value};
+use super::vars::Scope;
+use super::words;
+use super::{Component, ContainerImage, Effective, Recipe, Step, Undecided, Var};
+use winimg_base::diag::Diagnostic;
+use winimg_base::text::{Located, Place};
+
+/// What became of the tree.
+pub struct Lowered {
+    /// If nothing is wrong with it.
+    pub recipe: Option<Recipe>,
+    pub problems: Vec<Diagnostic>,
+    /// The defaults that were taken.
+    pub defaults: Vec<Effective>,
+    /// The recipe's, which are told of a recipe with mistakes too.
+    pub undecided: Vec<Undecided>,
+}
+
+pub fn lower(raw: &Raw, scope: &Scope, vars: Vec<Var>) -> Lowered {
+    let cx = Context::new(&raw.sources, scope, raw.incomplete);
+    let recipe = recipe(&cx, raw, vars);
+    cx.finish(recipe)
+}
+
+fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
+    let top = Fields::of(cx, &raw.tree, "the recipe", &raw.start);
+    let name = name(&top);
+    let description = top.text("description");
+    misplaced_in_vars(&top);
+    let policy = top.choice("policy", &[("proved", false), ("signed", true)]);
+    cx.must_be_signed.set(policy.is_some_and(|p| p.value));
+    let media = media::media(&top);
+    let machine = machine::machine(&top, media.as_ref());
+    let setup = media::setup(&top);
+    let (mut components, names) = components(&top);
+    let (images, image_names) = images(&top);
+    let steps = steps(
+        &top,
+        step::Known {
+            names: &names,
+            components: &components,
+            images: &image_names,
+        },
+    );
+    if let Some(machine) = &machine {
+        network(cx, &steps, machine.network);
+    }
+    let outputs = outputs::outputs(&top, machine.as_ref());
+    top.finish();
+    // What was complained about must not go missing silently.
+    let wanted = match raw.tree.get("steps").map(|v| &v.data) {
+        Some(Data::Array(items)) => items.len(),
+        _ => 0,
+    };
+    let whole = components.len() == names.len() && images.len() == image_names.len();
+    if !whole || steps.len() != wanted {
+        return None;
+    }
+    let used = cx.used.borrow();
+    for component in &mut components {
+        component.is_used = used.contains(&component.name.value);
+    }
+    Some(Recipe {
+        name: name?,
+        description,
+        digest: super::effective::digest(&raw.tree, &cx.key_files()),
+        media: media?,
+        machine: machine?,
+        setup: setup?,
+        components,
+        images,
+        steps,
+        outputs: outputs?,
+        vars,
+        effective: Vec::new(),
+        asks: Vec::new(),
+        undecided: cx.undecided(),
+        files: Vec::new(),
+    })
+}
+
+fn name(top: &Fields<'_>) -> Option<Located<String>> {
+    let name = top.needed_string(
+        "name",
+        "write `name = \"capi-ws2022\"`; the output folder is called so",
+    )?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if !name.value.chars().all(plain) || name.value.starts_with(['.', '-']) {
+        let fact = format!("`name` cannot be \"{}\"", name.value);
+        let help = "it names a folder and files: letters, digits, `.`, `-` and `_`, a letter or digit first";
+        top.cx.error(fact, &name.place, "", help);
+        return None;
+    }
+    Some(name)
+}
+
+/// The components that are right, and the names of all.
+fn components(top: &Fields<'_>) -> (Vec<Component>, Vec<String>) {
+    let Some(table) = top.table("components", "[components]") else {
+        return Default::default();
+    };
+    let mut components = Vec::new();
+    let mut names = Vec::new();
+    for entry in &table.table.entries {
+        names.push(entry.key.clone());
+        if misplaced(table.cx, entry) {
+            continue;
+        }
+        components.extend(component::component(table.cx, entry));
+    }
+    (components, names)
+}
+
+/// The container images that are right, and the names of all.
+fn images(top: &Fields<'_>) -> (Vec<ContainerImage>, Vec<String>) {
+    let Some(table) = top.table("images", "[images]") else {
+        return Default::default();
+    };
+    let names = table.table.entries.iter().map(|e| e.key.clone()).collect();
+    let entries = table.table.entries.iter();
+    let images = entries.filter(|entry| !misplaced(table.cx, entry));
+    let images = images.filter_map(|entry| image::container_image(table.cx, entry));
+    (images.collect(), names)
+}
+
+/// Whether the entry is a key of the recipe itself that stands in a table of tables, which is then told.
+fn misplaced(cx: &Context<'_>, entry: &Entry) -> bool {
+    let is_table = matches!(entry.value.data, Data::Table(_) | Data::Unknown);
+    let Some(help) = words::of_the_top(&entry.key).filter(|_| !is_table) else {
+        return false;
+    };
+    let fact = format!("`{}` stands in a table", entry.key);
+    cx.error(fact, &entry.key_place, "", &help);
+    true
+}
+
+/// A key of the recipe itself becomes a variable there, and nothing else would say so.
+fn misplaced_in_vars(top: &Fields<'_>) {
+    let vars = top.get("vars").and_then(Value::as_table);
+    for entry in vars.iter().flat_map(|table| &table.entries) {
+        if let Some(help) =
+            words::of_the_top(&entry.key).filter(|_| DECIDING.contains(&&*entry.key))
+        {
+            let fact = format!("`{}` under [vars] is only a variable", entry.key);
+            let warning = Diagnostic::warning(fact).at(&entry.key_place, "");
+            top.cx.problem(warning.help(help));
+        }
+    }
+}
+
+/// Of the keys of the recipe itself, those that nobody calls a variable.
+pub const DECIDING: &[&str] = &["policy", "include", "schema"];
+
+fn steps(top: &Fields<'_>, known: step::Known<'_>) -> Vec<Step> {
+    let cx = top.cx;
+    let items = match top.get("steps") {
+        None => return Vec::new(),
+        Some(Value {
+            data: Data::Array(items),
+            ..
+        }) => items,
+        Some(other) => {
+            let fact = format!("`steps` takes a list of tables, not {}", other.kind());
+            cx.error(fact, &other.place, "", "each step begins with `[[steps]]`");
+            return Vec::new();
+        }
+    };
+    let mut steps = Vec::new();
+    let mut held = Vec::new();
+    let mut named: Vec<(String, Place)> = Vec::new();
+    let mut sealed = Sealed::default();
+    for item in items {
+        let (name, placed) = step::step(cx, item, known);
+        if let Some(name) = name {
+            unique(cx, name, &mut named);
+        }
+        let Some(step::Placed { step, before_seal }) = placed else {
+            continue;
+        };
+        if before_seal && !generalizes(&step) {
+            held.push(step);
+            continue;
+        }
+        if step.skipped.is_none() {
+            order(cx, &step, &mut sealed);
+        }
+        steps.push(step);
+    }
+    let seal = steps.pop_if(|step| generalizes(step));
+    steps.extend(held.into_iter().chain(seal));
+    steps
+}
+
+fn generalizes(step: &Step) -> bool {
+    matches!(step.verb, super::Verb::Generalize { .. })
+}
+
+fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Place)>) {
+    if let Some((_, first)) = named.iter().find(|(n, _)| *n == name.value) {
+        let fact = format!("two steps are called `{}`", name.value);
+        let help = format!("the other one is at {first}; give each its own name");
+        cx.error(fact, &name.place, "", &help);
+    }
+    named.push((name.value, name.place));
+}
+
+/// Windows Update cannot be reached without a network; a step that is skipped may name it all the same.
+fn network(cx: &Context<'_>, steps: &[Step], network: bool) {
+    for step in steps.iter().filter(|s| s.skipped.is_none() && !network) {
+        if let super::Verb::Update(super::verb::Update::Online { place, .. }) = &step.verb {
+            let fact = format!(
+                "step `{}` asks Windows Update, and the guest has no network",
+                step.name
+            );
+            let help = "write `network = true` under `[machine]`, or carry the packages along: `update = { path = \"updates/\" }`";
+            cx.error(fact, place, "", help);
+        }
+    }
+}
+
+/// Where the image was generalized, and whether a step after it was complained about.
+#[derive(Default)]
+struct Sealed {
+    at: Option<Place>,
+    told: bool,
+}
+
+/// Nothing sensible follows `generalize`.
+fn order(cx: &Context<'_>, step: &Step, sealed: &mut Sealed) {
+    match &sealed.at {
+        Some(first) if generalizes(step) => {
+            let help = format!("the first is at {first}");
+            cx.error("the image is generalized twice", &step.place, "", &help);
+        }
+        Some(first) if !sealed.told => {
+            let fact = format!("step `{}` comes after the image is generalized", step.name);
+            let help = format!(
+                "`generalize` at {first} has to be the last step; includes' steps come before the recipe's own"
+            );
+            cx.error(fact, &step.place, "", &help);
+            sealed.told = true;
+        }
+        None if generalizes(step) => sealed.at = Some(step.place.clone()),
+        _ => {}
+    }
+}

@@ -1,0 +1,166 @@
+//! `[outputs]`: which files are made.
+
+use crate::recipe::fields::Fields;
+use crate::recipe::value::{Data, Value};
+use crate::recipe::{AmiWish, DiskBus, Firmware, MachineWish, Outputs, OvaWish};
+use winimg_base::diag::Diagnostic;
+use winimg_base::text::{Located, Place};
+
+/// A VHD's geometry and footer end here (Microsoft: Virtual Hard Disk Image Format Specification; Hyper-V's limit).
+const VHD_MOST: u64 = 2040 << 30;
+
+pub fn outputs(top: &Fields<'_>, machine: Option<&MachineWish>) -> Option<Outputs> {
+    let help =
+        "write `[outputs]` with one or more of raw, vhd, ova, ami, qcow2, such as `vhd = {}`";
+    if !top.has("outputs") {
+        top.get("outputs");
+        top.cx
+            .missing("the recipe has no [outputs]", &top.place, help);
+        return None;
+    }
+    let fields = top.table("outputs", "[outputs]")?;
+    if fields.table.entries.is_empty() {
+        top.cx
+            .error("[outputs] names no format", &fields.place, "", help);
+    }
+    let outputs = Outputs {
+        raw: plain(&fields, "raw"),
+        vhd: plain(&fields, "vhd"),
+        ova: ova(&fields),
+        ami: ami(&fields, machine),
+        qcow2: plain(&fields, "qcow2"),
+    };
+    if outputs.vhd
+        && machine.is_some_and(|m| m.disk_size > VHD_MOST)
+        && let Some(entry) = fields.table.entry("vhd")
+    {
+        let fact = "a VHD holds at most 2040 GiB, and the disk is larger";
+        top.cx.error(
+            fact,
+            &entry.key_place,
+            "",
+            "make `machine.disk_size` smaller",
+        );
+    }
+    if let (Some(machine), Some(entry)) = (machine, fields.table.entry("ova")) {
+        other_controller(top, machine, &entry.key_place);
+    }
+    fields.finish();
+    Some(outputs)
+}
+
+/// VMware has no virtio disk, and its BIOS boots from no NVMe: the OVA then names a SATA controller, and a Windows that was
+/// installed on another bus was never seen to start from it.
+fn other_controller(top: &Fields<'_>, machine: &MachineWish, ova: &Place) {
+    let (fact, instead) = match (machine.disk_bus, machine.firmware) {
+        (DiskBus::Virtio, Firmware::Uefi) => ("an OVA has no virtio disk", "nvme"),
+        (DiskBus::Virtio, Firmware::Bios) => ("an OVA has no virtio disk", "ahci"),
+        (DiskBus::Nvme, Firmware::Bios) => ("VMware's BIOS does not boot from NVMe", "ahci"),
+        (DiskBus::Nvme, Firmware::Uefi) | (DiskBus::Ahci, _) => return,
+    };
+    // In a file that could not be read there may be another word about the bus.
+    if top.cx.incomplete {
+        return;
+    }
+    let bus = match machine.disk_bus {
+        DiskBus::Virtio => "virtio",
+        _ => "nvme",
+    };
+    let table = top.table.get("machine").and_then(Value::as_table);
+    let written = table.and_then(|machine| machine.entry("disk_bus"));
+    let side = match (written, machine.disk_bus) {
+        (Some(entry), _) => format!("`disk_bus` at {} is \"{bus}\"", entry.key_place),
+        (None, DiskBus::Virtio) => {
+            "`disk_bus` is not written, and is \"virtio\" because there is a [media.virtio]".into()
+        }
+        (None, _) => format!("`disk_bus` is not written, and is \"{bus}\" then"),
+    };
+    let fact = format!(
+        "{fact}: this one gets a SATA controller, and whether its Windows starts from that is not known"
+    );
+    top.cx.problem(
+        Diagnostic::warning(fact)
+            .at(ova, "built on another bus")
+            .help(side)
+            .help(format!(
+                "write `disk_bus = \"{instead}\"` under `[machine]`: the OVA names the controller that Windows was built on"
+            )),
+    );
+}
+
+/// The format's table; `true` in its place gets told.
+fn format<'c>(fields: &Fields<'c>, key: &'static str) -> Option<Fields<'c>> {
+    let value = fields.get(key)?;
+    if let Value {
+        data: Data::Bool(on),
+        place,
+        ..
+    } = value
+    {
+        let fact = format!("`{key}` takes a table, not true or false");
+        let help = match on {
+            true => format!("write `{key} = {{}}`"),
+            false => format!("a format that is not wanted is left out: remove `{key}`"),
+        };
+        fields.cx.error(fact, place, "", &help);
+        return None;
+    }
+    Fields::open(fields.cx, value, &format!("`{key}`"))
+}
+
+fn plain(fields: &Fields<'_>, key: &'static str) -> bool {
+    match format(fields, key) {
+        Some(table) => {
+            table.finish();
+            true
+        }
+        None => false,
+    }
+}
+
+fn ova(fields: &Fields<'_>) -> Option<OvaWish> {
+    let table = format(fields, "ova")?;
+    let version = table.integer("hardware_version", 13, 22);
+    if version.is_none() && !table.has("hardware_version") {
+        let (usual, of_2025) = (OvaWish::USUAL, OvaWish::OF_2025);
+        let shown = format!("\"{usual}, or {of_2025} for Windows Server 2025\"");
+        table.cx.default("outputs.ova.hardware_version", shown);
+    }
+    table.finish();
+    Some(OvaWish {
+        hardware_version: version.map(|v| v.value as u32),
+    })
+}
+
+fn ami(fields: &Fields<'_>, machine: Option<&MachineWish>) -> Option<AmiWish> {
+    let table = format(fields, "ami")?;
+    let boot = table.choice(
+        "boot_mode",
+        &[("uefi", "uefi"), ("legacy-bios", "legacy-bios")],
+    );
+    let license = table.choice("license_type", &[("AWS", "AWS"), ("BYOL", "BYOL")]);
+    let fits = match machine.map(|m| m.firmware) {
+        Some(Firmware::Bios) => "legacy-bios",
+        Some(Firmware::Uefi) | None => "uefi",
+    };
+    let wrong = |b: &&Located<&str>| machine.is_some() && b.value != fits;
+    if let Some(boot) = boot.as_ref().filter(wrong) {
+        let fact = format!("the image cannot boot as `{}`", boot.value);
+        let help = format!("`machine.firmware` makes it a `{fits}` image");
+        table.cx.error(fact, &boot.place, "", &help);
+    }
+    if !table.has("boot_mode") {
+        table
+            .cx
+            .default("outputs.ami.boot_mode", format!("\"{fits}\""));
+    }
+    if !table.has("license_type") {
+        table.cx.default("outputs.ami.license_type", "\"AWS\"");
+    }
+    table.finish();
+    Some(AmiWish {
+        boot_mode: boot.map_or(fits, |b| b.value).into(),
+        license_type: license.map_or("AWS", |l| l.value).into(),
+        place: Some(table.place.clone()),
+    })
+}

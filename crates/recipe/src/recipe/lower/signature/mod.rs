@@ -1,0 +1,172 @@
+//! `signature` and `checksum_signature`: whose word a download has to have.
+//!
+//! The pins and the key files are read here, so that a bad key is a complaint at its line and not an hour later.
+//! Nothing is trusted that the recipe does not name, and no key is fetched.
+
+mod keyless;
+mod pins;
+mod scheme;
+mod x509;
+
+use url::Url;
+
+use super::component::address;
+use crate::recipe::fields::Fields;
+use crate::recipe::value::{Data, Value};
+use crate::recipe::{Archive, Signature};
+use winimg_base::text::Located;
+
+/// What is signed.
+pub struct Signed<'a> {
+    pub url: Option<&'a Located<String>>,
+    /// How it is packed, where the recipe says so.
+    pub archive: Option<Archive>,
+    pub is_checksum_file: bool,
+}
+
+/// What a recipe asks of a file's signatures.
+#[derive(Default)]
+pub struct Asked {
+    /// Each has to be met, by one of its alternatives.
+    pub signatures: Vec<Vec<Signature>>,
+    /// Something was asked for that could not be read, and was complained about.
+    pub broken: bool,
+}
+
+/// `signature = { … }`, or a list of such tables.
+pub fn signatures(fields: &Fields<'_>, key: &'static str, signed: &Signed<'_>) -> Asked {
+    let Some(value) = fields.get(key) else {
+        return Asked::default();
+    };
+    let tables = match &value.data {
+        Data::Array(items) => items.as_slice(),
+        Data::Unknown => &[],
+        _ => std::slice::from_ref(value),
+    };
+    if tables.is_empty() {
+        let help =
+            "to drop what an included file asks for, write `kind = \"none\"` with a `reason`";
+        if !matches!(value.data, Data::Unknown) {
+            fields
+                .cx
+                .error(format!("`{key}` asks for nothing"), &value.place, "", help);
+        }
+        return Asked {
+            broken: true,
+            ..Asked::default()
+        };
+    }
+    let only_one = tables.len() == 1;
+    let what = format!("the {} of {}", key.replace('_', " "), fields.what);
+    let mut asked = Asked::default();
+    for value in tables {
+        match group(fields, value, &what, signed, only_one) {
+            Some(group) if group.is_empty() => {}
+            Some(group) => asked.signatures.push(group),
+            None => asked.broken = true,
+        }
+    }
+    asked
+}
+
+/// One table: its alternatives; none of them for `kind = "none"`.
+fn group(
+    outer: &Fields<'_>,
+    value: &Value,
+    what: &str,
+    signed: &Signed<'_>,
+    only_one: bool,
+) -> Option<Vec<Signature>> {
+    let fields = Fields::open(outer.cx, value, what)?;
+    if !fields.has("any") {
+        if matches!(
+            fields.table.get("kind").and_then(Value::as_str),
+            Some("none")
+        ) {
+            return dropped(&fields, only_one);
+        }
+        return Some(vec![scheme::signature(&fields, signed)?]);
+    }
+    let items = fields.list("any");
+    fields.finish();
+    let items = items?;
+    if items.is_empty() {
+        let help = "write `any = [{ kind = \"…\", … }, { … }]`; one of them has to be met";
+        fields
+            .cx
+            .error("`any` names no signature", &value.place, "", help);
+        return None;
+    }
+    let read = items.iter().map(|item| {
+        let fields = Fields::open(outer.cx, item, what)?;
+        scheme::signature(&fields, signed)
+    });
+    // Each is read, so that all complaints come at once.
+    let read: Vec<Option<Signature>> = read.collect();
+    read.into_iter().collect()
+}
+
+/// `kind = "none"`: what an included file asks for is not asked for.
+fn dropped(fields: &Fields<'_>, only_one: bool) -> Option<Vec<Signature>> {
+    fields.get("kind");
+    let help = "say in a few words why: `reason = \"…\"`";
+    let reason = fields.needed_string("reason", help);
+    fields.finish();
+    if !only_one {
+        let fact = "`none` stands beside other signatures";
+        fields
+            .cx
+            .error(fact, &fields.place, "", "keep one or the other");
+        return None;
+    }
+    reason.map(|_| Vec::new())
+}
+
+/// Where something stands that is published beside the file: as the key says, or the file's own address with `suffix`
+/// before the query.
+fn beside(
+    fields: &Fields<'_>,
+    key: &'static str,
+    signed: &Signed<'_>,
+    suffix: &str,
+) -> Option<Located<String>> {
+    if fields.has(key) {
+        let url =
+            fields.needed_string(key, "write `url = \"https://…\"`, or the path of a file")?;
+        return address(fields, key, url);
+    }
+    fields.get(key);
+    let url = signed.url?;
+    Some(Located::new(
+        suffixed(&url.value, suffix),
+        fields.place.clone(),
+    ))
+}
+
+/// `https://h/a.exe?x` and `.asc`: `https://h/a.exe.asc?x`.
+fn suffixed(url: &str, suffix: &str) -> String {
+    let is_remote = Url::parse(url).is_ok_and(|u| matches!(u.scheme(), "http" | "https"));
+    let end = match is_remote {
+        true => url.find(['?', '#']).unwrap_or(url.len()),
+        false => url.len(),
+    };
+    format!("{}{suffix}{}", &url[..end], &url[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::suffixed;
+
+    #[test]
+    fn a_suffix_comes_before_the_query() {
+        for (url, beside) in [
+            ("https://h/a.exe", "https://h/a.exe.asc"),
+            ("https://h/a.exe?sig=S#f", "https://h/a.exe.asc?sig=S#f"),
+            ("file:///srv/a.exe", "file:///srv/a.exe.asc"),
+            ("/srv/a?b.exe", "/srv/a?b.exe.asc"),
+            (r"C:\files\a.exe", r"C:\files\a.exe.asc"),
+        ] {
+            assert_eq!(suffixed(url, ".asc"), beside);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Keys, roots and digests that a signature is pinned by: texts of the recipe, and files beside it.
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+
+use crate::recipe::fields::Fields;
+use crate::recipe::raw::{OUTSIDE, OUTSIDE_HELP};
+use crate::recipe::value::{Data, Value};
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::text::Located;
+use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::{roots as shipped, short};
+
+/// Longest key file, bytes.
+const LIMIT: u64 = 1 << 20;
+
+/// A key file, or a key that the recipe spells out.
+pub struct Key {
+    pub bytes: Vec<u8>,
+    /// For people and for the lock: the key itself, or the file as written and its digest.
+    pub words: String,
+}
+
+/// A file beside the recipe.
+pub fn key_file(fields: &Fields<'_>, key: &'static str, help: &str) -> Option<Located<Key>> {
+    let text = fields.needed_string(key, help)?;
+    let path = fields.beside(key, &text);
+    read(fields, key, &text, path)
+}
+
+fn read(
+    fields: &Fields<'_>,
+    key: &str,
+    text: &Located<String>,
+    path: PathBuf,
+) -> Option<Located<Key>> {
+    let complain = |fact: String, help: String| {
+        fields.cx.error(fact, &text.place, "", &help);
+    };
+    if fields.cx.sources.is_outside(&path) {
+        complain(OUTSIDE.into(), OUTSIDE_HELP.into());
+        return None;
+    }
+    let looked = format!("looked for {}", path.display());
+    if !path.is_file() {
+        complain(format!("there is no file {}", text.value), looked);
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let opened = fs::File::open(&path).and_then(|f| f.take(LIMIT + 1).read_to_end(&mut bytes));
+    match opened {
+        Err(e) => complain(format!("`{key}` cannot be read: {e}"), looked),
+        Ok(_) if bytes.len() as u64 > LIMIT => {
+            let fact = format!("`{key}` is longer than {LIMIT} bytes");
+            complain(fact, "a key or certificate file is meant".into());
+        }
+        Ok(_) => {
+            let digest = Digest::sha256_of(&bytes);
+            let words = format!("{} ({digest})", text.value);
+            fields.cx.key_file(&fields.what, key, digest);
+            return Some(Located::new(Key { bytes, words }, text.place.clone()));
+        }
+    }
+    None
+}
+
+/// A key of 56 characters as minisign and signify write it (42 bytes that begin with `Ed`), or a file with one.
+pub fn short_key(fields: &Fields<'_>) -> Option<Located<Key>> {
+    let help = "the public key's 56 characters, which begin with RW, or a file with them";
+    let text = fields.needed_string("key", help)?;
+    let line = text.value.trim();
+    if short::is_key(line) {
+        let key = Key {
+            bytes: line.as_bytes().to_vec(),
+            words: line.to_string(),
+        };
+        return Some(Located::new(key, text.place));
+    }
+    let path = fields.beside("key", &Located::new(line.to_string(), text.place.clone()));
+    if !fields.cx.sources.is_outside(&path) && !path.exists() {
+        let fact = format!("`key` is neither a public key nor a file: \"{line}\"");
+        fields.cx.error(fact, &text.place, "", help);
+        return None;
+    }
+    read(fields, "key", &text, path)
+}
+
+impl Key {
+    /// Key files of these kinds are text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+/// Certificates and what they are called in words.
+#[derive(Default)]
+struct Roots {
+    certificates: Vec<Vec<u8>>,
+    words: Vec<String>,
+}
+
+/// `roots`: a file, the name of a shipped root, or a list of these.
+fn roots(fields: &Fields<'_>, key: &'static str) -> Option<Roots> {
+    let value = fields.get(key)?;
+    let items: Vec<&Value> = match &value.data {
+        Data::Array(items) => items.iter().collect(),
+        _ => vec![value],
+    };
+    let help = shipped_help();
+    if items.is_empty() {
+        fields
+            .cx
+            .error(format!("`{key}` names no root"), &value.place, "", &help);
+        return None;
+    }
+    let mut roots = Roots::default();
+    let mut whole = true;
+    for item in items {
+        let Some(text) = item.as_str() else {
+            let fact = format!(
+                "`{key}` takes files and names of roots, not {}",
+                item.kind()
+            );
+            if !matches!(item.data, Data::Unknown) {
+                fields.cx.error(fact, &item.place, "", &help);
+            }
+            whole = false;
+            continue;
+        };
+        if let Some(der) = shipped::named(text) {
+            roots.certificates.push(der.to_vec());
+            roots.words.push(text.to_string());
+            continue;
+        }
+        let text = Located::new(text.to_string(), item.place.clone());
+        match root_file(fields, key, item, &text, &help) {
+            Some((certificates, words)) => {
+                roots.certificates.extend(certificates);
+                roots.words.push(words);
+            }
+            None => whole = false,
+        }
+    }
+    whole.then_some(roots)
+}
+
+fn root_file(
+    fields: &Fields<'_>,
+    key: &str,
+    item: &Value,
+    text: &Located<String>,
+    help: &str,
+) -> Option<(Vec<Vec<u8>>, String)> {
+    let base = item.base.as_ref().unwrap_or(&item.place);
+    let path = fields.cx.sources.local(base, &text.value);
+    if !fields.cx.sources.is_outside(&path) && !path.exists() {
+        let fact = format!(
+            "\"{}\" is neither a file nor a root that winimg has",
+            text.value
+        );
+        let help = format!("looked for {}; {help}", path.display());
+        fields.cx.error(fact, &text.place, "", &help);
+        return None;
+    }
+    let file = read(fields, key, text, path)?;
+    match authenticode::certificates(&file.value.bytes) {
+        Ok(certificates) => Some((certificates, file.value.words)),
+        Err(why) => {
+            let fact = format!("`{key}`: {} {why}", text.value);
+            let help = "certificates in PEM (`-----BEGIN CERTIFICATE-----`) or one in DER";
+            fields.cx.error(fact, &text.place, "", help);
+            None
+        }
+    }
+}
+
+fn shipped_help() -> String {
+    format!("winimg has {}", shipped::NAMES.join(", "))
+}
+
+/// The pins of a certificate chain, and their words.
+pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
+    fields.need(
+        "roots",
+        "write `roots = \"keys/root.pem\"`, the name of a root that winimg has, or a list of these",
+    );
+    let own = roots(fields, "roots");
+    let subject = fields
+        .needed_if_given("subject")
+        .and_then(|subject| name(fields, subject));
+    let eku = fields
+        .needed_if_given("eku")
+        .and_then(|eku| oid(fields, eku));
+    let issuer = fingerprint(fields, "issuer");
+    let leaf = fingerprint(fields, "leaf");
+    if !["subject", "eku", "issuer", "leaf"]
+        .iter()
+        .any(|k| fields.has(k))
+    {
+        let fact = format!("{} names a root, but nobody below it", fields.what);
+        let help = "a public root signs for thousands: add `subject = \"CN=…\"`, `eku`, `issuer` or `leaf`";
+        fields.cx.missing(fact, &fields.place, help);
+        return None;
+    }
+    let only_a_use = eku.as_deref().is_some_and(authenticode::is_common_use);
+    if only_a_use && !["subject", "issuer", "leaf"].iter().any(|k| fields.has(k)) {
+        let fact = format!(
+            "{} names a root, and a use that all below it may have",
+            fields.what
+        );
+        let help = "add `subject = \"CN=…\"`, `issuer` or `leaf`, or give the EKU that the publisher alone has";
+        fields.cx.missing(fact, &fields.place, help);
+        return None;
+    }
+    // Given and not understood: complained about.
+    for (key, read) in [
+        ("eku", eku.is_some()),
+        ("issuer", issuer.is_some()),
+        ("leaf", leaf.is_some()),
+        ("subject", subject.is_some()),
+    ] {
+        if fields.has(key) && !read {
+            return None;
+        }
+    }
+    let own = own?;
+    let mut words = Vec::new();
+    if let Some(subject) = &subject {
+        words.push(format!("subject {}", subject.value));
+    }
+    if let Some(eku) = &eku {
+        words.push(format!("eku {eku}"));
+    }
+    if let Some(issuer) = &issuer {
+        words.push(format!("issuer sha256:{}", hex::encode(issuer)));
+    }
+    if let Some(leaf) = &leaf {
+        words.push(format!("leaf sha256:{}", hex::encode(leaf)));
+    }
+    words.extend(own.words.iter().map(|w| format!("root {w}")));
+    let pins = Pins {
+        roots: own.certificates,
+        timestamp_roots: Vec::new(),
+        subject: subject.map(|s| s.value),
+        eku,
+        issuer,
+        leaf,
+    };
+    Some((pins, words.join(", ")))
+}
+
+/// `timestamp_roots`, where they are given.
+pub fn timestamp_roots(fields: &Fields<'_>, pins: &mut Pins, words: &mut String) -> Option<()> {
+    if !fields.has("timestamp_roots") {
+        fields.get("timestamp_roots");
+        return Some(());
+    }
+    let roots = roots(fields, "timestamp_roots")?;
+    for word in &roots.words {
+        words.push_str(&format!(", timestamp root {word}"));
+    }
+    pins.timestamp_roots = roots.certificates;
+    Some(())
+}
+
+/// A name as RFC 4514 writes it.
+fn name(fields: &Fields<'_>, text: Located<String>) -> Option<Located<String>> {
+    let Err(why) = authenticode::check_subject(&text.value) else {
+        return Some(text);
+    };
+    let help = "attributes as RFC 4514 writes them, such as \"CN=Example Corp,O=Example Corp\"";
+    fields
+        .cx
+        .error(format!("`subject` {why}"), &text.place, "", help);
+    None
+}
+
+/// Dotted numbers.
+fn oid(fields: &Fields<'_>, text: Located<String>) -> Option<String> {
+    let arcs: Vec<&str> = text.value.split('.').collect();
+    let right = arcs.len() >= 3
+        && arcs
+            .iter()
+            .all(|a| !a.is_empty() && a.len() <= 12 && a.chars().all(|c| c.is_ascii_digit()));
+    if right {
+        return Some(text.value);
+    }
+    let fact = format!("`eku` is not an object identifier: \"{}\"", text.value);
+    let help = "numbers with dots, such as \"1.3.6.1.4.1.311.97.…\"";
+    fields.cx.error(fact, &text.place, "", help);
+    None
+}
+
+/// SHA-256 of a certificate's DER.
+fn fingerprint(fields: &Fields<'_>, key: &'static str) -> Option<[u8; 32]> {
+    let text = fields.needed_if_given(key)?;
+    let plain: String = text.value.chars().filter(|c| !c.is_whitespace()).collect();
+    // As openssl shows a fingerprint: AA:BB:…
+    let plain = match plain.strip_prefix("sha256:") {
+        Some(hex) => hex.to_string(),
+        None => plain.replace(':', ""),
+    };
+    let why = match Digest::from_hex(&plain) {
+        Ok(digest) if digest.algorithm == Algorithm::Sha256 => {
+            return digest.bytes().try_into().ok();
+        }
+        Ok(_) => "is a SHA-512".to_string(),
+        Err(why) => why,
+    };
+    let fact = format!("`{key}` {why}");
+    let help = "the SHA-256 of the certificate: openssl x509 -in FILE -noout -fingerprint -sha256";
+    fields.cx.error(fact, &text.place, "", help);
+    None
+}

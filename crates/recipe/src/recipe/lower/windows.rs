@@ -1,0 +1,261 @@
+//! Verbs that change Windows itself: `exe`, `feature`, `capability`, `driver`, `checkpoint`, `cleanup`.
+//! (`update` has a file of its own.)
+
+use super::execution::exit_codes;
+use super::files::content;
+use super::step::{Known, component};
+use crate::recipe::fields::{Context, Fields};
+use crate::recipe::value::{Data, Value};
+use crate::recipe::verb::{Capability, Cleanup, Driver, Exe, Feature, Program};
+use crate::recipe::{Content, Verb};
+use winimg_base::diag::Diagnostic;
+use winimg_base::text::Located;
+
+pub fn exe(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`exe`")?;
+    let program = program(&fields, known);
+    let arguments = fields.texts("arguments");
+    let directory = fields.needed_if_given("directory");
+    let directory = directory.and_then(|d| fields.guest_path_of("directory", d));
+    let creates = fields.needed_if_given("creates");
+    let creates = creates.and_then(|c| fields.guest_path_of("creates", c));
+    let exit_codes = exit_codes(&fields);
+    fields.finish();
+    let whole = [
+        ("directory", directory.is_some()),
+        ("creates", creates.is_some()),
+    ];
+    let whole = whole
+        .into_iter()
+        .all(|(key, read)| read || !fields.has(key));
+    let exe = Exe {
+        program: program?,
+        arguments,
+        directory,
+        creates,
+        exit_codes: exit_codes?,
+    };
+    whole.then_some(Verb::Exe(exe))
+}
+
+/// Exactly one of `component`, `path`, `program`.
+fn program(fields: &Fields<'_>, known: Known<'_>) -> Option<Program> {
+    let ways = ["component", "path", "program"];
+    let given: Vec<&str> = ways.into_iter().filter(|w| fields.has(w)).collect();
+    for way in ways {
+        fields.get(way);
+    }
+    let help = "`component = \"setup\"` for a fetched file, `path = \"files/setup.exe\"` for one beside the recipe, \
+                `program = 'C:\\k\\wins.exe'` for one that is in the image already";
+    match given.as_slice() {
+        [] => {
+            let fact = format!("{} has nothing to run", fields.what);
+            fields.cx.missing(fact, &fields.place, help);
+            None
+        }
+        ["component"] => component(fields, known).map(|c| Program::Carried(Content::Component(c))),
+        ["path"] => {
+            let path = fields.local("path")?;
+            Some(Program::Carried(Content::Local(path)))
+        }
+        [_] => {
+            let text = fields.needed_string("program", help)?;
+            fields.guest_path_of("program", text).map(Program::InGuest)
+        }
+        _ => {
+            let fact = format!("{} has `{}`", fields.what, given.join("` and `"));
+            fields.cx.error(fact, &fields.place, "keep one", help);
+            None
+        }
+    }
+}
+
+pub fn feature(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
+    let short = match &value.data {
+        Data::String(_) => Some(std::slice::from_ref(value)),
+        Data::Array(items) => Some(items.as_slice()),
+        _ => None,
+    };
+    if let Some(items) = short {
+        let names = feature_names(cx, items, value)?;
+        return Some(Verb::Feature(Feature {
+            names,
+            enabled: true,
+            all: true,
+            source: None,
+        }));
+    }
+    let fields = Fields::open(cx, value, "`feature`")?;
+    fields.need("names", "name the features: `names = [\"Containers\"]`");
+    let names = fields.list("names").map(|items| (items, &fields.place));
+    let names = match (names, fields.table.get("names")) {
+        (Some((items, _)), Some(list)) => feature_names(cx, items, list),
+        _ => None,
+    };
+    let state = fields.choice("state", &[("enabled", true), ("disabled", false)]);
+    let stated = state.is_some() || !fields.has("state");
+    let all = fields.boolean("all");
+    let decided = all.is_some() || !fields.has("all");
+    let source = source(&fields, known);
+    fields.finish();
+    let enabled = state.is_none_or(|s| s.value);
+    if !enabled {
+        for key in ["all", "component", "path"] {
+            if let Some(entry) = fields.table.entry(key) {
+                let fact = format!("`{key}` means nothing for a feature that is disabled");
+                cx.error(fact, &entry.key_place, "", "leave it out");
+                return None;
+            }
+        }
+    }
+    let feature = Feature {
+        names: names?,
+        enabled,
+        all: all.is_none_or(|a| a.value),
+        source: source?,
+    };
+    (stated && decided).then_some(Verb::Feature(feature))
+}
+
+/// Names as DISM knows them; what stands in them goes into a command line of its own.
+fn feature_names(cx: &Context<'_>, items: &[Value], list: &Value) -> Option<Vec<Located<String>>> {
+    if items.is_empty() {
+        let help = "name the features: `feature = [\"Containers\"]`";
+        cx.error("`feature` names no feature", &list.place, "", help);
+    }
+    let mut names = Vec::new();
+    for item in items {
+        let Data::String(name) = &item.data else {
+            if !matches!(item.data, Data::Unknown) {
+                let fact = format!("a feature's name is a string, not {}", item.kind());
+                cx.error(fact, &item.place, item.kind(), "");
+            }
+            continue;
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(plain) {
+            let fact = format!("`{name}` is no name of a feature");
+            let help = "DISM's names have letters, digits, `-`, `_` and `.`: `dism.exe /online /get-features` lists them";
+            cx.error(fact, &item.place, "", help);
+            continue;
+        }
+        names.push(Located::new(name.clone(), item.place.clone()));
+    }
+    (!names.is_empty() && names.len() == items.len()).then_some(names)
+}
+
+/// `component` or `path`, or neither; `None` when what is given is wrong.
+fn source(fields: &Fields<'_>, known: Known<'_>) -> Option<Option<Content>> {
+    if !fields.has("component") && !fields.has("path") {
+        fields.get("component");
+        fields.get("path");
+        return Some(None);
+    }
+    content(fields, known).map(Some)
+}
+
+pub fn capability(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`capability`")?;
+    let help = "its whole name, as `dism.exe /online /get-capabilities` lists it: \
+                `name = \"OpenSSH.Server~~~~0.0.1.0\"`";
+    let name = fields.needed_string("name", help).and_then(|name| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
+        if name.value.matches('~').count() == 4 && name.value.chars().all(plain) {
+            return Some(name);
+        }
+        let fact = format!("`{}` is no name of a capability", name.value);
+        cx.error(fact, &name.place, "", help);
+        None
+    });
+    let state = fields.choice("state", &[("present", true), ("absent", false)]);
+    let stated = state.is_some() || !fields.has("state");
+    let source = source(&fields, known);
+    fields.finish();
+    let present = state.is_none_or(|s| s.value);
+    if !present
+        && let Some(entry) = fields
+            .table
+            .entry("component")
+            .or(fields.table.entry("path"))
+    {
+        let fact = "a capability that is to be absent needs no files";
+        cx.error(fact, &entry.key_place, "", "leave it out");
+        return None;
+    }
+    let capability = Capability {
+        name: name?,
+        present,
+        source: source?,
+    };
+    stated.then_some(Verb::Capability(capability))
+}
+
+pub fn driver(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`driver`")?;
+    let from = content(&fields, known);
+    let only = fields.texts("only");
+    let whole = fields
+        .table
+        .get("only")
+        .is_none_or(|v| matches!(&v.data, Data::Array(items) if items.len() == only.len()));
+    fields.finish();
+    let driver = Driver { from: from?, only };
+    whole.then_some(Verb::Driver(driver))
+}
+
+pub fn checkpoint(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`checkpoint`")?;
+    fields.finish();
+    Some(Verb::Checkpoint)
+}
+
+pub fn cleanup(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let fields = Fields::open(cx, value, "`cleanup`")?;
+    let flag = |key: &'static str| fields.boolean(key).is_some_and(|f| f.value);
+    let given = fields.strings("paths");
+    let listed = given.len();
+    let paths: Vec<Located<String>> = given
+        .into_iter()
+        .filter_map(|p| fields.guest_path_of("paths", p))
+        .collect();
+    let cleanup = Cleanup {
+        component_store: flag("component_store"),
+        reset_base: flag("reset_base"),
+        temp: flag("temp"),
+        update_cache: flag("update_cache"),
+        event_logs: flag("event_logs"),
+        setup_logs: flag("setup_logs"),
+        paths,
+    };
+    fields.finish();
+    if cleanup.reset_base && !cleanup.component_store {
+        let place = fields.table.entry("reset_base").map(|e| &e.key_place);
+        let fact = "`reset_base` without `component_store`";
+        let help = "write `component_store = true` too: it is a part of that cleanup";
+        cx.error(fact, place.unwrap_or(&fields.place), "", help);
+        return None;
+    }
+    let nothing = listed == 0
+        && ![
+            cleanup.component_store,
+            cleanup.temp,
+            cleanup.update_cache,
+            cleanup.event_logs,
+            cleanup.setup_logs,
+        ]
+        .contains(&true);
+    // A wrong value or key has been complained about already.
+    if nothing
+        && fields
+            .table
+            .entries
+            .iter()
+            .all(|e| matches!(e.value.data, Data::Bool(_)))
+    {
+        let diagnostic = Diagnostic::error("`cleanup` has nothing to do")
+            .at(&fields.place, "")
+            .help("say what goes: `cleanup = { component_store = true, temp = true, update_cache = true }`");
+        cx.problem(diagnostic);
+    }
+    (!nothing && cleanup.paths.len() == listed).then_some(Verb::Cleanup(cleanup))
+}

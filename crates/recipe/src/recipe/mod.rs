@@ -1,0 +1,426 @@
+//! The recipe as it is meant: every value decided, every value knowing its place.
+//!
+//! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
+//! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread` finds
+//! those that nothing reads, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+
+mod alias;
+mod ask;
+mod decide;
+mod declare;
+mod effective;
+mod fields;
+mod guest_name;
+mod image_builder;
+mod lower;
+mod merge;
+pub mod powershell;
+mod put;
+pub mod quantity;
+mod raw;
+mod read;
+mod slip;
+mod step;
+mod template;
+mod undecided;
+mod unread;
+mod value;
+mod var_file;
+mod vars;
+pub mod verb;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use oci_spec::distribution::Reference;
+
+use winimg_base::digest::Digest;
+use winimg_base::text::{Located, Place};
+use winimg_formats::wim::Release;
+
+pub use put::{Put, put, quoted};
+pub use quantity::duration;
+pub use raw::PIPED;
+pub use read::{Options, read};
+pub use step::{
+    Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
+};
+pub use undecided::{MissingProof, Undecided, Wanting, complaints, table_of};
+
+/// The JSON Schema of a recipe and of a pack, for editors.
+pub const JSON_SCHEMA: &str = include_str!("../../../../recipes/recipe.schema.json");
+
+/// A whole recipe after includes, variables and overrides.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    pub name: Located<String>,
+    pub description: Option<String>,
+    /// SHA-256 over the effective recipe's canonical JSON (without secrets, which a recipe cannot hold).
+    pub digest: Digest,
+    pub media: Media,
+    pub machine: MachineWish,
+    pub setup: SetupWish,
+    /// In the order in which they were first named.
+    pub components: Vec<Component>,
+    /// `[images]`: container images.
+    pub images: Vec<ContainerImage>,
+    pub steps: Vec<Step>,
+    pub outputs: Outputs,
+    pub vars: Vec<Var>,
+    /// Every value that was written, after variables, then the defaults that were taken.
+    pub effective: Vec<Effective>,
+    /// What is asked of each input, for `recipe.lock`: the media, components, container images.
+    pub asks: Vec<Ask>,
+    /// What a person has to decide before it can be built; a build of it is refused until then.
+    pub undecided: Vec<Undecided>,
+    /// What it was read from, in that order: its TOML files, and the files and folders that they name.
+    pub files: Vec<ReadFile>,
+}
+
+/// What a recipe asks of one input, as it was written after variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// `media.iso`, `media.virtio`, a component's name, `image NAME`.
+    pub name: String,
+    /// The table of the input.
+    pub place: Place,
+    /// Of a container image, the Windows build that is wanted.
+    pub version: Option<Located<String>>,
+    /// Without its query; of a local file only its name, for its folder is another on each machine.
+    pub url: Located<String>,
+    /// One line of words.
+    pub proof: Located<String>,
+    /// Over the tables of its signatures.
+    pub rules: Option<Located<Digest>>,
+    /// Over all of it, the queries of URLs too.
+    pub whole: Digest,
+}
+
+/// A file or folder that the recipe was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadFile {
+    /// As it was opened.
+    pub path: PathBuf,
+    pub root: Root,
+}
+
+/// What leads to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// Relative to the recipe, or to a file that is.
+    Recipe,
+    /// Relative to the folder of this number in [`Options::search`].
+    Search(usize),
+    /// Relative to this file of variables, or itself.
+    Vars(PathBuf),
+    /// Named by this text: absolute, or from the command line or the environment.
+    Named(String),
+    /// The command line or the environment itself: no file.
+    Flag,
+}
+
+/// One value and who said it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Effective {
+    /// Dotted, as `--set` takes it: `components.kubelet.url`, `steps."site settings".registry.key`.
+    pub path: String,
+    /// As JSON.
+    pub value: String,
+    /// Words for people: `packs/kubernetes.toml:9:7`, `--set`, `default`, and the variables in it.
+    pub origin: String,
+}
+
+/// A variable with the value that won and who said it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Var {
+    pub name: String,
+    pub value: String,
+    /// Words for people: `recipe.toml:7:1`, `--var`, `environment WINIMG_VAR_x`, `vars.json`.
+    pub origin: String,
+}
+
+/// Something to fetch and how it is proved. `url` is http(s), `file://` or a path (relative to the file that says it).
+#[derive(Clone, Debug)]
+pub struct Origin {
+    pub url: Located<String>,
+    pub proof: ProofWish,
+    /// Each of these has to be met, by one of its alternatives.
+    pub signatures: Vec<Vec<Signature>>,
+    /// What `recipe.lock` says of it, when there is one. Laid in by `lock`; a recipe cannot say it.
+    pub locked: Option<Locked>,
+}
+
+impl Origin {
+    /// Without signatures and not locked.
+    pub fn new(url: Located<String>, proof: ProofWish) -> Self {
+        Self {
+            url,
+            proof,
+            signatures: Vec::new(),
+            locked: None,
+        }
+    }
+}
+
+/// A signature that a download has to have.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// Its table in the TOML.
+    pub place: Place,
+    pub rule: winimg_trust::Rule,
+    /// What is asked, whole: `authenticode, subject CN=Example Corp, root keys/root.pem (sha256:…)`. Changes when a pin does.
+    pub words: String,
+    /// Where the signature, bundle, attestation or catalog is; absent for what is signed inside.
+    pub url: Option<Located<String>>,
+    /// Where the certificate of a keyless signature is that is not a bundle.
+    pub certificate: Option<Located<String>>,
+    /// The transparency log that is asked for such a signature's entry.
+    pub log: Option<Located<String>>,
+    /// Globs over the paths in an archive: those files have to be signed, not the archive. Empty: the file itself.
+    pub members: Vec<String>,
+}
+
+/// What an earlier run found, and what has to be found again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// SHA-256.
+    pub digest: Digest,
+    /// Bytes.
+    pub size: u64,
+    /// Of what was published beside it (signatures, certificates, log entries, checksum files), by URL without query.
+    pub evidence: BTreeMap<String, Digest>,
+}
+
+/// A container image as an earlier run found it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedImage {
+    /// What the reference named: an index, or the manifest itself.
+    pub top: Digest,
+    /// The manifest for Windows.
+    pub manifest: Digest,
+}
+
+/// How a fetched file is to be proved.
+#[derive(Clone, Debug)]
+pub enum ProofWish {
+    Digest(Located<Digest>),
+    /// A checksum file; `entry` names the line when it is not the URL's last segment.
+    ChecksumFile {
+        url: Located<String>,
+        entry: Option<String>,
+        /// What the checksum file itself has to be signed with, as [`Origin::signatures`].
+        signatures: Vec<Vec<Signature>>,
+    },
+    /// Nothing but its signatures.
+    Signed,
+    /// Nobody said yet: see [`Recipe::undecided`]. Fetched by `winimg pin` alone.
+    Undecided(MissingProof),
+    /// The recipe says why nothing proves it. Warned about and recorded.
+    Unverified {
+        reason: Located<String>,
+    },
+}
+
+/// `[media]`: what Windows is installed from.
+#[derive(Clone, Debug)]
+pub struct Media {
+    /// `[media.iso]`
+    pub iso: Origin,
+    /// `[media.virtio]`: the virtio-win ISO (drivers and guest agent). Absent: nothing is taken from one.
+    pub virtio: Option<Origin>,
+    /// `image`: a WIM `<NAME>`, an index, or a short edition such as `datacenter-core`.
+    pub image: Located<String>,
+    /// `product_key`: absent on evaluation media; `kms` takes the public KMS client key of the edition.
+    pub product_key: Option<Located<String>>,
+    /// BCP 47, `en-US` unless given.
+    pub language: Located<String>,
+    /// Windows zone name, `UTC` unless given.
+    pub time_zone: Located<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firmware {
+    Uefi,
+    Bios,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskBus {
+    Nvme,
+    Virtio,
+    Ahci,
+}
+
+/// `[machine]`: the machine that the image is built on.
+#[derive(Clone, Debug)]
+pub struct MachineWish {
+    pub firmware: Firmware,
+    pub secure_boot: bool,
+    pub disk_bus: DiskBus,
+    /// Bytes, a whole number of MiB.
+    pub disk_size: u64,
+    pub cpus: u32,
+    /// Bytes.
+    pub memory: u64,
+    /// Off unless the recipe asks: the guest needs none.
+    pub network: bool,
+    /// A virtual one, while the image is built.
+    pub tpm: bool,
+}
+
+/// `[setup]`: how the answer file is made.
+#[derive(Clone, Debug)]
+pub struct SetupWish {
+    /// The template, when the team brings its own; otherwise the built-in one.
+    pub answer_file: Option<Located<PathBuf>>,
+    /// `lint = "warn"`: complaints about the answer file do not stop the build.
+    pub lint_is_advice: bool,
+    pub computer_name: String,
+    /// From power-on to a ready guest, before scaling for a slow accelerator.
+    pub timeout: Duration,
+    /// How long Setup may stand entirely still (no screen change, no I/O, idle processor) before it is called stopped.
+    pub still_limit: Duration,
+    /// Drivers that go onto the answer CD, each a folder of `own_drivers` or of the virtio ISO.
+    pub drivers: Vec<String>,
+    /// The folder `drivers` beside the recipe, when it is there.
+    pub own_drivers: Option<PathBuf>,
+}
+
+/// Whether a driver's folder can be called so: its name stands in command lines of the bootstrap.
+pub fn is_driver_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+}
+
+/// `[components.NAME]`
+#[derive(Clone, Debug)]
+pub struct Component {
+    pub name: Located<String>,
+    pub version: Option<String>,
+    pub origin: Origin,
+    /// The file name to keep; the URL's last segment unless given.
+    pub file: String,
+    pub unpack: Option<Archive>,
+    pub license: Option<String>,
+    /// A step names it, be it one that is skipped.
+    pub is_used: bool,
+}
+
+/// `[images.NAME]`: a container image of an OCI registry.
+#[derive(Clone, Debug)]
+pub struct ContainerImage {
+    pub name: Located<String>,
+    /// `registry.k8s.io/pause:3.10.2`, with its registry.
+    pub reference: Located<String>,
+    pub proof: ImageProof,
+    /// `10.0.20348`; the medium's own build unless given.
+    pub os_version: Option<String>,
+    /// What `recipe.lock` names, when there is one.
+    pub locked: Option<LockedImage>,
+}
+
+impl ContainerImage {
+    /// What the registry is asked for; the error is one sentence.
+    pub fn parsed(&self) -> Result<Reference, String> {
+        let text = &self.reference.value;
+        let bare = text.strip_prefix("http://").unwrap_or(text);
+        bare.parse().map_err(|e| format!("{e}"))
+    }
+
+    /// The name that containerd keeps it under: the tag where there is one, as the kubelet asks for it, and the digest
+    /// otherwise.
+    pub fn kept_as(&self) -> Result<String, String> {
+        let reference = self.parsed()?;
+        let place = format!("{}/{}", reference.registry(), reference.repository());
+        Ok(match (reference.tag(), reference.digest()) {
+            (Some(tag), _) => format!("{place}:{tag}"),
+            (None, Some(digest)) => format!("{place}@{digest}"),
+            (None, None) => place,
+        })
+    }
+}
+
+/// How a container image is known to be the right one. All below it is proved by digests.
+#[derive(Clone, Debug)]
+pub enum ImageProof {
+    /// Of the index or the manifest.
+    Digest(Located<Digest>),
+    /// The recipe says why a tag, which can be moved, is followed.
+    Unverified { reason: Located<String> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Archive {
+    Zip,
+    Tar,
+    TarGz,
+    TarZst,
+}
+
+impl From<Archive> for winimg_formats::archive::Format {
+    fn from(archive: Archive) -> Self {
+        match archive {
+            Archive::Zip => Self::Zip,
+            Archive::Tar => Self::Tar,
+            Archive::TarGz => Self::TarGz,
+            Archive::TarZst => Self::TarZst,
+        }
+    }
+}
+
+/// `[outputs]`; a format that is absent is not made.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs {
+    pub raw: bool,
+    pub vhd: bool,
+    pub ova: Option<OvaWish>,
+    pub ami: Option<AmiWish>,
+    pub qcow2: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct OvaWish {
+    /// `vmx-NN`; that of the release unless given.
+    pub hardware_version: Option<u32>,
+}
+
+impl OvaWish {
+    /// vSphere 7.0 U2 (VMware KB 1003746).
+    pub const USUAL: u32 = 19;
+    /// vSphere 8.0, the first that knows Server 2025's guest id, `windows2022srvNext_64Guest`.
+    pub const OF_2025: u32 = 20;
+
+    /// `vmx-NN` for an image of this release.
+    pub fn version(&self, release: Release) -> u32 {
+        self.hardware_version.unwrap_or(match release {
+            Release::Server2025 => Self::OF_2025,
+            Release::Server2019 | Release::Server2022 => Self::USUAL,
+        })
+    }
+
+    /// Why the version that is asked for does not go with the release.
+    pub fn contradiction(&self, release: Release) -> Option<String> {
+        let given = self.hardware_version?;
+        (release == Release::Server2025 && given < Self::OF_2025).then(|| {
+            format!(
+                "the OVA of {release} names the guest windows2022srvNext_64Guest, which needs hardware version {} \
+                 (vSphere 8) or later, and the recipe asks for {given}",
+                Self::OF_2025
+            )
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct AmiWish {
+    /// `uefi` or `legacy-bios`
+    pub boot_mode: String,
+    /// `AWS` or `BYOL`
+    pub license_type: String,
+    /// Where the recipe asks for it; `None`: no recipe does.
+    pub place: Option<Place>,
+}

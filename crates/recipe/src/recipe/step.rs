@@ -1,0 +1,189 @@
+//! `[[steps]]` as decided: what a step does, whole and typed. How it is written in TOML is `verb`'s and `raw`'s business.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::verb;
+use winimg_base::text::{Located, Place};
+
+/// `[[steps]]`
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub name: String,
+    /// The step's header in the TOML; errors in the guest point here.
+    pub place: Place,
+    /// The `when` that turned it off, as written.
+    pub skipped: Option<String>,
+    pub timeout: Option<Duration>,
+    pub verb: Verb,
+}
+
+/// What a step does. One variant a verb key. Guest paths are absolute `C:\…`.
+#[derive(Clone, Debug)]
+pub enum Verb {
+    /// Not known before variables are set that the step names.
+    Undecided {
+        /// The key that the step has in the TOML.
+        verb: &'static str,
+        /// Their names.
+        variables: Vec<String>,
+    },
+    Copy {
+        from: Content,
+        to: Located<String>,
+    },
+    Extract {
+        component: Located<String>,
+        to: Located<String>,
+        /// Leading path segments to drop.
+        strip: usize,
+        /// Glob patterns over the paths that remain; empty: all.
+        only: Vec<String>,
+    },
+    File {
+        path: Located<String>,
+        content: String,
+        encoding: Encoding,
+    },
+    Directory {
+        path: Located<String>,
+    },
+    Remove {
+        path: Located<String>,
+        recursive: bool,
+    },
+    Cmd {
+        /// Batch text, several lines; variables were filled in.
+        script: String,
+        exit_codes: ExitCodes,
+    },
+    Powershell {
+        script: String,
+        exit_codes: ExitCodes,
+    },
+    Service(Service),
+    Registry {
+        key: Located<String>,
+        /// The default value when `None`.
+        value: Option<String>,
+        data: RegistryData,
+    },
+    Environment {
+        name: Located<String>,
+        /// Removed when `None`.
+        value: Option<String>,
+    },
+    /// Adds folders to the machine's `Path`.
+    Path {
+        add: Vec<Located<String>>,
+    },
+    Msi {
+        from: Content,
+        properties: BTreeMap<String, String>,
+        exit_codes: ExitCodes,
+    },
+    Exe(verb::Exe),
+    Feature(verb::Feature),
+    Capability(verb::Capability),
+    Driver(verb::Driver),
+    Update(verb::Update),
+    Checkpoint,
+    Cleanup(verb::Cleanup),
+    Firewall(verb::FirewallRule),
+    User(verb::User),
+    Group(verb::Group),
+    Acl(verb::Acl),
+    Task(verb::Task),
+    Defender(verb::Defender),
+    Image(verb::ImageImport),
+    Reboot,
+    Assert(Assertion),
+    Generalize {
+        /// The template of the clone's answer file, when the team brings its own.
+        answer_file: Option<Located<PathBuf>>,
+        mode_vm: bool,
+    },
+}
+
+/// Where the bytes of a step come from.
+#[derive(Clone, Debug)]
+pub enum Content {
+    Component(Located<String>),
+    /// A file or folder beside the recipe, resolved against the file that says it.
+    Local(Located<PathBuf>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    Utf8,
+    Utf8Bom,
+    Utf16,
+}
+
+/// `exit_codes = { ok = [0], reboot = [3010, 1641] }`; `None` keeps the verb's own rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExitCodes {
+    pub ok: Option<Vec<i64>>,
+    pub reboot: Option<Vec<i64>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub name: Located<String>,
+    pub display_name: Option<String>,
+    pub description: Option<String>,
+    /// The program, unquoted. Absent: the service exists and is only changed.
+    pub program: Option<Located<String>>,
+    pub arguments: Vec<String>,
+    pub start: Option<Start>,
+    pub depends: Vec<String>,
+    pub account: Option<String>,
+    /// Milliseconds before each restart after a failure.
+    pub restart_delays: Vec<u32>,
+    /// Seconds without a failure after which the count of failures begins anew.
+    pub failure_reset: u32,
+    pub state: Option<ServiceState>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    Auto,
+    DelayedAuto,
+    Demand,
+    Disabled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceState {
+    Running,
+    Stopped,
+    Absent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistryData {
+    Sz(String),
+    ExpandSz(String),
+    MultiSz(Vec<String>),
+    Dword(u32),
+    Qword(u64),
+    Binary(Vec<u8>),
+    /// The value, or the key when no value is named, must not exist.
+    Absent,
+}
+
+/// `assert = { … }`: checked in the guest, now.
+#[derive(Clone, Debug)]
+pub enum Assertion {
+    Exists(Located<String>),
+    Missing(Located<String>),
+    ServiceRunning(Located<String>),
+    RegistryValue {
+        key: Located<String>,
+        value: String,
+        data: RegistryData,
+    },
+    /// A batch command that must exit 0.
+    Cmd(Located<String>),
+}

@@ -1,0 +1,237 @@
+//! What a recipe leaves to a person: a download that nothing proves yet, and a variable that a step names and nobody set.
+//!
+//! `validate` and `plan` go on without these and list them. Every command that fetches for a build refuses a recipe that has
+//! one; `winimg pin` finds the proofs. Without any other value there is nothing to plan, and it is asked for as an error.
+
+use super::merge::DIGESTS;
+use super::value::{Data, Entry, Table, Value};
+use super::vars::place_of_name;
+use winimg_base::diag::Diagnostic;
+use winimg_base::digest::Algorithm;
+use winimg_base::text::Place;
+
+/// A variable that is declared with `required`, and has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanting {
+    pub name: String,
+    /// What it is and where to find it, as its pack says: one sentence without a full stop.
+    pub why: String,
+}
+
+/// One thing that a person has to decide before a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    Proof(MissingProof),
+    /// Steps name a variable that has no value: what they do is not known.
+    Variable {
+        variable: Wanting,
+        /// The names of the steps.
+        steps: Vec<String>,
+        /// The first use.
+        place: Place,
+    },
+}
+
+/// An input that nothing proves yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingProof {
+    /// As in the lock: `media.iso`, or a component's name.
+    pub input: String,
+    pub algorithm: Algorithm,
+    /// The variable that holds the digest; without one the digest stands in the input's own table.
+    pub variable: Option<Wanting>,
+    /// The digest's place, or that of the URL where none is named.
+    pub place: Place,
+    /// One sentence: why what is there is no proof.
+    pub fact: String,
+    /// What is signed in it are only members of the archive.
+    pub has_signed_members: bool,
+}
+
+impl Wanting {
+    /// The complaint about a use of it; `more` is another way to give it.
+    pub fn complaint(&self, place: &Place, more: Option<&str>) -> Diagnostic {
+        let name = &self.name;
+        let set =
+            format!("set it: --var {name}=…, WINIMG_VAR_{name}, or {name} = \"…\" under [vars]");
+        let said = Diagnostic::error(format!("the variable `{name}` has no value"))
+            .at(&place_of_name(place, name), "used here")
+            .help(format!("it is {}", self.why))
+            .help(set);
+        match more {
+            Some(more) => said.help(more),
+            None => said,
+        }
+    }
+}
+
+impl MissingProof {
+    /// Where the digest belongs when it stands in no variable: `["media", "iso"]`, `["components", "kubelet"]`.
+    pub fn table(&self) -> Vec<&str> {
+        table_of(&self.input)
+    }
+}
+
+/// The tables of an input, from the outermost.
+pub fn table_of(input: &str) -> Vec<&str> {
+    match input.split_once('.') {
+        Some(("media", medium @ ("iso" | "virtio"))) => vec!["media", medium],
+        _ => vec!["components", input],
+    }
+}
+
+impl Undecided {
+    /// As an error, for whoever cannot go on without it.
+    pub fn complaint(&self) -> Diagnostic {
+        const PIN: &str = "or `winimg pin` fetches the file and writes its digest";
+        match self {
+            Self::Variable {
+                variable, place, ..
+            } => variable.complaint(place, None),
+            Self::Proof(MissingProof {
+                variable: Some(variable),
+                place,
+                ..
+            }) => variable.complaint(place, Some(PIN)),
+            Self::Proof(MissingProof {
+                place,
+                fact,
+                has_signed_members: true,
+                ..
+            }) => Diagnostic::error(fact.as_str())
+                .at(place, "")
+                .help("write `sha256 = \"…\"` too")
+                .help(PIN),
+            Self::Proof(MissingProof { place, fact, .. }) => Diagnostic::error(fact.as_str())
+                .at(place, "any bytes would do")
+                .help("write `sha256 = \"…\"` (or `sha512`, or `checksum_url = \"https://…\"`)")
+                .help("or who signs it, in a table `signature`")
+                .help("or say why there is none: `unverified = \"reason\"`")
+                .help(PIN),
+        }
+    }
+}
+
+/// All of them as errors, each variable once.
+pub fn complaints(all: &[Undecided]) -> Vec<Diagnostic> {
+    let mut said: Vec<Diagnostic> = Vec::new();
+    for complaint in all.iter().map(Undecided::complaint) {
+        if !said.iter().any(|d| d.message == complaint.message) {
+            said.push(complaint);
+        }
+    }
+    said
+}
+
+/// Adds what a step needs, once a step and variable: a variable is listed once, with all its steps.
+pub fn add(all: &mut Vec<Undecided>, needed: Wanting, step: &str, at: &Place) {
+    for one in all.iter_mut() {
+        match one {
+            Undecided::Variable {
+                variable, steps, ..
+            } if *variable == needed => {
+                steps.push(step.into());
+                return;
+            }
+            _ => {}
+        }
+    }
+    all.push(Undecided::Variable {
+        place: place_of_name(at, &needed.name),
+        variable: needed,
+        steps: vec![step.into()],
+    });
+}
+
+/// The variables without a value that stand anywhere in it, each once, with the place of its first use.
+pub fn within(value: &Value) -> Vec<(Wanting, Place)> {
+    let mut found = Vec::new();
+    collect(value, &mut found);
+    found
+}
+
+fn collect(value: &Value, found: &mut Vec<(Wanting, Place)>) {
+    match &value.data {
+        Data::Undecided(all) => {
+            for wanting in all {
+                if !found.iter().any(|(known, _)| known == wanting) {
+                    found.push((wanting.clone(), value.place.clone()));
+                }
+            }
+        }
+        Data::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        Data::Table(table) => {
+            let values = table.entries.iter().map(|entry| &entry.value);
+            values.for_each(|value| collect(value, found));
+        }
+        _ => {}
+    }
+}
+
+/// Leaves undecided what can be: the digests of downloads and what steps do. Everywhere else a variable without a value is
+/// complained about.
+pub fn settle(tree: &mut Table, problems: &mut Vec<Diagnostic>) {
+    for entry in &mut tree.entries {
+        let is_media = entry.key == "media";
+        match (entry.key.as_str(), &mut entry.value.data) {
+            // Resolved before, and used elsewhere.
+            ("vars", _) => {}
+            ("steps", Data::Array(steps)) => steps.iter_mut().for_each(|s| step(s, problems)),
+            ("components" | "media", Data::Table(inputs)) => {
+                for input in &mut inputs.entries {
+                    let is_input = !is_media || matches!(input.key.as_str(), "iso" | "virtio");
+                    match &mut input.value.data {
+                        Data::Table(table) if is_input => download(table, problems),
+                        _ => refuse(&mut input.value, problems),
+                    }
+                }
+            }
+            _ => refuse(&mut entry.value, problems),
+        }
+    }
+}
+
+fn download(table: &mut Table, problems: &mut Vec<Diagnostic>) {
+    for Entry { key, value, .. } in &mut table.entries {
+        match &value.data {
+            Data::Undecided(all) if all.len() == 1 && DIGESTS.contains(&key.as_str()) => {}
+            _ => refuse(value, problems),
+        }
+    }
+}
+
+/// A step's name and place are always known, and so is all of the one that seals the image: without it the steps would
+/// stand in another order.
+fn step(step: &mut Value, problems: &mut Vec<Diagnostic>) {
+    let Data::Table(table) = &mut step.data else {
+        return refuse(step, problems);
+    };
+    let seals = table.get("generalize").is_some();
+    for Entry { key, value, .. } in &mut table.entries {
+        if seals || key == "name" || key == "before_seal" {
+            refuse(value, problems);
+        }
+    }
+}
+
+fn refuse(value: &mut Value, problems: &mut Vec<Diagnostic>) {
+    match &mut value.data {
+        Data::Undecided(all) => {
+            for wanting in all {
+                let complaint = wanting.complaint(&value.place, None);
+                // Said at the first use alone.
+                if !problems.iter().any(|p| p.message == complaint.message) {
+                    problems.push(complaint);
+                }
+            }
+            value.data = Data::Unknown;
+        }
+        Data::Array(items) => items.iter_mut().for_each(|v| refuse(v, problems)),
+        Data::Table(table) => {
+            for entry in &mut table.entries {
+                refuse(&mut entry.value, problems);
+            }
+        }
+        _ => {}
+    }
+}

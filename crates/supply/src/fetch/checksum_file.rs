@@ -1,0 +1,126 @@
+//! A publisher's checksum file: brought, judged where it is signed, and read.
+
+use crate::store::{Demand, Expected, met};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::Located;
+use winimg_recipe::recipe::Signature;
+use winimg_trust::{Rule, Signer, Subject, checksum, openpgp};
+
+use super::evidence::{Asked, Gathered};
+use super::signatures::Bring;
+use super::wanted::{blocking, plain_http};
+use super::{Address, Context, Request};
+
+/// What a checksum file says, and who signed it.
+pub(super) struct Said {
+    pub expected: Expected,
+    pub vouched: Vec<Signer>,
+}
+
+/// Asks `url` what the file called `entry` is.
+pub(super) async fn read(
+    context: &Context,
+    request: &Request,
+    url: &Located<String>,
+    entry: &str,
+    signatures: &[Vec<Signature>],
+    gathered: &mut Gathered,
+) -> Result<Said> {
+    let what = format!("the checksum file of {}", request.name);
+    let address = Address::read(url)?;
+    let shown = address.shown();
+    if address.is_plain_http() && signatures.is_empty() {
+        return Err(plain_http(&what, &shown, &url.place));
+    }
+    let asked = Asked {
+        context,
+        watch: context.watch(&what),
+        locked: request.origin.locked.as_ref(),
+        limit: checksum::LIMIT,
+        missing: Kind::Fetch,
+        called: "checksum file",
+        anew: true,
+    };
+    let bytes = asked.bring(&address, gathered).await;
+    let bytes = bytes.map_err(|e| e.from_place(&url.place))?;
+    let digest = Digest::sha256_of(&bytes);
+    let bring = Bring {
+        context,
+        what: &what,
+        groups: signatures,
+        locked: request.origin.locked.as_ref(),
+        // As fresh as the file itself.
+        anew: true,
+    };
+    let groups = bring.all(Some(&digest), gathered).await?;
+    let (bytes, vouched) = match groups.is_empty() {
+        true => (bytes, Vec::new()),
+        false => {
+            let store = context.store.clone();
+            let (what, file, at) = (what.clone(), address.file_name(), shown.clone());
+            let watch = context.watch(&what);
+            blocking(move || {
+                let lost = || Error::new(Kind::Failed, format!("{what} is not in the store"));
+                let blob = store
+                    .find(Expected::Digest(digest), &watch)?
+                    .ok_or_else(lost)?;
+                let subject = Subject {
+                    path: blob.path(),
+                    name: &file,
+                    digest: blob.digest(),
+                };
+                judge(&what, subject, bytes, &groups).map_err(|e| e.or_at(at))
+            })
+            .await?
+        }
+    };
+    let found = checksum::find(&bytes, entry).map_err(|refusal| {
+        let error = Error::new(Kind::Unproved, format!("{what} {}", refusal.fact)).at(&shown);
+        let error = error.lines(refusal.lines).from_place(&url.place);
+        match refusal.cure {
+            Some(cure) => error.cure(cure),
+            None => error,
+        }
+    })?;
+    let expected = Expected::ChecksumFile {
+        url: shown.clone(),
+        line: found.line,
+        digest: found.digest,
+    };
+    let vouched = vouched.into_iter().map(|mut signer| {
+        signer
+            .remarks
+            .push(format!("signed the checksum file {shown}"));
+        signer
+    });
+    Ok(Said {
+        expected,
+        vouched: vouched.collect(),
+    })
+}
+
+/// The text that may be read, and who signed it. Of a clearsigned file only what the signature covers.
+fn judge(
+    what: &str,
+    subject: Subject<'_>,
+    bytes: Vec<u8>,
+    groups: &[Vec<Demand>],
+) -> Result<(Vec<u8>, Vec<Signer>)> {
+    let mut signed: Option<String> = None;
+    let signers = met(what, groups, |demand| {
+        // Without a signature beside it, the file holds its own.
+        let signer = match (&demand.rule, &demand.evidence.signature, &demand.lacking) {
+            (Rule::Openpgp(rule), None, None) => {
+                let (text, signer) =
+                    openpgp::signed_text(rule, &bytes, std::time::SystemTime::now())?;
+                signed = Some(text);
+                signer
+            }
+            _ => demand.judge(subject)?,
+        };
+        Ok(vec![signer])
+    })?;
+    let bytes = signed.map_or(bytes, String::into_bytes);
+    Ok((bytes, signers))
+}

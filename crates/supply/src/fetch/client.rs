@@ -1,0 +1,151 @@
+//! The HTTP client: TLS roots of the system (or `SSL_CERT_FILE`), proxies from the environment, and redirects that
+//! never leave https.
+
+use std::sync::OnceLock;
+
+use reqwest::redirect::{Attempt, Policy};
+use url::{Host, Url};
+
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::redact;
+
+use super::FetchOptions;
+
+/// Redirects of one request.
+const REDIRECTS: usize = 10;
+
+/// Built at the first use: a run over local files needs no TLS roots.
+#[derive(Default)]
+pub(super) struct Lazy(OnceLock<reqwest::Client>);
+
+impl Lazy {
+    pub fn get(&self, options: &FetchOptions) -> Result<&reqwest::Client> {
+        if let Some(client) = self.0.get() {
+            return Ok(client);
+        }
+        let client = build(options)?;
+        Ok(self.0.get_or_init(|| client))
+    }
+}
+
+/// What all clients have in common.
+pub(super) fn builder() -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .user_agent(concat!("winimg/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::custom(|attempt: Attempt| {
+            match judge(attempt.previous(), attempt.url()) {
+                Ok(()) => attempt.follow(),
+                Err(problem) => attempt.error(problem),
+            }
+        }))
+        // Referer would carry a signed URL to the next host.
+        .referer(false)
+}
+
+/// Whether a host's name or address is this machine's own.
+pub(super) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
+    match host {
+        Host::Domain(name) => name.as_ref() == "localhost",
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.is_loopback(),
+    }
+}
+
+fn build(options: &FetchOptions) -> Result<reqwest::Client> {
+    builder()
+        .connect_timeout(options.connect_timeout)
+        .build()
+        .map_err(|e| {
+            let cause = super::failure::innermost(&e);
+            Error::new(Kind::Host, format!("https cannot be set up: {cause}")).cure(
+                "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
+            )
+        })
+}
+
+/// Whether a redirect from `previous` (oldest first) to `next` may be followed, else why not.
+fn judge(previous: &[Url], next: &Url) -> std::result::Result<(), String> {
+    let Some(last) = previous.last() else {
+        return Ok(());
+    };
+    if previous.contains(next) {
+        return Err(format!(
+            "redirects go round in a circle at {}",
+            redact(next.as_str())
+        ));
+    }
+    if previous.len() > REDIRECTS {
+        return Err(format!("there are more than {REDIRECTS} redirects"));
+    }
+    let secure = previous.iter().any(|u| u.scheme() == "https");
+    match next.scheme() {
+        "https" => Ok(()),
+        "http" if !secure => Ok(()),
+        scheme => Err(format!(
+            "{} redirects to {scheme}, which is not followed ({})",
+            redact(last.as_str()),
+            redact(next.as_str())
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(previous: &[&str], next: &str) -> std::result::Result<(), String> {
+        let previous: Vec<Url> = previous.iter().map(|u| Url::parse(u).unwrap()).collect();
+        judge(&previous, &Url::parse(next).unwrap())
+    }
+
+    #[test]
+    fn redirects_never_leave_https() {
+        assert_eq!(
+            judged(&["https://a.example/"], "https://b.example/"),
+            Ok(())
+        );
+        assert_eq!(judged(&["http://a.example/"], "http://b.example/"), Ok(()));
+        assert_eq!(judged(&["http://a.example/"], "https://b.example/"), Ok(()));
+        assert_eq!(
+            judged(
+                &["https://u:p@a.example/x?sig=1"],
+                "http://b.example/y?sig=2"
+            )
+            .unwrap_err(),
+            "https://a.example/x?… redirects to http, which is not followed (http://b.example/y?…)"
+        );
+        // Not by a detour either.
+        assert!(
+            judged(
+                &["http://a.example/", "https://b.example/"],
+                "http://c.example/"
+            )
+            .is_err()
+        );
+        assert_eq!(
+            judged(&["http://a.example/"], "ftp://a.example/x").unwrap_err(),
+            "http://a.example/ redirects to ftp, which is not followed (ftp://a.example/x)"
+        );
+    }
+
+    #[test]
+    fn redirects_end() {
+        assert_eq!(
+            judged(
+                &["http://a.example/1", "http://a.example/2"],
+                "http://a.example/1"
+            )
+            .unwrap_err(),
+            "redirects go round in a circle at http://a.example/1"
+        );
+        let many: Vec<String> = (0..=REDIRECTS)
+            .map(|n| format!("http://a.example/{n}"))
+            .collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(judged(&many[..REDIRECTS], "http://a.example/x"), Ok(()));
+        assert_eq!(
+            judged(&many, "http://a.example/x").unwrap_err(),
+            "there are more than 10 redirects"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! What went wrong with a try, and whether another one makes sense.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use url::Url;
+
+use winimg_base::error::{Error, Kind};
+use winimg_base::text::redact;
+
+use super::retry;
+
+/// Why a try ended.
+pub(super) enum Failure {
+    Final(Error),
+    /// Worth another try, no sooner than `after` if the server said so.
+    Again {
+        error: Error,
+        after: Option<Duration>,
+    },
+}
+
+impl Failure {
+    pub fn again(error: Error) -> Self {
+        Self::Again { error, after: None }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Final(error)
+    }
+}
+
+/// The last cause of an error, which is the one that people can act on. Never holds a URL.
+pub(super) fn innermost(e: &reqwest::Error) -> String {
+    let Some(mut cause) = e.source() else {
+        // Only reqwest's own words show the URL, and those only here.
+        return "the request failed".into();
+    };
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+/// A request that got no answer.
+pub(super) fn unanswered(what: &str, url: &Url, e: &reqwest::Error) -> Failure {
+    let cause = innermost(e);
+    let host = url.host_str().unwrap_or_default();
+    let at = redact(url.as_str());
+    if e.is_redirect() {
+        return Error::new(Kind::Fetch, format!("{what}: {cause}"))
+            .at(at)
+            .into();
+    }
+    if cause.contains("certificate") {
+        return Error::new(
+            Kind::Fetch,
+            format!("{what}: the certificate of {host} is not trusted: {cause}"),
+        )
+        .at(at)
+        .cure("if your network has its own certificate authority, set SSL_CERT_FILE to a file with its root")
+        .into();
+    }
+    if e.is_builder() {
+        return Error::new(Kind::Fetch, format!("{what}: {cause}"))
+            .at(at)
+            .into();
+    }
+    let cause = if e.is_timeout() {
+        "no answer in time".to_string()
+    } else {
+        cause
+    };
+    Failure::again(
+        Error::new(
+            Kind::Fetch,
+            format!("{what}: {host} cannot be reached: {cause}"),
+        )
+        .at(at)
+        .cure("check the network and the proxy settings (https_proxy, http_proxy, no_proxy)"),
+    )
+}
+
+/// An answer that there is no such file, about one that a publisher puts beside another one: `called` is `signature`.
+pub(super) fn unpublished(what: &str, called: &str, url: &Url, response: &Response) -> Error {
+    let status = words(response.status());
+    let fact = format!("{what}: no {called} is published there: the server answered {status}");
+    answered(fact, url, response).cure(format!(
+        "check the version and the spelling of the address; where the publisher has no {called}, leave it out and write the file's sha256"
+    ))
+}
+
+fn answered(fact: String, url: &Url, response: &Response) -> Error {
+    let error = Error::new(Kind::Fetch, fact).at(redact(url.as_str()));
+    match response.url().as_str() == url.as_str() {
+        true => error,
+        false => error.lines([format!("redirected to {}", redact(response.url().as_str()))]),
+    }
+}
+
+/// An answer that is not the file.
+pub(super) fn refused(what: &str, url: &Url, response: &Response) -> Failure {
+    let status = response.status();
+    let fact = format!("{what}: the server answered {}", words(status));
+    let mut error = answered(fact, url, response);
+    error = match status.as_u16() {
+        401 | 403 => error.cure("the address needs a login, or a signed URL that has run out"),
+        404 | 410 => error.cure("check the version and the spelling of the address"),
+        407 => error.cure("the proxy asks for a login: put user and password into https_proxy"),
+        _ => error,
+    };
+    if status.is_server_error() || [408, 425, 429].contains(&status.as_u16()) {
+        return Failure::Again {
+            error,
+            after: asked_wait(response.headers()),
+        };
+    }
+    Failure::Final(error)
+}
+
+fn words(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
+}
+
+fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    retry::asked(text, jiff::Timestamp::now())
+}

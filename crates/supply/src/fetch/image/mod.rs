@@ -1,0 +1,151 @@
+//! Container images from an OCI registry, on the host, every blob proved by its digest (OCI Distribution and Image
+//! Format Specifications).
+//!
+//! Registries are asked without credentials. A tag is only followed where the recipe says why that is accepted; of an
+//! index one Windows manifest is taken. Refuses foreign layers, which the registry does not serve, and follows no address
+//! that a manifest names (`urls`).
+
+mod archive;
+mod choice;
+pub(super) mod pull;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::FetchOptions;
+use crate::store::{Blob, Store, changed_since_locked};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_recipe::recipe::{ContainerImage, ImageProof};
+
+pub use choice::named;
+
+/// One image, whole, in the store.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Of `[images]`.
+    pub name: String,
+    /// As containerd knows it: `registry.k8s.io/pause:3.10.2`.
+    pub reference: String,
+    /// `10.0.20348.2113`, where the index says it.
+    pub os_version: Option<String>,
+    /// What the reference named: an index, or the manifest itself.
+    pub top: Part,
+    pub manifest: Part,
+    /// The configuration, then the layers in their order.
+    pub parts: Vec<Part>,
+}
+
+/// A blob with what the registry says of it.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub media_type: String,
+    pub blob: Blob,
+}
+
+impl Image {
+    /// Writes what `ctr images import` reads: an OCI image layout as a tar file, the same bytes every time.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        archive::write(self, path)
+    }
+
+    /// Bytes of all blobs.
+    pub fn size(&self) -> u64 {
+        let parts = std::iter::once(&self.manifest).chain(&self.parts);
+        parts.map(|p| p.blob.size()).sum()
+    }
+}
+
+/// Fetches the images one after the other; `release` is the Windows build that an index is searched for
+/// (`10.0.20348`) unless the recipe names one.
+pub fn images(
+    wishes: &[ContainerImage],
+    release: &str,
+    store: &Store,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+    options: &FetchOptions,
+) -> Result<Vec<Image>> {
+    if wishes.is_empty() {
+        return Ok(Vec::new());
+    }
+    super::block_on("images", cancel, async {
+        let mut images = Vec::with_capacity(wishes.len());
+        for wish in wishes {
+            let wanted = wish.os_version.as_deref().unwrap_or(release);
+            let image = one(wish, wanted, store, sink, cancel, options).await;
+            images.push(image.map_err(|e| e.from_place(&wish.reference.place))?);
+        }
+        Ok(images)
+    })?
+}
+
+async fn one(
+    wish: &ContainerImage,
+    wanted: &str,
+    store: &Store,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+    options: &FetchOptions,
+) -> Result<Image> {
+    let name = format!("image {}", wish.name.value);
+    let wrong = |why| Error::new(Kind::Recipe, format!("{name}: {why}")).at(&wish.reference.value);
+    let reference = wish.parsed().map_err(wrong)?;
+    let pinned = match &wish.proof {
+        ImageProof::Digest(digest) => Some(&digest.value),
+        ImageProof::Unverified { reason } => {
+            let reason = &reason.value;
+            sink.warn(format!("{name} is not pinned to a digest: {reason}"));
+            // What the tag named then; it need not be followed.
+            wish.locked.as_ref().map(|locked| &locked.top)
+        }
+    };
+    if !options.offline {
+        super::proxy::warn_of_broken(|text| sink.warn(text));
+    }
+    let registry = pull::Registry {
+        client: pull::client(
+            &reference,
+            wish.reference.value.starts_with("http://"),
+            options,
+        )?,
+        reference: &reference,
+        store,
+        sink,
+        cancel,
+        options,
+    };
+    let top = registry.manifest(&name, pinned).await?;
+    let (manifest, os_version) = match choice::entry(&top, wanted, &name)? {
+        Some(chosen) => {
+            let digest = pull::digest(&chosen.digest, &name)?;
+            let manifest = registry.manifest(&name, Some(&digest)).await?;
+            (manifest, chosen.os_version)
+        }
+        None => (top.clone(), None),
+    };
+    if let Some(locked) = wish
+        .locked
+        .as_ref()
+        .map(|l| &l.manifest)
+        .filter(|l| *l != manifest.blob.digest())
+    {
+        let found = manifest.blob.digest();
+        let fact = format!("{name} is not the image that recipe.lock names: its tag was moved");
+        return Err(changed_since_locked(fact, locked, found).at(&wish.reference.value));
+    }
+    let described = choice::parts(&manifest, &name)?;
+    registry.check_length(&name, &described)?;
+    let mut parts = Vec::with_capacity(described.len());
+    for descriptor in described {
+        parts.push(registry.blob(&name, &descriptor).await?);
+    }
+    Ok(Image {
+        name: wish.name.value.clone(),
+        reference: wish.kept_as().map_err(wrong)?,
+        os_version,
+        top,
+        manifest,
+        parts,
+    })
+}

@@ -1,0 +1,202 @@
+//! Fetches what a recipe names, on the host, several at once, into the store.
+//!
+//! The only asynchronous part of winimg: one runtime is built here, and nothing of it shows outside. Every file ends
+//! as a [`Blob`] or as an error that points at the recipe; all errors of a run come together. What is not proved, or
+//! declared unverified with a reason, is not fetched.
+
+mod address;
+mod checksum_file;
+mod client;
+mod evidence;
+mod failure;
+pub mod image;
+mod obtain;
+mod page;
+mod proxy;
+mod registry;
+mod remote;
+mod retry;
+pub mod sharing;
+mod signatures;
+mod small;
+mod transfer;
+mod wanted;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::store::{Blob, Store, Watch};
+use winimg_base::error::{Error, Kind};
+use winimg_base::event::{Cancel, Sink};
+use winimg_recipe::recipe::{Archive, Component, Origin};
+
+pub use address::Address;
+
+/// One file to fetch.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// For events and errors: the component's name, or `media.iso`.
+    pub name: String,
+    /// Plain or signed; `url` may hold secrets and is shown redacted only.
+    pub origin: Origin,
+    /// The file name that a checksum file knows it by.
+    pub file: String,
+    /// How it is packed: members of an archive may be signed.
+    pub archive: Option<Archive>,
+}
+
+impl Request {
+    /// Something that is not a component, such as `media.iso`; the file name is the URL's last segment.
+    pub fn named(name: &str, origin: &Origin) -> Self {
+        // A malformed address is an error of its own when it is fetched.
+        let file = Address::read(&origin.url).map_or_else(|_| String::new(), |a| a.file_name());
+        Self {
+            name: name.to_string(),
+            origin: origin.clone(),
+            file,
+            archive: None,
+        }
+    }
+
+    pub fn component(component: &Component) -> Self {
+        Self {
+            name: component.name.value.clone(),
+            origin: component.origin.clone(),
+            file: component.file.clone(),
+            archive: component.unpack,
+        }
+    }
+}
+
+/// How patiently to fetch. There is no limit on the whole time: ISOs are large and lines are slow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchOptions {
+    /// Transfers at once.
+    pub parallel: usize,
+    /// Tries in a row that bring no further byte.
+    pub tries: u32,
+    /// Before the second try; doubled for each further one, up to 30 s.
+    pub first_wait: Duration,
+    /// To connect.
+    pub connect_timeout: Duration,
+    /// Without a byte.
+    pub stall_timeout: Duration,
+    /// Bytes of a file that no lock names, and of a container image's parts together: ten times the largest media of Windows.
+    pub longest: u64,
+    /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
+    pub offline: bool,
+    /// What nothing proves yet is fetched as it comes, so that it can be pinned. Refused otherwise.
+    pub first_use: bool,
+    /// The cache that machines share, asked for what a digest names before anyone else.
+    pub shared: Option<Arc<sharing::Remote>>,
+}
+
+impl Default for FetchOptions {
+    fn default() -> Self {
+        Self {
+            parallel: 4,
+            tries: 5,
+            first_wait: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(60),
+            longest: 64 << 30,
+            offline: false,
+            first_use: false,
+            shared: None,
+        }
+    }
+}
+
+/// Fetches all requests and returns their blobs in the same order, or every error. What is in the store already is
+/// not asked for again, except for files that nothing proves. When cancelled, broken transfers stay for a later
+/// resume.
+pub fn fetch(
+    requests: Vec<Request>,
+    store: &Store,
+    sink: Arc<dyn Sink>,
+    cancel: &Cancel,
+    options: &FetchOptions,
+) -> Result<Vec<Blob>, Vec<Error>> {
+    let context = Arc::new(Context {
+        store: store.clone(),
+        sink,
+        cancel: cancel.clone(),
+        options: options.clone(),
+        client: client::Lazy::default(),
+        slots: Semaphore::new(options.parallel.max(1)),
+    });
+    block_on("fetch", cancel, all(context, requests)).unwrap_or_else(|e| Err(vec![e]))
+}
+
+/// Runs one task to its end, or until it is cancelled, on threads of its own.
+fn block_on<T>(name: &str, cancel: &Cancel, work: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
+    let result = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = cancelled(cancel) => Err(Error::cancelled()),
+            result = work => Ok(result),
+        }
+    });
+    // A name lookup that hangs cannot be interrupted, but need not be waited for.
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    result
+}
+
+/// What all transfers of one run share.
+struct Context {
+    store: Store,
+    sink: Arc<dyn Sink>,
+    cancel: Cancel,
+    options: FetchOptions,
+    client: client::Lazy,
+    slots: Semaphore,
+}
+
+impl Context {
+    fn watch(&self, what: &str) -> Watch {
+        Watch::new(what, Arc::clone(&self.sink), self.cancel.clone())
+    }
+}
+
+async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Blob>, Vec<Error>> {
+    let mut results: Vec<Option<Blob>> = vec![None; requests.len()];
+    let mut errors = Vec::new();
+    let mut transfers = JoinSet::new();
+    for (index, request) in requests.into_iter().enumerate() {
+        let context = Arc::clone(&context);
+        transfers.spawn(async move {
+            let _slot = context.slots.acquire().await;
+            (index, obtain::obtain(&context, &request).await)
+        });
+    }
+    while let Some(ended) = transfers.join_next().await {
+        match ended {
+            Ok((index, Ok(blob))) => results[index] = Some(blob),
+            Ok((index, Err(error))) => errors.push((index, error)),
+            Err(e) => {
+                let error = Error::new(Kind::Failed, "a transfer ended unexpectedly").because(e);
+                errors.push((usize::MAX, error));
+            }
+        }
+    }
+    if errors.is_empty() {
+        return Ok(results.into_iter().flatten().collect());
+    }
+    errors.sort_by_key(|(index, _)| *index);
+    Err(errors.into_iter().map(|(_, error)| error).collect())
+}
+
+async fn cancelled(cancel: &Cancel) {
+    while !cancel.is_cancelled() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

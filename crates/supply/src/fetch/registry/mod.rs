@@ -1,0 +1,387 @@
+//! One repository of a registry over HTTP: manifests, blobs and tags, down and up. (OCI Distribution Specification)
+//!
+//! Speaks itself, because the library holds answers whole before it can be asked how long they are, follows redirects from https to
+//! http, and sends credentials wherever the registry says. Its types and errors are taken. Refuses such redirects, credentials to
+//! other hosts ([`access`]), and answers that are too long, before they are held. Follows no address that a manifest names.
+
+mod access;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::Stream;
+use oci_client::Reference;
+use oci_client::errors::{DigestError, OciDistributionError as Error, OciEnvelope};
+use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::Deserialize;
+use url::Url;
+
+use self::access::{Access, Challenge};
+use super::client;
+use super::sharing::Credentials;
+use winimg_base::digest::{Digest, Hasher};
+
+pub use access::{Refusal, refusal};
+
+/// Bytes (OCI Distribution Specification: registries need not take longer ones). A page of tags has no more either.
+pub const MANIFEST_LIMIT: usize = 4 << 20;
+/// Bytes of an answer with a token, or with the words of a refusal.
+const WORDS_LIMIT: usize = 1 << 20;
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// Which registry, and how it is asked.
+pub struct Wish {
+    /// `registry.example.com:5000`
+    pub registry: String,
+    /// `team/winimg-cache`
+    pub repository: String,
+    /// Over http.
+    pub plain: bool,
+    pub credentials: Option<Credentials>,
+    pub connect_timeout: Duration,
+    /// Without a byte; `None`: the caller's affair.
+    pub read_timeout: Option<Duration>,
+}
+
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+    repository: String,
+    credentials: Option<Credentials>,
+    /// For reading and for writing, once it is known.
+    access: Mutex<[Option<Access>; 2]>,
+}
+
+#[derive(Deserialize)]
+struct Tags {
+    tags: Vec<String>,
+}
+
+impl Client {
+    pub fn new(wish: Wish) -> Result<Self> {
+        let http = client::builder().connect_timeout(wish.connect_timeout);
+        let http = match wish.read_timeout {
+            Some(limit) => http.read_timeout(limit),
+            None => http,
+        };
+        let scheme = if wish.plain { "http" } else { "https" };
+        let base = parse(&format!("{scheme}://{}/", wish.registry))?;
+        // A proxy would read the password, and has another machine for localhost. It is asked for loopback addresses, too.
+        let is_here = base.host().is_some_and(|host| client::is_here(&host));
+        let http = match wish.plain && is_here {
+            true => http.no_proxy(),
+            false => http,
+        };
+        Ok(Self {
+            http: http.build()?,
+            base,
+            repository: wish.repository,
+            credentials: wish.credentials,
+            access: Mutex::default(),
+        })
+    }
+
+    /// The repository of an image reference, asked without credentials.
+    pub fn anonymous(
+        reference: &Reference,
+        plain: bool,
+        connect_timeout: Duration,
+        read_timeout: Duration,
+    ) -> Result<Self> {
+        Self::new(Wish {
+            registry: reference.resolve_registry().to_owned(),
+            repository: reference.repository().to_owned(),
+            plain,
+            credentials: None,
+            connect_timeout,
+            read_timeout: Some(read_timeout),
+        })
+    }
+
+    /// The manifest that a tag or a digest names.
+    pub async fn manifest(&self, name: &str, accept: &[&str]) -> Result<Vec<u8>> {
+        let url = self.url(&format!("manifests/{name}"))?;
+        let request = self.request(Method::GET, url, false).await?;
+        let response = request.header(ACCEPT, accept.join(", ")).send().await?;
+        let bytes = whole(good(response).await?, MANIFEST_LIMIT).await?;
+        if let Ok(wanted) = name.parse::<Digest>() {
+            let mut hasher = Hasher::new(wanted.algorithm);
+            hasher.update(&bytes);
+            check(&wanted, hasher)?;
+        }
+        Ok(bytes)
+    }
+
+    /// A page of at most `most` tags, after `last`.
+    pub async fn tags(&self, most: usize, last: Option<&str>) -> Result<Vec<String>> {
+        let mut url = self.url("tags/list")?;
+        url.query_pairs_mut().append_pair("n", &most.to_string());
+        if let Some(last) = last {
+            url.query_pairs_mut().append_pair("last", last);
+        }
+        let response = self.request(Method::GET, url, false).await?.send().await?;
+        let bytes = whole(good(response).await?, MANIFEST_LIMIT).await?;
+        let tags: Tags = serde_json::from_slice(&bytes)?;
+        Ok(tags.tags)
+    }
+
+    /// A blob that the registry serves itself, or redirects to.
+    pub async fn blob(&self, digest: &Digest) -> Result<Blob> {
+        let url = self.url(&format!("blobs/{digest}"))?;
+        let response = self.request(Method::GET, url, false).await?.send().await?;
+        let response = good(response).await?;
+        Ok(Blob {
+            total: response.content_length(),
+            hasher: Some(Hasher::new(digest.algorithm)),
+            response,
+            digest: digest.clone(),
+        })
+    }
+
+    pub async fn has_blob(&self, digest: &Digest) -> Result<bool> {
+        let url = self.url(&format!("blobs/{digest}"))?;
+        let response = self.request(Method::HEAD, url, false).await?.send().await?;
+        match response.status() {
+            StatusCode::NOT_FOUND => Ok(false),
+            _ => good(response).await.map(|_| true),
+        }
+    }
+
+    /// Gives a blob in one request, which not every registry takes in pieces.
+    pub async fn give_blob(
+        &self,
+        body: impl Into<reqwest::Body>,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<()> {
+        let begin = self.url("blobs/uploads/")?;
+        let request = self.request(Method::POST, begin, true).await?;
+        let response = request.header(CONTENT_LENGTH, 0).send().await?;
+        let response = expect(response, StatusCode::ACCEPTED).await?;
+        let place = response.headers().get(LOCATION);
+        let place = place.ok_or(Error::RegistryNoLocationError)?.to_str()?;
+        let mut url = response
+            .url()
+            .join(place)
+            .map_err(|e| Error::UrlParseError(e.to_string()))?;
+        url.query_pairs_mut()
+            .append_pair("digest", &digest.to_string());
+        let request = self.request(Method::PUT, url, true).await?;
+        let request = request
+            .header(CONTENT_LENGTH, size)
+            .header(CONTENT_TYPE, "application/octet-stream");
+        let response = request.body(body).send().await?;
+        expect(response, StatusCode::CREATED).await.map(drop)
+    }
+
+    /// A blob whose bytes come piece by piece.
+    pub async fn give_stream<S>(&self, pieces: S, digest: &Digest, size: u64) -> Result<()>
+    where
+        S: Stream<Item = std::io::Result<Vec<u8>>> + Send + 'static,
+    {
+        let body = reqwest::Body::wrap_stream(pieces);
+        self.give_blob(body, digest, size).await
+    }
+
+    /// Gives a manifest, and a tag to it.
+    pub async fn give_manifest(&self, tag: &str, media_type: &str, bytes: Vec<u8>) -> Result<()> {
+        let url = self.url(&format!("manifests/{tag}"))?;
+        let request = self.request(Method::PUT, url, true).await?;
+        let request = request.header(CONTENT_TYPE, media_type).body(bytes);
+        let response = request.send().await?;
+        expect(response, StatusCode::CREATED).await.map(drop)
+    }
+
+    fn url(&self, rest: &str) -> Result<Url> {
+        let path = format!("/v2/{}/{rest}", self.repository);
+        let url = self.base.join(&path);
+        url.map_err(|e| Error::UrlParseError(e.to_string()))
+    }
+
+    /// What the registry names has to be as safe as the registry.
+    fn check_scheme(&self, url: &Url) -> Result<()> {
+        match (self.base.scheme(), url.scheme()) {
+            (_, "https") | ("http", "http") => Ok(()),
+            (_, scheme) => Err(Refusal::Insecure {
+                scheme: scheme.to_owned(),
+            }
+            .into()),
+        }
+    }
+
+    /// Authorized when it goes to the registry itself.
+    async fn request(&self, method: Method, url: Url, writes: bool) -> Result<RequestBuilder> {
+        self.check_scheme(&url)?;
+        let is_own = url.origin() == self.base.origin();
+        let request = self.http.request(method, url);
+        if !is_own {
+            return Ok(request);
+        }
+        Ok(match (self.access(writes).await?, &self.credentials) {
+            (Access::Bearer { token, .. }, _) => request.bearer_auth(token.expose()),
+            (Access::Basic, Some(Credentials { user, password, .. })) => {
+                request.basic_auth(user, Some(password.expose()))
+            }
+            (Access::Basic | Access::Open, _) => request,
+        })
+    }
+
+    async fn access(&self, writes: bool) -> Result<Access> {
+        let at = usize::from(writes);
+        let known = || self.access.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known()[at].clone();
+        match before {
+            Some(Access::Bearer { until, .. }) if until <= Instant::now() => {}
+            Some(access) => return Ok(access),
+            None => {}
+        }
+        let access = self.ask_access(writes).await?;
+        known()[at] = Some(access.clone());
+        Ok(access)
+    }
+
+    /// The registry's first answer says how it is asked. (OCI Distribution Specification: determining support)
+    async fn ask_access(&self, writes: bool) -> Result<Access> {
+        let url = self.base.join("/v2/");
+        let url = url.map_err(|e| Error::UrlParseError(e.to_string()))?;
+        let response = self.http.get(url).send().await?;
+        let asked = response.headers().get_all(WWW_AUTHENTICATE);
+        match access::challenge(asked.iter().filter_map(|value| value.to_str().ok())) {
+            Challenge::None if response.status().is_server_error() => Err(told(response).await),
+            Challenge::None => Ok(Access::Open),
+            Challenge::Basic => Ok(Access::Basic),
+            Challenge::Bearer { realm, service } => self.token(&realm, service, writes).await,
+        }
+    }
+
+    async fn token(&self, realm: &str, service: Option<String>, writes: bool) -> Result<Access> {
+        let mut realm = parse(realm)?;
+        access::may_ask(&self.base, &realm, self.credentials.as_ref())?;
+        let rights = if writes { "pull,push" } else { "pull" };
+        let scope = format!("repository:{}:{rights}", self.repository);
+        realm.query_pairs_mut().append_pair("scope", &scope);
+        if let Some(service) = service {
+            realm.query_pairs_mut().append_pair("service", &service);
+        }
+        let request = self.http.get(realm);
+        let request = match &self.credentials {
+            Some(Credentials { user, password, .. }) => {
+                request.basic_auth(user, Some(password.expose()))
+            }
+            None => request,
+        };
+        let response = request.send().await?;
+        let status = response.status();
+        let answer = whole(response, WORDS_LIMIT).await?;
+        match status {
+            StatusCode::OK => access::token(&answer),
+            _ => Err(Error::AuthenticationFailure(
+                String::from_utf8_lossy(&answer).into_owned(),
+            )),
+        }
+    }
+}
+
+/// A blob on its way. Its bytes are those of its digest only when it ends well.
+pub struct Blob {
+    /// Bytes, as far as the registry says.
+    pub total: Option<u64>,
+    response: Response,
+    digest: Digest,
+    /// `None` once it ended.
+    hasher: Option<Hasher>,
+}
+
+impl Blob {
+    /// The next piece; `None` at the end, when the digest was compared.
+    pub async fn next(&mut self) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>> {
+        let broken = |e| Error::IoError(std::io::Error::other(e));
+        match self.response.chunk().await.map_err(broken)? {
+            Some(bytes) => {
+                if let Some(hasher) = &mut self.hasher {
+                    hasher.update(&bytes);
+                }
+                Ok(Some(bytes))
+            }
+            None => {
+                if let Some(hasher) = self.hasher.take() {
+                    check(&self.digest, hasher)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn check(wanted: &Digest, hasher: Hasher) -> Result<()> {
+    let found = hasher.finish();
+    if found == *wanted {
+        return Ok(());
+    }
+    Err(Error::DigestError(DigestError::VerificationError {
+        expected: wanted.to_string(),
+        actual: found.to_string(),
+    }))
+}
+
+fn parse(text: &str) -> Result<Url> {
+    Url::parse(text).map_err(|e| Error::UrlParseError(e.to_string()))
+}
+
+/// The body, of no more bytes than these.
+async fn whole(mut response: Response, limit: usize) -> Result<Vec<u8>> {
+    let said = response.content_length().unwrap_or(0);
+    let mut all = Vec::new();
+    if said <= limit as u64 {
+        while let Some(bytes) = response.chunk().await? {
+            all.extend_from_slice(&bytes);
+            if all.len() > limit {
+                break;
+            }
+        }
+    }
+    if said > limit as u64 || all.len() > limit {
+        return Err(Refusal::TooLong { limit }.into());
+    }
+    Ok(all)
+}
+
+/// An answer that is not 200, as the library tells it.
+async fn good(response: Response) -> Result<Response> {
+    if response.status() == StatusCode::OK {
+        return Ok(response);
+    }
+    Err(told(response).await)
+}
+
+async fn expect(response: Response, status: StatusCode) -> Result<Response> {
+    if response.status() == status {
+        return Ok(response);
+    }
+    Err(told(response).await)
+}
+
+async fn told(response: Response) -> Error {
+    let (status, url) = (response.status(), response.url().to_string());
+    if status == StatusCode::UNAUTHORIZED {
+        return Error::UnauthorizedError { url };
+    }
+    if status.is_success() {
+        let fact = format!("an answer of the unexpected status {status}");
+        return Error::SpecViolationError(fact);
+    }
+    let words = match whole(response, WORDS_LIMIT).await {
+        Ok(words) => words,
+        Err(error) => return error,
+    };
+    match serde_json::from_slice::<OciEnvelope>(&words) {
+        Ok(envelope) if status.is_client_error() => Error::RegistryError { envelope, url },
+        _ => Error::ServerError {
+            code: status.as_u16(),
+            url,
+            message: String::from_utf8_lossy(&words).into_owned(),
+        },
+    }
+}

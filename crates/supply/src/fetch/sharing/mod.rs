@@ -1,0 +1,319 @@
+//! The cache that several machines share: layers and inputs in an OCI registry (OCI Distribution Specification).
+//!
+//! Whoever may write to the registry is not trusted: a layer is believed only when a key that the user named signed its
+//! record, an input only by the digest that the recipe or its lock names. A registry that is slow, gone or lying is one
+//! warning, and the run goes on without it; only an interrupt ends a run.
+
+mod address;
+mod credentials;
+pub(super) mod fault;
+mod layer;
+mod registry;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use crate::store::{Blob, Layer, Store, Watch};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_base::text::Secret;
+use winimg_recipe::plan::Link;
+use winimg_trust::minisign::Rule;
+
+use fault::Fault;
+use registry::Registry;
+
+pub use address::Address;
+pub use credentials::{Credentials, found as credentials};
+
+/// Signs bytes with a minisign key: the bytes, and the trusted comment.
+pub type Sign = Box<dyn Fn(&[u8], &str) -> Result<String> + Send + Sync>;
+
+/// What the user wants of a shared cache.
+pub struct Wish {
+    pub address: Address,
+    pub credentials: Option<Credentials>,
+    /// Whose layers are believed; with none, layers are not asked for.
+    pub keys: Vec<Rule>,
+    /// Write, too; with a key for layers.
+    pub push: Option<Sign>,
+    pub patience: Patience,
+}
+
+/// How long a registry may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the first word of an answer.
+    pub answer: Duration,
+    /// Without a byte.
+    pub stall: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            answer: Duration::from_secs(10),
+            stall: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A shared cache, for one run.
+pub struct Remote {
+    registry: Arc<Registry>,
+    keys: Vec<Rule>,
+    push: Option<Sign>,
+    sink: Arc<dyn Sink>,
+    cancel: Cancel,
+    tags: Mutex<Option<Arc<BTreeSet<String>>>>,
+    /// Not asked any more.
+    no_reads: AtomicBool,
+    no_writes: AtomicBool,
+    /// It does not answer, and that was said.
+    gone: AtomicBool,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Remote {
+    /// Nothing is asked yet.
+    pub fn open(wish: Wish, sink: &Arc<dyn Sink>, cancel: &Cancel) -> Result<Arc<Self>> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("shared cache")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
+        if wish.keys.is_empty() {
+            sink.note(
+                "the shared cache is asked for inputs only: without --cache-key no layer of it is believed",
+            );
+        }
+        super::proxy::warn_of_broken(|text| sink.warn(text));
+        let registry = Registry::new(&wish.address, wish.credentials, wish.patience)?;
+        Ok(Arc::new(Self {
+            registry: Arc::new(registry),
+            keys: wish.keys,
+            push: wish.push,
+            sink: Arc::clone(sink),
+            cancel: cancel.clone(),
+            tags: Mutex::default(),
+            no_reads: AtomicBool::new(false),
+            no_writes: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            runtime: Some(runtime),
+        }))
+    }
+
+    /// Brings the layer that holds the longest beginning of `links`, if it is longer than `have` links; with its parents.
+    /// Whether one came. Errors are interrupts.
+    pub fn pull_longest(&self, links: &[Link], have: usize, store: &Store) -> Result<bool> {
+        if self.keys.is_empty() || self.no_reads.load(Ordering::SeqCst) || have >= links.len() {
+            return Ok(false);
+        }
+        let tags = match self.tags() {
+            Ok(tags) => tags,
+            Err(fault) => return self.not_read(fault).map(|()| false),
+        };
+        let further = links.iter().skip(have).rev();
+        let mut there = further.filter(|link| tags.contains(&layer::tag(&link.key)));
+        match there.next() {
+            Some(link) => self.pull_layer(&link.key, store),
+            None => Ok(false),
+        }
+    }
+
+    /// Brings one layer with the parents that are not here. Whether it came. Errors are interrupts.
+    pub fn pull_layer(&self, key: &Digest, store: &Store) -> Result<bool> {
+        if self.keys.is_empty() || self.no_reads.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        match self.pull(key, store) {
+            Ok(came) => Ok(came),
+            Err(fault) => self.not_read(fault).map(|()| false),
+        }
+    }
+
+    /// Gives the layer, with the parents that are not there. Errors are interrupts.
+    pub fn push_layer(&self, layer: &Layer, store: &Store) -> Result<()> {
+        let Some(sign) = &self.push else {
+            return Ok(());
+        };
+        if self.no_writes.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        match self.give(layer, store, sign) {
+            Ok(()) => Ok(()),
+            Err(fault) => self.not_written(fault),
+        }
+    }
+
+    /// Writes the bytes with this digest, at most `limit` of them; `false`: the cache does not hold them, and what was
+    /// written is of no use. Errors are interrupts.
+    pub fn pull_blob(
+        &self,
+        digest: &Digest,
+        limit: u64,
+        file: File,
+        store: &Store,
+        watch: &Watch,
+    ) -> Result<bool> {
+        if self.no_reads.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        let (registry, folder) = (Arc::clone(&self.registry), store.folder().to_path_buf());
+        let (digest, watch) = (digest.clone(), watch.clone());
+        let came = self.run(async move {
+            registry
+                .download(&digest, limit, file, &folder, &watch)
+                .await
+        });
+        match came {
+            Ok(came) => Ok(came),
+            Err(fault) => self.not_read(fault).map(|()| false),
+        }
+    }
+
+    /// Gives an input, unless it is there. Errors are interrupts.
+    pub fn push_blob(&self, name: &str, blob: &Blob) -> Result<()> {
+        if self.push.is_none() || self.no_writes.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        match self.give_blob(name, blob) {
+            Ok(()) => Ok(()),
+            Err(fault) => self.not_written(fault),
+        }
+    }
+
+    fn give_blob(&self, name: &str, blob: &Blob) -> Result<(), Fault> {
+        let tag = format!("blob-{}", blob.digest().hex());
+        if self.tags()?.contains(&tag) {
+            return Ok(());
+        }
+        blob.check()?;
+        let watch = self.watch(format!("{name} to the shared cache"));
+        let (registry, path) = (Arc::clone(&self.registry), blob.path().to_path_buf());
+        let (digest, size) = (blob.digest().clone(), blob.size());
+        self.run(async move {
+            registry.upload(&path, &digest, size, &watch).await?;
+            registry.tag_blob(&tag, &digest, size).await
+        })
+    }
+
+    /// Everything that has a name in the registry; asked once.
+    fn tags(&self) -> Result<Arc<BTreeSet<String>>, Fault> {
+        let mut known = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tags) = &*known {
+            return Ok(Arc::clone(tags));
+        }
+        let registry = Arc::clone(&self.registry);
+        let tags = Arc::new(self.run(async move { registry.tags().await })?);
+        *known = Some(Arc::clone(&tags));
+        Ok(tags)
+    }
+
+    fn watch(&self, what: impl Into<String>) -> Watch {
+        Watch::new(what, Arc::clone(&self.sink), self.cancel.clone())
+    }
+
+    /// Runs one task to its end, or until the run is cancelled. A registry's answer that the library chokes on ends the
+    /// task and not the run.
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Fault>> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let Some(runtime) = &self.runtime else {
+            return Err(Fault::Cancelled);
+        };
+        let task = runtime.spawn(work);
+        let abort = task.abort_handle();
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = super::cancelled(&self.cancel) => {
+                    abort.abort();
+                    Err(Fault::Cancelled)
+                }
+                ended = task => match ended {
+                    Ok(result) => result,
+                    Err(_) => Err(Fault::Refused(self.registry.error("the shared cache's answer cannot be read"))),
+                },
+            }
+        })
+    }
+
+    fn not_read(&self, fault: Fault) -> Result<()> {
+        self.no_reads.store(true, Ordering::SeqCst);
+        self.tell(fault)
+    }
+
+    fn not_written(&self, fault: Fault) -> Result<()> {
+        self.no_writes.store(true, Ordering::SeqCst);
+        self.tell(fault)
+    }
+
+    /// One warning. A registry that cannot be reached is not tried again in this run.
+    fn tell(&self, fault: Fault) -> Result<()> {
+        let error = match fault {
+            Fault::Cancelled => return Err(Error::cancelled()),
+            Fault::Refused(error) => error,
+            Fault::Unreachable(error) => {
+                self.no_reads.store(true, Ordering::SeqCst);
+                self.no_writes.store(true, Ordering::SeqCst);
+                // Several transfers may find out at once.
+                if self.gone.swap(true, Ordering::SeqCst) {
+                    return Ok(());
+                }
+                error
+            }
+        };
+        if error.kind() == Kind::Cancelled {
+            return Err(error);
+        }
+        self.sink
+            .warn(format!("{error}\n  the run goes on without it"));
+        Ok(())
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // The last holder may be a task of another runtime, where nothing may wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the shared cache {}", self.registry.shown())
+    }
+}
+
+/// One and the same, not alike.
+impl PartialEq for Remote {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Remote {}
+
+/// User and password of a registry.
+impl Credentials {
+    pub fn new(user: impl Into<String>, password: Secret) -> Self {
+        Self {
+            user: user.into(),
+            password,
+            token_host: None,
+        }
+    }
+}

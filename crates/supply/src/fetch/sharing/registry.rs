@@ -1,0 +1,348 @@
+//! The words of one registry: tags, manifests, blobs down and up, each with a deadline.
+//!
+//! Believes nothing: a blob's bytes are those of its digest, and that is all that is known of them. Follows no address that
+//! a manifest names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::stream;
+use oci_client::Reference;
+use oci_client::errors::OciDistributionError;
+use oci_client::manifest::{OciDescriptor, OciImageManifest};
+use tokio::time::{sleep, timeout};
+
+use super::fault::{Fault, is_absent};
+use super::{Address, Credentials, Patience};
+use crate::fetch::image::pull::shown;
+use crate::fetch::registry::{self, Client};
+use crate::store::Watch;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// For manifests that need no configuration (OCI Image Format: guidance for an empty descriptor).
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+const BLOB: &str = "application/vnd.winimg.blob.v1";
+const TITLE: &str = "org.opencontainers.image.title";
+const BYTES: &str = "application/octet-stream";
+/// Tags are asked for by the thousand, and so often at most.
+const PAGES: usize = 50;
+const PAGE: usize = 1000;
+const CHUNK: usize = 1 << 20;
+/// Room that stays free on the cache's disk, bytes.
+const SPARE: u64 = 64 << 20;
+
+pub struct Registry {
+    client: Client,
+    address: Address,
+    patience: Patience,
+}
+
+impl Registry {
+    pub fn new(
+        address: &Address,
+        credentials: Option<Credentials>,
+        patience: Patience,
+    ) -> Result<Self> {
+        if credentials.is_some() && address.plain && !address.is_here {
+            let fact = "a password for the shared cache would be readable on its way";
+            return Err(Error::new(Kind::Recipe, fact)
+                .at(address)
+                .cure("use oci://, which is https"));
+        }
+        // Docker Hub answers under another name than its users write.
+        let named = Reference::with_tag(
+            address.registry.clone(),
+            address.repository.clone(),
+            "latest".into(),
+        );
+        let wish = registry::Wish {
+            registry: named.resolve_registry().to_owned(),
+            repository: named.repository().to_owned(),
+            plain: address.plain,
+            credentials,
+            connect_timeout: patience.answer,
+            read_timeout: None,
+        };
+        let client = Client::new(wish)
+            .map_err(|e| Error::new(Kind::Host, "https cannot be set up").found(shown(&e)))?;
+        Ok(Self {
+            client,
+            address: address.clone(),
+            patience,
+        })
+    }
+
+    pub fn shown(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub fn error(&self, fact: impl Into<String>) -> Error {
+        Error::new(Kind::Fetch, fact).at(&self.address)
+    }
+
+    /// What it says within the deadline; `None`: it has no such thing.
+    async fn answer<T>(
+        &self,
+        work: impl Future<Output = Result<T, OciDistributionError>>,
+    ) -> Result<Option<T>, Fault> {
+        match timeout(self.patience.answer, work).await {
+            Ok(Ok(answer)) => Ok(Some(answer)),
+            Ok(Err(e)) if is_absent(&e) => Ok(None),
+            Ok(Err(e)) => Err(Fault::of(&self.address, &e)),
+            Err(_) => Err(self.silent(self.patience.answer)),
+        }
+    }
+
+    fn silent(&self, limit: Duration) -> Fault {
+        let error = self.error("the shared cache does not answer");
+        Fault::Unreachable(error.expected(format!("a byte within {} s", limit.as_secs_f64())))
+    }
+
+    /// Every tag.
+    pub async fn tags(&self) -> Result<BTreeSet<String>, Fault> {
+        let mut all = BTreeSet::new();
+        let mut last: Option<String> = None;
+        for _ in 0..PAGES {
+            let page = self.client.tags(PAGE, last.as_deref());
+            let Some(tags) = self.answer(page).await? else {
+                break;
+            };
+            let before = all.len();
+            last = tags.last().cloned();
+            all.extend(tags);
+            if all.len() == before {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// The manifest that a tag names; an index is none.
+    pub async fn manifest(&self, tag: &str) -> Result<Option<OciImageManifest>, Fault> {
+        let pulled = self.client.manifest(tag, &[MANIFEST]);
+        let Some(bytes) = self.answer(pulled).await? else {
+            return Ok(None);
+        };
+        let parsed = serde_json::from_slice(&bytes).map_err(|e| {
+            let error = self.error(format!(
+                "the manifest {tag} of the shared cache cannot be read"
+            ));
+            Fault::Refused(error.because(e))
+        })?;
+        Ok(Some(parsed))
+    }
+
+    /// A blob of at most `limit` bytes, piece by piece; whether it is there. Its bytes are those of the digest only when
+    /// this ends well.
+    pub async fn pull(
+        &self,
+        digest: &Digest,
+        limit: u64,
+        watch: &Watch,
+        mut take: impl FnMut(&[u8], Option<u64>) -> Result<()>,
+    ) -> Result<bool, Fault> {
+        let asked = self.client.blob(digest);
+        let Some(mut blob) = self.answer(asked).await? else {
+            return Ok(false);
+        };
+        let total = blob.total;
+        let mut done = 0;
+        loop {
+            let next = timeout(self.patience.stall, blob.next());
+            let bytes = match next.await {
+                Err(_) => return Err(self.silent(self.patience.stall)),
+                Ok(Ok(None)) => return Ok(true),
+                Ok(Err(e)) => return Err(Fault::of(&self.address, &e)),
+                Ok(Ok(Some(bytes))) => bytes,
+            };
+            done += bytes.len() as u64;
+            if done > limit {
+                let error = self.error("the shared cache gives more bytes than were to come");
+                return Err(Fault::Refused(
+                    error
+                        .of_kind(Kind::Unproved)
+                        .expected(format!("{limit} bytes at most")),
+                ));
+            }
+            take(&bytes, total)?;
+            watch.bytes(done, total)?;
+        }
+    }
+
+    /// A small blob, whole.
+    pub async fn small(
+        &self,
+        digest: &Digest,
+        limit: u64,
+        watch: &Watch,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        let mut all = Vec::new();
+        let came = self.pull(digest, limit, watch, |bytes, _| {
+            all.extend_from_slice(bytes);
+            Ok(())
+        });
+        Ok(came.await?.then_some(all))
+    }
+
+    /// A blob of at most `limit` bytes into a file on the disk of `folder`.
+    pub async fn download(
+        &self,
+        digest: &Digest,
+        limit: u64,
+        mut file: File,
+        folder: &Path,
+        watch: &Watch,
+    ) -> Result<bool, Fault> {
+        let unwritten = |e| Error::io("write to", folder, e);
+        let mut first = true;
+        let came = self.pull(digest, limit, watch, |bytes, total| {
+            if std::mem::take(&mut first) {
+                check_room(folder, total.unwrap_or(0))?;
+            }
+            file.write_all(bytes).map_err(unwritten)
+        });
+        if !came.await? {
+            return Ok(false);
+        }
+        file.sync_all().map_err(unwritten)?;
+        Ok(true)
+    }
+
+    /// Gives a file as a blob, unless it is there.
+    pub async fn upload(
+        &self,
+        path: &Path,
+        digest: &Digest,
+        size: u64,
+        watch: &Watch,
+    ) -> Result<(), Fault> {
+        if self.has(digest).await? {
+            return Ok(());
+        }
+        let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+        let moved = Arc::new(AtomicU64::new(0));
+        let state = (file, Arc::clone(&moved), watch.clone());
+        let body = stream::unfold(state, move |(mut file, moved, watch)| async move {
+            let mut chunk = vec![0; CHUNK];
+            let read = match file.read(&mut chunk) {
+                Ok(0) => return None,
+                Ok(read) => read,
+                Err(e) => return Some((Err(e), (file, moved, watch))),
+            };
+            chunk.truncate(read);
+            let done = moved.fetch_add(read as u64, Ordering::SeqCst) + read as u64;
+            // The task is ended when the run is.
+            let _ = watch.bytes(done, Some(size));
+            Some((Ok(chunk), (file, moved, watch)))
+        });
+        let given = self.client.give_stream(body, digest, size);
+        tokio::select! {
+            given = given => given.map_err(|e| Fault::of(&self.address, &e)),
+            () = stands_still(&moved, self.patience.stall) => Err(self.silent(self.patience.stall)),
+        }
+    }
+
+    /// Gives a small blob; what describes it.
+    pub async fn give(&self, media_type: &str, bytes: Vec<u8>) -> Result<OciDescriptor, Fault> {
+        let digest = Digest::sha256_of(&bytes);
+        let descriptor = described(media_type, &digest, bytes.len() as u64);
+        if !self.has(&digest).await? {
+            let size = bytes.len() as u64;
+            let given = self.client.give_blob(bytes, &digest, size);
+            self.given(self.answer(given).await?)?;
+        }
+        Ok(descriptor)
+    }
+
+    /// Gives a manifest its name: from now on what it names is there for others.
+    pub async fn tag(&self, tag: &str, manifest: OciImageManifest) -> Result<(), Fault> {
+        let unwritten = |e| Error::new(Kind::Failed, "a manifest cannot be written").because(e);
+        let bytes = serde_json::to_vec(&manifest).map_err(unwritten)?;
+        let given = self.client.give_manifest(tag, MANIFEST, bytes);
+        self.given(self.answer(given).await?)
+    }
+
+    /// A name for an input, so that the registry does not take it for garbage.
+    pub async fn tag_blob(&self, tag: &str, digest: &Digest, size: u64) -> Result<(), Fault> {
+        let manifest = OciImageManifest {
+            media_type: Some(MANIFEST.into()),
+            artifact_type: Some(BLOB.into()),
+            config: self.give(EMPTY, b"{}".to_vec()).await?,
+            layers: vec![described(BYTES, digest, size)],
+            ..OciImageManifest::default()
+        };
+        self.tag(tag, manifest).await
+    }
+
+    async fn has(&self, digest: &Digest) -> Result<bool, Fault> {
+        let asked = self.client.has_blob(digest);
+        Ok(self.answer(asked).await?.unwrap_or(false))
+    }
+
+    /// A repository that may not be made by writing to it.
+    fn given(&self, answer: Option<()>) -> Result<(), Fault> {
+        let no_place = || Fault::Refused(self.error("the shared cache has no such repository"));
+        answer.ok_or_else(no_place)
+    }
+}
+
+pub fn described(media_type: &str, digest: &Digest, size: u64) -> OciDescriptor {
+    OciDescriptor {
+        media_type: media_type.into(),
+        digest: digest.to_string(),
+        size: i64::try_from(size).unwrap_or(i64::MAX),
+        ..OciDescriptor::default()
+    }
+}
+
+/// The same under the name of a file (OCI Image Format: pre-defined annotation keys).
+pub fn titled(descriptor: OciDescriptor, name: &str) -> OciDescriptor {
+    OciDescriptor {
+        annotations: Some(BTreeMap::from([(TITLE.to_owned(), name.to_owned())])),
+        ..descriptor
+    }
+}
+
+/// The part of a manifest that has this file's name.
+pub fn part<'a>(manifest: &'a OciImageManifest, name: &str) -> Option<&'a OciDescriptor> {
+    let title = |d: &OciDescriptor| d.annotations.as_ref()?.get(TITLE).cloned();
+    let mut parts = manifest.layers.iter();
+    parts.find(|d| title(d).is_some_and(|title| title == name))
+}
+
+/// Refuses what the disk of the cache has no room for.
+pub fn check_room(folder: &Path, need: u64) -> Result<()> {
+    // A filesystem that does not tell its room is tried.
+    let Ok(free) = fs4::available_space(folder) else {
+        return Ok(());
+    };
+    if need.saturating_add(SPARE) <= free {
+        return Ok(());
+    }
+    let fact = "there is no room for what the shared cache has";
+    Err(Error::new(Kind::Host, fact)
+        .at(folder.display())
+        .expected(format!("{need} bytes, and {SPARE} to spare"))
+        .found(format!("{free} bytes free"))
+        .cure("make room (`winimg cache prune`), or set WINIMG_CACHE_DIR to a larger disk"))
+}
+
+/// Ends when nothing was read for so long.
+async fn stands_still(moved: &AtomicU64, limit: Duration) {
+    let mut before = moved.load(Ordering::SeqCst);
+    loop {
+        sleep(limit).await;
+        let now = moved.load(Ordering::SeqCst);
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}

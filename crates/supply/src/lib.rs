@@ -1,0 +1,7 @@
+//! How proved bytes get here and stay: fetch, registries, the store, layers, the shared cache, bundles.
+//!
+//! Refuses whatever has no proof: only `store::Store::admit` makes a `Blob`.
+
+pub mod bundle;
+pub mod fetch;
+pub mod store;

@@ -1,0 +1,107 @@
+//! What a file's bytes are, and whether that is what was asked for.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use winimg_base::digest::{Algorithm, Digest, Hasher};
+use winimg_base::error::{Error, Kind, Result};
+
+use super::blob::Stamp;
+use super::{Expected, Terms, Watch};
+
+/// What hashing a file gave.
+pub(super) struct Hashed {
+    pub sha256: Digest,
+    /// Only where it was asked for.
+    pub sha512: Option<Digest>,
+    pub stamp: Stamp,
+}
+
+impl Hashed {
+    fn as_expected(&self, expected: &Digest) -> &Digest {
+        match (expected.algorithm, &self.sha512) {
+            (Algorithm::Sha512, Some(sha512)) => sha512,
+            _ => &self.sha256,
+        }
+    }
+}
+
+/// Reads the file once, from one descriptor, for all digests that are wanted.
+pub(super) fn hash(path: &Path, wanted: Option<&Digest>, watch: &Watch) -> Result<Hashed> {
+    let io = |e| unreadable(path, e);
+    let mut file = File::open(path).map_err(io)?;
+    let stamp = Stamp::of(&file.metadata().map_err(io)?);
+    let mut sha256 = Hasher::new(Algorithm::Sha256);
+    let mut sha512 = wanted
+        .filter(|d| d.algorithm == Algorithm::Sha512)
+        .map(|d| Hasher::new(d.algorithm));
+    let progress = watch.named(format!("checking {}", watch.what));
+    let mut buffer = vec![0; 1 << 20];
+    let mut done = 0;
+    loop {
+        let n = file.read(&mut buffer).map_err(io)?;
+        if n == 0 {
+            break;
+        }
+        sha256.update(&buffer[..n]);
+        if let Some(sha512) = &mut sha512 {
+            sha512.update(&buffer[..n]);
+        }
+        done += n as u64;
+        // Small files are done before anyone could read about it.
+        if stamp.size >= 64 << 20 {
+            progress.bytes(done, Some(stamp.size))?;
+        }
+    }
+    if Stamp::of(&file.metadata().map_err(io)?) != stamp || done != stamp.size {
+        return Err(changed(path));
+    }
+    Ok(Hashed {
+        sha256: sha256.finish(),
+        sha512: sha512.map(Hasher::finish),
+        stamp,
+    })
+}
+
+pub(super) fn mismatch(hashed: &Hashed, terms: &Terms, watch: &Watch) -> Option<Error> {
+    let expected = &terms.expected;
+    let Some(digest) = expected.digest().filter(|d| hashed.as_expected(d) != *d) else {
+        return terms.other_than_locked(&hashed.sha256, watch);
+    };
+    let found = hashed.as_expected(digest);
+    let who = match expected {
+        Expected::ChecksumFile { .. } => "checksum file",
+        _ => "recipe",
+    };
+    let error = Error::new(
+        Kind::Unproved,
+        format!("{} is not the file that the {who} names", watch.what),
+    )
+    .expected(digest)
+    .found(format!("{found} ({} bytes)", hashed.stamp.size));
+    Some(match expected {
+        Expected::ChecksumFile { url, line, .. } => error
+            .lines([format!("{url} says: {line}")])
+            .cure("one of the two files was replaced or damaged on its server: ask the publisher"),
+        _ => error.cure(
+            "if the publisher replaced the file and you trust the new one, put its digest into the recipe; \
+             nothing is downloaded again for that",
+        ),
+    })
+}
+
+pub(super) fn changed(path: &Path) -> Error {
+    Error::new(
+        Kind::Unproved,
+        format!("{} changed while it was being read", path.display()),
+    )
+    .cure("run winimg again while nothing else writes to that file")
+}
+
+pub(super) fn unreadable(path: &Path, e: std::io::Error) -> Error {
+    if e.kind() == std::io::ErrorKind::NotFound {
+        return Error::new(Kind::Fetch, format!("there is no file {}", path.display()));
+    }
+    Error::io("read", path, e)
+}

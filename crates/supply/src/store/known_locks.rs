@@ -1,0 +1,75 @@
+//! The lock files that commands worked with: what they name is never pruned.
+//!
+//! Each is remembered by its path and by what it named when it was last read, for the day on which it cannot be read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use winimg_base::digest::Digest;
+use winimg_base::error::Result;
+use winimg_base::io;
+
+use super::{Store, key_of, note_use, read_record, write_record};
+
+const FOLDER: &str = "locks-seen";
+
+/// A record of a file that is gone is forgotten after this long: its disk may only be away.
+pub(super) const FORGET: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// A lock file that a command read or wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownLock {
+    /// Absolute.
+    pub path: PathBuf,
+    /// All that it named then: inputs, and what proves them.
+    pub named: Vec<Digest>,
+}
+
+impl Store {
+    /// Remembers a lock file. A file in the store itself came with a bundle, which has its inputs with it.
+    pub fn remember_lock(&self, path: &Path, mut named: Vec<Digest>) -> Result<()> {
+        let path = match io::canonicalize(path) {
+            Ok(path) => path,
+            // It is about to be written.
+            Err(_) => std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
+        };
+        if path.starts_with(&self.folder) {
+            return Ok(());
+        }
+        named.sort();
+        named.dedup();
+        let name = key_of(&path.to_string_lossy()) + ".json";
+        let record = self.folder.join(FOLDER).join(name);
+        let known = KnownLock { path, named };
+        if read_record::<KnownLock>(&record).as_ref() == Some(&known) {
+            note_use(&record);
+            return Ok(());
+        }
+        write_record(&record, &known)
+    }
+
+    /// All lock files that are remembered, sorted by path.
+    pub fn known_locks(&self) -> Vec<KnownLock> {
+        let entries = fs::read_dir(self.folder.join(FOLDER));
+        let entries = entries.into_iter().flatten().flatten();
+        let mut known: Vec<KnownLock> = entries.filter_map(|e| read_record(&e.path())).collect();
+        known.sort_by(|a, b| a.path.cmp(&b.path));
+        known
+    }
+
+    /// Forgets the lock files that have been gone for long.
+    pub(super) fn forget_locks(&self, now: SystemTime) {
+        let entries = fs::read_dir(self.folder.join(FOLDER));
+        for entry in entries.into_iter().flatten().flatten() {
+            let record = entry.path();
+            let old = super::inventory::age(&record, now) > FORGET;
+            let gone = read_record::<KnownLock>(&record).is_none_or(|known| !known.path.exists());
+            if old && gone {
+                let _ = fs::remove_file(record);
+            }
+        }
+    }
+}

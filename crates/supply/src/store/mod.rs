@@ -1,0 +1,287 @@
+//! The content-addressed store and its `Blob`s.
+//!
+//! A [`Blob`] is a file whose bytes were proved. It has no public constructor: [`Store::admit`] makes one from bytes
+//! that it has just hashed, and [`Store::find`] makes one from what was admitted before. The store never deletes a
+//! file for having the wrong digest, removes only what `prune` is asked for, and never touches a file outside its own folder.
+//!
+//! ```text
+//! blobs/sha256/ab/abcd…   the files, read-only, named by what they hold
+//! stamps/  sha512/        size, mtime and inode of each blob when it was hashed; SHA-512 names for them
+//! local/                  the same for large local files, which are used where they stand
+//! partial/                broken transfers that may be resumed
+//! seen/                   what a URL gave last time
+//! trees/                  unpacked archives
+//! serials/                the highest lock that each recipe was built with
+//! bundles/                the recipes of bundles
+//! layers/                 the disks of builds, by the key of what went in; for their owner alone
+//! outputs/                what builds left in their output directories
+//! quarantine/             downloads that were not what the recipe named, and blobs that went bad
+//! locks-seen/             where lock files stand that commands worked with
+//! trash/                  what lost its name and is being removed
+//! leases/                 what living processes use
+//! locks/                  advisory locks; free by themselves when their holder dies
+//! ```
+
+mod admit;
+mod adopt;
+mod blob;
+mod hash;
+mod inventory;
+mod judge;
+mod known_locks;
+pub mod layer;
+mod lease;
+mod output;
+mod partial;
+mod private;
+mod prune;
+mod record;
+mod secret;
+mod seen;
+mod serial;
+mod sweep;
+mod terms;
+mod tree;
+mod watch;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::{self, Lock};
+
+pub use admit::{Candidate, IN_PLACE_FROM};
+pub use blob::{Blob, Expected, Proof};
+pub use inventory::{Item, Thing};
+pub use judge::{Demand, Refused, Signatures, met, together};
+pub use known_locks::KnownLock;
+pub use layer::{About, Draft, Kept, Layer};
+pub use lease::Lease;
+pub use partial::{Partial, Resumable};
+pub use prune::{Protected, Pruned, Wish, span, total};
+pub use record::{LayerFile, LayerRecord};
+pub use seen::Seen;
+pub use terms::{Terms, changed_since_locked, other_than_locked};
+pub use tree::Tree;
+pub use watch::Watch;
+
+const FOLDERS: [&str; 16] = [
+    "blobs",
+    "stamps",
+    "sha512",
+    "local",
+    "partial",
+    "seen",
+    "trees",
+    "layers",
+    "outputs",
+    "serials",
+    "bundles",
+    "quarantine",
+    "locks-seen",
+    "leases",
+    "trash",
+    "locks",
+];
+
+/// A store's folder. Cheap to clone; any number of processes may work in one.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// Holds what this store gave out, for as long as a clone of it lives.
+    lease: Arc<Lease>,
+    /// What opening it took away.
+    swept: Arc<Vec<PathBuf>>,
+}
+
+impl Store {
+    /// Opens the store in `folder`, creating what is missing.
+    pub fn open(folder: &Path) -> Result<Self> {
+        io::create_folders(folder)?;
+        // Blobs' paths go to other programs, which may run elsewhere.
+        let folder = io::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
+        for name in &FOLDERS {
+            io::create_folders(&folder.join(name))?;
+        }
+        private::close_layers(&folder)?;
+        let lease = Arc::new(Lease::begin(&folder)?);
+        let swept = Arc::new(sweep::sweep(&folder, &lease));
+        Ok(Self {
+            folder,
+            lease,
+            swept,
+        })
+    }
+
+    /// Where the store is unless the command line says otherwise: `WINIMG_CACHE_DIR`, else `winimg` in the user's
+    /// cache folder (XDG Base Directory Specification; on macOS and Windows the system's own).
+    pub fn default_folder() -> Result<PathBuf> {
+        default_folder(|name| env::var_os(name))
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where the recipe of the bundle with this index stands, held while it is laid down.
+    pub fn bundle_place(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, Lock)> {
+        self.lease.hold(std::slice::from_ref(index))?;
+        let key = index.hex()[..32].to_string();
+        let lock = self.lock(&format!("bundle-{key}"), cancel, |_| {})?;
+        let place = self.folder.join("bundles").join(key);
+        note_use(&place);
+        Ok((place, lock))
+    }
+
+    /// Whether a blob with this digest is there; its bytes are not looked at. For `plan`.
+    pub fn holds(&self, digest: &Digest) -> bool {
+        self.sha256_of(digest)
+            .is_some_and(|sha256| self.blob_path(&sha256).is_file())
+    }
+
+    fn sha256_blobs(&self) -> PathBuf {
+        self.folder.join("blobs").join("sha256")
+    }
+
+    /// Where a SHA-256's blob stands, whether it is there or not.
+    fn blob_path(&self, sha256: &Digest) -> PathBuf {
+        let hex = sha256.hex();
+        self.sha256_blobs().join(&hex[..2]).join(&hex)
+    }
+
+    fn stamp_path(&self, sha256: &Digest) -> PathBuf {
+        self.folder.join("stamps").join(sha256.hex() + ".json")
+    }
+
+    fn sha512_path(&self, sha512: &Digest) -> PathBuf {
+        self.folder.join("sha512").join(sha512.hex() + ".json")
+    }
+
+    fn quarantine_path(&self, sha256: &Digest) -> PathBuf {
+        self.folder.join("quarantine").join(sha256.hex())
+    }
+
+    fn lock(&self, key: &str, cancel: &Cancel, waiting: impl FnOnce(&str)) -> Result<Lock> {
+        let path = self.folder.join("locks").join(format!("{key}.lock"));
+        Lock::take(&path, cancel, waiting)
+    }
+
+    /// The SHA-256 that names the blob with this digest, as far as the store knows it.
+    fn sha256_of(&self, digest: &Digest) -> Option<Digest> {
+        match digest.algorithm {
+            Algorithm::Sha256 => Some(digest.clone()),
+            Algorithm::Sha512 => read_record(&self.sha512_path(digest)),
+        }
+    }
+}
+
+fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+    let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(folder) = set("WINIMG_CACHE_DIR") {
+        return Ok(folder);
+    }
+    // The specification has relative paths ignored.
+    let cache = set("XDG_CACHE_HOME").filter(|p| p.is_absolute());
+    let home = || set("HOME").or_else(|| set("USERPROFILE"));
+    let cache = if cfg!(windows) {
+        cache.or_else(|| set("LOCALAPPDATA"))
+    } else if cfg!(target_os = "macos") {
+        cache.or_else(|| home().map(|h| h.join("Library/Caches")))
+    } else {
+        cache.or_else(|| home().map(|h| h.join(".cache")))
+    };
+    cache.map(|c| c.join("winimg")).ok_or_else(|| {
+        let asked = match cfg!(windows) {
+            true => "neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set",
+            false => "neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
+        };
+        let fact = format!("there is no folder for the store: {asked}");
+        Error::new(Kind::Host, fact).cure("set WINIMG_CACHE_DIR")
+    })
+}
+
+/// A record of the store. What cannot be read is as if it were not there: records only save work.
+fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec_pretty(record).map_err(|e| {
+        Error::new(Kind::Failed, "a record of the store cannot be written").because(e)
+    })?;
+    io::write_atomically(path, &text)
+}
+
+/// Remembers by a record's own time that what it describes was used now. Failing only makes it look older.
+fn note_use(record: &Path) {
+    let _ = io::set_modified(record, SystemTime::now());
+}
+
+/// A file name for a text that must not show in it.
+fn key_of(text: &str) -> String {
+    Digest::sha256_of(text.as_bytes()).hex()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(not(target_os = "macos"))]
+    fn folder_with(set: &[(&str, &str)]) -> Result<PathBuf> {
+        default_folder(|name| {
+            set.iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| OsString::from(v))
+        })
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_folder_follows_the_environment() {
+        let home = ("HOME", "/home/u");
+        let xdg = ("XDG_CACHE_HOME", "/x");
+        let own = ("WINIMG_CACHE_DIR", "rel/cache");
+        for (set, folder) in [
+            (&[home, xdg, own][..], "rel/cache"),
+            (&[home, xdg], "/x/winimg"),
+            (
+                &[home, ("XDG_CACHE_HOME", "not/absolute")],
+                "/home/u/.cache/winimg",
+            ),
+            (&[home, ("WINIMG_CACHE_DIR", "")], "/home/u/.cache/winimg"),
+        ] {
+            assert_eq!(folder_with(set).unwrap(), Path::new(folder));
+        }
+        assert_eq!(
+            folder_with(&[]).unwrap_err().to_string(),
+            "there is no folder for the store: neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set\n  \
+             cure: set WINIMG_CACHE_DIR"
+        );
+    }
+
+    #[test]
+    #[cfg(windows)]
+    fn the_folder_follows_the_environment() {
+        let local = ("LOCALAPPDATA", r"C:\Users\u\AppData\Local");
+        let own = ("WINIMG_CACHE_DIR", r"D:\cache");
+        for (set, folder) in [
+            (&[local, own][..], r"D:\cache"),
+            (&[local], r"C:\Users\u\AppData\Local\winimg"),
+        ] {
+            assert_eq!(folder_with(set).unwrap(), Path::new(folder));
+        }
+        assert_eq!(
+            folder_with(&[]).unwrap_err().to_string(),
+            "there is no folder for the store: neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set\n  cure: set WINIMG_CACHE_DIR"
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! What a URL gave last time. Saves transfers and notices replaced files; proves nothing.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use winimg_base::digest::Digest;
+use winimg_base::error::Result;
+
+use super::{Store, key_of, read_record, write_record};
+
+/// One answer of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Without query and user.
+    pub url: String,
+    pub etag: Option<String>,
+    pub last_modified: Option<String>,
+    pub sha256: Digest,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl Store {
+    /// What `url` gave last time. The whole URL is the key, but only its hash is kept.
+    pub fn seen(&self, url: &str) -> Option<Seen> {
+        read_record(&self.seen_path(url))
+    }
+
+    pub fn record_seen(&self, url: &str, seen: &Seen) -> Result<()> {
+        write_record(&self.seen_path(url), seen)
+    }
+
+    fn seen_path(&self, url: &str) -> PathBuf {
+        self.folder.join("seen").join(key_of(url) + ".json")
+    }
+}

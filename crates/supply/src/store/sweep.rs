@@ -1,0 +1,163 @@
+//! What killed processes left in the store, removed when it is opened.
+//!
+//! No clock decides: a file in the making belongs to a process with a lease, so that without any other lease it belongs
+//! to nobody. Transfers that may be resumed stay, and so do the drafts of layers, whose own locks tell
+//! ([`Store::sweep_drafts`]).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use winimg_base::digest::Digest;
+use winimg_base::event::Sink;
+use winimg_base::io;
+
+use super::layer::LOCK;
+use super::lease::{Gate, Lease, leased};
+use super::{FOLDERS, Store};
+
+/// Where names go before their bytes do; nothing is ever taken from there.
+pub(super) const TRASH: &str = "trash";
+
+impl Store {
+    /// Says what opening the store took away.
+    pub fn tell_swept(&self, sink: &dyn Sink) {
+        for path in self.swept.iter() {
+            let path = path.display();
+            sink.note(format!("removed what an interrupted run left: {path}"));
+        }
+    }
+}
+
+impl Store {
+    /// Removes what killed processes left of a file beside which they wrote, as far as nobody else is there.
+    pub fn sweep_beside(&self, path: &Path) -> Vec<PathBuf> {
+        let Some(_alone) = alone(&self.folder, &self.lease) else {
+            return Vec::new();
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let prefix = format!(".{name}.");
+        let mut found = in_folder(io::folder_of(path));
+        found.retain(|path| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            file.starts_with(&prefix) && file.ends_with(".part")
+        });
+        remove(found)
+    }
+}
+
+/// Nobody else has a lease, nor begins one as long as this is held.
+fn alone(store: &Path, own: &Lease) -> Option<Gate> {
+    let gate = Gate::at_once(store)?;
+    let leased = leased(store, &gate, own.path()).ok()?;
+    (leased.living == 0).then_some(gate)
+}
+
+/// Removes what nobody works on, as far as that can be told without waiting; failing is no reason to stop.
+pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
+    let Some(_alone) = alone(store, own) else {
+        return Vec::new();
+    };
+    let left = FOLDERS.iter().map(|name| in_the_making(store, name));
+    left.flat_map(remove).collect()
+}
+
+fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = in_folder(&store.join(name));
+    // A layer's lock goes last when it is sealed.
+    let locks = found.iter().map(|path| path.join(LOCK));
+    let locks: Vec<PathBuf> = locks.filter(|path| is_sealed(path)).collect();
+    found.retain(|path| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        match name {
+            TRASH => true,
+            // A draft that has its name has its lock.
+            "layers" => file.starts_with(".tmp-"),
+            // Bytes without a record cannot be resumed; a record without bytes tells of a transfer that became a blob.
+            "partial" => {
+                let lacks = |other: &str| !path.with_extension(other).exists();
+                file.starts_with('.')
+                    || file.starts_with("copy-")
+                    || (file.ends_with(".data") && lacks("json"))
+                    || (file.ends_with(".json") && lacks("data"))
+            }
+            _ => file.starts_with('.'),
+        }
+    });
+    if name == "layers" {
+        found.extend(locks);
+    }
+    found
+}
+
+fn is_sealed(lock: &Path) -> bool {
+    let folder = io::folder_of(lock).file_name().unwrap_or_default();
+    Digest::from_hex(&folder.to_string_lossy()).is_ok() && lock.exists()
+}
+
+fn in_folder(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn remove(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.retain(|path| remove_whole(path).is_ok());
+    paths
+}
+
+/// A file, or a folder with all that is in it.
+pub(super) fn remove_whole(path: &Path) -> std::io::Result<()> {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|m| m.is_dir());
+    match is_folder {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant, SystemTime};
+
+    #[test]
+    fn leftovers_go_when_nobody_else_is_there_whatever_the_clock_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let year = Duration::from_secs(365 * 24 * 60 * 60);
+        let now = SystemTime::now();
+        for time in [now, now - year, now + year] {
+            let living = Store::open(folder.path()).unwrap();
+            let left = [
+                "partial/copy-a",
+                "partial/a.data",
+                "partial/c.json",
+                "stamps/.a.json.x.part",
+                "trash/a",
+            ];
+            let kept = ["partial/b.data", "partial/b.json", "stamps/a.json"];
+            for name in left.iter().chain(&kept) {
+                let file = fs::File::create(folder.path().join(name)).unwrap();
+                file.set_modified(time).unwrap();
+            }
+            let there = |names: &[&str]| -> Vec<bool> {
+                let names = names.iter();
+                names.map(|n| folder.path().join(n).exists()).collect()
+            };
+            let second = Store::open(folder.path()).unwrap();
+            assert_eq!(there(&left), [true; 5], "somebody lives: {time:?}");
+            drop((living, second));
+            // What another test starts just now holds their leases until its exec.
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let third = loop {
+                let store = Store::open(folder.path()).unwrap();
+                if !store.swept.is_empty() || Instant::now() >= deadline {
+                    break store;
+                }
+            };
+            assert_eq!(there(&left), [false; 5], "{time:?}");
+            assert_eq!(there(&kept), [true; 3], "{time:?}");
+            let swept: Vec<_> = third.swept.iter().filter_map(|p| p.file_name()).collect();
+            assert_eq!(swept, [".a.json.x.part", "a.data", "c.json", "copy-a", "a"]);
+        }
+    }
+}

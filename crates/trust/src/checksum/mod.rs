@@ -1,0 +1,177 @@
+//! Checksum files as publishers write them: pure.
+//!
+//! Takes bare digests, `sha256sum` lines (text and binary mark, with paths), BSD and OpenSSL lines, and what PowerShell's
+//! `Get-FileHash` writes; with BOM, CRLF, UTF-16, any case. Refuses what does not say exactly one thing about the wanted
+//! file: it never takes "the first line". A signed checksum file is judged by its caller before it is read here.
+
+mod line;
+
+use std::collections::BTreeSet;
+
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::markup;
+
+use self::line::{Line, plain};
+
+/// Bytes. Kubernetes' tree-wide SHA256SUMS has a tenth of this.
+pub const LIMIT: u64 = 1 << 20;
+
+/// The line about the wanted file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub digest: Digest,
+    /// As it stood in the file, without line end.
+    pub line: String,
+}
+
+/// Why a checksum file proves nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// Fits after "the checksum file".
+    pub fact: String,
+    pub lines: Vec<String>,
+    pub cure: Option<String>,
+}
+
+impl Refusal {
+    fn new(fact: impl Into<String>) -> Self {
+        Self {
+            fact: fact.into(),
+            ..Self::default()
+        }
+    }
+
+    fn cure(mut self, cure: impl Into<String>) -> Self {
+        self.cure = Some(cure.into());
+        self
+    }
+}
+
+/// Finds what the file says about `entry`: a file name, or a path's end when it holds `/`.
+pub fn find(bytes: &[u8], entry: &str) -> Result<Found, Refusal> {
+    if bytes.len() as u64 > LIMIT {
+        return Err(Refusal::new(format!("is longer than {LIMIT} bytes")));
+    }
+    let text = decode(bytes)?;
+    let lines = line::read(&text)?;
+    let matching = matching(&lines, entry)?;
+    decide(&matching, entry)
+}
+
+fn decode(bytes: &[u8]) -> Result<String, Refusal> {
+    if markup::is_page(bytes) {
+        return Err(
+            Refusal::new("is a web page").cure("open the address in a browser to see what it says")
+        );
+    }
+    // PowerShell's `>` writes UTF-16 with a BOM.
+    let (encoding, _) = encoding_rs::Encoding::for_bom(bytes).unwrap_or((encoding_rs::UTF_8, 0));
+    let (text, malformed) = encoding.decode_with_bom_removal(bytes);
+    if malformed || text.contains('\0') {
+        return Err(Refusal::new("is not text"));
+    }
+    if text.trim().is_empty() {
+        return Err(Refusal::new("is empty"));
+    }
+    let start = text.trim_start();
+    if start.starts_with("-----BEGIN PGP SIGNED MESSAGE") {
+        return Err(Refusal::new("is signed in clear with OpenPGP, which is not read here").cure(
+            "name its key with checksum_signature and form = \"clearsigned\", or copy the line's digest into the recipe as sha256",
+        ));
+    }
+    if start.starts_with("-----BEGIN ") || start.starts_with("untrusted comment:") {
+        return Err(Refusal::new("is a signature, not a checksum file")
+            .cure("name it with checksum_signature, and the checksum file with checksum_url"));
+    }
+    if start.starts_with(['{', '[']) {
+        return Err(Refusal::new("is JSON, not a checksum file")
+            .cure("copy the digest into the recipe as sha256"));
+    }
+    Ok(text.into_owned())
+}
+
+fn matching<'a>(lines: &'a [Line<'a>], entry: &str) -> Result<Vec<&'a Line<'a>>, Refusal> {
+    let wanted = plain(entry);
+    if let [only] = lines
+        && only.name.is_none()
+    {
+        return Ok(vec![only]);
+    }
+    let found: Vec<_> = lines
+        .iter()
+        .filter(|line| {
+            line.name
+                .as_deref()
+                .is_some_and(|name| names(name, &wanted))
+        })
+        .collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let listed: BTreeSet<&str> = lines.iter().filter_map(|l| l.name.as_deref()).collect();
+    if listed.is_empty() {
+        return Err(Refusal::new("holds several digests without names"));
+    }
+    let more = listed.len().saturating_sub(20);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    Err(Refusal {
+        fact: format!("says nothing about {wanted}"),
+        lines: listed
+            .iter()
+            .take(20)
+            .map(|name| format!("it lists {name}"))
+            .chain(more)
+            .collect(),
+        cure: Some(
+            "name the line with checksum_entry, or give the checksum file of this version".into(),
+        ),
+    })
+}
+
+/// Whether a line's name is the wanted file: by the last segment, or by as many as are wanted.
+fn names(name: &str, wanted: &str) -> bool {
+    match name.strip_suffix(wanted) {
+        Some(before) => before.is_empty() || before.ends_with('/'),
+        None => false,
+    }
+}
+
+/// One digest out of all lines about the file: SHA-256 before SHA-512, weak ones only to name them.
+fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Refusal> {
+    let mut strong: Vec<Found> = Vec::new();
+    let mut weak = None;
+    for line in lines {
+        let digest = match &line.foreign {
+            Some(algorithm) => Err(format!("is {algorithm}: give a SHA-256")),
+            None => Digest::from_hex(line.hex),
+        };
+        match digest {
+            Ok(digest) => {
+                let clash = strong
+                    .iter()
+                    .find(|f| f.digest.algorithm == digest.algorithm && f.digest != digest);
+                if let Some(other) = clash {
+                    return Err(Refusal {
+                        fact: format!("says two different things about {entry}"),
+                        lines: vec![other.line.clone(), line.text.to_string()],
+                        cure: Some("name one line by its path with checksum_entry".into()),
+                    });
+                }
+                strong.push(Found {
+                    digest,
+                    line: line.text.to_string(),
+                });
+            }
+            Err(why) => {
+                weak.get_or_insert_with(|| {
+                    format!("has a line {} whose digest {why}", line.number)
+                });
+            }
+        }
+    }
+    let best = |algorithm| strong.iter().find(|f| f.digest.algorithm == algorithm);
+    match best(Algorithm::Sha256).or_else(|| best(Algorithm::Sha512)) {
+        Some(found) => Ok(found.clone()),
+        None => Err(Refusal::new(weak.unwrap_or_default())),
+    }
+}

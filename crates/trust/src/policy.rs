@@ -1,0 +1,289 @@
+//! What every signature by certificate has to meet: a hash that holds, its own bytes, a time, a chain, and the recipe's pins.
+//!
+//! Refuses to believe a certificate for its being well made: a rule without a root, or with a root alone, is met by nothing;
+//! a use that a root gives to all its signers (code signing) is no pin.
+
+use der::asn1::ObjectIdentifier;
+
+use super::authenticode::{NESTED, Pins};
+use super::certificate::Certificate;
+use super::chain::{self, At, Chain, Clock};
+use super::moment::Moment;
+use super::name::Name;
+use super::oid::Oid;
+use super::purpose::{self, Use};
+use super::signed_data::SignedData;
+use super::{Judged, Reason, Refusal, Scheme, Signer, timestamp};
+use winimg_base::digest::Digest;
+
+/// "A timestamp does not lengthen what this certificate signs." (Microsoft: szOID_KP_LIFETIME_SIGNING)
+const LIFETIME_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.3.13");
+
+pub(super) struct Policy<'r> {
+    pub(super) scheme: Scheme,
+    pub(super) pins: &'r Pins,
+    pub(super) needs_timestamp: bool,
+    pub(super) wanted: Use,
+    pub(super) now: Moment,
+}
+
+impl Policy<'_> {
+    /// Judges one signature. `covers` says whether it is of the file's bytes.
+    pub(super) fn judge(
+        &self,
+        signed: &SignedData<'_>,
+        covers: impl FnOnce(&SignedData<'_>) -> Result<(), Refusal>,
+    ) -> Judged {
+        let pins = self.pins;
+        vouches_for_one(pins)?;
+        signed.signer.hash()?;
+        covers(signed)?;
+        let leaf = signed.signer_certificate()?;
+        signed.signer.check_value(&leaf)?;
+        self.wanted.check(&leaf)?;
+        let mut remarks = Vec::new();
+        let stamped = self.stamp(signed, &mut remarks)?;
+        let at = self.time(&leaf, stamped, &mut remarks);
+        let chain = chain::verify(
+            &leaf,
+            &signed.certificates,
+            &pins.roots,
+            at,
+            self.wanted,
+            pins.issuer.as_ref(),
+        )?;
+        let pinned_by = pinned(pins, &leaf, chain)?;
+        remarks.extend(uncovered(signed));
+        Ok(Signer {
+            scheme: self.scheme,
+            signer: leaf.subject_text(),
+            pinned_by,
+            signed_at: stamped.map(|moment| moment.to_string()),
+            remarks,
+        })
+    }
+
+    fn stamp(
+        &self,
+        signed: &SignedData<'_>,
+        remarks: &mut Vec<String>,
+    ) -> Result<Option<Moment>, Refusal> {
+        let pins = self.pins;
+        let roots = if pins.timestamp_roots.is_empty() {
+            &pins.roots
+        } else {
+            &pins.timestamp_roots
+        };
+        match timestamp::moment(signed, roots) {
+            Ok(Some(moment)) => Ok(Some(moment)),
+            Ok(None) if self.needs_timestamp => {
+                Err(Refusal::new(Reason::NoTimestamp, "it has no timestamp, so nobody but its signer says when it was made")
+                    .expected("an RFC 3161 timestamp")
+                    .cure("ask the publisher for a timestamped file, or allow it with `timestamp = \"optional\"`"))
+            }
+            Ok(None) => {
+                remarks.push("it has no timestamp: its certificate was judged by the time of the build".into());
+                Ok(None)
+            }
+            Err(refusal) if self.needs_timestamp => Err(refusal),
+            Err(refusal) => {
+                remarks.push(format!("{}; its certificate was judged by the time of the build", refusal.fact));
+                Ok(None)
+            }
+        }
+    }
+
+    fn time(
+        &self,
+        leaf: &Certificate<'_>,
+        stamped: Option<Moment>,
+        remarks: &mut Vec<String>,
+    ) -> At {
+        let now = |by: Clock| At {
+            moment: self.now,
+            by,
+        };
+        match stamped {
+            Some(_) if leaf.is_for(LIFETIME_SIGNING) => {
+                remarks.push(
+                    "its certificate lets no timestamp count: it was judged by the time of the build"
+                        .into(),
+                );
+                now(Clock::Lifetime)
+            }
+            Some(moment) => At {
+                moment,
+                by: Clock::Timestamp,
+            },
+            None => now(Clock::Present),
+        }
+    }
+}
+
+/// A root vouches for many: something has to tell its signers apart.
+fn vouches_for_one(pins: &Pins) -> Result<(), Refusal> {
+    if pins.subject.is_some() || pins.issuer.is_some() || pins.leaf.is_some() {
+        return Ok(());
+    }
+    let fact = match pins.eku.as_deref() {
+        None => "the recipe names a root alone, which vouches for many",
+        Some(eku) if purpose::is_common(eku) => {
+            "the recipe names a root and a use, and that root vouches for many of that use"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Refusal::new(Reason::OtherIdentity, fact)
+        .cure("name a `subject`, `eku`, `issuer` or `leaf` beside `roots`"))
+}
+
+/// What stands in a signature where nothing covers it: harmless to the file, and room for a payload.
+fn uncovered(signed: &SignedData<'_>) -> Option<String> {
+    let [token, cms_token] = timestamp::TOKENS;
+    let known = [token, cms_token, timestamp::COUNTERSIGNATURE, NESTED];
+    let others = signed.signer.other_unsigned(&known);
+    let bytes: usize = others.iter().map(|(_, bytes)| bytes).sum();
+    let types: Vec<String> = others.iter().map(|(oid, _)| oid.to_string()).collect();
+    (!types.is_empty()).then(|| {
+        format!(
+            "its unsigned attributes hold {bytes} bytes that no signature covers ({})",
+            types.join(", ")
+        )
+    })
+}
+
+/// A pin that was not met: the fact, what was expected, what was found.
+type Missed = (&'static str, String, String);
+
+fn subject(pin: &str, leaf: &Certificate<'_>) -> Result<String, Missed> {
+    let found = leaf.subject_text();
+    match (Name::parse(pin), Name::read(leaf.subject)) {
+        (Ok(wanted), Ok(name)) if name.holds(&wanted) => Ok(format!("subject {pin}")),
+        (Err(why), _) => Err((
+            "the subject that the recipe names cannot be read",
+            format!("a subject that is a name; this one {why}"),
+            found,
+        )),
+        _ => Err((
+            "its certificate is another subject's",
+            format!("subject {pin}"),
+            found,
+        )),
+    }
+}
+
+/// Every pin is met; the text says which. All that are not met are told at once.
+fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, Refusal> {
+    let mut met = vec![chain.root];
+    let mut missed: Vec<Missed> = Vec::new();
+    if let Some(pin) = &pins.subject {
+        match subject(pin, leaf) {
+            Ok(text) => met.push(text),
+            Err(miss) => missed.push(miss),
+        }
+    }
+    if let Some(eku) = &pins.eku {
+        let told: Vec<String> = leaf.purposes.iter().flatten().map(Oid::to_string).collect();
+        if told.contains(eku) {
+            met.push(format!("EKU {eku}"));
+        } else {
+            missed.push((
+                "its certificate has not the EKU",
+                format!("EKU {eku}"),
+                told.join(", "),
+            ));
+        }
+    }
+    if let Some(issuer) = &pins.issuer {
+        let wanted = format!("issuer sha256:{}", hex::encode(issuer));
+        if chain.issuers.iter().any(|d| d.bytes() == issuer) {
+            met.push(wanted);
+        } else {
+            let through: Vec<String> = chain.issuers.iter().map(Digest::to_string).collect();
+            let found = if through.is_empty() {
+                "no issuer between leaf and root".into()
+            } else {
+                through.join(", ")
+            };
+            missed.push(("its chain does not pass the issuer", wanted, found));
+        }
+    }
+    if let Some(pin) = &pins.leaf {
+        let (wanted, found) = (
+            format!("leaf sha256:{}", hex::encode(pin)),
+            Digest::sha256_of(leaf.der),
+        );
+        if found.bytes() == pin {
+            met.push(wanted);
+        } else {
+            missed.push(("its certificate is another", wanted, found.to_string()));
+        }
+    }
+    if missed.is_empty() {
+        return Ok(met.join(", "));
+    }
+    let column =
+        |of: fn(&Missed) -> String, by: &str| missed.iter().map(of).collect::<Vec<_>>().join(by);
+    Err(
+        Refusal::new(Reason::OtherIdentity, column(|m| m.0.to_string(), "; "))
+            .expected(column(|m| m.1.clone(), "; "))
+            .found(column(|m| m.2.clone(), "; ")),
+    )
+}
+
+/// The verdict over all signatures of one file: one that holds is enough, and what the others lacked is remarked.
+/// Where none holds, each one's reason is told.
+pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
+    let count = judged.len();
+    let mut taken: Option<Signer> = None;
+    let mut refusals = Vec::new();
+    for (number, one) in (1..).zip(judged) {
+        match one {
+            Ok(signer) if taken.is_none() => taken = Some(signer),
+            Ok(_) => {}
+            Err(refusal) => refusals.push((number, refusal)),
+        }
+    }
+    if let Some(mut signer) = taken {
+        for (number, refusal) in refusals {
+            signer.remarks.push(format!(
+                "signature {number} of {count} was not taken: {}",
+                refusal.fact
+            ));
+        }
+        return Ok(signer);
+    }
+    if refusals.len() == 1 {
+        return Err(refusals.remove(0).1);
+    }
+    // A weak or foreign one beside the one that was meant says little.
+    let telling = |r: &Refusal| !matches!(r.reason, Reason::Weak | Reason::Unsupported);
+    let reason = refusals
+        .iter()
+        .find(|(_, r)| telling(r))
+        .or(refusals.first());
+    let reason = reason.map_or(Reason::Missing, |(_, r)| r.reason);
+    let each: Vec<String> = refusals
+        .iter()
+        .map(|(number, r)| format!("signature {number}: {}", whole(r)))
+        .collect();
+    Err(Refusal::new(
+        reason,
+        format!("none of its {count} signatures holds: {}", each.join("; ")),
+    ))
+}
+
+fn whole(refusal: &Refusal) -> String {
+    let told = |word: &str, text: &Option<String>| text.as_ref().map(|t| format!("{word} {t}"));
+    let parts: Vec<String> = [
+        told("expected", &refusal.expected),
+        told("found", &refusal.found),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if parts.is_empty() {
+        refusal.fact.clone()
+    } else {
+        format!("{} ({})", refusal.fact, parts.join(", "))
+    }
+}

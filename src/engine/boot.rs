@@ -1,0 +1,206 @@
+//! From power-on to a guest that is ready to be provisioned.
+//!
+//! Ready means three things at once: the guest answers, our bootstrap says that it went well, and Windows says that
+//! Setup is complete. An answer proves nothing alone: it comes from behind Setup's error dialogs as well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::run::image_state;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_machine::guest::{Command, Guest};
+use winimg_machine::vm::Machine;
+
+/// Written last by the bootstrap's SetupComplete.cmd: `name=code` lines, then `result=ok` or `result=failed`.
+const MARKER: &str = r"C:\winimg\bootstrap.done";
+/// From the guest's first answer to a finished Setup.
+const READY_TIMEOUT: Duration = Duration::from_secs(900);
+const COMPLETE: &str = "IMAGE_STATE_COMPLETE";
+
+/// Installs Windows and waits until the guest is ready.
+pub fn install(
+    machine: &mut dyn Machine,
+    slowness: u32,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Box<dyn Guest>> {
+    let mut guest = machine.guest()?;
+    sink.emit(&Event::Progress {
+        phase: "install",
+        text: format!("{} answers; waiting for Setup to finish", guest.channel()),
+    });
+    wait_ready(guest.as_mut(), READY_TIMEOUT, slowness, cancel)?;
+    Ok(guest)
+}
+
+fn wait_ready(
+    guest: &mut dyn Guest,
+    timeout: Duration,
+    slowness: u32,
+    cancel: &Cancel,
+) -> Result<()> {
+    let deadline = guest.now() + timeout * slowness;
+    let mut seen = Progress::default();
+    loop {
+        seen.look(guest, slowness)?;
+        match seen.judge() {
+            Readiness::Ready => return Ok(()),
+            Readiness::Failed(error) => return Err(error),
+            Readiness::NotYet if guest.now() > deadline => {
+                return Err(seen.timed_out(guest.channel()));
+            }
+            Readiness::NotYet => cancel.sleep(Duration::from_secs(1))?,
+        }
+    }
+}
+
+/// Answer files that Setup leaves in the guest, maybe with the build's password (Microsoft: Windows Setup automation
+/// overview; newer Setups keep the one of the installation as it was).
+pub(super) const ANSWER_FILES: [&str; 4] = [
+    r"C:\Windows\Panther\unattend.xml",
+    r"C:\Windows\Panther\unattend-original.xml",
+    r"C:\Windows\Panther\Unattend\unattend.xml",
+    r"C:\Windows\Panther\Unattend\Autounattend.xml",
+];
+
+/// Removes them from a finished installation, so that no layer holds them. `del` is not believed: a second look is taken.
+pub fn remove_answer_files(guest: &mut dyn Guest, slowness: u32) -> Result<()> {
+    for file in ANSWER_FILES {
+        if guest.get(file, 1 << 20)?.is_none() {
+            continue;
+        }
+        guest.run(&removal(file, slowness), &mut |_| {})?;
+        if guest.get(file, 1 << 20)?.is_some() {
+            return Err(Error::new(
+                Kind::Machine,
+                "an answer file of the installation cannot be removed from the guest",
+            )
+            .at(file));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn removal(file: &str, slowness: u32) -> Command {
+    Command {
+        program: r"C:\Windows\System32\cmd.exe".into(),
+        arguments: ["/d", "/c", "del", "/f", "/q", file]
+            .map(String::from)
+            .into(),
+        timeout: Duration::from_secs(60) * slowness,
+    }
+}
+
+enum Readiness {
+    Ready,
+    NotYet,
+    Failed(Error),
+}
+
+/// What the guest said of itself.
+#[derive(Debug, Default)]
+struct Progress {
+    marker: Option<String>,
+    state: String,
+}
+
+impl Progress {
+    fn look(&mut self, guest: &mut dyn Guest, slowness: u32) -> Result<()> {
+        self.marker = guest
+            .get(MARKER, 64 << 10)?
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        self.state = image_state(guest, slowness)?;
+        Ok(())
+    }
+
+    fn judge(&self) -> Readiness {
+        let Some(marker) = &self.marker else {
+            return Readiness::NotYet;
+        };
+        let result = marker
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("result="));
+        match result.map(str::trim) {
+            Some("ok") if self.state == COMPLETE => Readiness::Ready,
+            Some("ok") | None => Readiness::NotYet,
+            Some(_) => Readiness::Failed(
+                Error::new(Kind::Setup, "the bootstrap inside Windows did not go well")
+                    .at(MARKER)
+                    .expected("result=ok")
+                    .lines(marker.lines())
+                    .cure("the line whose code is not 0 names what failed"),
+            ),
+        }
+    }
+
+    fn timed_out(&self, channel: &str) -> Error {
+        let error = Error::new(
+            Kind::Setup,
+            format!("{channel} answers, but Windows Setup does not finish"),
+        )
+        .expected(format!("{MARKER} with result=ok, and {COMPLETE}"));
+        let marker = match &self.marker {
+            Some(_) => "the marker is there",
+            None => "no marker",
+        };
+        let state = match self.state.as_str() {
+            "" => "no ImageState",
+            state => state,
+        };
+        error.found(format!("{marker}, {state}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::standing::Standing;
+
+    fn judged(marker: Option<&str>, state: &str) -> String {
+        let progress = Progress {
+            marker: marker.map(String::from),
+            state: state.into(),
+        };
+        match progress.judge() {
+            Readiness::Ready => "ready".into(),
+            Readiness::NotYet => "not yet".into(),
+            Readiness::Failed(error) => error.fact().to_string(),
+        }
+    }
+
+    #[test]
+    fn a_setup_that_does_not_finish_is_told_with_what_answers() {
+        let late = Progress::default().timed_out("PowerShell Direct");
+        assert_eq!(
+            late.to_string(),
+            "PowerShell Direct answers, but Windows Setup does not finish\n  \
+             expected: C:\\winimg\\bootstrap.done with result=ok, and IMAGE_STATE_COMPLETE\n  \
+             found: no marker, no ImageState"
+        );
+    }
+
+    #[test]
+    fn time_in_which_the_machine_stands_is_not_counted() {
+        let mut guest = Standing::new();
+        let limit = Duration::from_millis(1500);
+        let waited = wait_ready(&mut guest, limit, 1, &Cancel::default());
+        assert!(waited.is_ok(), "{waited:?}");
+        assert_eq!(guest.looks, 3);
+    }
+
+    #[test]
+    fn ready_needs_the_marker_and_windows_own_word() {
+        assert_eq!(judged(None, COMPLETE), "not yet");
+        assert_eq!(
+            judged(Some("qga=0\r\nresult=ok\r\n"), "IMAGE_STATE_UNDEPLOYABLE"),
+            "not yet"
+        );
+        assert_eq!(judged(Some("qga=0\r\n"), COMPLETE), "not yet");
+        assert_eq!(judged(Some("qga=0\r\nresult=ok \r\n"), COMPLETE), "ready");
+        assert_eq!(
+            judged(Some("qga=1603\r\nresult=failed\r\n"), COMPLETE),
+            "the bootstrap inside Windows did not go well"
+        );
+    }
+}

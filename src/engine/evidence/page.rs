@@ -1,0 +1,363 @@
+//! `failure.html`: one page without scripts and without a network that says what failed and shows what there is.
+//!
+//! Pure. Everything that it shows is foreign text and is escaped; the
+//! page's own policy forbids scripts as well.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+use super::causes::Cause;
+use super::reading::Reading;
+use super::shown::{clock, link, second, sentence, shown, size};
+use super::timeline::{RowKind, Timeline};
+use winimg_base::text::duration;
+
+const STYLE: &str = include_str!("failure.css");
+
+/// All that the page shows; redacted already.
+#[derive(Debug, Default)]
+pub struct Page {
+    pub recipe: String,
+    pub phase: String,
+    pub step: Option<(usize, String)>,
+    /// ``step 3, `kubelet` ``, where a step failed.
+    pub failed_step: Option<String>,
+    /// From where the next build resumes; empty where that is not known.
+    pub next: String,
+    pub failed_at: Option<Timestamp>,
+    pub error: Told,
+    pub causes: Vec<Cause>,
+    /// Newest first.
+    pub screens: Vec<Screen>,
+    pub screens_in_all: usize,
+    pub reading: Option<Reading>,
+    /// Error lines of Windows: the log, the line.
+    pub errors: Vec<(String, String)>,
+    /// The logs that were read from the disk: where each lies in the evidence, its phase, whether it was cut.
+    pub logs: Vec<(String, String, bool)>,
+    /// What winimg's own commands left in the guest.
+    pub bootstrap: Vec<Part>,
+    pub step_output: Option<Part>,
+    pub agent: Option<Part>,
+    pub machine: Vec<Part>,
+    pub timeline: Timeline,
+    /// Files beside the page, with their bytes.
+    pub files: Vec<(String, u64)>,
+}
+
+/// The error in its parts.
+#[derive(Debug, Default)]
+pub struct Told {
+    pub fact: String,
+    /// Name and value: at, recipe, expected, found.
+    pub parts: Vec<(&'static str, String)>,
+    pub lines: Vec<String>,
+    pub cure: Option<String>,
+    /// Lines of the recipe around the place: number, text, whether it is the one.
+    pub around: Vec<(usize, String, bool)>,
+}
+
+/// A picture of the machine's screen.
+#[derive(Debug)]
+pub struct Screen {
+    pub file: String,
+    pub time: Option<String>,
+    pub after: Option<f64>,
+    pub stage: Option<String>,
+    /// The picture in base64; none where it is too large for a page.
+    pub png: Option<String>,
+}
+
+/// The end of a text, and the file that holds all of it.
+#[derive(Debug)]
+pub struct Part {
+    pub title: String,
+    pub file: String,
+    pub text: String,
+}
+
+pub fn page(page: &Page) -> String {
+    let sections = [
+        ("what", "What failed", what(page)),
+        ("causes", "Likely causes", causes(page)),
+        ("screens", "Screens", screens(page)),
+        ("windows", "What Windows says", windows(page)),
+        (
+            "output",
+            "The step's output",
+            part(page.step_output.as_ref()),
+        ),
+        (
+            "agent",
+            "The guest agent's last exchanges",
+            part(page.agent.as_ref()),
+        ),
+        ("machine", "The machine", machine(page)),
+        ("timeline", "The build", timeline(page)),
+        ("files", "Files beside this page", files(page)),
+    ];
+    let told = sections.iter().filter(|(_, _, body)| !body.is_empty());
+    let mut nav = String::new();
+    let mut body = String::new();
+    for (id, title, content) in told {
+        let _ = writeln!(nav, "<a href=\"#{id}\">{title}</a>");
+        let _ = write!(
+            body,
+            "<section id=\"{id}\">\n<h2>{title}</h2>\n{content}</section>\n"
+        );
+    }
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<p class=\"build\">{}</p>\n<h1>{}</h1>\n{}\
+         <nav>\n{nav}</nav>\n{body}</body>\n</html>\n",
+        shown(&page.recipe),
+        headline(page),
+        build(page),
+        headline(page),
+        next(page),
+    )
+}
+
+/// The failed step, and what was wrong.
+fn headline(page: &Page) -> String {
+    let fact = shown(&page.error.fact);
+    match &page.failed_step {
+        Some(step) => format!("{}: {fact}", shown(sentence(step).trim_end_matches('.'))),
+        None => fact,
+    }
+}
+
+fn next(page: &Page) -> String {
+    match page.next.as_str() {
+        "" => String::new(),
+        next => format!("<p class=\"next\">{}</p>\n", shown(&sentence(next))),
+    }
+}
+
+/// Which build it was, and where it stood.
+fn build(page: &Page) -> String {
+    let mut text = format!("Build of {}", shown(&page.recipe));
+    if !page.phase.is_empty() {
+        let _ = write!(text, ", in the phase {}", shown(&page.phase));
+    }
+    if let Some((number, name)) = &page.step {
+        let _ = write!(text, ", at step {number}, {}", shown(name));
+    }
+    if let Some(time) = page.failed_at {
+        let _ = write!(text, ". {}", second(time));
+    }
+    text
+}
+
+fn what(page: &Page) -> String {
+    let error = &page.error;
+    let mut out = String::from("<dl>\n");
+    for (name, value) in &error.parts {
+        let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", shown(value));
+    }
+    if let Some(cure) = &error.cure {
+        let _ = writeln!(out, "<dt>cure</dt><dd>{}</dd>", shown(cure));
+    }
+    out.push_str("</dl>\n");
+    if !error.lines.is_empty() {
+        let _ = writeln!(out, "<pre>{}</pre>", shown(&error.lines.join("\n")));
+    }
+    if !error.around.is_empty() {
+        out.push_str("<h3>In the recipe</h3>\n<pre>");
+        for (number, line, own) in &error.around {
+            let line = format!("{number:>4}  {}", shown(line));
+            let _ = match own {
+                true => writeln!(out, "<mark>{line}</mark>"),
+                false => writeln!(out, "{line}"),
+            };
+        }
+        out.push_str("</pre>\n");
+    }
+    match out.as_str() {
+        "<dl>\n</dl>\n" => String::new(),
+        _ => out.replacen("<dl>\n</dl>\n", "", 1),
+    }
+}
+
+fn causes(page: &Page) -> String {
+    let mut out = String::new();
+    for cause in &page.causes {
+        let _ = write!(
+            out,
+            "<div class=\"cause\">\n<p><strong>{}</strong></p>\n<p>{}</p>\n<pre>{}</pre>\n<p class=\"source\">{}</p>\n</div>\n",
+            shown(&sentence(cause.cause)),
+            shown(&sentence(cause.cure)),
+            shown(&cause.line),
+            shown(&cause.source),
+        );
+    }
+    out
+}
+
+fn screens(page: &Page) -> String {
+    if page.screens.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<div class=\"screens\">\n");
+    for screen in &page.screens {
+        let mut caption = shown(&screen.file);
+        for part in [
+            screen.stage.as_deref().map(shown),
+            screen
+                .after
+                .map(|s| format!("{} after power-on", duration(s))),
+            screen.time.as_deref().map(shown),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            let _ = write!(caption, ", {part}");
+        }
+        let picture = match &screen.png {
+            Some(png) => {
+                format!("<img alt=\"The machine's screen\" src=\"data:image/png;base64,{png}\">")
+            }
+            None => "<p class=\"note\">The picture is too large for this page.</p>".into(),
+        };
+        let _ = writeln!(
+            out,
+            "<figure>\n{picture}\n<figcaption><a href=\"{}\">{caption}</a></figcaption>\n</figure>",
+            link(&screen.file)
+        );
+    }
+    out.push_str("</div>\n");
+    let more = page.screens_in_all.saturating_sub(page.screens.len());
+    if more > 0 {
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{more} earlier in <a href=\"screens\">screens</a>.</p>"
+        );
+    }
+    out
+}
+
+fn windows(page: &Page) -> String {
+    let mut out = String::new();
+    if let Some(reading) = &page.reading {
+        let _ = writeln!(
+            out,
+            "<p><strong>{}.</strong></p>\n<ul>",
+            shown(&reading.headline)
+        );
+        for line in &reading.lines {
+            let _ = writeln!(out, "<li>{}</li>", shown(line));
+        }
+        out.push_str("</ul>\n");
+        out = out.replace("<ul>\n</ul>\n", "");
+    }
+    if !page.errors.is_empty() {
+        out.push_str("<h3>The last errors in its logs</h3>\n");
+        let mut source = "";
+        let mut lines: Vec<&str> = Vec::new();
+        for (log, line) in &page.errors {
+            if log != source {
+                quote(&mut out, source, &lines);
+                lines.clear();
+                source = log;
+            }
+            lines.push(line);
+        }
+        quote(&mut out, source, &lines);
+    }
+    if !page.bootstrap.is_empty() {
+        out.push_str("<h3>winimg's first commands in the guest</h3>\n");
+        out.extend(page.bootstrap.iter().map(|p| part(Some(p))));
+    }
+    if !page.logs.is_empty() {
+        out.push_str("<h3>Logs read from the disk</h3>\n<ul>\n");
+        for (file, phase, cut) in &page.logs {
+            let cut = if *cut { "; its end only" } else { "" };
+            let _ = writeln!(
+                out,
+                "<li><a href=\"{}\">{}</a>: {}{cut}</li>",
+                link(file),
+                shown(file),
+                shown(phase)
+            );
+        }
+        out.push_str("</ul>\n");
+    }
+    out
+}
+
+fn quote(out: &mut String, source: &str, lines: &[&str]) {
+    if !lines.is_empty() {
+        let _ = writeln!(
+            out,
+            "<p class=\"source\">{}</p>\n<pre>{}</pre>",
+            shown(source),
+            shown(&lines.join("\n"))
+        );
+    }
+}
+
+fn part(part: Option<&Part>) -> String {
+    let Some(part) = part else {
+        return String::new();
+    };
+    format!(
+        "<p class=\"source\">{}; all of it in <a href=\"{}\">{}</a></p>\n<pre>{}</pre>\n",
+        shown(&part.title),
+        link(&part.file),
+        shown(&part.file),
+        shown(&part.text)
+    )
+}
+
+fn machine(page: &Page) -> String {
+    page.machine.iter().map(|p| part(Some(p))).collect()
+}
+
+fn timeline(page: &Page) -> String {
+    if page.timeline.rows.is_empty() {
+        return String::new();
+    }
+    let began = page.timeline.began();
+    let mut out = String::from("<table>\n<tr><th>after</th><th>what</th><th>took</th></tr>\n");
+    for row in &page.timeline.rows {
+        let after = match (began, row.time) {
+            (Some(began), Some(time)) => clock(time.duration_since(began).as_secs_f64()),
+            _ => String::new(),
+        };
+        let (class, open, took) = match (row.kind, row.seconds) {
+            (RowKind::Phase, Some(s)) => ("phase", "", duration(s)),
+            (RowKind::Step, Some(s)) => ("step", "", duration(s)),
+            (RowKind::Phase, None) => ("phase", " class=\"open\"", "did not end".into()),
+            (RowKind::Step, None) => ("step", " class=\"open\"", "did not end".into()),
+            (RowKind::Remark, _) => ("step", "", String::new()),
+        };
+        let _ = writeln!(
+            out,
+            "<tr{open}><td>{after}</td><td class=\"{class}\">{}</td><td>{took}</td></tr>",
+            shown(&row.what)
+        );
+    }
+    out.push_str("</table>\n");
+    out
+}
+
+fn files(page: &Page) -> String {
+    if page.files.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<table>\n");
+    for (file, bytes) in &page.files {
+        let _ = writeln!(
+            out,
+            "<tr><td class=\"files\"><a href=\"{}\">{}</a></td><td>{}</td></tr>",
+            link(file),
+            shown(file),
+            size(*bytes)
+        );
+    }
+    out.push_str("</table>\n");
+    out
+}

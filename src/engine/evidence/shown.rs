@@ -1,0 +1,129 @@
+//! How foreign text, times and sizes are shown on the page.
+//!
+//! Refuses nothing and trusts nothing: what could be taken for markup or steer a terminal is made harmless.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+
+use winimg_base::markup::escape_xml;
+
+/// Text for the page: without escape sequences, control characters and what turns the direction of writing.
+pub fn shown(text: &str) -> String {
+    escape_xml(&plain(text))
+}
+
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' => skip_sequence(&mut chars),
+            '\n' | '\t' => out.push(c),
+            '\r' => {}
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => {
+                out.push('\u{fffd}');
+            }
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The rest of an escape sequence (ECMA-48): CSI up to its final byte, OSC up to BEL or ST, others one character.
+fn skip_sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match chars.next() {
+        Some('[') => {
+            while let Some(&c) = chars.peek() {
+                if c == '\n' || c == '\x1b' {
+                    return;
+                }
+                chars.next();
+                if ('@'..='~').contains(&c) {
+                    return;
+                }
+            }
+        }
+        Some(']') => {
+            while let Some(&c) = chars.peek() {
+                if c == '\n' || c == '\x1b' {
+                    return;
+                }
+                chars.next();
+                if c == '\x07' {
+                    return;
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A relative link: each byte that is not plain is encoded (RFC 3986).
+pub fn link(file: &str) -> String {
+    let mut out = String::new();
+    for byte in file.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => {
+                out.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+/// With a capital and a full stop.
+pub fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), chars.as_str())
+}
+
+/// `2026-01-02 03:04:05 UTC`
+pub fn second(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// `0:07`, `1:02:03`
+pub fn clock(seconds: f64) -> String {
+    let whole = seconds.max(0.0) as u64;
+    match whole {
+        0..3600 => format!("{}:{:02}", whole / 60, whole % 60),
+        _ => format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60),
+    }
+}
+
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_harmless() {
+        for (text, safe) in [
+            (
+                "</pre><script>alert(1)</script>",
+                "&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;",
+            ),
+            ("\x1b[31mred\x1b[0m \x1b]0;title\x07x", "red x"),
+            ("a\0b\x08c\r\nd\te", "abc\nd\te"),
+            ("\x1b[12\nnext\x1b", "\nnext"),
+            ("user\u{202e}exe.txt", "user\u{fffd}exe.txt"),
+            ("\"'&", "&quot;&apos;&amp;"),
+        ] {
+            assert_eq!(shown(text), safe);
+        }
+        assert_eq!(link("a b/\"<ä>.log"), "a%20b/%22%3C%C3%A4%3E.log");
+    }
+}

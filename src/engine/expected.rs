@@ -1,0 +1,162 @@
+//! What the plan expects of the finished disk, with the digests that only fetched inputs have.
+//!
+//! Reads files beside the recipe once more, as the payload disc did; everything else was hashed when it was admitted.
+
+use std::path::Path;
+
+use super::Inputs;
+use super::payload::{encoded, missing};
+use crate::verify::{Check, Expected, keep_what_lasts};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Result};
+use winimg_base::io;
+use winimg_formats::archive::Filter;
+use winimg_recipe::plan::{Entry, Expectation, Plan};
+
+/// A file of a payload entry.
+struct Brought {
+    /// Relative to the entry, with slashes.
+    path: String,
+    size: u64,
+    sha256: Digest,
+}
+
+/// One element for each step of the plan, in its order.
+pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
+    let mut steps = Vec::with_capacity(plan.steps.len());
+    for step in &plan.steps {
+        let mut checks = Vec::new();
+        for expectation in &step.expects {
+            checks.extend(resolved(expectation, plan, inputs)?);
+        }
+        steps.push(Expected {
+            step: step.name.clone(),
+            place: step.place.to_string(),
+            checks,
+        });
+    }
+    keep_what_lasts(&mut steps);
+    Ok(steps)
+}
+
+fn resolved(expectation: &Expectation, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>> {
+    let file = |path: String, from: &Brought| Check::File {
+        path,
+        size: from.size,
+        sha256: from.sha256.hex(),
+    };
+    Ok(match expectation {
+        Expectation::FileFrom { path, entry } => {
+            let all = brought(*entry, plan, inputs)?;
+            all.iter().map(|from| file(path.clone(), from)).collect()
+        }
+        Expectation::TreeFrom { path, entry } => {
+            let below = |from: &Brought| format!(r"{path}\{}", from.path.replace('/', r"\"));
+            let all = brought(*entry, plan, inputs)?;
+            all.iter().map(|from| file(below(from), from)).collect()
+        }
+        Expectation::Driver { entry, only } => {
+            let all = brought(*entry, plan, inputs)?;
+            let only = Filter {
+                strip: 0,
+                only: only.clone(),
+            };
+            all.iter()
+                .filter(|from| is_wanted_inf(&from.path, &only))
+                .map(|from| Check::Driver {
+                    inf: from.path.rsplit('/').next().unwrap_or_default().to_owned(),
+                    sha256: from.sha256.hex(),
+                })
+                .collect()
+        }
+        Expectation::ContainerImage { image: name, root } => {
+            let image = inputs.image(name).ok_or_else(|| missing(name))?;
+            vec![Check::ContainerImage {
+                reference: image.reference.clone(),
+                digest: image.manifest.blob.digest().to_string(),
+                root: root.clone(),
+            }]
+        }
+        other => Check::plain(other).into_iter().collect(),
+    })
+}
+
+/// The plan has judged the patterns.
+fn is_wanted_inf(path: &str, only: &Filter) -> bool {
+    path.to_ascii_lowercase().ends_with(".inf") && only.takes(path).unwrap_or(false)
+}
+
+fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
+    let number = number as usize;
+    let absent = || missing(&format!("payload entry {number}"));
+    match plan.payload.get(number).ok_or_else(absent)? {
+        Entry::Component { component, file } => {
+            let blob = inputs.component(component).ok_or_else(absent)?;
+            Ok(vec![Brought {
+                path: file.clone(),
+                size: blob.size(),
+                sha256: blob.digest().clone(),
+            }])
+        }
+        Entry::Tree { .. } => {
+            let tree = inputs.trees.get(&number).ok_or_else(absent)?;
+            let files = tree.files().iter().map(|f| Brought {
+                path: f.path.clone(),
+                size: f.size,
+                sha256: f.sha256.clone(),
+            });
+            Ok(files.collect())
+        }
+        // No step copies the archive of a container image as it is.
+        Entry::Image { .. } => Ok(Vec::new()),
+        Entry::Local { path } => {
+            if !path.is_dir() {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                return Ok(vec![local(path, name.into_owned())?]);
+            }
+            let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
+            let files = files.into_iter();
+            files.map(|file| local(&path.join(&file), file)).collect()
+        }
+        Entry::Text {
+            file,
+            text,
+            encoding,
+        } => {
+            let bytes = encoded(text, *encoding);
+            Ok(vec![Brought {
+                path: file.clone(),
+                size: bytes.len() as u64,
+                sha256: Digest::sha256_of(&bytes),
+            }])
+        }
+    }
+}
+
+fn local(file: &Path, path: String) -> Result<Brought> {
+    let (sha256, size) = io::sha256(file)?;
+    Ok(Brought { path, size, sha256 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_chooses_drivers_by_folder() {
+        let filter = |only: &[&str]| Filter {
+            strip: 0,
+            only: only.iter().map(|&text| text.to_owned()).collect(),
+        };
+        let only = filter(&["vioscsi/2k22/amd64/*"]);
+        assert!(is_wanted_inf("vioscsi/2k22/amd64/vioscsi.INF", &only));
+        assert!(!is_wanted_inf("vioscsi/2k19/amd64/vioscsi.inf", &only));
+        assert!(!is_wanted_inf("vioscsi/2k22/amd64/vioscsi.sys", &only));
+        assert!(is_wanted_inf("any.inf", &filter(&[])));
+        // As everywhere, a pattern that names a folder takes what is in it.
+        assert!(is_wanted_inf(
+            "vioscsi/2k22/amd64/vioscsi.inf",
+            &filter(&["vioscsi"])
+        ));
+    }
+}

@@ -1,0 +1,238 @@
+//! Everything that goes in, fetched and proved before a machine starts; archives unpacked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_formats::archive::{Filter, Limits};
+use winimg_machine::vm::Platform;
+use winimg_recipe::plan::{Entry, Plan};
+use winimg_recipe::recipe::{Component, ContainerImage, ProofWish, Recipe};
+use winimg_supply::fetch::sharing::Remote;
+use winimg_supply::fetch::{self, Address, FetchOptions, image::Image};
+use winimg_supply::store::{Blob, Proof, Store, Tree, Watch};
+
+/// The proved inputs of one build.
+pub struct Inputs {
+    pub iso: Blob,
+    pub virtio: Option<Blob>,
+    /// Of the components that a step uses, in the recipe's order.
+    pub components: Vec<(Component, Blob)>,
+    /// The container images that a step imports, in the recipe's order.
+    pub images: Vec<Image>,
+    /// The unpacked trees, by the number of their payload entry.
+    pub trees: BTreeMap<usize, Tree>,
+}
+
+impl Inputs {
+    pub fn component(&self, name: &str) -> Option<&Blob> {
+        let found = self.components.iter().find(|(c, _)| c.name.value == name);
+        found.map(|(_, blob)| blob)
+    }
+
+    pub fn image(&self, name: &str) -> Option<&Image> {
+        self.images.iter().find(|image| image.name == name)
+    }
+}
+
+impl Inputs {
+    /// Of every file that was fetched.
+    pub fn digests(&self) -> Vec<Digest> {
+        let media = std::iter::once(&self.iso).chain(&self.virtio);
+        let components = self.components.iter().map(|(_, blob)| blob);
+        let images = self.images.iter().flat_map(|image| {
+            let parts = image.parts.iter();
+            [&image.top, &image.manifest].into_iter().chain(parts)
+        });
+        media
+            .chain(components)
+            .chain(images.map(|part| &part.blob))
+            .map(|blob| blob.digest().clone())
+            .collect()
+    }
+
+    /// One sentence for each input that nothing proves.
+    pub fn unproved(&self) -> Vec<String> {
+        let media = [
+            ("media.iso", Some(&self.iso)),
+            ("media.virtio", self.virtio.as_ref()),
+        ];
+        let components = self
+            .components
+            .iter()
+            .map(|(c, blob)| (c.name.value.as_str(), Some(blob)));
+        media
+            .into_iter()
+            .chain(components)
+            .filter_map(|(name, blob)| match blob?.proof() {
+                Proof::Unverified { reason } => Some(format!("nothing proves {name}: {reason}")),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+impl Inputs {
+    /// Gives to the shared cache what others would ask it for: files of the network that a digest names.
+    pub fn share(&self, recipe: &Recipe, remote: Option<&Remote>) -> Result<()> {
+        let Some(remote) = remote else {
+            return Ok(());
+        };
+        let media = &recipe.media;
+        let iso = std::iter::once(("media.iso", &media.iso, &self.iso));
+        let virtio = media.virtio.iter().zip(&self.virtio);
+        let virtio = virtio.map(|(origin, blob)| ("media.virtio", origin, blob));
+        let components = self.components.iter();
+        let components = components.map(|(c, blob)| (c.name.value.as_str(), &c.origin, blob));
+        for (name, origin, blob) in iso.chain(virtio).chain(components) {
+            let is_named = origin.locked.is_some() || matches!(origin.proof, ProofWish::Digest(_));
+            if is_named && matches!(Address::read(&origin.url), Ok(Address::Remote(_))) {
+                remote.push_blob(name, blob)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is fetched, into which store, and how.
+pub struct Source<'a> {
+    pub recipe: &'a Recipe,
+    pub plan: &'a Plan,
+    pub store: &'a Store,
+    pub options: &'a FetchOptions,
+    pub platform: Platform,
+    pub sink: &'a Arc<dyn Sink>,
+    pub cancel: &'a Cancel,
+}
+
+/// Fetches the media and every component that the plan's payload names, then unpacks what is to be unpacked.
+pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
+    let Source {
+        recipe,
+        plan,
+        store,
+        options,
+        platform,
+        sink,
+        cancel,
+    } = *from;
+    let used: Vec<Component> = recipe
+        .components
+        .iter()
+        .filter(|c| uses(plan, &c.name.value))
+        .cloned()
+        .collect();
+    let mut requests = vec![fetch::Request::named("media.iso", &recipe.media.iso)];
+    // Its drivers and its agent are for QEMU's machines.
+    let virtio = recipe.media.virtio.as_ref();
+    let virtio = virtio.filter(|_| platform == Platform::Qemu);
+    requests.extend(virtio.map(|origin| fetch::Request::named("media.virtio", origin)));
+    requests.extend(used.iter().map(fetch::Request::component));
+    let blobs =
+        fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
+    let mut blobs = blobs.into_iter();
+    let mut next = || {
+        blobs
+            .next()
+            .ok_or_else(|| Error::new(Kind::Failed, "a fetched input is missing"))
+    };
+    let iso = next()?;
+    let virtio = virtio.map(|_| next()).transpose()?;
+    let components: Vec<_> = used
+        .into_iter()
+        .map(|c| Ok((c, next()?)))
+        .collect::<Result<_>>()?;
+    let mut inputs = Inputs {
+        iso,
+        virtio,
+        components,
+        images: Vec::new(),
+        trees: BTreeMap::new(),
+    };
+    unpack(&mut inputs, from)?;
+    Ok(inputs)
+}
+
+/// Fetches the container images that the plan imports; `build` is the medium's Windows, as `10.0.20348`.
+pub fn fetch_images(inputs: &mut Inputs, from: &Source<'_>, build: &str) -> Result<()> {
+    let Source {
+        recipe,
+        plan,
+        store,
+        options,
+        sink,
+        cancel,
+        ..
+    } = *from;
+    let imported = |image: &&ContainerImage| {
+        let name = &image.name.value;
+        let mut entries = plan.payload.iter();
+        entries.any(|e| matches!(e, Entry::Image { image } if image == name))
+    };
+    let wanted: Vec<ContainerImage> = recipe.images.iter().filter(imported).cloned().collect();
+    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, options)?;
+    Ok(())
+}
+
+/// Whether a step that is carried out takes the component.
+pub fn uses(plan: &Plan, name: &str) -> bool {
+    plan.payload.iter().any(|entry| match entry {
+        Entry::Component { component, .. } | Entry::Tree { component, .. } => component == name,
+        Entry::Image { .. } | Entry::Local { .. } | Entry::Text { .. } => false,
+    })
+}
+
+fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
+    let Source {
+        plan,
+        store,
+        sink,
+        cancel,
+        ..
+    } = *from;
+    for (number, entry) in plan.payload.iter().enumerate() {
+        let Entry::Tree {
+            component: name,
+            strip,
+            only,
+        } = entry
+        else {
+            continue;
+        };
+        let Some((component, blob)) = inputs
+            .components
+            .iter()
+            .find(|(c, _)| &c.name.value == name)
+        else {
+            continue;
+        };
+        let Some(format) = component.unpack else {
+            continue;
+        };
+        let filter = Filter {
+            strip: *strip,
+            only: only.clone(),
+        };
+        let watch = Watch::new(name.clone(), Arc::clone(sink), cancel.clone());
+        let tree = store
+            .tree(blob, format.into(), &filter, &Limits::default(), &watch)
+            .map_err(|e| e.from_place(&component.name.place))?;
+        inputs.trees.insert(number, tree);
+    }
+    Ok(())
+}
+
+/// One error of several: the first one's kind, all of their words.
+pub fn together(mut errors: Vec<Error>) -> Error {
+    if errors.len() == 1 {
+        return errors.remove(0);
+    }
+    let kind = errors.first().map_or(Kind::Failed, Error::kind);
+    let fact = format!("{} inputs could not be fetched", errors.len());
+    let lines = errors
+        .iter()
+        .flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>());
+    Error::new(kind, fact).lines(lines.collect::<Vec<_>>())
+}

@@ -1,0 +1,260 @@
+//! The discs that a machine starts with: the install medium, read before any boot, and the answer CD.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Inputs;
+use crate::answer::{self, Facts, LintFacts};
+use crate::export::GuestFacts;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Event, Sink};
+use winimg_base::io;
+use winimg_base::text::{Secret, Source as Template};
+use winimg_formats::iso::{self, Disc, Source, Stamp, Tree};
+use winimg_formats::udf::Medium;
+use winimg_formats::wim::{Image, MediaFacts, Release};
+use winimg_machine::vm::Platform;
+use winimg_recipe::plan;
+use winimg_recipe::recipe::{Firmware, Recipe};
+
+/// The answer disc's name in the working directory. It holds the build's password.
+pub const ANSWER_DISC: &str = "answer.iso";
+const INSTALL_COPY: &str = "install.iso";
+
+/// What was found on the install medium, and what is to be made of it.
+pub struct Media {
+    pub release: Release,
+    pub image: Image,
+    pub eval: bool,
+    pub language: String,
+    /// What was odd but did not stop the build.
+    pub warnings: Vec<String>,
+    /// Of the answer file without the Administrator's password.
+    pub answer_file: Digest,
+    /// Of the answer disc's other files, but for those of the virtio medium.
+    pub bootstrap: Digest,
+    found: MediaFacts,
+    template: Template,
+}
+
+/// The discs that an installation starts with.
+pub struct Discs {
+    pub install: Disc,
+    pub answer: PathBuf,
+    /// Bytes of the image's files: as much room the machine's disk needs at least.
+    pub room: u64,
+    /// What is odd about them.
+    pub remark: Option<String>,
+}
+
+impl Media {
+    /// `10.0.20348`: the part of the version that container images have to match.
+    pub fn base_build(&self) -> String {
+        base_build(&self.image)
+    }
+
+    pub fn guest_facts(&self) -> GuestFacts {
+        let version = &self.image.version;
+        let build = version.strip_prefix("10.0.").unwrap_or(version);
+        GuestFacts {
+            release: self.release,
+            edition: self.image.edition_id.clone(),
+            build: build.to_string(),
+        }
+    }
+}
+
+/// The Windows that an install medium brings, as `10.0.20348`: what container images have to match.
+pub fn windows_build(iso: &Path, recipe: &Recipe) -> Result<String> {
+    let place = &recipe.media.iso.url.place;
+    let medium = Medium::open(iso).map_err(|e| e.from_place(place))?;
+    let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
+    Ok(base_build(found.images.pick(&recipe.media.image)?))
+}
+
+fn base_build(image: &Image) -> String {
+    let parts: Vec<&str> = image.version.split('.').take(3).collect();
+    parts.join(".")
+}
+
+/// Reads the medium, picks the image, renders and lints the answer file. Nothing is written.
+pub fn read(
+    recipe: &Recipe,
+    inputs: &Inputs,
+    platform: Platform,
+    sink: &Arc<dyn Sink>,
+) -> Result<Media> {
+    inputs.iso.check()?;
+    let place = &recipe.media.iso.url.place;
+    let medium = Medium::open(inputs.iso.path()).map_err(|e| e.from_place(place))?;
+    let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
+    // What the file says is the same with every password.
+    let facts = facts(recipe, &found, platform, Secret::new("Password-1"))?;
+    let image = found.images.pick(&recipe.media.image)?.clone();
+    sink.emit(&Event::Progress {
+        phase: "media",
+        text: describe(&image, &facts),
+    });
+
+    let mut warnings = Vec::new();
+    // The plan has said so of a medium that it knows.
+    if plan::evaluated(recipe).is_none() {
+        let ova = recipe.outputs.ova.as_ref();
+        warnings.extend(ova.and_then(|ova| ova.contradiction(facts.release)));
+    }
+    let own = recipe.setup.answer_file.as_ref();
+    let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
+    let xml = answer::render(&template, &facts)?;
+    lint(recipe, &template, &xml, &facts, &found, &mut warnings)?;
+    let tree = answer_tree(recipe, inputs, &facts, &xml)?;
+    for warning in &warnings {
+        sink.warn(warning.clone());
+    }
+    Ok(Media {
+        release: facts.release,
+        image,
+        eval: facts.eval,
+        language: facts.language,
+        warnings,
+        answer_file: Digest::sha256_of(xml.expose().as_bytes()),
+        bootstrap: bootstrap(&tree)?,
+        found,
+        template,
+    })
+}
+
+/// Writes the answer disc, with the password, and finds how the install medium is booted.
+pub fn discs(
+    recipe: &Recipe,
+    inputs: &Inputs,
+    media: &Media,
+    platform: Platform,
+    password: &Secret,
+    work: &Path,
+    epoch: i64,
+) -> Result<Discs> {
+    let facts = facts(recipe, &media.found, platform, password.clone())?;
+    let xml = answer::render(&media.template, &facts)?;
+    let answer = work.join(ANSWER_DISC);
+    let tree = answer_tree(recipe, inputs, &facts, &xml)?;
+    iso::write(&tree.stamp(Stamp(epoch)), &answer)?;
+    answer::check_disc(&Medium::open(&answer)?)?;
+    let iso = inputs.iso.path();
+    let (install, remark) = match recipe.machine.firmware {
+        Firmware::Bios if platform == Platform::HyperV => {
+            let copy = work.join(INSTALL_COPY);
+            io::copy(iso, &copy)?;
+            (Disc::raw(&copy), None)
+        }
+        Firmware::Bios => (Disc::raw(iso), None),
+        Firmware::Uefi => {
+            let made = match platform {
+                Platform::Qemu => iso::without_prompt(iso, &work.join("install.qcow2"))?,
+                // It takes plain ISOs only, and by their name.
+                Platform::HyperV => iso::copy_without_prompt(iso, &work.join(INSTALL_COPY))?,
+            };
+            (made.disc, made.remark)
+        }
+    };
+    Ok(Discs {
+        install,
+        answer,
+        room: media.image.size,
+        remark: remark.map(|remark| format!("the medium's key prompt stays: {remark}")),
+    })
+}
+
+/// Hyper-V's devices have their drivers in Windows, and PowerShell Direct needs no agent (Microsoft: PowerShell Direct).
+fn facts(
+    recipe: &Recipe,
+    found: &MediaFacts,
+    platform: Platform,
+    password: Secret,
+) -> Result<Facts> {
+    let mut facts = Facts::new(
+        found,
+        &recipe.media,
+        &recipe.machine,
+        &recipe.setup,
+        password,
+    )?;
+    if platform == Platform::HyperV {
+        facts.drivers.clear();
+    }
+    Ok(facts)
+}
+
+/// Of every file but the answer file; a file of the virtio medium by its path alone, because that medium has a digest.
+fn bootstrap(tree: &Tree) -> Result<Digest> {
+    let mut listed = String::new();
+    for path in tree.paths().filter(|path| *path != answer::FILE_NAME) {
+        let digest = match tree.get(path) {
+            Some(Source::Bytes(bytes)) => Some(Digest::sha256_of(bytes)),
+            Some(Source::Path(file)) => Some(io::sha256(file)?.0),
+            Some(Source::Medium(_)) | None => None,
+        };
+        listed += &format!("{path} {}\n", digest.map_or_else(String::new, |d| d.hex()));
+    }
+    Ok(Digest::sha256_of(listed.as_bytes()))
+}
+
+/// `Windows Server 2022 SERVERDATACENTERCORE, 10.0.20348.587, en-US, evaluation`
+fn describe(image: &Image, facts: &Facts) -> String {
+    let licence = match (facts.eval, &facts.product_key) {
+        (true, _) => "evaluation",
+        (false, Some(_)) => "with a product key",
+        (false, None) => "without a product key",
+    };
+    format!(
+        "{}, {}, {}, {licence}",
+        image.name, image.version, facts.language
+    )
+}
+
+fn lint(
+    recipe: &Recipe,
+    template: &Template,
+    xml: &Secret,
+    facts: &Facts,
+    found: &MediaFacts,
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let complaints = answer::lint(
+        xml.expose(),
+        &LintFacts::new(template.name.clone(), facts, found),
+    );
+    if complaints.0.is_empty() {
+        return Ok(());
+    }
+    let shown = complaints.render(false);
+    if !complaints.has_errors() || recipe.setup.lint_is_advice {
+        warnings.push(format!("the answer file:\n{shown}"));
+        return Ok(());
+    }
+    let error = Error::new(Kind::Recipe, "Windows Setup would stop at this answer file")
+        .at(&template.name)
+        .lines(shown.lines())
+        .cure("mend the file; if Windows is known to take it, set setup.lint = \"warn\"");
+    Err(match &recipe.setup.answer_file {
+        Some(path) => error.from_place(&path.place),
+        None => error,
+    })
+}
+
+fn answer_tree(recipe: &Recipe, inputs: &Inputs, facts: &Facts, xml: &Secret) -> Result<Tree> {
+    let origin = recipe.media.virtio.as_ref();
+    let blame = |error: Error| match origin {
+        Some(origin) => error.from_place(&origin.url.place),
+        None => error,
+    };
+    let virtio = match &inputs.virtio {
+        Some(blob) => {
+            blob.check()?;
+            Some(Medium::open(blob.path()).map_err(blame)?)
+        }
+        None => None,
+    };
+    let own = recipe.setup.own_drivers.as_deref();
+    answer::disc(facts, xml, virtio.as_ref(), own).map_err(blame)
+}

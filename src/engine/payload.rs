@@ -1,0 +1,165 @@
+//! The payload disc: every file that a step puts into the guest, and the scripts that put them.
+//!
+//! Made before the machine starts, from proved blobs, unpacked trees and the recipe's own text; nothing else.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Inputs;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io;
+use winimg_base::text::crlf;
+use winimg_formats::iso::{self, Source, Stamp, Tree};
+use winimg_recipe::plan::{Entry, ExitRule, Op, Plan, PlannedStep, Put};
+use winimg_recipe::recipe::Encoding;
+
+/// The file at the disc's root by which `payload.cmd` knows it.
+const MARK: &str = "winimg.payload";
+
+/// The script that only says that the disc is there. Steps are counted from 1.
+pub fn ready() -> Put {
+    Put {
+        script: 0,
+        part: 0,
+        text: "@echo off\nexit /b 0\n".into(),
+        exit: ExitRule::Zero,
+        timeout: Duration::from_secs(60),
+    }
+}
+
+/// Writes the disc for the steps from `first` on (counted from 0); its path.
+pub fn write(
+    plan: &Plan,
+    first: usize,
+    inputs: &Inputs,
+    work: &Path,
+    epoch: i64,
+    cancel: &Cancel,
+) -> Result<PathBuf> {
+    let mut tree = Tree::new("WINIMG_PAYLOAD").stamp(Stamp(epoch));
+    tree.add(MARK, text("Files of a winimg build.\n"));
+    let steps = plan.steps.get(first..).unwrap_or_default();
+    for put in puts(steps) {
+        tree.add(format!("s/{}.cmd", put.number()), text(&put.text));
+    }
+    for (number, entry) in plan.payload.iter().enumerate() {
+        cancel.check()?;
+        let is_used = |step: &PlannedStep| step.entries.iter().any(|n| *n as usize == number);
+        if !steps.iter().any(is_used) {
+            continue;
+        }
+        add(&mut tree, number, entry, inputs, work)?;
+    }
+    let file = work.join("payload.iso");
+    iso::write(&tree, &file)?;
+    Ok(file)
+}
+
+fn puts(steps: &[PlannedStep]) -> Vec<Put> {
+    let ops = steps.iter().flat_map(|step| &step.ops);
+    let steps = ops.filter_map(|op| match op {
+        Op::Put(put) => Some(put.clone()),
+        _ => None,
+    });
+    std::iter::once(ready()).chain(steps).collect()
+}
+
+/// Batch files have CRLF line ends: cmd.exe loses labels in files that have not.
+fn text(text: &str) -> Source {
+    Source::Bytes(crlf(text).into_bytes())
+}
+
+fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Path) -> Result<()> {
+    let folder = format!("p/{number:04}");
+    match entry {
+        Entry::Component { component, file } => {
+            let blob = inputs
+                .component(component)
+                .ok_or_else(|| missing(component))?;
+            blob.check()?;
+            tree.add(format!("{folder}/{file}"), Source::Path(blob.path().into()));
+        }
+        Entry::Tree { component, .. } => {
+            let unpacked = inputs
+                .trees
+                .get(&number)
+                .ok_or_else(|| missing(component))?;
+            for file in unpacked.files() {
+                let path = unpacked.path().join(&file.path);
+                tree.add(format!("{folder}/{}", file.path), Source::Path(path));
+            }
+        }
+        Entry::Image { image: name } => {
+            let image = inputs.image(name).ok_or_else(|| missing(name))?;
+            let file = work.join(format!("{number:04}.tar"));
+            image.write(&file)?;
+            tree.add(format!("{folder}/{name}.tar"), Source::Path(file));
+        }
+        Entry::Local { path } => add_local(tree, &folder, path)?,
+        Entry::Text {
+            file,
+            text,
+            encoding,
+        } => {
+            tree.add(
+                format!("{folder}/{file}"),
+                Source::Bytes(encoded(text, *encoding)),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The plan names only what was fetched; anything else is a fault of winimg.
+pub(super) fn missing(what: &str) -> Error {
+    Error::new(Kind::Failed, format!("{what} was planned but not fetched"))
+}
+
+/// A file by its name, or a folder's content.
+fn add_local(tree: &mut Tree, folder: &str, path: &Path) -> Result<()> {
+    if !path.is_dir() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        tree.add(format!("{folder}/{name}"), Source::Path(path.into()));
+        return Ok(());
+    }
+    let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
+    for file in files {
+        tree.add(format!("{folder}/{file}"), Source::Path(path.join(&file)));
+    }
+    Ok(())
+}
+
+pub(super) fn encoded(text: &str, encoding: Encoding) -> Vec<u8> {
+    match encoding {
+        Encoding::Utf8 => text.as_bytes().to_vec(),
+        Encoding::Utf8Bom => [b"\xef\xbb\xbf", text.as_bytes()].concat(),
+        Encoding::Utf16 => {
+            let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+            units.flat_map(u16::to_le_bytes).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_carry_their_marks() {
+        assert_eq!(encoded("ż", Encoding::Utf8), "ż".as_bytes());
+        assert_eq!(encoded("a", Encoding::Utf8Bom), b"\xef\xbb\xbfa");
+        assert_eq!(
+            encoded("ża", Encoding::Utf16),
+            [0xff, 0xfe, 0x7c, 0x01, b'a', 0]
+        );
+    }
+
+    #[test]
+    fn scripts_have_windows_line_ends_once() {
+        let Source::Bytes(bytes) = text("a\r\nb\nc") else {
+            unreachable!()
+        };
+        assert_eq!(bytes, b"a\r\nb\r\nc");
+    }
+}

@@ -1,0 +1,113 @@
+//! Where a build resumes: the longest beginning of its chain that a layer holds.
+
+use std::sync::Arc;
+
+use super::session::Notes;
+use super::{Layers, Request};
+use winimg_base::error::Result;
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_recipe::plan::{Chain, key};
+use winimg_supply::store::{Kept, Layer, LayerRecord, Store};
+
+/// The layer to resume from, and how many links of the chain it holds.
+pub struct Resumed {
+    pub layer: Layer,
+    pub links: usize,
+    pub notes: Notes,
+}
+
+/// Looks for the longest beginning; a damaged layer is told and passed over. `limit`: at most so many links.
+pub fn find(
+    store: &Store,
+    chain: &Chain,
+    limit: usize,
+    sink: &Arc<dyn Sink>,
+    cancel: &Cancel,
+) -> Result<Option<Resumed>> {
+    for (index, link) in chain.links().iter().enumerate().take(limit).rev() {
+        match store.layer(&link.key, cancel)? {
+            Kept::Layer(layer) => {
+                let notes = serde_json::from_value::<Notes>(layer.record().notes.clone());
+                // The manifest has to tell of every step: a layer that cannot is none.
+                if let Ok(notes) = notes
+                    && notes.steps.len() == index
+                {
+                    let links = index + 1;
+                    return Ok(Some(Resumed {
+                        layer: *layer,
+                        links,
+                        notes,
+                    }));
+                }
+            }
+            Kept::Damaged(error) => sink.warn(format!("{error}\n  it is not used")),
+            Kept::Nothing => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Says from where the build resumes, and why later layers are stale.
+pub fn tell(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, sink: &dyn Sink) {
+    let all = chain.links().len();
+    let held = from.map_or(0, |resumed| resumed.links);
+    if let Some(resumed) = from {
+        let record = resumed.layer.record();
+        sink.emit(&Event::LayerUsed {
+            key: record.key.to_string(),
+            after: record.after().into(),
+            made: record.made,
+            parts: held,
+            of: all,
+        });
+    }
+    if held < all {
+        for reason in reasons(&store.layers(), recipe, chain) {
+            sink.note(format!("      {reason}"));
+        }
+    }
+}
+
+/// Nobody is told of what is only looked at.
+pub(super) struct Quiet;
+
+impl Sink for Quiet {
+    fn emit(&self, _event: &Event) {}
+}
+
+/// From where this build, failed by now, would resume: from the layers that are there. Empty where they cannot be read.
+pub fn next(request: &Request, chain: &Chain, cancel: &Cancel) -> String {
+    if request.layers == Layers::None {
+        return "the next build starts from the beginning: --layers none seals no layer".into();
+    }
+    // A damaged layer is told by the build that would use it.
+    let quiet: Arc<dyn Sink> = Arc::new(Quiet);
+    let all = chain.links().len();
+    let Ok(found) = find(request.store, chain, all, &quiet, cancel) else {
+        return String::new();
+    };
+    let build = match request.fresh {
+        true => "the next build without --fresh",
+        false => "the next build",
+    };
+    match found {
+        None => format!("{build} starts from the beginning: no layer is sealed yet"),
+        Some(Resumed { links, .. }) if links == all => {
+            format!("{build} resumes from the finished disk: no VM is started")
+        }
+        Some(Resumed { layer, links, .. }) => {
+            let after = layer.record().after();
+            format!("{build} resumes from the layer after {after}: {links} of {all} parts are done")
+        }
+    }
+}
+
+/// Why the layers of an earlier build of this recipe do not serve any further.
+pub fn reasons(layers: &[LayerRecord], recipe: &str, chain: &Chain) -> Vec<String> {
+    let of_recipe = layers.iter().filter(|layer| layer.recipe == recipe);
+    let nearest = of_recipe.max_by_key(|layer| {
+        let common = key::common(&layer.links, chain.links());
+        (common, layer.made, layer.links.len())
+    });
+    nearest.map_or_else(Vec::new, |layer| key::change(&layer.links, chain.links()))
+}

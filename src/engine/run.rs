@@ -1,0 +1,440 @@
+//! Carries out a plan's steps in the guest: four ops, their exit codes, their reboots, their logs.
+//!
+//! Decides nothing about what a step means: the plan has decided. Refuses to go on after a failed op.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::payload;
+use super::step_log::{LAST_LINES, StepLog};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_machine::guest::{Command, Exit, Guest, Put, quote};
+use winimg_recipe::plan::{self, Op, Plan, PlannedStep, Until, Verdict};
+
+/// Time for the guest to notice a changed medium.
+const DISC_TIMEOUT: Duration = Duration::from_secs(60);
+/// From the first error in sysprep's log, after its end, to its tag.
+const SYSPREP_GRACE: Duration = Duration::from_secs(30);
+/// Before a program is run again that found another installation under way.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// What a step did, for the manifest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StepRecord {
+    pub name: String,
+    pub verb: String,
+    pub place: String,
+    pub skipped: Option<String>,
+    pub commands: Vec<CommandRecord>,
+    pub reboots: u32,
+    pub seconds: f64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CommandRecord {
+    pub line: String,
+    pub exit_code: Option<i64>,
+    pub seconds: f64,
+}
+
+/// What the engine works with.
+pub struct Engine<'a> {
+    pub plan: &'a Plan,
+    /// The ISO that holds the plan's payload and scripts.
+    pub payload: &'a Path,
+    /// Each step's whole output goes to `NN-name.log` here.
+    pub logs: &'a Path,
+    /// Deadlines are multiplied by this.
+    pub slowness: u32,
+    pub sink: Arc<dyn Sink>,
+    pub cancel: Cancel,
+    /// A restart at a step's end is the caller's: it may seal a layer instead.
+    pub leaves_restarts: bool,
+}
+
+/// A step that went well.
+pub struct Done {
+    pub record: StepRecord,
+    /// The guest has to restart before the next step, and has not yet.
+    pub restart_owed: bool,
+}
+
+impl Engine<'_> {
+    /// Puts the payload disc into its drive, whatever lies there, and waits until the guest sees it. A plan without files
+    /// has all drives emptied.
+    pub fn insert_payload(&self, guest: &mut dyn Guest) -> Result<()> {
+        let is_put = |op: &Op| matches!(op, Op::Put(_));
+        let puts = self.plan.steps.iter().any(|s| s.ops.iter().any(is_put));
+        if self.plan.payload.is_empty() && !puts {
+            return guest.put(Put::NoDiscs);
+        }
+        guest.put(Put::Disc(self.payload))?;
+        let (program, arguments) = payload::ready().command();
+        let command = Command {
+            program,
+            arguments,
+            timeout: DISC_TIMEOUT * self.slowness,
+        };
+        let deadline = guest.now() + DISC_TIMEOUT * self.slowness;
+        loop {
+            let mut said = Vec::new();
+            match guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))? {
+                Exit::Code(0) => return Ok(()),
+                exit if guest.now() > deadline => {
+                    return Err(Error::new(
+                        Kind::Machine,
+                        "the guest does not see the payload disc",
+                    )
+                    .at(self.payload.display())
+                    .found(format!("{exit:?}"))
+                    .lines(String::from_utf8_lossy(&said).lines()));
+                }
+                _ => self.cancel.sleep(Duration::from_millis(500))?,
+            }
+        }
+    }
+
+    /// Carries out one step, counted from 1. The error names the step's line, the command, the code and the log.
+    pub fn step(&self, guest: &mut dyn Guest, number: usize, step: &PlannedStep) -> Result<Done> {
+        let mut record = StepRecord {
+            name: step.name.clone(),
+            verb: step.verb.into(),
+            place: step.place.to_string(),
+            skipped: step.skipped.clone(),
+            commands: Vec::new(),
+            reboots: 0,
+            seconds: 0.0,
+        };
+        if let Some(when) = &step.skipped {
+            let of = self.plan.steps.len();
+            let name = &step.name;
+            self.sink
+                .note(format!("[{number}/{of}] {name}: skipped, when = {when}"));
+            return Ok(Done {
+                record,
+                restart_owed: false,
+            });
+        }
+        self.sink.emit(&Event::StepStarted {
+            step: number,
+            of: self.plan.steps.len(),
+            name: step.name.clone(),
+            place: step.place.to_string(),
+        });
+        let started = Instant::now();
+        let mut log = StepLog::open(self.logs, number, &step.name)?;
+        let outcome = self.ops(guest, number, step, &mut record, &mut log);
+        record.seconds = started.elapsed().as_secs_f64();
+        log.close()?;
+        let restart_owed = outcome.map_err(|error| {
+            self.with_guest_log(guest, error, step)
+                .from_place(&step.place)
+        })?;
+        self.sink.emit(&Event::StepFinished {
+            step: number,
+            exit_code: record.commands.last().and_then(|c| c.exit_code),
+            seconds: record.seconds,
+        });
+        Ok(Done {
+            record,
+            restart_owed,
+        })
+    }
+
+    /// A log that the step's program wrote in the guest, kept beside the step's own.
+    fn with_guest_log(&self, guest: &mut dyn Guest, error: Error, step: &PlannedStep) -> Error {
+        let Some(path) = step
+            .guest_log
+            .as_deref()
+            .filter(|_| error.kind() == Kind::Step)
+        else {
+            return error;
+        };
+        let Ok(Some(bytes)) = guest.get(path, 4 << 20) else {
+            return error;
+        };
+        let name = path.rsplit('\\').next().unwrap_or(path);
+        let kept = self.logs.join(name);
+        match std::fs::write(&kept, bytes) {
+            Ok(()) => error.lines([format!("{path} in the guest, kept as {}", kept.display())]),
+            Err(_) => error,
+        }
+    }
+
+    /// Whether the guest still has to restart.
+    fn ops(
+        &self,
+        guest: &mut dyn Guest,
+        number: usize,
+        step: &PlannedStep,
+        record: &mut StepRecord,
+        log: &mut StepLog,
+    ) -> Result<bool> {
+        let mut reboot_needed = false;
+        for op in &step.ops {
+            self.cancel.check()?;
+            // What follows in the step may need what the restart finishes.
+            if reboot_needed {
+                self.restart(guest, step)?;
+                record.reboots += 1;
+                reboot_needed = false;
+            }
+            let verdict = match op {
+                Op::Put(put) => {
+                    let (program, arguments) = put.command();
+                    let run = plan::Run {
+                        program,
+                        arguments,
+                        exit: put.exit.clone(),
+                        timeout: put.timeout,
+                    };
+                    self.carry_out(guest, number, &run, record, log)?
+                }
+                Op::Run(run) => self.carry_out(guest, number, run, record, log)?,
+                Op::Reboot => {
+                    reboot_needed = true;
+                    continue;
+                }
+                Op::Eject => {
+                    guest.put(Put::NoDiscs)?;
+                    continue;
+                }
+                Op::Wait(Until::Generalized { timeout }) => {
+                    self.wait_generalized(guest, *timeout * self.slowness)?;
+                    continue;
+                }
+            };
+            match verdict {
+                Verdict::RebootNeeded => reboot_needed = true,
+                Verdict::RebootStarted => {
+                    self.sink
+                        .note("      the guest restarts by itself; waiting for it");
+                    guest.wait_back(step.reboot_timeout * self.slowness)?;
+                    record.reboots += 1;
+                }
+                Verdict::Success | Verdict::Busy | Verdict::Failed => {}
+            }
+        }
+        if reboot_needed {
+            record.reboots += 1;
+            if !self.leaves_restarts {
+                self.restart(guest, step)?;
+            }
+        }
+        Ok(reboot_needed && self.leaves_restarts)
+    }
+
+    /// Restarts the guest and waits until it is back.
+    pub fn restart(&self, guest: &mut dyn Guest, step: &PlannedStep) -> Result<()> {
+        self.sink.note("      restarting the guest");
+        guest.reboot(step.reboot_timeout * self.slowness)
+    }
+
+    /// Runs one program, again while another installation is busy.
+    fn carry_out(
+        &self,
+        guest: &mut dyn Guest,
+        number: usize,
+        run: &plan::Run,
+        record: &mut StepRecord,
+        log: &mut StepLog,
+    ) -> Result<Verdict> {
+        let line = quote::display(&run.program, &run.arguments);
+        self.sink.emit(&Event::Command {
+            step: number,
+            command: line.clone(),
+        });
+        log.heading(&line)?;
+        let deadline = guest.now() + run.timeout * self.slowness;
+        loop {
+            let started = Instant::now();
+            let command = Command {
+                program: run.program.clone(),
+                arguments: run.arguments.clone(),
+                timeout: deadline.saturating_duration_since(guest.now()),
+            };
+            let sink = Arc::clone(&self.sink);
+            let mut written = Ok(());
+            let exit = guest.run(&command, &mut |bytes| {
+                if bytes.is_empty() {
+                    return;
+                }
+                let text = String::from_utf8_lossy(bytes);
+                if written.is_ok() {
+                    written = log.output(&text);
+                }
+                sink.emit(&Event::Output {
+                    step: number,
+                    text: text.into_owned(),
+                });
+            });
+            written?;
+            let exit = exit.map_err(|e| log.explain(e, &line))?;
+            let code = match exit {
+                Exit::Code(code) => Some(code),
+                Exit::GuestGone => None,
+            };
+            record.commands.push(CommandRecord {
+                line: line.clone(),
+                exit_code: code,
+                seconds: started.elapsed().as_secs_f64(),
+            });
+            let Some(code) = code else {
+                return Err(log
+                    .explain(
+                        Error::new(Kind::Step, "the guest went down while the step ran"),
+                        &line,
+                    )
+                    .cure("let the step end, and restart with a `reboot` step or exit code 3010"));
+            };
+            match run.exit.judge(code) {
+                Verdict::Busy if guest.now() < deadline => {
+                    let wait = BUSY_WAIT.as_secs();
+                    self.sink.note(format!(
+                        "      another installation runs; trying again in {wait} s"
+                    ));
+                    self.cancel.sleep(BUSY_WAIT)?;
+                }
+                Verdict::Busy | Verdict::Failed => {
+                    return Err(log
+                        .explain(Error::new(Kind::Step, "a step failed in the guest"), &line)
+                        .expected(run.exit.expectation())
+                        .found(format!("exit code {}", exit_code(code))));
+                }
+                verdict => return Ok(verdict),
+            }
+        }
+    }
+
+    /// Sysprep's exit code and a power-off are both weak evidence: its tag and ImageState are asked
+    /// (Microsoft: Sysprep process overview; Windows Setup states). The program has ended by now, so errors in its log
+    /// and no tag are believed soon.
+    fn wait_generalized(&self, guest: &mut dyn Guest, timeout: Duration) -> Result<()> {
+        const LOG: &str = r"C:\Windows\System32\Sysprep\Panther\setuperr.log";
+        let mut deadline = guest.now() + timeout;
+        loop {
+            let state = image_state(guest, self.slowness)?;
+            let tag = guest
+                .get(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag", 4096)?
+                .is_some();
+            if tag && state == "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE" {
+                return Ok(());
+            }
+            let log = guest.get(LOG, 1 << 20)?.unwrap_or_default();
+            if !tag && !log.is_empty() {
+                deadline = deadline.min(guest.now() + SYSPREP_GRACE);
+            }
+            if guest.now() > deadline {
+                let log = String::from_utf8_lossy(&log).into_owned();
+                let lines: Vec<&str> = log.lines().collect();
+                return Err(
+                    Error::new(Kind::Step, "sysprep did not generalize the image")
+                        .expected("Sysprep_succeeded.tag and IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE")
+                        .found(format!("{} tag and {state}", if tag { "a" } else { "no" }))
+                        .lines(lines.iter().rev().take(LAST_LINES).rev().copied())
+                        .cure(
+                            "the lines above are from Sysprep\\Panther\\setuperr.log in the guest",
+                        ),
+                );
+            }
+            self.cancel.sleep(Duration::from_secs(2))?;
+        }
+    }
+}
+
+/// `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State`, value `ImageState`; empty when it is not there.
+pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
+    let command = ask_image_state(slowness);
+    let mut said = Vec::new();
+    guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))?;
+    let said = String::from_utf8_lossy(&said);
+    Ok(said
+        .split_whitespace()
+        .find(|word| word.starts_with("IMAGE_STATE_"))
+        .unwrap_or_default()
+        .to_string())
+}
+
+/// The command that [`image_state`] runs.
+pub(super) fn ask_image_state(slowness: u32) -> Command {
+    Command {
+        program: r"C:\Windows\System32\reg.exe".into(),
+        arguments: [
+            "query",
+            r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State",
+            "/v",
+            "ImageState",
+        ]
+        .map(String::from)
+        .to_vec(),
+        timeout: Duration::from_secs(60) * slowness,
+    }
+}
+
+/// Codes of the HRESULT kind are easier to look up in hexadecimal.
+pub(super) fn exit_code(code: i64) -> String {
+    match u32::try_from(code).or_else(|_| i32::try_from(code).map(|c| c as u32)) {
+        Ok(bits) if bits >= 0x8000_0000 => format!("{code} (0x{bits:08x})"),
+        _ => code.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::standing::Standing;
+    use crate::report::Everywhere;
+    use winimg_base::diag::Diagnostics;
+    use winimg_recipe::plan::ExitRule;
+
+    #[test]
+    fn a_program_is_tried_again_however_long_the_machine_stood() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan = Plan {
+            steps: Vec::new(),
+            payload: Vec::new(),
+            warnings: Diagnostics::default(),
+        };
+        let engine = Engine {
+            plan: &plan,
+            payload: Path::new("payload.iso"),
+            logs: folder.path(),
+            slowness: 1,
+            sink: Arc::new(Everywhere(Vec::new())),
+            cancel: Cancel::default(),
+            leaves_restarts: false,
+        };
+        let run = plan::Run {
+            program: r"C:\Windows\System32\msiexec.exe".into(),
+            arguments: Vec::new(),
+            exit: ExitRule::Msi,
+            timeout: BUSY_WAIT / 10,
+        };
+        let mut record = StepRecord {
+            name: String::new(),
+            verb: String::new(),
+            place: String::new(),
+            skipped: None,
+            commands: Vec::new(),
+            reboots: 0,
+            seconds: 0.0,
+        };
+        let mut log = StepLog::open(folder.path(), 1, "msi").expect("a log");
+        let mut guest = Standing::new();
+        let verdict = engine.carry_out(&mut guest, 1, &run, &mut record, &mut log);
+        assert_eq!(verdict.expect("it ends well"), Verdict::Success);
+        let codes: Vec<Option<i64>> = record.commands.iter().map(|c| c.exit_code).collect();
+        assert_eq!(codes, [Some(1618), Some(0)]);
+    }
+
+    #[test]
+    fn exit_codes_of_the_hresult_kind_are_shown_in_both_forms() {
+        assert_eq!(exit_code(1603), "1603");
+        assert_eq!(exit_code(-2_146_498_529), "-2146498529 (0x800f081f)");
+        assert_eq!(exit_code(0x800f_081f), "2148468767 (0x800f081f)");
+    }
+}

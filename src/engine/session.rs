@@ -1,0 +1,312 @@
+//! The machine that a build works on, and the layers it stands on: installed, booted from a layer, powered off and sealed.
+//!
+//! Only one machine at a time. A layer is sealed from a disk that Windows has shut down and QEMU has closed, never from a
+//! running one. Decides nothing about when that is worth while.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::media::Discs;
+use super::run::StepRecord;
+use super::{Request, Scratch, boot};
+use winimg_base::digest::Digest;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
+use winimg_base::io;
+use winimg_formats::disk::{DiskForm, Image};
+use winimg_machine::guest::Guest;
+use winimg_machine::vm::{self, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+use winimg_recipe::plan::{Chain, Link};
+use winimg_supply::store::{About, Draft, Layer};
+
+/// Pending servicing can take minutes; killing it earlier breaks the image.
+const OFF_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// What a layer's record tells the manifest of a later build.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Notes {
+    pub probe: Option<Probe>,
+    pub steps: Vec<StepRecord>,
+    /// How many layers lie below the machine's disk.
+    pub depth: usize,
+    /// What was odd on the way.
+    pub warnings: Vec<String>,
+}
+
+/// Where the machine's disk lies.
+enum Ground {
+    /// A layer in the making, over the layer with this key.
+    Draft(Draft, Option<Digest>),
+    /// A disk that no layer is made from.
+    Scratch(PathBuf),
+}
+
+pub struct Session<'a> {
+    request: &'a Request<'a>,
+    hypervisor: &'a dyn Hypervisor,
+    run_dir: PathBuf,
+    work: PathBuf,
+    sink: Arc<dyn Sink>,
+    cancel: Cancel,
+    probe: Option<Probe>,
+    // Dropped in this order: a machine goes before the disk that it has open.
+    guest: Option<Box<dyn Guest>>,
+    machine: Option<Box<dyn Machine>>,
+    ground: Option<Ground>,
+    /// The step that runs, or that ran last: its number, counted from 1, and its name.
+    pub step: Option<(usize, String)>,
+    /// Of every layer and of the finished disk.
+    pub notes: Notes,
+    /// Known once the inputs and the media are.
+    pub chain: Option<Chain>,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(
+        request: &'a Request<'a>,
+        hypervisor: &'a dyn Hypervisor,
+        scratch: &Scratch,
+        sink: &Arc<dyn Sink>,
+        cancel: &Cancel,
+    ) -> Self {
+        Self {
+            request,
+            hypervisor,
+            run_dir: scratch.run().to_path_buf(),
+            work: scratch.work().to_path_buf(),
+            sink: Arc::clone(sink),
+            cancel: cancel.clone(),
+            probe: None,
+            guest: None,
+            machine: None,
+            ground: None,
+            step: None,
+            notes: Notes::default(),
+            chain: None,
+        }
+    }
+
+    /// What the host can do; asked once, and only when a machine is to be started.
+    pub fn probe(&mut self) -> Result<&Probe> {
+        if self.probe.is_none() {
+            let firmware = self.request.recipe.machine.firmware;
+            let probe = self
+                .hypervisor
+                .probe(self.request.accel, firmware, &self.cancel)?;
+            for remark in &probe.remarks {
+                self.sink.warn(remark.clone());
+            }
+            self.notes.probe = Some(probe.clone());
+            self.probe = Some(probe);
+        }
+        let probe = self.probe.as_ref();
+        probe.ok_or_else(|| Error::new(Kind::Failed, "the host was not looked at"))
+    }
+
+    pub fn platform(&self) -> Platform {
+        self.hypervisor.platform()
+    }
+
+    fn disk_form(&self) -> DiskForm {
+        self.platform().disk_form()
+    }
+
+    pub fn slowness(&self) -> u32 {
+        self.probe.as_ref().map_or(1, |probe| probe.slowness)
+    }
+
+    /// Installs Windows on an empty disk; the guest is then ready for its steps.
+    pub fn install(&mut self, discs: &Discs) -> Result<()> {
+        let slowness = self.probe()?.slowness;
+        let ground = self.new_ground(None)?;
+        let disk = ground.disk(self.disk_form());
+        self.ground = Some(ground);
+        let bytes = self.request.recipe.machine.disk_size;
+        self.hypervisor.create_disk(&disk, bytes, &self.cancel)?;
+        let start = Start::Install {
+            install_disc: discs.install.clone(),
+            answer_disc: discs.answer.clone(),
+        };
+        self.start(start, discs.room)?;
+        let machine = running(&mut self.machine)?;
+        let mut guest = boot::install(machine, slowness, &self.sink, &self.cancel)?;
+        boot::remove_answer_files(guest.as_mut(), slowness)?;
+        self.guest = Some(guest);
+        Ok(())
+    }
+
+    /// Boots a new overlay over the layer.
+    pub fn boot(&mut self, layer: &Layer) -> Result<()> {
+        self.probe()?;
+        let ground = self.new_ground(Some(layer.record().key.clone()))?;
+        let disk = ground.disk(self.disk_form());
+        self.ground = Some(ground);
+        let below = Draft::backing(&layer.record().key, self.disk_form());
+        self.hypervisor
+            .create_disk_over(&disk, &below, &self.cancel)?;
+        let variables = self.run_dir.join(vm::VARIABLES);
+        match layer.variables() {
+            Some(kept) => {
+                io::copy(&kept, &variables)?;
+            }
+            None => remove_if_there(&variables)?,
+        }
+        self.start(Start::Boot, 0)?;
+        self.guest = Some(running(&mut self.machine)?.guest()?);
+        Ok(())
+    }
+
+    pub fn guest(&mut self) -> Result<&mut dyn Guest> {
+        match &mut self.guest {
+            Some(guest) => Ok(guest.as_mut()),
+            None => Err(Error::new(Kind::Failed, "no machine runs")),
+        }
+    }
+
+    /// Powers the machine off; its disk is closed, whole, and holds no deleted bytes.
+    pub fn power_off(&mut self) -> Result<()> {
+        let slowness = self.slowness();
+        if let Some(mut guest) = self.guest.take() {
+            guest.shut_down()?;
+            drop(guest);
+            running(&mut self.machine)?.wait_off(OFF_TIMEOUT * slowness)?;
+        }
+        self.machine = None;
+        let disk = self.disk().unwrap_or_default();
+        let layers = self.request.store.layers_folder();
+        let image = Image::layered(&disk, &layers);
+        let doubts = self.hypervisor.close_disk(image, &self.cancel)?;
+        for doubt in doubts {
+            self.sink.warn(doubt.clone());
+            if !self.notes.warnings.contains(&doubt) {
+                self.notes.warnings.push(doubt);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a layer of the powered-off disk. `None` where no layers are made: then the disk stays where it is.
+    pub fn seal(&mut self, links: &[Link]) -> Result<Option<Layer>> {
+        let (draft, parent) = match self.ground.take() {
+            Some(Ground::Draft(draft, parent)) => (draft, parent),
+            other => {
+                self.ground = other;
+                return Ok(None);
+            }
+        };
+        let variables = self.run_dir.join(vm::VARIABLES);
+        if variables.exists() {
+            io::copy(&variables, &draft.variables())?;
+        }
+        self.notes.depth += 1;
+        let about = About {
+            parent: parent.as_ref(),
+            recipe: &self.request.recipe.name.value,
+            links,
+            notes: json!(self.notes),
+            made: jiff::Timestamp::now().as_second(),
+        };
+        let layer = self.request.store.seal(draft, about, &self.cancel)?;
+        Ok(Some(layer))
+    }
+
+    /// The machine's disk, as long as no layer was made of it.
+    pub fn disk(&self) -> Option<PathBuf> {
+        let ground = self.ground.as_ref();
+        ground.map(|ground| ground.disk(self.disk_form()))
+    }
+
+    /// Ends the machine at once.
+    pub fn stop(&mut self) {
+        self.guest = None;
+        self.machine = None;
+    }
+
+    /// Leaves the disk for the user, in the working directory. It stays an overlay over the layers that it stands on.
+    pub fn keep(mut self) -> Option<Result<PathBuf>> {
+        self.stop();
+        match self.ground.take()? {
+            Ground::Scratch(disk) => Some(Ok(disk)),
+            Ground::Draft(draft, parent) => {
+                let form = self.disk_form();
+                let kept = self.work.join(form.file_name());
+                let layers = self.request.store.layers_folder();
+                let parent = parent.map(|key| layers.join(key.hex()).join(form.file_name()));
+                let moved = io::move_file(&draft.disk(form), &kept).and_then(|()| match parent {
+                    // The build may have been interrupted; this is not.
+                    Some(parent) => self
+                        .hypervisor
+                        .move_parent(&kept, &parent, &Cancel::default()),
+                    None => Ok(()),
+                });
+                Some(moved.map(|()| kept))
+            }
+        }
+    }
+
+    fn new_ground(&self, parent: Option<Digest>) -> Result<Ground> {
+        match self.request.layers {
+            super::Layers::None => {
+                let name = self.disk_form().file_name();
+                Ok(Ground::Scratch(self.work.join(name)))
+            }
+            _ => Ok(Ground::Draft(self.request.store.draft()?, parent)),
+        }
+    }
+
+    /// `room`: bytes that have to be free for the disk, beside the machine's own floor.
+    fn start(&mut self, start: Start, room: u64) -> Result<()> {
+        let (wish, setup) = (&self.request.recipe.machine, &self.request.recipe.setup);
+        let plan = MachinePlan {
+            name: self.request.recipe.name.value.clone(),
+            firmware: wish.firmware,
+            secure_boot: wish.secure_boot,
+            disk_bus: wish.disk_bus,
+            disk: self.disk().unwrap_or_default(),
+            room,
+            cpus: wish.cpus,
+            memory: wish.memory,
+            network: wish.network,
+            tpm: wish.tpm,
+            password: self.request.password.clone(),
+            start,
+            run_dir: self.run_dir.clone(),
+            accel: self.request.accel,
+            timeout: setup.timeout * self.slowness(),
+            still_limit: setup.still_limit,
+        };
+        let (sink, cancel) = (Arc::clone(&self.sink), self.cancel.clone());
+        let machine = self.hypervisor.start(plan, sink, cancel)?;
+        self.request.pauses.console().show(machine.as_ref());
+        self.machine = Some(machine);
+        Ok(())
+    }
+}
+
+impl Ground {
+    fn disk(&self, form: DiskForm) -> PathBuf {
+        match self {
+            Self::Draft(draft, _) => draft.disk(form),
+            Self::Scratch(disk) => disk.clone(),
+        }
+    }
+}
+
+fn running(machine: &mut Option<Box<dyn Machine>>) -> Result<&mut dyn Machine> {
+    match machine {
+        Some(machine) => Ok(machine.as_mut()),
+        None => Err(Error::new(Kind::Failed, "no machine runs")),
+    }
+}
+
+fn remove_if_there(file: &std::path::Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", file, e)),
+        _ => Ok(()),
+    }
+}
