@@ -27,7 +27,7 @@ use super::supervisor::{Clock, Supervised, Terms, room};
 use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
-use winimg_base::io::folder_of;
+use winimg_base::io::{WorkFolder, folder_of};
 use winimg_formats::disk::Image;
 use winimg_recipe::recipe::Firmware;
 
@@ -89,7 +89,8 @@ impl Hypervisor for HyperV {
     }
 
     fn remove_leftovers(&self, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
-        leftovers::remove_folders(sink);
+        // Another user's can't be removed, and need not be.
+        let _ = WorkFolder::Scripts.remove_left(&std::env::temp_dir(), sink);
         leftovers::remove(&self.host, sink, cancel)
     }
 
