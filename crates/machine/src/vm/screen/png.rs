@@ -37,7 +37,6 @@ pub fn png(ppm: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     #[test]
     fn a_png_holds_its_chunks_and_the_rows_unchanged() {
