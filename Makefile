@@ -29,7 +29,7 @@ build:
 
 .PHONY: standin
 standin: packages build ## make the stand-in installer and its components
-	tests/standin/build.sh $(STANDIN)
+	tests/sim/windows/build.sh $(STANDIN)
 	tests/demo/components.sh $(STANDIN)/components
 
 .PHONY: demo
@@ -43,6 +43,10 @@ test: BUILD_ALSO := --bins --tests
 # A test that lacks something fails here: `packages` installs it. What no package brings is named and not tried: KVM where
 # there is none, winimg.exe outside of Debian, advisories without their database, and a medium of Windows anywhere.
 test: export WINIMG_NO_SKIP := 1
+
+.PHONY: check
+check: ## format, lint and the tests of the crates that differ from the main branch; BASE=branch for another
+	@CARGO=$(CARGO) tests/check.sh
 
 .PHONY: test
 test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ## everything that continuous integration runs
@@ -87,24 +91,24 @@ fuzz: packages ## the same for FUZZ_SECONDS each (default 600); TARGETS="zip tar
 
 .PHONY: end-to-end
 end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, two at once, interrupts
-	$(CARGO) test --locked --workspace --test end_to_end -- --ignored --test-threads 2 --nocapture --skip demo_on_hyper_v
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip demo_on_hyper_v end_to_end::
 
 .PHONY: end-to-end-hyperv
 end-to-end-hyperv: standin ## the demo on a stand-in for Hyper-V whose machines run in QEMU: artifacts, and all calls
 	$(CARGO) test --locked --workspace --bin fake-powershell qemu -- --ignored
-	$(CARGO) test --locked --workspace --test end_to_end -- --ignored --nocapture demo_on_hyper_v
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture demo_on_hyper_v
 
 .PHONY: faults-qemu
 faults-qemu: standin ## a table of faults on QEMU: kills, full disks, stuck Setups, and how the rerun ends
-	$(CARGO) test --locked --workspace --test faults_qemu -- --ignored --nocapture
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture faults_qemu::
 
 .PHONY: faults-scripted
 faults-scripted: packages build ## builds that something happens to, over a scripted QEMU: a table of causes; FAULTS=word for some
-	$(CARGO) test --locked --workspace --test faults -- --ignored --nocapture --quiet
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture --quiet --exact faults::every_fault_is_named_and_the_next_build_goes_well
 
 .PHONY: faults-hyperv
 faults-hyperv: packages build ## builds on a stand-in for Hyper-V: their calls, and a table of causes; FAULTS=word for some
-	$(CARGO) test --locked --workspace --test hyperv -- --nocapture
+	$(CARGO) test --locked --workspace --test winimg -- --nocapture hyperv::
 
 .PHONY: faults
 faults: ## all tables of faults, also where one has a fault of its own; FAULTS=word,word for some
@@ -113,16 +117,16 @@ faults: ## all tables of faults, also where one has a fault of its own; FAULTS=w
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting
 	tests/wine/prefix.sh $(WINE)
-	$(CARGO) test --locked --workspace --test wine -- --include-ignored --test-threads 4
+	$(CARGO) test --locked --workspace --test winimg -- --include-ignored --test-threads 4 wine::
 
 .PHONY: windows-exe
 windows-exe: packages
 	tests/windows/toolchain.sh $(WINDOWS)/toolchain
-	tests/windows/cargo.sh $(WINDOWS) build --package winimg --package fake-hyperv --bins
+	tests/windows/cargo.sh $(WINDOWS) build --package winimg --package winimg-scripted --package fake-hyperv --bins
 
 .PHONY: windows-calls
 windows-calls: build windows-exe ## winimg.exe under Wine beside winimg: what they say, write and ask of Hyper-V
-	$(CARGO) test --locked --workspace --test windows --test hyperv -- --ignored
+	$(CARGO) test --locked --workspace --test winimg -- --ignored windows::
 
 .PHONY: windows-if-any
 windows-if-any: packages

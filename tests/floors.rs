@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::tree;
 
 const FLOORS: &[(&str, &[&str])] = &[
     (
@@ -114,7 +115,7 @@ fn without_tests(text: &str) -> String {
 
 #[test]
 fn no_import_points_up() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = tree::root().join("src");
     let ranks = rank();
     let mut files = Vec::new();
     rust_files(&src, &mut files);
@@ -161,7 +162,7 @@ fn no_import_points_up() {
 /// Every module of `src/` is in the table, on its floor, and no other.
 #[test]
 fn the_architecture_names_every_module_on_its_floor() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = tree::root();
     let text = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
     for (floor, modules) in FLOORS {
         let row = text
@@ -250,7 +251,7 @@ fn unix_modules(file: &Path, text: &str) -> Vec<PathBuf> {
 /// winimg.exe is built from the same source: `docs/windows.md`.
 #[test]
 fn what_only_unix_has_is_marked_so() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = tree::root().join("src");
     let mut files = Vec::new();
     rust_files(&src, &mut files);
     let read = |file: &PathBuf| fs::read_to_string(file).unwrap();

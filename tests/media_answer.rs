@@ -1,13 +1,13 @@
 //! Answer files: whole golden files, the lint's complaints, and the answer CD.
 
-mod media;
-mod skip;
+use support::media;
+use support::tree;
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use media::{have, put, run, text};
+use support::media::{have, put, run, text};
 use winimg::answer::{self, Facts, LintFacts};
 use winimg_base::diag::{Diagnostics, Severity};
 use winimg_base::text::{Secret, Source};
@@ -105,16 +105,17 @@ fn shown(found: &Diagnostics) -> Vec<String> {
         .0
         .iter()
         .map(|d| {
-            let (place, under) = d
-                .place
-                .as_ref()
-                .map_or((String::new(), String::new()), |p| {
-                    let (line, column) = p.line_column();
-                    (
-                        format!("{line}:{column} "),
-                        p.source.text[p.span.clone()].to_string(),
-                    )
-                });
+            let (place, under) =
+                d.problem
+                    .place
+                    .as_ref()
+                    .map_or((String::new(), String::new()), |p| {
+                        let (line, column) = p.line_column();
+                        (
+                            format!("{line}:{column} "),
+                            p.source.text[p.span.clone()].to_string(),
+                        )
+                    });
             let warning = match d.severity {
                 Severity::Error => "",
                 Severity::Warning => "warning: ",
@@ -124,37 +125,47 @@ fn shown(found: &Diagnostics) -> Vec<String> {
             } else {
                 format!(" ({})", d.label)
             };
-            let help: String = d.help.iter().map(|h| format!(" [{h}]")).collect();
-            format!("{place}{warning}{}{label}{help} ^{under}^", d.message)
+            let help: String = d.problem.cures.iter().map(|h| format!(" [{h}]")).collect();
+            format!("{place}{warning}{}{label}{help} ^{under}^", d.problem.fact)
         })
         .collect()
 }
 
-/// The rendered files stand in `tests/answer`; `WINIMG_GOLDEN=write` writes them anew, to be read before committing.
-#[test]
-fn whole_answer_files() {
+/// What the built-in template gives for every release, firmware and kind of medium, with its name.
+fn rendered() -> Vec<(String, Facts, String)> {
+    let mut all = Vec::new();
     for release in Release::ALL {
         for (firmware, name) in [(Firmware::Uefi, "uefi"), (Firmware::Bios, "bios")] {
             for (eval, kind) in [(true, "eval"), (false, "volume")] {
                 let facts = facts(release, firmware, eval);
                 let xml = answer::render(&answer::built_in(), &facts).unwrap();
-                let file = format!("{}-{name}-{kind}.xml", release.year());
-                let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
-                    .join("tests/answer")
-                    .join(&file);
-                if std::env::var_os("WINIMG_GOLDEN").is_some() {
-                    fs::write(&golden, xml.expose()).unwrap();
-                }
-                let expected = fs::read_to_string(&golden).unwrap_or_default();
-                assert!(
-                    expected == xml.expose(),
-                    "{file} differs:\n{}",
-                    xml.expose()
-                );
-                assert!(xml.expose().is_ascii());
-                assert_eq!(shown(&lint(xml.expose(), &facts)), [""; 0], "{file}");
+                let file = format!("{}-{name}-{kind}", release.year());
+                all.push((file, facts, xml.expose().to_owned()));
             }
         }
+    }
+    all
+}
+
+#[test]
+fn whole_answer_files() {
+    for (file, facts, xml) in rendered() {
+        insta::assert_snapshot!(file.as_str(), xml);
+        assert!(xml.is_ascii());
+        assert_eq!(shown(&lint(&xml, &facts)), [""; 0], "{file}");
+    }
+}
+
+/// An independent reader of XML agrees that the files are well-formed.
+#[test]
+fn xmllint_accepts_the_answer_files() {
+    if !have(&["xmllint"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (file, _, xml) in rendered() {
+        put(dir.path(), &file, xml.as_bytes());
+        run("xmllint", &["--noout", text(&dir.path().join(&file))]);
     }
 }
 
@@ -469,7 +480,7 @@ fn complaints_never_show_the_password() {
         let found = lint(&bad, &facts);
         assert!(found.has_errors());
         for d in &found.0 {
-            let source = &d.place.as_ref().unwrap().source;
+            let source = &d.problem.place.as_ref().unwrap().source;
             assert!(!source.text.contains(encoded));
             assert_eq!(source.text.len(), bad.len());
         }
@@ -655,20 +666,6 @@ fn an_answer_cd_without_joliet_is_refused() {
     );
 }
 
-/// An independent reader of XML agrees that the files are well-formed.
-#[test]
-fn xmllint_accepts_the_golden_files() {
-    if !have(&["xmllint"]) {
-        return;
-    }
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/answer")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "xml") {
-            run("xmllint", &["--noout", text(&path)]);
-        }
-    }
-}
-
 /// The parts of a recipe that an answer file is made from.
 fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineWish, SetupWish) {
     let nowhere = Origin::new(
@@ -773,7 +770,7 @@ Windows Server 2022 SERVERSTANDARD has no language de-DE
 /// The bootstrap files keep to what every cmd.exe does alike: no blocks, full paths, labels that exist.
 #[test]
 fn bootstrap_files_are_plain_batch() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("unattend/bootstrap");
+    let folder = tree::root().join("unattend/bootstrap");
     let words = [
         "@echo", "rem", "set", "if", "for", "goto", "copy", "exit", "call", "echo",
     ];
@@ -852,7 +849,13 @@ raw = {}
             text: built_in.text.replacen(from, to, 1),
         };
         answer::check_template(&template, &recipe)
-            .map(|found| found.0.into_iter().map(|d| d.message).collect::<Vec<_>>())
+            .map(|found| {
+                found
+                    .0
+                    .into_iter()
+                    .map(|d| d.problem.fact)
+                    .collect::<Vec<_>>()
+            })
             .map_err(|e| e.fact().to_string())
     };
     assert_eq!(judge("<unattend", "<unattend"), Ok(vec![]));

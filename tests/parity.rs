@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::tree;
 
 /// What a table's last column names, in its order.
 #[derive(Debug, PartialEq)]
@@ -100,7 +101,7 @@ fn is_pack(file: &str) -> bool {
 
 #[test]
 fn a_cited_pack_is_in_a_shipped_recipe_or_its_row_says_opt_in() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = tree::root();
     let text = fs::read_to_string(root.join("docs/parity.md")).expect("docs/parity.md");
     let reached = reached(&root.join("recipes"));
     let mut wrong = Vec::new();
@@ -154,7 +155,7 @@ fn the_columns_marks_are_understood() {
 
 #[test]
 fn every_file_and_step_in_the_parity_tables_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = tree::root();
     let text = fs::read_to_string(root.join("docs/parity.md")).expect("docs/parity.md");
     let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut missing = Vec::new();

@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::tree;
 
 use winimg_recipe::recipe::powershell::faults;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    tree::root()
 }
 
 fn files(endings: &[&str]) -> Vec<PathBuf> {

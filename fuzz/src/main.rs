@@ -5,8 +5,6 @@
 #![no_main]
 
 mod seeds;
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::OnceLock;

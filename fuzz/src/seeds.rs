@@ -4,25 +4,9 @@
 //! A kind whose tool is not on this machine is left out, and said so. Every seed whose name does not begin with
 //! `refused` is one that its target understands; those that are not are named, since a fuzzer that stops at the door finds nothing.
 
-#[path = "../../tests/store_unpack/bytes.rs"]
-#[allow(dead_code)]
-mod bytes;
-#[path = "seeds/disks.rs"]
 mod disks;
-#[path = "seeds/files.rs"]
 mod files;
-#[path = "../../tests/hive/make.rs"]
-#[allow(dead_code)]
-mod hives;
-#[path = "../../tests/media/laid.rs"]
-mod laid;
-#[path = "../../tests/media/mod.rs"]
-mod media;
-#[path = "seeds/signed.rs"]
 mod signed;
-#[path = "../../tests/disk_vhdx/writer.rs"]
-#[allow(dead_code)]
-mod vhdx_writer;
 
 use std::fs;
 use std::path::Path;

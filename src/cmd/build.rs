@@ -16,7 +16,7 @@ use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io;
 use winimg_base::text::Secret;
 use winimg_machine::vm::Platform;
@@ -31,7 +31,7 @@ const GUEST_PASSWORD: &str = "hyperv-password";
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
     source::needs_file(&args.recipe, "build")?;
-    let platform = hypervisor::platform(&args.hypervisor)?;
+    let platform = hypervisor::platform(&args.hypervisor, context)?;
     let look = Look::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let builder = builder(args.builder_id.as_deref())?;
@@ -39,12 +39,12 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let signers = sign::signers(&args.sign, context)?;
     let mut fetch = opened.fetch_options(&args.network);
     fetch.shared = shared_cache::layers(&args.shared, fetch.offline, context)?;
-    let epoch = epoch()?;
+    let epoch = sign::epoch()?;
     let wishes = wishes(args, context);
     wishes.check(&opened.plan)?;
     hypervisor::fits(platform, &opened.recipe, context)?;
     let store = super::store(context)?;
-    let hypervisor = hypervisor::open(&args.hypervisor, &store)?;
+    let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
     hypervisor.check_host(&context.cancel)?;
     let password = password(
         args.admin_password_file.as_deref(),
@@ -127,7 +127,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         Ok(Some((built, records)))
     });
     // The terminal is told by the caller; `events.jsonl` has to know it, too.
-    match recorded.inspect_err(|error| events.emit(&error.event()))? {
+    match recorded.inspect_err(|error| events.emit(&Event::failed(error)))? {
         Some((built, records)) => summary(&request.output, &built, &records),
         None => print(&format!(
             "nothing changed: {} holds what this recipe makes\n",
@@ -239,16 +239,6 @@ fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
     }
     let given = std::env::var("WINIMG_ADMIN_PASSWORD");
     Ok(given.ok().filter(|text| !text.is_empty()).map(Secret::new))
-}
-
-/// SOURCE_DATE_EPOCH, or now (reproducible-builds.org: SOURCE_DATE_EPOCH specification).
-pub(super) fn epoch() -> Result<i64> {
-    match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(text) => text.parse().map_err(|_| {
-            Error::new(Kind::Recipe, "SOURCE_DATE_EPOCH is not a number of seconds").found(text)
-        }),
-        Err(_) => Ok(jiff::Timestamp::now().as_second()),
-    }
 }
 
 /// The artifacts' names and sizes: what a user copies from the end of a log.

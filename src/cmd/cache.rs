@@ -50,7 +50,7 @@ fn explain(args: &cli::CacheExplain, context: &Context) -> Result<()> {
         &opened.recipe,
         &opened.plan,
         &store,
-        hypervisor::platform(&args.hypervisor)?,
+        hypervisor::platform(&args.hypervisor, context)?,
         &context.cancel,
     )?;
     match args.json {

@@ -10,7 +10,7 @@ use super::{Context, hypervisor, print};
 mod hyperv;
 
 pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
-    if hypervisor::platform(&args.hypervisor)? == Platform::HyperV {
+    if hypervisor::platform(&args.hypervisor, context)? == Platform::HyperV {
         return hyperv::run(args, context);
     }
     let mut lacking = 0;

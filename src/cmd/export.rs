@@ -41,7 +41,7 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
         guest: &guest,
         cpus: CPUS,
         memory: MEMORY,
-        epoch: super::build::epoch()?,
+        epoch: super::sign::epoch()?,
         threads: 0,
         level: export::DEFAULT_LEVEL,
         properties: &[],

@@ -1,8 +1,4 @@
 //! `--hypervisor`: what machines run on.
-//!
-//! `fake:FILE` plays a scripted machine whose disks are QEMU's; it is for tests and in no help text.
-
-use std::path::Path;
 
 use super::{Context, recipe::told};
 use crate::cli::HypervisorArgs;
@@ -12,14 +8,25 @@ use winimg_recipe::plan;
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::store::Store;
 
+/// A hypervisor beside QEMU and Hyper-V, which another program than winimg brings.
+pub struct Other {
+    /// Whose disks its machines leave.
+    pub platform: Platform,
+    pub open: Box<dyn FnOnce() -> Result<Box<dyn Hypervisor>>>,
+}
+
+/// Such hypervisors by what stands after `--hypervisor`; `None` for a name that is none of theirs.
+pub type Others = fn(&str) -> Option<Other>;
+
 /// For what is only looked up: nothing has to be installed.
-pub fn platform(args: &HypervisorArgs) -> Result<Platform> {
+pub fn platform(args: &HypervisorArgs, context: &Context) -> Result<Platform> {
     let name = args.hypervisor.as_str();
     let is_it = |platform: &Platform| platform.name() == name;
     match [Platform::Qemu, Platform::HyperV].into_iter().find(is_it) {
         Some(platform) => Ok(platform),
-        None if name.starts_with("fake:") => Ok(Platform::Qemu),
-        None => Err(unknown(name)),
+        None => (context.others)(name)
+            .map(|other| other.platform)
+            .ok_or_else(|| unknown(name)),
     }
 }
 
@@ -37,11 +44,15 @@ pub fn fits(platform: Platform, recipe: &Recipe, context: &Context) -> Result<()
 }
 
 /// One that machines can be started with. What it learns of this host is kept in the store.
-pub fn open(args: &HypervisorArgs, store: &Store) -> Result<Box<dyn Hypervisor>> {
-    if let Some(("fake", file)) = args.hypervisor.split_once(':') {
-        return vm::fake::open(Path::new(file));
+pub fn open(
+    args: &HypervisorArgs,
+    store: &Store,
+    context: &Context,
+) -> Result<Box<dyn Hypervisor>> {
+    if let Some(other) = (context.others)(&args.hypervisor) {
+        return (other.open)();
     }
-    match platform(args)? {
+    match platform(args, context)? {
         Platform::Qemu => qemu(store),
         Platform::HyperV => Ok(Box::new(vm::hyperv::HyperV::find()?)),
     }

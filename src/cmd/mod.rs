@@ -38,8 +38,10 @@ use crate::cli::{Cli, Command, LogFormat, Schema};
 use crate::record;
 use crate::report::{JsonLines, Terminal};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Event, Sink};
 use winimg_supply::store::Store;
+
+pub use hypervisor::{Other, Others};
 
 /// What every command gets.
 pub(crate) struct Context {
@@ -47,10 +49,16 @@ pub(crate) struct Context {
     pub cancel: Cancel,
     /// Events are told as lines for people.
     pub tells_people: bool,
+    pub others: Others,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
 pub fn run(cli: Cli) -> ExitCode {
+    run_with(cli, |_| None)
+}
+
+/// The same for a program that has more hypervisors.
+pub fn run_with(cli: Cli, others: Others) -> ExitCode {
     let sink: Arc<dyn Sink> = match cli.log_format {
         LogFormat::Text => Arc::new(Terminal::new()),
         LogFormat::Json => Arc::new(JsonLines::new(std::io::stderr())),
@@ -59,6 +67,7 @@ pub fn run(cli: Cli) -> ExitCode {
         sink,
         cancel: Cancel::default(),
         tells_people: cli.log_format == LogFormat::Text,
+        others,
     };
     let outcome = match &cli.command {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
@@ -71,7 +80,7 @@ pub fn run(cli: Cli) -> ExitCode {
     match outcome {
         Ok(status) => status,
         Err(error) => {
-            context.sink.emit(&error.event());
+            context.sink.emit(&Event::failed(&error));
             ExitCode::from(error.kind().exit_status())
         }
     }

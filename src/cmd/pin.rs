@@ -199,7 +199,10 @@ fn signed(blob: &Blob, file: &str) -> Vec<String> {
             Some(root) => format!("signed by {}, below the root {root}", one.subject),
             None => format!("signed by {}, below no root that winimg knows", one.subject),
         })),
-        Err(refusal) => lines.push(format!("its signature is not good: {}", refusal.fact)),
+        Err(refusal) => lines.push(format!(
+            "its signature is not good: {}",
+            refusal.problem.fact
+        )),
     }
     if lines.is_empty() {
         lines.push("not signed".into());

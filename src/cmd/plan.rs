@@ -31,7 +31,7 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
-    let platform = hypervisor::platform(&args.hypervisor)?;
+    let platform = hypervisor::platform(&args.hypervisor, context)?;
     let look = Look::Files(Some(platform));
     let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;

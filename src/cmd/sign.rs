@@ -36,7 +36,7 @@ pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
                 .found(report.summary()),
         );
     }
-    let paths = built::sign_all(folder, &signers, super::build::epoch()?, &context.cancel)?;
+    let paths = built::sign_all(folder, &signers, epoch()?, &context.cancel)?;
     let lines = paths.iter().map(|path| format!("{}\n", path.display()));
     print(&lines.collect::<String>())
 }
@@ -57,4 +57,14 @@ pub fn signers(args: &cli::SignArgs, context: &Context) -> Result<Signers> {
 pub(super) fn secret(name: &str) -> Option<Secret> {
     let value = env::var(name).ok().filter(|v| !v.trim().is_empty())?;
     Some(Secret::new(value))
+}
+
+/// SOURCE_DATE_EPOCH, or now (reproducible-builds.org: SOURCE_DATE_EPOCH specification).
+pub(super) fn epoch() -> Result<i64> {
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text.parse().map_err(|_| {
+            Error::new(Kind::Recipe, "SOURCE_DATE_EPOCH is not a number of seconds").found(text)
+        }),
+        Err(_) => Ok(jiff::Timestamp::now().as_second()),
+    }
 }

@@ -231,8 +231,5 @@ pub fn together(mut errors: Vec<Error>) -> Error {
     }
     let kind = errors.first().map_or(Kind::Failed, Error::kind);
     let fact = format!("{} inputs could not be fetched", errors.len());
-    let lines = errors
-        .iter()
-        .flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>());
-    Error::new(kind, fact).lines(lines.collect::<Vec<_>>())
+    Error::of_several(kind, fact, &errors)
 }

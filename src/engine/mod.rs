@@ -368,11 +368,16 @@ fn checked(
     });
     let doubtful = |f: &&verify::Finding| f.severity == verify::Severity::Warning;
     let doubtful = report.findings.iter().filter(doubtful);
-    Ok(doubtful.map(|f| f.what.clone()).collect())
+    Ok(doubtful.map(|f| f.problem.fact.clone()).collect())
 }
 
 fn warnings(request: &Request, inputs: &Inputs, media: &Media) -> Vec<String> {
-    let planned = request.plan.warnings.0.iter().map(|d| d.message.clone());
+    let planned = request
+        .plan
+        .warnings
+        .0
+        .iter()
+        .map(|d| d.problem.fact.clone());
     let remarks = request.remarks.iter().cloned();
     remarks
         .chain(planned)

@@ -5,8 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::inventory::{File, Inventory, Kind, Part, uuid_of};
+use super::inventory::{File, Inventory, Kind, Part};
 use super::license::License;
+use super::uuid_of;
 
 /// The document, with a final newline.
 pub fn document(inventory: &Inventory) -> String {

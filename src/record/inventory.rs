@@ -5,21 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use uuid::Uuid;
-
 use super::license::License;
 use super::manifest::{Input, Manifest, Proof, Step};
 use super::purl;
 use crate::verify::Check;
 use winimg_trust::Signer;
-
-/// For names that are derived from content (RFC 9562 5.5). Made once at random; never to be changed.
-const NAMESPACE: Uuid = Uuid::from_u128(0x6d2f_0f5e_8a0c_4b5e_9c55_0b0a_51f3_7e21);
-
-/// A UUID that the same content always gets.
-pub fn uuid_of(content: &str) -> Uuid {
-    Uuid::new_v5(&NAMESPACE, content.as_bytes())
-}
 
 /// What the SBOMs speak of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,7 +193,7 @@ fn part(input: &Input, manifest: &Manifest) -> Part {
         name: input.name.clone(),
         version,
         size: input.size,
-        digest: split(&input.digest),
+        digest: purl::split(&input.digest),
         url,
         license: License::read(input.license.as_deref()),
         proof: proof(&input.proof),
@@ -224,12 +214,6 @@ fn images_root(input: &Input, kind: Kind, manifest: &Manifest) -> Vec<String> {
         _ => None,
     });
     roots.collect()
-}
-
-/// `sha256` and the hex.
-pub fn split(digest: &str) -> (String, String) {
-    let (name, hex) = digest.split_once(':').unwrap_or(("sha256", digest));
-    (name.into(), hex.into())
 }
 
 /// An address that means the same on every machine. The manifest's mark for a query that is not shown is taken away.

@@ -4,7 +4,7 @@
 
 use spdx::{Expression, LicenseItem, ParseMode};
 
-use super::inventory::uuid_of;
+use super::uuid_of;
 
 /// What is known of a licence (SPDX specification 2.3, Annex D).
 #[derive(Clone, Debug, PartialEq, Eq)]

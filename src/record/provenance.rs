@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use url::Url;
 use uuid::Uuid;
 
-use super::inventory::split;
 use super::manifest::{Input, Manifest};
+use super::purl::split;
 use winimg_base::digest::Digest;
 
 /// in-toto: Statement layer, version 1.

@@ -4,8 +4,6 @@
 
 use std::fmt::Write as _;
 
-use super::inventory::split;
-
 /// Of a file. A GitHub release's file is `pkg:github` of its repository and tag.
 pub fn file(name: &str, version: Option<&str>, url: Option<&str>, digest: &str) -> String {
     let mut purl = match url.and_then(github_release) {
@@ -92,6 +90,12 @@ fn encode_but(text: &str, kept: &[u8]) -> String {
         }
     }
     out
+}
+
+/// `sha256` and the hex.
+pub fn split(digest: &str) -> (String, String) {
+    let (name, hex) = digest.split_once(':').unwrap_or(("sha256", digest));
+    (name.into(), hex.into())
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::inventory::{File, Inventory, Kind, Part, uuid_of};
+use super::inventory::{File, Inventory, Kind, Part};
+use super::uuid_of;
 
 const NOTHING: &str = "NOASSERTION";
 

@@ -2,6 +2,7 @@
 
 use winimg_base::error::Error;
 use winimg_base::event::Event;
+use winimg_base::problem::Problem;
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,11 +29,7 @@ impl Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
-    /// One sentence without a full stop.
-    pub what: String,
-    pub expected: Option<String>,
-    pub found: Option<String>,
-    pub cure: Option<String>,
+    pub problem: Problem,
     /// The step that asked for it, and the step's place in the recipe.
     pub step: Option<(String, String)>,
 }
@@ -44,10 +41,7 @@ impl Finding {
     fn new(severity: Severity, what: impl Into<String>) -> Box<Self> {
         Box::new(Self {
             severity,
-            what: what.into(),
-            expected: None,
-            found: None,
-            cure: None,
+            problem: Problem::new(what),
             step: None,
         })
     }
@@ -66,48 +60,39 @@ impl Finding {
 
     #[must_use]
     pub fn expected(mut self: Box<Self>, text: impl ToString) -> Box<Self> {
-        self.expected = Some(text.to_string());
+        self.problem.expected = Some(text.to_string());
         self
     }
 
     #[must_use]
     pub fn found(mut self: Box<Self>, text: impl ToString) -> Box<Self> {
-        self.found = Some(text.to_string());
+        self.problem.found = Some(text.to_string());
         self
     }
 
     #[must_use]
     pub fn cure(mut self: Box<Self>, text: impl Into<String>) -> Box<Self> {
-        self.cure = Some(text.into());
+        self.problem.cures = vec![text.into()];
         self
     }
 
     /// Both are errors, and differ in the step at most.
     fn says_the_same(&self, other: &Self) -> bool {
-        if self.severity != Severity::Error {
-            return false;
-        }
         let parts = |f: &Self| {
-            (
-                f.severity,
-                f.what.clone(),
-                f.expected.clone(),
-                f.found.clone(),
-            )
+            let p = &f.problem;
+            (p.fact.clone(), p.expected.clone(), p.found.clone())
         };
-        parts(self) == parts(other)
+        let both = [self, other].map(|f| f.severity == Severity::Error);
+        both == [true; 2] && parts(self) == parts(other)
     }
 
     pub fn event(&self) -> Event {
         let (step, place) = self.step.clone().unzip();
         Event::Finding {
             severity: self.severity.word(),
-            what: self.what.clone(),
+            problem: Box::new(self.problem.clone()),
             step,
-            recipe: place,
-            expected: self.expected.clone(),
-            found: self.found.clone(),
-            cure: self.cure.clone(),
+            asked_at: place,
             text: self.to_string(),
         }
     }
@@ -116,22 +101,17 @@ impl Finding {
 /// What can't be read is not what it should be.
 impl From<Error> for Box<Finding> {
     fn from(error: Error) -> Self {
-        let text = error.to_string();
-        let mut lines = text.lines().map(str::trim);
-        let what = lines.next().unwrap_or_default().to_owned();
-        let mut finding = Finding::error(what);
-        let mut rest = Vec::new();
-        for line in lines {
-            match line.split_once(": ") {
-                Some(("expected", text)) => finding.expected = Some(text.to_owned()),
-                Some(("found", text)) => rest.insert(0, text),
-                Some(("cure", text)) => finding.cure = Some(text.to_owned()),
-                _ => rest.push(line.trim_start_matches("| ").trim_start()),
-            }
-        }
-        if !rest.is_empty() {
-            finding.found = Some(rest.join("; "));
-        }
+        let problem = error.problem();
+        let found = problem
+            .found
+            .iter()
+            .chain(&problem.at)
+            .chain(&problem.lines);
+        let found: Vec<&str> = found.map(String::as_str).collect();
+        let mut finding = Finding::error(error.with_causes());
+        finding.problem.expected.clone_from(&problem.expected);
+        finding.problem.cures.clone_from(&problem.cures);
+        finding.problem.found = (!found.is_empty()).then(|| found.join("; "));
         finding
     }
 }
@@ -145,18 +125,15 @@ impl From<Error> for Box<Finding> {
 /// ```
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.severity.word(), self.what)?;
+        write!(f, "{}: {}", self.severity.word(), self.problem.fact)?;
         if let Some((step, place)) = &self.step {
             write!(f, "\n  step: {step} ({place})")?;
         }
-        for (name, text) in [
-            ("expected", &self.expected),
-            ("found", &self.found),
-            ("cure", &self.cure),
-        ] {
-            if let Some(text) = text {
-                write!(f, "\n  {name}: {text}")?;
-            }
+        for (name, text) in self.problem.details() {
+            write!(f, "\n  {name}: {text}")?;
+        }
+        for cure in &self.problem.cures {
+            write!(f, "\n  cure: {cure}")?;
         }
         Ok(())
     }

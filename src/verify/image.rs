@@ -82,7 +82,7 @@ impl<'d> Image<'d> {
         };
         let hive = self.hive(hive).map_err(|mut finding| {
             if finding.severity == Severity::Unknown {
-                finding.what = format!("{path}: {}", finding.what);
+                finding.problem = finding.problem.prefixed(format_args!("{path}: "));
             }
             finding
         })?;

@@ -3,8 +3,9 @@
 use base64::Engine as _;
 use serde_json::Value;
 
-use crate::media;
-use crate::site::{BUILD, KEEP, Site, root};
+use crate::cli::site::{BUILD, KEEP, Site};
+use support::media;
+use support::tree::root;
 
 const PASSWORD: &str = "Open-Sesame-42!";
 

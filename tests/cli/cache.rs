@@ -11,7 +11,7 @@ use winimg_recipe::plan::{Chain, Ingredient};
 use winimg_supply::store::Store;
 use winimg_supply::store::layer::About;
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 const STEPS: &str = r#"
 [[steps]]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 fn events(text: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(text);

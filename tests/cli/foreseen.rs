@@ -1,6 +1,6 @@
 //! What is known before a build begins is said by `validate` and `plan`, and a build that could not end well does not begin.
 
-use crate::site::{BUILD, SEAL, Site};
+use crate::cli::site::{BUILD, SEAL, Site};
 
 const TOOL: &str =
     "[[steps]]\nname = \"tool\"\ncopy = { component = \"tool\", to = 'C:\\tool.exe' }\n";
@@ -95,7 +95,7 @@ fn an_answer_file_of_ones_own_may_bring_the_agent() {
     let after = &rest[rest.find("[machine]").expect("the machine")..];
     let setup = "[setup]\nanswer_file = \"own.xml\"\n";
     site.write("recipe.toml", &format!("{before}{after}{setup}"));
-    let own = crate::site::root().join("unattend/autounattend.xml");
+    let own = support::tree::root().join("unattend/autounattend.xml");
     site.write(
         "own.xml",
         &std::fs::read_to_string(own).expect("the template"),

@@ -1,8 +1,8 @@
 //! A build on the scripted machine whose disk holds what the steps leave, by hand: the fake machine runs nothing.
 
-use crate::media;
-use crate::site::{SEAL, Site};
-use crate::windows_disk::{REG_SZ, WindowsDisk, sz};
+use crate::cli::site::{SEAL, Site};
+use support::media;
+use support::windows_disk::{REG_SZ, WindowsDisk, sz};
 
 const STEPS: &str = r#"
 [[steps]]

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 const LONGEST: Duration = Duration::from_secs(60);
 const STEP: &str = "[[steps]]\nname = \"long\"\ncmd = \"echo hello\"\n";

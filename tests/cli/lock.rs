@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Server};
-use crate::site::{Outcome, SEAL, Site};
+use crate::cli::site::{Outcome, SEAL, Site};
+use support::server::{Answer, Server};
 
 const STEPS: &str = r#"
 [[steps]]
@@ -75,7 +75,7 @@ impl Publisher {
     }
 
     fn build(&self, more: &[&str]) -> Outcome<'_> {
-        self.run(&[&crate::site::BUILD, more].concat())
+        self.run(&[&crate::cli::site::BUILD, more].concat())
     }
 
     fn lock(&self) {

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 use winimg_base::digest::Digest;
 
-use crate::media;
-use crate::registry::{answer, pause};
-use crate::server::{Answer, Server};
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
+use support::media;
+use support::registry::{answer, pause};
+use support::server::{Answer, Server};
 
 /// Its local files are reached in every way that there is.
 const STEPS: &str = r#"
@@ -158,7 +158,7 @@ fn a_bundle_builds_elsewhere_without_a_network() {
     let origin = Origin::start();
     let here = origin.site();
     let bundle = bundled(&here);
-    let build = [&crate::site::BUILD[..], &MOTD, &["--var", "tier=gold"]].concat();
+    let build = [&crate::cli::site::BUILD[..], &MOTD, &["--var", "tier=gold"]].concat();
     here.run(&build).ended_well();
     let manifest = |site: &Site| -> Value {
         serde_json::from_str(&site.read("out/manifest.json")).expect("JSON")
@@ -173,7 +173,7 @@ fn a_bundle_builds_elsewhere_without_a_network() {
     for command in ["validate", "plan", "fetch"] {
         there.run(&[command, "node.tar"]).ended_well();
     }
-    let mut build = crate::site::BUILD.to_vec();
+    let mut build = crate::cli::site::BUILD.to_vec();
     build[1] = "node.tar";
     there.run(&build).ended_well();
     assert_eq!(origin.server.log().len(), asked, "the network was asked");

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::site::{Outcome, SEAL, Site};
+use crate::cli::site::{Outcome, SEAL, Site};
 
 /// The program with `input` on its standard input.
 fn piped<'s>(site: &'s Site, arguments: &[&str], input: &str) -> Outcome<'s> {

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::site::{BUILD, SEAL, Site, root};
-use crate::terminal::{screen, terminal};
+use crate::cli::site::{BUILD, SEAL, Site};
+use crate::cli::terminal::{screen, terminal};
+use support::tree::root;
 
 const LONGEST: Duration = Duration::from_secs(60);
 const STEPS: &str = "[[steps]]\nname = \"one\"\ncmd = \"echo one\"\n\n[[steps]]\nname = \"two\"\ncmd = \"echo two\"\n";

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::server::{Answer, Server};
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
+use support::server::{Answer, Server};
 
 const RECIPE: &str = r#"# Ours.
 schema = 1

@@ -1,6 +1,6 @@
 //! What `winimg plan` shows beside the steps.
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 /// From its heading to the next.
 fn before_the_steps(plan: &str) -> String {

@@ -1,6 +1,6 @@
 //! Inputs that are not what the recipe says: named before a machine starts.
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 /// The recipe with one place changed; the build must not start a machine.
 fn refused(change: impl FnOnce(&Site, String) -> String) -> String {

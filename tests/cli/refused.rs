@@ -1,16 +1,19 @@
 //! A recipe that is wrong: every complaint at once, status 2, nothing started and nothing made.
 
-use crate::site::{SEAL, Site, root};
+use support::tree::{self, root};
+
+use crate::cli::site::{SEAL, Site};
 
 /// The complaints as the recipe's own golden text has them.
 fn complaints() -> String {
-    std::fs::read_to_string(root().join("tests/recipes/twelve-mistakes.txt")).expect("the text")
+    tree::snapshot("crates/recipe/tests/snapshots/recipe__recipe__twelve-mistakes.snap")
 }
 
 #[test]
 fn twelve_mistakes_are_twelve_complaints_whatever_the_command() {
     let site = Site::new("");
-    let recipe = std::fs::read_to_string(root().join("tests/recipes/twelve-mistakes.toml"));
+    let recipe =
+        std::fs::read_to_string(root().join("crates/recipe/tests/recipes/twelve-mistakes.toml"));
     site.write("twelve-mistakes.toml", &recipe.expect("the recipe"));
     for arguments in [
         &["validate", "twelve-mistakes.toml"][..],

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use regex::Regex;
 
-use crate::media;
-use crate::planted::files;
-use crate::site::{BUILD, KEEP, Site};
+use crate::cli::site::{BUILD, KEEP, Site};
+use support::media;
+use support::planted::files;
 
 const PASSWORD: &str = "Open-Sesame-42!";
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use regex::Regex;
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 pub const STEPS: &str = r#"
 [[steps]]

@@ -2,13 +2,14 @@
 
 use std::process::Output;
 
-use crate::cache_registry::Registry;
-use crate::media;
-use crate::planted::{
+use crate::cli::site::{BUILD, SEAL, Site};
+use support::docker_registry::Registry;
+use support::media;
+use support::planted::{
     CACHE_HTPASSWD, CACHE_KEY, ENVIRONMENT, PASSWORD, PRODUCT_KEY, PROXY_USER, Proxy, Sampler,
     Search, TOKEN, planted,
 };
-use crate::site::{BUILD, SEAL, Site, root};
+use support::tree::root;
 
 /// A volume licence's medium, and a recipe with a key of the team's own and a signed URL.
 fn site(proxy: &Proxy) -> Site {

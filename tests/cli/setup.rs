@@ -1,6 +1,6 @@
 //! Installations that fail: the cause by its name, the evidence in the output directory.
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 #[test]
 fn each_way_of_failing_has_its_own_words() {

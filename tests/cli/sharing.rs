@@ -2,9 +2,9 @@
 
 use regex::Regex;
 
-use crate::cache_registry::Registry;
-use crate::resume::{STEPS, told};
-use crate::site::{SEAL, Site};
+use crate::cli::resume::{STEPS, told};
+use crate::cli::site::{SEAL, Site};
+use support::docker_registry::Registry;
 
 /// A build of the site's recipe on a machine that never built anything.
 fn elsewhere(site: &Site, arguments: &[&str]) -> String {

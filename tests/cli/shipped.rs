@@ -1,10 +1,9 @@
 //! The program away from its source tree.
 
 use std::process::Command;
+use support::tree::{self, root};
 
 use winimg_recipe::recipe::{Options, Undecided};
-
-use crate::site::root;
 
 #[test]
 fn packs_are_found_where_only_the_program_is() {
@@ -13,7 +12,7 @@ fn packs_are_found_where_only_the_program_is() {
     // By another process: what a test beside this one starts would hold a file that we write open until its exec, and
     // Linux runs no file that is open for writing (ETXTBSY).
     let copied = Command::new("cp")
-        .arg(env!("CARGO_BIN_EXE_winimg"))
+        .arg(tree::winimg())
         .arg(&program)
         .status();
     assert!(copied.expect("cp").success());
@@ -66,7 +65,7 @@ raw = {}
 fn init_writes_a_recipe_on_top_of_one_of_winimgs() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_winimg"))
+        let output = Command::new(tree::winimg())
             .args(arguments)
             .current_dir(folder.path())
             .output()

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::media;
-use crate::site::{BUILD, Outcome, Site};
-use crate::verify::{build as build_verified, can_make, furnished, site as windows_site};
+use crate::cli::site::{BUILD, Outcome, Site};
+use crate::cli::verify::{build as build_verified, can_make, furnished, site as windows_site};
+use support::media;
 
 /// A key pair in the site's folder; the private key's text.
 fn ec_key(site: &Site) -> String {
@@ -43,7 +43,7 @@ fn signed(site: &Site) -> Vec<String> {
 
 #[test]
 fn a_build_signs_and_the_key_is_nowhere() {
-    let site = Site::new(crate::site::SEAL);
+    let site = Site::new(crate::cli::site::SEAL);
     let key = ec_key(&site);
     let built = build_with(
         &site,
@@ -87,7 +87,7 @@ fn a_build_signs_and_the_key_is_nowhere() {
 
 #[test]
 fn the_same_recipe_twice_gives_the_same_sboms() {
-    let site = Site::new(crate::site::SEAL);
+    let site = Site::new(crate::cli::site::SEAL);
     let both = || ["out/sbom.cdx.json", "out/sbom.spdx.json"].map(|name| site.read(name));
     site.build(&[]).ended_well();
     let first = both();
@@ -102,7 +102,7 @@ fn the_same_recipe_twice_gives_the_same_sboms() {
 
 #[test]
 fn a_key_that_does_not_sign_is_found_before_anything_is_begun() {
-    let site = Site::new(crate::site::SEAL);
+    let site = Site::new(crate::cli::site::SEAL);
     ec_key(&site);
     let mut told = String::new();
     for more in [
@@ -123,7 +123,7 @@ fn a_key_that_does_not_sign_is_found_before_anything_is_begun() {
 
 #[test]
 fn a_command_that_fails_at_the_end_leaves_whole_records_that_are_signed_later() {
-    let site = Site::new(crate::site::SEAL);
+    let site = Site::new(crate::cli::site::SEAL);
     ec_key(&site);
     let once = "sh -c 'test ! -e used && touch used && openssl dgst -sha256 -sign ec.key | openssl base64'";
     let outcome = site.build(&["--sign-command", once, "--sign-public-key", "ec.pub"]);

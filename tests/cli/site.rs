@@ -7,15 +7,11 @@ use std::sync::OnceLock;
 use regex::Regex;
 use tempfile::TempDir;
 
-use crate::media;
+use support::media;
+use support::tree::{self, root};
 
 /// For every time that an output may hold: 2023-11-14 22:13:20 UTC.
 pub const EPOCH: &str = "1700000000";
-
-/// The source tree.
-pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Everything of the recipe but its steps.
 const RECIPE: &str = r#"
@@ -111,7 +107,7 @@ impl Site {
             media::have(&tools),
             "tests/install-packages.sh installs what is missing"
         );
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let dir = tree::folder();
         let site = Self { dir };
         media::windows(&site.path("medium"), &site.path("windows.iso"));
         media::virtio(&site.path("virtio"), &site.path("virtio-win.iso"));
@@ -134,7 +130,7 @@ impl Site {
 
     /// An empty folder: another machine.
     pub fn empty() -> Self {
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let dir = tree::folder();
         Self { dir }
     }
 
@@ -183,7 +179,7 @@ impl Site {
 
     /// The program with these arguments, in this folder, with nothing of the caller's environment but PATH.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_winimg"));
+        let mut command = Command::new(program(arguments));
         command
             .args(arguments)
             .current_dir(self.dir.path())
@@ -276,6 +272,14 @@ pub const BUILD: [&str; 7] = [
     "out",
     "--no-verify",
 ];
+
+/// The scripted machine is in a program of its own, which is winimg but for that.
+pub fn program(arguments: &[&str]) -> PathBuf {
+    match arguments.iter().any(|a| a.starts_with("fake:")) {
+        true => tree::program("winimg-scripted"),
+        false => tree::winimg(),
+    }
+}
 
 /// Keeps the work of a build that fails: its discs.
 pub const KEEP: [&str; 8] = [

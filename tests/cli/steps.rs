@@ -1,6 +1,6 @@
 //! Steps in the guest: what an exit code does, and what is said of a step that fails.
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site};
 
 const HELLO: &str = "[[steps]]\nname = \"Say hello (twice)\"\ncmd = \"echo hello\"\n";
 const AGENT: &str = "[[steps]]\nname = \"agent\"\nmsi = { component = \"agent\" }\n";

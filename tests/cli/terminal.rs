@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::site::{SEAL, Site};
+use crate::cli::site::{SEAL, Site, program};
 
 /// The screen after the bytes, as a terminal without an end shows it: carriage returns, cursor up, erased lines.
 pub fn screen(bytes: &str) -> Vec<String> {
@@ -56,7 +56,8 @@ pub fn screen(bytes: &str) -> Vec<String> {
 
 /// The program on a pseudo-terminal of `script` (util-linux).
 pub fn terminal(site: &Site, arguments: &str) -> Command {
-    let program = env!("CARGO_BIN_EXE_winimg");
+    let words: Vec<&str> = arguments.split(' ').collect();
+    let program = program(&words).display().to_string();
     let environment = site.command(&[]);
     let mut command = Command::new("script");
     command

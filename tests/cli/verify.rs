@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use winimg_base::digest::Digest;
 
-use crate::furnished;
-pub use crate::furnished::furnished;
-use crate::site::{Outcome, SEAL, Site};
-use crate::windows_disk::WindowsDisk;
-pub use crate::windows_disk::can_make;
+use crate::cli::furnished;
+pub use crate::cli::furnished::furnished;
+use crate::cli::site::{Outcome, SEAL, Site};
+use support::windows_disk::WindowsDisk;
+pub use support::windows_disk::can_make;
 
 pub fn site(disk: &WindowsDisk) -> Site {
     furnished::site(disk, "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\n")

@@ -3,8 +3,9 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use crate::media;
-use crate::site::{SEAL, Site, root};
+use crate::cli::site::{SEAL, Site};
+use support::media;
+use support::tree::root;
 
 #[test]
 fn init_writes_a_sound_recipe_and_never_overwrites() {

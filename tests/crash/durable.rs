@@ -2,12 +2,11 @@
 //!
 //! rename(2) and fsync(2): a file's bytes, and the entry in its folder, are on the disk only when each was synced.
 
-use std::env;
 use std::path::Path;
-use std::process::Command;
+use support::tree::this_program_as;
 
-use crate::kill::{log_of, name};
-use crate::site::Site;
+use crate::crash::kill::{log_of, name};
+use crate::crash::site::Site;
 
 #[derive(Debug)]
 enum Call {
@@ -115,13 +114,7 @@ fn loose(calls: &[Call], cache: &str) -> Vec<String> {
 #[test]
 fn every_name_in_the_store_is_durable() {
     let site = Site::new();
-    let mut seals = Command::new(env::current_exe().expect("this test"));
-    seals.args([
-        "operations::seals",
-        "--exact",
-        "--ignored",
-        "--test-threads=1",
-    ]);
+    let seals = this_program_as("winimg::crash::operations", "seals");
     let cache = site.path("cache");
     let cache = cache.to_str().expect("UTF-8");
     let here = site.path("");

@@ -1,11 +1,11 @@
 //! Each operation of the store: killed at every call, then run again.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use support::tree::this_program_as;
 
 use serde_json::Value;
 use winimg_base::digest::Digest;
@@ -14,8 +14,8 @@ use winimg_recipe::plan::{Chain, Ingredient};
 use winimg_supply::store::layer::{About, Kept};
 use winimg_supply::store::{Candidate, Expected, Store, Watch};
 
-use crate::kill::{counts, killed, log_of, spread};
-use crate::site::Site;
+use crate::crash::kill::{counts, killed, log_of, spread};
+use crate::crash::site::Site;
 
 /// One operation: the command, and the cache that it begins with.
 struct Operation<'a> {
@@ -162,13 +162,7 @@ fn a_prune_that_is_killed_anywhere_leaves_no_half_thing() {
 #[test]
 fn a_layer_that_was_being_sealed_is_there_whole_or_not_at_all() {
     let site = Site::new();
-    let mut command = Command::new(env::current_exe().expect("this test"));
-    command.args([
-        "operations::seals",
-        "--exact",
-        "--ignored",
-        "--test-threads=1",
-    ]);
+    let command = this_program_as(module_path!(), "seals");
     let died = Operation {
         site: &site,
         command: site.here(command),

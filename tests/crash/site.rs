@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::tree;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -11,8 +12,8 @@ use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::io::files_below;
 use winimg_supply::store::LayerRecord;
 
-use crate::kill::{name, said};
-use crate::server::{Answer, Server};
+use crate::crash::kill::{name, said};
+use support::server::{Answer, Server};
 
 pub struct Site {
     dir: TempDir,
@@ -25,7 +26,7 @@ fn bytes(seed: u8, length: usize) -> Vec<u8> {
 
 impl Site {
     pub fn new() -> Self {
-        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let dir = tree::folder();
         let (tool, agent) = (bytes(3, 70_000), bytes(7, 20_000));
         let sha256 = Digest::sha256_of(&tool).hex();
         let (sha512, _) = Digest::of_reader(Algorithm::Sha512, agent.as_slice()).expect("bytes");
@@ -81,7 +82,7 @@ generalize = {{}}
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_winimg"));
+        let mut command = Command::new(tree::winimg());
         command.args(arguments);
         self.here(command)
     }

@@ -147,7 +147,7 @@ cloudbase_init() {
     echo 'Local scripts go here.' >"$from/README.txt"
     find "$from" -exec touch -d "$when" {} +
     # wixl and msibuild stamp what they write; this library stops their clock.
-    gcc -O1 -shared -fPIC -o "$work/stopclock.so" "$here/../standin/boot/stopclock.c"
+    gcc -O1 -shared -fPIC -o "$work/stopclock.so" "$here/../sim/windows/boot/stopclock.c"
     (cd "$from" && LD_PRELOAD=$work/stopclock.so wixl -a x64 -D "VERSION=$cloudbase_init.0" -o "$work/cloudbase-init.msi" "$here/cloudbase-init.wxs")
     # wixl leaves out what a service depends on.
     LD_PRELOAD=$work/stopclock.so msibuild "$work/cloudbase-init.msi" -q "UPDATE \`ServiceInstall\` SET \`Dependencies\`='winmgmt[~]nsi[~]profsvc[~][~]' WHERE \`ServiceInstall\`='Service'"

@@ -2,7 +2,7 @@
 //!
 //! Says only what is done; what is told is in the table that verify.rs compares.
 
-use crate::sabotage_tools::{Sabotage, sz};
+use crate::end_to_end::sabotage_tools::{Sabotage, sz};
 
 const SYSTEM: &str = "/Windows/System32/config/SYSTEM";
 const SOFTWARE: &str = "/Windows/System32/config/SOFTWARE";

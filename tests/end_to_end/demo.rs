@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::winimg::{Build, output_of, root};
+use crate::end_to_end::program::{Build, output_of};
+use support::tree::root;
 
 const RECIPE: &str = "recipes/demo.toml";
 
@@ -35,7 +36,7 @@ fn the_artifacts_hold_what_the_steps_installed() {
     let output = dir.path().join("out");
     built(&output, &dir.path().join("cache"));
     judge(&output, dir.path());
-    crate::verify::each_damage_is_named(&output, dir.path());
+    crate::end_to_end::verify::each_damage_is_named(&output, dir.path());
 }
 
 /// The demo's artifacts, whatever hypervisor made them.

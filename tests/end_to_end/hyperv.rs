@@ -2,11 +2,13 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
+use support::tree::{self, root};
 
 use serde_json::Value;
 
-use crate::winimg::{Build, processes_with, root};
-use crate::{demo, story};
+use crate::end_to_end::demo;
+use crate::end_to_end::program::{Build, processes_with};
+use crate::hyperv::story;
 
 /// The host. Everything lies in the test's own folder.
 const HOST: &str = "state = \"hyperv\"\ntrace = \"trace.txt\"\nguest = \"qemu\"\n";
@@ -16,7 +18,7 @@ const REFUSED: &str = "The credential is invalid";
 
 fn prepare(dir: &Path) -> std::ffi::OsString {
     std::fs::write(dir.join("host.toml"), HOST).expect("the host");
-    let made = Path::new(env!("CARGO_BIN_EXE_winimg")).with_file_name("fake-powershell");
+    let made = tree::program("fake-powershell");
     assert!(
         made.exists(),
         "cargo build --workspace makes {}",

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
+use support::tree;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::winimg::{Build, is, processes_with};
+use crate::end_to_end::program::{Build, is, processes_with};
 
 const RECIPE: &str = "tests/end_to_end/small.toml";
 
@@ -79,7 +80,7 @@ fn interrupt(signal: Signal, moment: &(&str, &str, &str, &str), dir: &Path) {
 
 fn at_every_moment(signal: Signal) {
     for moment in MOMENTS {
-        let dir = tempfile::tempdir_in(crate::winimg::root().join("target")).expect("a directory");
+        let dir = tree::folder();
         eprintln!("{signal} {}", moment.0);
         interrupt(signal, moment, dir.path());
     }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::winimg::{Build, root};
+use crate::end_to_end::program::Build;
+use support::tree::root;
 
 const RECIPE: &str = "tests/end_to_end/small.toml";
 

@@ -3,17 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use support::hive;
 use winimg_formats::disk::RawDisk;
 use winimg_formats::disk::gpt::table;
 use winimg_formats::disk::ntfs::Volume;
 use winimg_formats::hive::Hive;
 
-use crate::sabotage_tools::{Sabotage, sz};
-use crate::winimg::output_of;
-
-#[path = "../hive/make.rs"]
-#[allow(dead_code)] // It makes more kinds of hives than are damaged here.
-mod make;
+use crate::end_to_end::program::output_of;
+use crate::end_to_end::sabotage_tools::{Sabotage, sz};
 
 const MIB: u64 = 1 << 20;
 const SOFTWARE: &str = "/SOFTWARE";
@@ -34,15 +31,15 @@ fn disk(directory: &Path) -> PathBuf {
         .unwrap();
     let made = volume.to_str().unwrap();
     output_of("mkntfs", &["-qFf", made]);
-    let key = make::Key::new("Example")
+    let key = hive::Key::new("Example")
         .value("Tier", 1, &sz("gold"))
         .value("", 1, &sz("default"))
         .value("Empty", 3, b"")
         .value("List", 7, &[sz("a"), sz("b"), vec![0; 2]].concat())
         .value("Start", 4, &[2, 0, 0, 0]);
-    let hive = make::Key::new("ROOT").keys(make::List::Lh, [key]);
+    let hive = hive::Key::new("ROOT").keys(hive::List::Lh, [key]);
     for (name, bytes) in [
-        ("SOFTWARE", make::hive(&hive)),
+        ("SOFTWARE", hive::hive(&hive)),
         ("agent.exe", vec![7; 100_000]),
     ] {
         let source = directory.join(name);

@@ -12,8 +12,8 @@ use winimg_formats::disk::gpt::table;
 use winimg_formats::disk::{Disk, RawDisk};
 use winimg_formats::hive::{Data, Hive};
 
-use crate::ntfs::mounted;
-use crate::winimg::output_of;
+use crate::end_to_end::program::output_of;
+use support::ntfs::mounted;
 
 const CHUNK: u64 = 1 << 20;
 

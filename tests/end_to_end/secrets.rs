@@ -5,9 +5,9 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use support::tree::{self, root};
 
-use crate::planted::{ENVIRONMENT, Proxy, Sampler, Search, TOKEN};
-use crate::winimg::root;
+use support::planted::{ENVIRONMENT, Proxy, Sampler, Search, TOKEN};
 
 const TOOL: &[u8] = b"MZ the tool\r\n";
 
@@ -36,7 +36,7 @@ fn recipe(steps: &str) -> String {
 /// Builds in `dir`, which gets all that is said; the log as text or as JSON.
 fn build(dir: &Path, log: &str, proxy: &Proxy) -> ExitStatus {
     let file = |name: &str| File::create(dir.join(name)).expect("a file");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_winimg"))
+    let mut child = Command::new(tree::winimg())
         .args([
             "--log-format",
             log,

@@ -1,19 +1,20 @@
 //! What `winimg verify` says to each kind of damage of the finished demo: that one thing, and no other.
 //!
-//! The table of all of them with what is told is `snapshots/end_to_end__verify__each_damage_is_named.snap`. Judges the program
+//! The table of all of them with what is told is `snapshots/winimg__end_to_end__verify__each_damage_is_named.snap`. Judges the program
 //! alone: what each check means is docs/verify.md.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::tree::{self, root};
 
 use serde_json::Value;
 
-use crate::damages::Damage::{self, Gone, NotInEfi, Windows};
-use crate::damages::{SECRETS, TABLE};
-use crate::sabotage_tools::Sabotage;
-use crate::skip;
-use crate::winimg::{output_of, root};
+use crate::end_to_end::damages::Damage::{self, Gone, NotInEfi, Windows};
+use crate::end_to_end::damages::{SECRETS, TABLE};
+use crate::end_to_end::program::output_of;
+use crate::end_to_end::sabotage_tools::Sabotage;
+use support::skip;
 
 /// Marks a row whose damage is not told, or not alone.
 const AMISS: &str = "NOT ONE FINDING";
@@ -48,7 +49,7 @@ pub fn each_damage_is_named(output: &Path, directory: &Path) {
             "without root and /dev/fuse no file can be removed: {}",
             skipped.join("; ")
         ));
-        let known = include_str!("snapshots/end_to_end__verify__each_damage_is_named.snap");
+        let known = include_str!("snapshots/winimg__end_to_end__verify__each_damage_is_named.snap");
         for row in table.split("\n\n").filter(|row| !row.starts_with("##")) {
             assert!(known.contains(row.trim()), "not in the table:\n{row}");
         }
@@ -79,7 +80,7 @@ fn what_only_windows_can_tell(output: &Path) -> Vec<String> {
 
 /// The exit code and the text of each finding.
 fn verified(images: &[&Path], manifest: Option<&Path>) -> (i32, Vec<String>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_winimg"));
+    let mut command = Command::new(tree::winimg());
     command
         .args(["--log-format", "json", "verify"])
         .args(images);

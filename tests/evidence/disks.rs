@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-use crate::windows_disk::{mounted, run, text};
+use support::windows_disk::{mounted, run, text};
 
 const MIB: u64 = 1 << 20;
 const LEN: u64 = 64;

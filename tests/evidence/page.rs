@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use winimg_base::error::{Error, Kind};
 use winimg_base::text::{Place, Secret, Source};
 
-use crate::planted::{PASSWORD, PRODUCT_KEY, Search};
-use crate::scene::Failed;
-use crate::windows_disk::{REG_SZ, SETUP_STATE, WindowsDisk, can_make, sz};
+use crate::evidence::scene::Failed;
+use support::planted::{PASSWORD, PRODUCT_KEY, Search};
+use support::windows_disk::{REG_SZ, SETUP_STATE, WindowsDisk, can_make, sz};
 
 /// One grey pixel.
 const PNG: &str =

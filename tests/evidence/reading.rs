@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt as _;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::Cancel;
 
-use crate::disks;
-use crate::scene::{Failed, setup_stopped};
-use crate::windows_disk::{REG_DWORD, REG_SZ, SETUP_STATE, WindowsDisk, can_make, dword, sz};
+use crate::evidence::disks;
+use crate::evidence::scene::{Failed, setup_stopped};
+use support::windows_disk::{REG_DWORD, REG_SZ, SETUP_STATE, WindowsDisk, can_make, dword, sz};
 
 const CHILD: &str = r"HKLM\SYSTEM\Setup\Status\ChildCompletion";
 

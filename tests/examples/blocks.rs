@@ -1,8 +1,9 @@
 //! The fenced blocks of the pages that users read.
 
 use std::fmt;
+use support::tree;
 
-use crate::{read, root};
+use crate::examples::read;
 
 pub struct Block {
     /// From the top of the source tree.
@@ -48,14 +49,14 @@ impl fmt::Display for Block {
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_string()];
     for folder in ["docs", "recipes"] {
-        let mut todo = vec![root().join(folder)];
+        let mut todo = vec![tree::root().join(folder)];
         while let Some(at) = todo.pop() {
             for entry in std::fs::read_dir(&at).expect("a folder").flatten() {
                 let path = entry.path();
                 if path.is_dir() {
                     todo.push(path);
                 } else if path.extension().is_some_and(|e| e == "md") {
-                    let path = path.strip_prefix(root()).expect("below the root");
+                    let path = path.strip_prefix(tree::root()).expect("below the root");
                     pages.push(path.display().to_string());
                 }
             }
@@ -69,7 +70,7 @@ fn pages() -> Vec<String> {
 pub fn inline_commands() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for page in pages() {
-        let text = read(&root().join(&page));
+        let text = read(&tree::root().join(&page));
         let mut running = String::new();
         let mut fenced = false;
         for line in text.lines() {
@@ -92,7 +93,7 @@ pub fn all() -> Vec<Block> {
 
 /// Those of one page.
 pub fn of(page: &str) -> Vec<Block> {
-    let text = read(&root().join(page));
+    let text = read(&tree::root().join(page));
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
     for (n, line) in text.lines().enumerate() {

@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::tree;
 
 use clap::Parser as _;
 use winimg_base::digest::Digest;
 
-use crate::blocks::Block;
-use crate::media;
-use crate::table::{Kind, Row};
-use crate::{fake_qemu, read, root};
+use crate::examples::blocks::Block;
+use crate::examples::read;
+use crate::examples::table::{Kind, Row};
+use support::media;
 
 /// What a fragment leaves out, after its own top-level keys and tables. `DIGEST` is that of the media.
 const FRAME: &str = r#"
@@ -34,7 +35,7 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let folder = tree::folder();
         let at = folder.path();
         for medium in [
             "windows.iso",
@@ -46,15 +47,18 @@ impl Bench {
         // Keys of every kind, made by the field's own tools.
         let made = at.join("made");
         std::fs::create_dir(&made).expect("a folder");
-        let tests = root().join("tests");
+        let tests = tree::root().join("tests");
         let script = Command::new("bash")
             .arg("-eu")
-            .arg(tests.join("fetch/signed.sh"))
+            .arg(tree::root().join("crates/supply/tests/fetch/signed.sh"))
             .arg(&tests)
             .current_dir(&made)
             .stdout(Stdio::null())
             .status();
-        assert!(script.expect("bash").success(), "tests/fetch/signed.sh");
+        assert!(
+            script.expect("bash").success(),
+            "crates/supply/tests/fetch/signed.sh"
+        );
         std::fs::create_dir(at.join("keys")).expect("a folder");
         for (from, to) in [
             ("release.pub", "release.pub"),
@@ -84,12 +88,6 @@ impl Bench {
             }
             Kind::Commands => self.commands(block, row),
             Kind::FakeQemuScript => self.fake_qemu(&block.text),
-            Kind::FakeScript => {
-                media::put(self.folder.path(), "fake.toml", block.text.as_bytes());
-                let script =
-                    winimg_machine::vm::fake::script::Script::read(&self.path("fake.toml"));
-                script.map(|_| ()).map_err(|e| e.to_string())
-            }
             Kind::Json => serde_json::from_str::<serde_json::Value>(&block.text)
                 .map(|_| ())
                 .map_err(|e| e.to_string()),
@@ -103,7 +101,7 @@ impl Bench {
             Kind::Quoted => {
                 let from = row.from.as_ref().ok_or("`from` is missing")?;
                 let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-                let there = plain(&read(&root().join(from))).contains(&plain(&block.text));
+                let there = plain(&read(&tree::root().join(from))).contains(&plain(&block.text));
                 there.then_some(()).ok_or(format!("it is not in {from}"))
             }
             Kind::Shown => match row.why.as_deref() {
@@ -146,7 +144,7 @@ impl Bench {
         if commands.is_empty() {
             return Err("no line begins with `$ `".into());
         }
-        let programs = crate::table::read().programs;
+        let programs = crate::examples::table::read().programs;
         for command in commands {
             let first = command.split_whitespace().next().unwrap_or_default();
             if first == "make" {
@@ -211,7 +209,7 @@ impl Bench {
 
     fn fake_qemu(&self, script: &str) -> Result<(), String> {
         media::put(self.folder.path(), "machine.toml", script.as_bytes());
-        let output = Command::new(fake_qemu())
+        let output = Command::new(tree::program("fake-qemu"))
             .arg("--version")
             .env("FAKE_QEMU_SCRIPT", self.path("machine.toml"))
             .output()
@@ -239,7 +237,7 @@ fn swapped(block: &Block, row: &Row, bench: &Bench) -> String {
 
 /// The Makefile has what `make` is told to make.
 fn made(command: &str) -> Result<(), String> {
-    let makefile = read(&root().join("Makefile"));
+    let makefile = read(&tree::root().join("Makefile"));
     let words = command
         .split('#')
         .next()
@@ -259,7 +257,7 @@ fn made(command: &str) -> Result<(), String> {
 
 /// The program in this folder, with nothing of the caller's environment but PATH.
 pub fn winimg(folder: &Path, arguments: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_winimg"))
+    Command::new(tree::winimg())
         .args(arguments)
         .current_dir(folder)
         .env_clear()

@@ -1,9 +1,11 @@
 //! What `winimg init` writes, as it is and with its examples taken out of their remarks.
 
 use std::path::Path;
+use support::tree;
 
-use crate::judge::winimg;
-use crate::{media, read, root};
+use crate::examples::judge::winimg;
+use crate::examples::read;
+use support::media;
 
 /// The text with its examples: from a remark that opens a table on, the lines of that remark are no remark.
 pub fn with_examples(text: &str) -> String {
@@ -25,7 +27,7 @@ pub fn with_examples(text: &str) -> String {
 }
 
 fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = tree::folder();
     for medium in ["SERVER_EVAL_x64FRE_en-us.iso", "virtio-win.iso"] {
         media::put(folder.path(), medium, b"a stand-in for a medium\n");
     }
@@ -42,7 +44,7 @@ fn said(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn the_starter_is_planned_with_its_example_and_without() {
     let folder = folder();
-    let starter = read(&root().join("recipes/starter.toml"));
+    let starter = read(&tree::root().join("recipes/starter.toml"));
     let whole = with_examples(&starter);
     assert!(whole.contains("\n[components.kubelet]\n"), "{whole}");
     for text in [&starter, &whole] {
@@ -57,7 +59,7 @@ fn the_starter_is_planned_with_its_example_and_without() {
 fn the_digest_that_the_starter_asks_for_is_taken_where_it_says() {
     let folder = folder();
     let digest = "0".repeat(64);
-    let starter = read(&root().join("recipes/starter.toml"));
+    let starter = read(&tree::root().join("recipes/starter.toml"));
     let line = starter.lines().find(|l| l.starts_with("virtio_sha256"));
     let line = line.expect("the starter's line `virtio_sha256`");
     let replaced = starter.replace(line, &format!("virtio_sha256 = \"{digest}\""));
@@ -81,7 +83,7 @@ fn the_digest_that_the_starter_asks_for_is_taken_where_it_says() {
 fn the_examples_in_what_init_writes_are_right() {
     let folder = folder();
     let mut tried = 0;
-    for recipe in std::fs::read_dir(root().join("recipes"))
+    for recipe in std::fs::read_dir(tree::root().join("recipes"))
         .expect("recipes")
         .flatten()
     {

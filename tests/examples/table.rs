@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::blocks::Block;
+use crate::examples::blocks::Block;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,8 +55,6 @@ pub enum Kind {
     Commands,
     /// A script of the scripted QEMU, which reads it.
     FakeQemuScript,
-    /// A script of `--hypervisor fake:FILE`.
-    FakeScript,
     Json,
     /// It parses.
     Powershell,

@@ -6,13 +6,15 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use support::tree;
 
 use winimg_base::digest::Digest;
 
-use crate::blocks::{self, Block};
-use crate::starter::with_examples;
-use crate::windows_disk::{REG_SZ, WindowsDisk, can_make, sz};
-use crate::{fake_qemu, media, read, root};
+use crate::examples::blocks::{self, Block};
+use crate::examples::read;
+use crate::examples::starter::with_examples;
+use support::media;
+use support::windows_disk::{REG_SZ, WindowsDisk, can_make, sz};
 
 const ISO: &str = "SERVER_EVAL_x64FRE_en-us.iso";
 const VIRTIO: &str = "virtio-win.iso";
@@ -64,14 +66,13 @@ struct Reader {
 
 impl Reader {
     fn new() -> Self {
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let folder = tree::folder();
         let reader = Self { folder };
         media::windows(&reader.path("medium"), &reader.path(ISO));
         media::virtio(&reader.path("virtio"), &reader.path(VIRTIO));
         reader.write("machine.toml", MACHINE);
         std::fs::create_dir(reader.path("bin")).expect("a folder");
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_winimg"), reader.path("bin/winimg"))
-            .expect("a link");
+        std::os::unix::fs::symlink(tree::winimg(), reader.path("bin/winimg")).expect("a link");
         reader.write(PUBLISHED, std::str::from_utf8(KUBELET).expect("text"));
         let digest = Digest::sha256_of(KUBELET).hex();
         reader.write(&format!("{PUBLISHED}.sha256"), &digest);
@@ -123,7 +124,7 @@ impl Reader {
             .env("PATH", format!("{}:{path}", self.path("bin").display()))
             .env("HOME", self.folder.path())
             .env("WINIMG_CACHE_DIR", self.path("cache"))
-            .env("WINIMG_QEMU", fake_qemu())
+            .env("WINIMG_QEMU", tree::program("fake-qemu"))
             .env("FAKE_QEMU_SCRIPT", self.path("machine.toml"))
             .stdin(Stdio::null())
             .output()
@@ -235,7 +236,7 @@ fn block(text: &str) -> Block {
 
 /// A command in README's running text.
 fn inline(command: &str) -> &str {
-    let readme = read(&root().join("README.md"));
+    let readme = read(&tree::root().join("README.md"));
     assert!(
         readme.contains(&format!("`{command}`")),
         "README has no `{command}`"

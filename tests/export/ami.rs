@@ -4,7 +4,7 @@ use std::fs;
 
 use winimg_recipe::recipe::Outputs;
 
-use crate::fixture::{disk, everything, files, run};
+use crate::export::fixture::{disk, everything, files, run};
 
 #[test]
 fn the_request_and_the_guide_as_text() {

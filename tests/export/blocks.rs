@@ -8,7 +8,7 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::gpt::{Style, table};
 use winimg_formats::disk::{Disk, Format, RawDisk, open};
 
-use crate::fixture::{MIB, dense, disk, path, sh};
+use crate::export::fixture::{MIB, dense, disk, path, sh};
 
 /// Each way to write such a disk: name, qemu's format and options, what it is told to be.
 const WAYS: [(&str, &str, &str, Format); 6] = [

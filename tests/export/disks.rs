@@ -9,9 +9,9 @@ use winimg_formats::disk::gpt::{Style, table};
 use winimg_formats::disk::ntfs::Volume;
 use winimg_formats::disk::{Disk, Format, RawDisk, open};
 
-use crate::fixture::{MIB, dense, disk, everything, is_root, path, run, sh};
-use crate::ntfs::mounted;
-use crate::skip::skipped;
+use crate::export::fixture::{MIB, dense, disk, everything, is_root, path, run, sh};
+use support::ntfs::mounted;
+use support::skip::skipped;
 
 fn empty(directory: &Path, mib: u64) -> PathBuf {
     let file = directory.join("disk.raw");

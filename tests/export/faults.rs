@@ -8,10 +8,10 @@ use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_recipe::recipe::Outputs;
 
-use crate::fixture::{
+use crate::export::fixture::{
     Heard, MIB, dense, disk, everything, files, guest, is_root, job, path, run, sh,
 };
-use crate::skip::skipped;
+use support::skip::skipped;
 
 /// Cancels when the pass first tells of its progress.
 struct Impatient(Cancel);

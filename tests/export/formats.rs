@@ -8,7 +8,9 @@ use winimg::export::export;
 use winimg_base::event::Cancel;
 use winimg_recipe::recipe::Outputs;
 
-use crate::fixture::{Heard, MIB, disk, everything, files, guest, job, openssl, path, run, sh};
+use crate::export::fixture::{
+    Heard, MIB, disk, everything, files, guest, job, openssl, path, run, sh,
+};
 
 fn same_content(source: &Path, file: &Path, format: &str) {
     let said = sh(

@@ -8,7 +8,7 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::{Image, open, open_layered};
 use winimg_recipe::recipe::Outputs;
 
-use crate::fixture::{Heard, MIB, disk, everything, files, guest, job, path, sh};
+use crate::export::fixture::{Heard, MIB, disk, everything, files, guest, job, path, sh};
 
 /// A folder as the store lays layers out: `NAME/disk.qcow2`.
 pub struct Layers(tempfile::TempDir);

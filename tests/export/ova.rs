@@ -10,7 +10,7 @@ use winimg_formats::disk::vmdk::StreamVmdk;
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaWish};
 
-use crate::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
+use crate::export::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
 
 fn only_ova() -> Outputs {
     Outputs {

@@ -6,8 +6,8 @@ use std::path::Path;
 use winimg_formats::disk::ntfs::{Form, Volume};
 use winimg_formats::disk::{Disk, RawDisk};
 
-use crate::disks::{can_mount, set_attribute, volume};
-use crate::fixture::{path, sh};
+use crate::export::disks::{can_mount, set_attribute, volume};
+use crate::export::fixture::{path, sh};
 
 /// Sets `system.ntfs_acl` of each file named on standard input, as `PATH SDDL` with whole SIDs and numbers.
 const SET: &str = r"

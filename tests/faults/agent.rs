@@ -1,6 +1,6 @@
 //! The guest's agent: late, silent, lying, cut; and a guest that goes down at a bad moment.
 
-use crate::case::Case;
+use crate::faults::case::Case;
 
 const STEP: &str = r"is = '*\steps\001.cmd'";
 

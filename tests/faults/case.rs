@@ -4,7 +4,7 @@ use std::any::Any;
 
 use nix::sys::signal::Signal;
 
-use crate::site::{Run, Site, Strike};
+use crate::faults::site::{Run, Site, Strike};
 
 /// Held while the faulty build runs: a mount, a lock, a server.
 pub type Guard = Box<dyn Any>;

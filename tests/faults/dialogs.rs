@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use crate::case::Case;
-use crate::screens::{self, SCREENS};
-use crate::site::{Run, Site};
-use crate::soon::soon;
+use crate::faults::case::Case;
+use crate::faults::site::{Run, Site};
+use crate::faults::soon::soon;
+use support::screens::{self, SCREENS};
 
 /// When it comes up: it is Windows' own, of its firmware, of Setup, of a later start, or of a step.
 fn moment(name: &str) -> &'static str {

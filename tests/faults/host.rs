@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
-use crate::case::Case;
-use crate::media;
-use crate::site::Site;
+use crate::faults::case::Case;
+use crate::faults::site::Site;
+use support::media;
 
 fn case(name: &'static str) -> Case {
     Case::new("host", name)

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::case::Case;
-use crate::server::{Answer, Asked, Cut, Server};
-use crate::site::Site;
+use crate::faults::case::Case;
+use crate::faults::site::Site;
+use support::server::{Answer, Asked, Cut, Server};
 
 /// The component that comes from a server: large enough to be cut.
 const SIZE: usize = 300_000;
@@ -38,7 +38,7 @@ fn served(
                 bad.flatten().unwrap_or_else(|| Answer::file(request, &bytes, "\"v1\""))
             });
             std::fs::write(site.path("served.bin"), content()).expect("a file");
-            let digest = crate::media::run("sha256sum", &[crate::media::text(&site.path("served.bin"))]);
+            let digest = support::media::run("sha256sum", &[support::media::text(&site.path("served.bin"))]);
             let recipe = site.read("recipe.toml");
             let url = server.url("/served.bin");
             let with = format!("[components.served]\nversion = \"1\"\nurl = \"{url}\"\nsha256 = \"{}\"\n\n[outputs]", &digest[..64]);

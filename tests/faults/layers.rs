@@ -2,9 +2,9 @@
 
 use nix::sys::signal::Signal::{SIGINT, SIGKILL};
 
-use crate::case::Case;
-use crate::inputs::harm;
-use crate::site::Site;
+use crate::faults::case::Case;
+use crate::faults::inputs::harm;
+use crate::faults::site::Site;
 
 const AFTER_SETUP: &str = "resuming from the layer after the installation";
 const AFTER_RESTART: &str = "resuming from the layer after step `restart`";

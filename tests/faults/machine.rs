@@ -1,7 +1,7 @@
 //! QEMU itself: killed, silent, stopped; firmware and Setup that come to nothing; accelerators that do not work.
 
-use crate::case::Case;
-use crate::site::Site;
+use crate::faults::case::Case;
+use crate::faults::site::Site;
 
 /// What the canary said.
 const VERDICTS: &str = "cache/accelerator.json";

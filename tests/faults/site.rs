@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::tree;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::media;
+use support::media;
 
 /// Longer than any case may take.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -109,24 +110,6 @@ command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
 output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_COMPLETE\r\n"
 "#;
 
-/// The programs under test: this tree's, unless `WINIMG_UNDER_TEST` names another winimg.
-pub fn winimg() -> PathBuf {
-    match std::env::var_os("WINIMG_UNDER_TEST") {
-        Some(path) => path.into(),
-        None => env!("CARGO_BIN_EXE_winimg").into(),
-    }
-}
-
-pub fn fake_qemu() -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_winimg")).with_file_name("fake-qemu");
-    assert!(
-        path.exists(),
-        "cargo build --workspace makes {}",
-        path.display()
-    );
-    path
-}
-
 #[derive(Clone, Debug)]
 pub struct Site {
     pub dir: PathBuf,
@@ -217,7 +200,7 @@ impl Site {
     }
 
     pub fn build(&self, more: &[&str], strike: Option<&Strike>) -> Run {
-        let mut command = Command::new(winimg());
+        let mut command = Command::new(tree::winimg());
         let base = ["build", "recipe.toml", "--output", "out", "--no-verify"];
         let accel = if more.contains(&"--accel") {
             &[][..]
@@ -235,7 +218,7 @@ impl Site {
             .env("HOME", &self.dir)
             .env("WINIMG_CACHE_DIR", self.path("cache"))
             .env("SOURCE_DATE_EPOCH", "1700000000")
-            .env("WINIMG_QEMU", fake_qemu())
+            .env("WINIMG_QEMU", tree::program("fake-qemu"))
             .env("FAKE_QEMU_SCRIPT", self.path("machine.toml"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::site::Site;
+use crate::faults::site::Site;
 
 /// Seconds from the picture of the box to the end of the build.
 const LIMIT: f64 = 60.0;

@@ -1,6 +1,6 @@
 //! Programs of the recipe that fail, hang or want a restart.
 
-use crate::case::Case;
+use crate::faults::case::Case;
 
 const STEP: &str = r"command = '*\steps\001.cmd'";
 

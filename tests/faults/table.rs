@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::case::Case;
-use crate::site::{Run, Site};
-use crate::wanted::wanted;
+use crate::faults::case::Case;
+use crate::faults::site::{Run, Site};
+use crate::faults::wanted::wanted;
 
 /// One line of the table.
 pub struct Row {

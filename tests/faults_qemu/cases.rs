@@ -3,11 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use crate::room::Small;
-use crate::scene::{Ground, Scene};
-use crate::table::Row;
-use crate::wanted::wanted;
-use crate::{killed, machine, room, stuck};
+use crate::faults::wanted::wanted;
+use crate::faults_qemu::killed;
+use crate::faults_qemu::machine;
+use crate::faults_qemu::room;
+use crate::faults_qemu::room::Small;
+use crate::faults_qemu::scene::{Ground, Scene};
+use crate::faults_qemu::stuck;
+use crate::faults_qemu::table::Row;
 
 pub struct Case {
     pub name: &'static str,

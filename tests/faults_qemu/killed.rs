@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::cases::{Case, EVERYTHING, INSTALLATION};
-use crate::scene::{LIMIT, Scene, begins, names, shows};
-use crate::winimg::is;
+use crate::end_to_end::program::is;
+use crate::faults_qemu::cases::{Case, EVERYTHING, INSTALLATION};
+use crate::faults_qemu::scene::{LIMIT, Scene, begins, names, shows};
 
 const KILLED: &str = "killed by signal 9";
 
@@ -101,13 +101,17 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-fn started(scene: &Scene, more: &[&str], moment: impl Fn(&Value) -> bool) -> crate::winimg::Build {
+fn started(
+    scene: &Scene,
+    more: &[&str],
+    moment: impl Fn(&Value) -> bool,
+) -> crate::end_to_end::program::Build {
     let mut build = scene.start(more);
     build.wait_for("the moment", LIMIT, moment);
     build
 }
 
-fn killed(scene: &mut Scene, build: crate::winimg::Build) -> String {
+fn killed(scene: &mut Scene, build: crate::end_to_end::program::Build) -> String {
     scene.kill(build);
     scene.nothing_is_lost_or_running();
     KILLED.into()

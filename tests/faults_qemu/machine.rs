@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::cases::{Case, EVERYTHING, INSTALLATION};
-use crate::scene::{LIMIT, Scene, shows};
-use crate::winimg::is;
+use crate::end_to_end::program::is;
+use crate::faults_qemu::cases::{Case, EVERYTHING, INSTALLATION};
+use crate::faults_qemu::scene::{LIMIT, Scene, shows};
 
 /// Longer than the step's own limit, however slow the host is.
 const LONG: &str =
@@ -92,14 +92,14 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-fn failed(scene: &Scene, build: crate::winimg::Build, words: &[&str]) -> String {
+fn failed(scene: &Scene, build: crate::end_to_end::program::Build, words: &[&str]) -> String {
     let said = scene.fails(build, words);
     scene.nothing_is_lost_or_running();
     said
 }
 
 /// A build whose guest runs the step `waits`.
-fn waiting(scene: &Scene) -> crate::winimg::Build {
+fn waiting(scene: &Scene) -> crate::end_to_end::program::Build {
     let mut build = scene.start(&[]);
     build.wait_for("the step", LIMIT, |e| {
         is(e, "step_started", "name", "waits")

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use nix::sys::statvfs::statvfs;
 
-use crate::cases::{Case, EVERYTHING, INSTALLATION};
-use crate::scene::{LIMIT, Scene};
-use crate::winimg::{Build, is};
+use crate::end_to_end::program::{Build, is};
+use crate::faults_qemu::cases::{Case, EVERYTHING, INSTALLATION};
+use crate::faults_qemu::scene::{LIMIT, Scene};
 
 /// A pause in which the disk is filled, then more bytes than it has.
 const STEPS: &str = "[[steps]]\nname = \"waits\"\ncmd = \"ping -n 4 127.0.0.1\"\n\n\

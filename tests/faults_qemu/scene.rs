@@ -11,7 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::winimg::{Build, is, root};
+use crate::end_to_end::program::{Build, is};
+use support::tree::root;
 
 /// Much longer than anything takes on a machine without virtualisation.
 pub const LIMIT: Duration = Duration::from_secs(20 * 60);

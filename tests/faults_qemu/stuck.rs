@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::cases::{Case, INSTALLATION};
-use crate::scene::{Scene, names};
-use crate::winimg::root;
+use crate::faults_qemu::cases::{Case, INSTALLATION};
+use crate::faults_qemu::scene::{Scene, names};
+use support::tree::root;
 
 pub const CASES: &[Case] = &[
     Case {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::faults::{Row, row};
-use crate::screens::{self, SCREENS};
+use crate::hyperv::faults::{Row, row};
+use support::screens::{self, SCREENS};
 
 /// During Setup, and as Windows starts.
 const SETUP: &str = "call = 'Get-VM', is = '*-Id*', nth = 2";

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 
-use crate::host::Host;
-use crate::site::{Run, Strike};
-use crate::soon::soon;
+use crate::faults::site::{Run, Strike};
+use crate::faults::soon::soon;
+use crate::hyperv::host::Host;
 
 /// Held while a screen is to be read: tesseract's time is limited, and several at once need it all.
 static READING: Mutex<()> = Mutex::new(());

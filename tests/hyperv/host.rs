@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::tree;
 
-use crate::media;
-use crate::site::{ANSWERS, Run, Site, Strike, sealed_disk, winimg};
+use crate::faults::site::{ANSWERS, Run, Site, Strike, sealed_disk};
+use support::media;
 
 /// A host on which the recipe goes well.
 const HEAD: &str = r#"
@@ -67,7 +68,7 @@ impl Host {
 
     fn install(&self) {
         let site = &self.site;
-        let made = Path::new(env!("CARGO_BIN_EXE_winimg")).with_file_name("fake-powershell");
+        let made = tree::program("fake-powershell");
         assert!(
             made.exists(),
             "cargo build --workspace makes {}",
@@ -140,7 +141,7 @@ impl Host {
         let folders = std::env::split_paths(&path);
         let path = std::env::join_paths(std::iter::once(self.site.path("bin")).chain(folders))
             .expect("a PATH");
-        let mut command = Command::new(winimg());
+        let mut command = Command::new(tree::winimg());
         command
             .current_dir(&self.site.dir)
             .env_clear()

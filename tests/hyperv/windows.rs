@@ -9,9 +9,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use regex::Regex;
 
-use crate::host::Host;
-use crate::site::{Run, Strike};
-use crate::{TOOLS, exe, folder, media, story};
+use crate::faults::site::{Run, Strike};
+use crate::hyperv::TOOLS;
+use crate::hyperv::folder;
+use crate::hyperv::host::Host;
+use crate::hyperv::story;
+use crate::windows::exe;
+use support::media;
 
 /// A Windows of its own, in which `powershell.exe` is the stand-in.
 fn wine() -> Command {

@@ -8,8 +8,8 @@ use winimg::record::provenance::{self, Asked, Byproduct, WORKSTATION};
 use winimg::record::{cyclonedx, spdx};
 use winimg_base::digest::Digest;
 
-use crate::judges::judge;
-use crate::sample::{EPOCH, manifest};
+use crate::record::judges::judge;
+use crate::record::sample::{EPOCH, manifest};
 
 pub fn asked() -> Asked {
     let pairs = |pairs: &[(&str, &str)]| {

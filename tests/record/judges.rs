@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use support::tree;
 
 /// Whether `tests/record/judge.py` takes the text, or the first line of why not.
 pub fn judge(kind: &str, text: &str, more: &[&Path]) -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = tree::root();
     static MADE: OnceLock<()> = OnceLock::new();
     MADE.get_or_init(|| {
         let made = run(Command::new(root.join("tests/record/venv.sh")));

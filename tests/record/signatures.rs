@@ -15,9 +15,9 @@ use winimg_base::text::Secret;
 
 use winimg_base::digest::Digest;
 
-use crate::documents::asked;
-use crate::judges::{ends_well, judge, must};
-use crate::sample::{EPOCH, manifest};
+use crate::record::documents::asked;
+use crate::record::judges::{ends_well, judge, must};
+use crate::record::sample::{EPOCH, manifest};
 
 /// A folder with keys, and the records of a build.
 struct Place {
@@ -503,7 +503,7 @@ const DAMAGES: &[Damage] = &[
         "an artifact was put into the manifest, and that signed",
         "ec.pub",
         |p| {
-            let from = crate::sample::sha256("the OVA");
+            let from = crate::record::sample::sha256("the OVA");
             p.change("manifest.json", &from, &"00".repeat(32));
             let cancel = Cancel::default();
             built::sign_all(p.dir.path(), &p.open(&["ec.key"]).unwrap(), EPOCH, &cancel).unwrap();

@@ -1,6 +1,7 @@
 //! What recipes expect: the same list of checks against a disk that holds all of it and one that holds none.
 
 use std::path::Path;
+use support::tree;
 
 use winimg::verify::{
     Acl, AclEntry, Check, Data, Expected, Firewall, FirewallScope, Report, Right, Service, Start,
@@ -10,7 +11,7 @@ use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 
-use crate::disk::*;
+use support::windows_disk::*;
 
 const SERVICES: &str = r"HKLM\SYSTEM\ControlSet001\Services";
 const RULES: &str =
@@ -25,7 +26,7 @@ const INF: &[u8] = b"[Version]\r\nDriverVer = 1\r\n";
 const MANIFEST: &[u8] = b"{\"schemaVersion\":2}";
 
 pub fn judged(disk: &WindowsDisk, expected: Option<&[Expected]>) -> Report {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let dir = tree::folder();
     let file = dir.path().join("disk.raw");
     disk.write(&file);
     read(&file, expected)

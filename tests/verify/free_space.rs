@@ -7,8 +7,8 @@ use winimg_base::event::Cancel;
 use winimg_formats::disk::ntfs::Volume;
 use winimg_formats::disk::{Image, free_space, gpt};
 
-use crate::disk::{mounted, run, set_dirty, text};
-use crate::vhdx_writer::{Writer, data_write};
+use support::vhdx::{Writer, data_write};
+use support::windows_disk::{mounted, run, set_dirty, text};
 
 const MIB: u64 = 1 << 20;
 /// Long enough to have clusters of its own.

@@ -1,7 +1,8 @@
 //! What no image may have, whatever its recipe says.
 
-use crate::disk::*;
-use crate::expected::{judged, told};
+use crate::verify::expected::{judged, told};
+use support::tree;
+use support::windows_disk::*;
 
 const WINLOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Winlogon";
 const WSMAN: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WSMAN";
@@ -145,7 +146,7 @@ fn a_disk_without_windows_is_refused() {
     if !can_make() {
         return;
     }
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let dir = tree::folder();
     let file = dir.path().join("disk.raw");
     std::fs::File::create(&file)
         .and_then(|f| f.set_len(8 << 20))

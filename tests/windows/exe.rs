@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::tree;
 
 /// The folder of the Windows build.
 pub fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/windows")
+    tree::root().join("target/windows")
 }
 
 pub fn program(name: &str) -> PathBuf {
@@ -18,11 +19,14 @@ pub fn program(name: &str) -> PathBuf {
 
 /// winimg.exe, in the Wine prefix of a folder.
 pub fn winimg(dir: &Path) -> Command {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/windows/wine.sh");
+    started("winimg.exe", dir)
+}
+
+/// One of the programs, in the Wine prefix of a folder.
+pub fn started(name: &str, dir: &Path) -> Command {
+    let script = tree::root().join("tests/windows/wine.sh");
     let mut command = Command::new(script);
-    command
-        .arg(program("winimg.exe"))
-        .env("WINIMG_WINDOWS_DIR", dir);
+    command.arg(program(name)).env("WINIMG_WINDOWS_DIR", dir);
     command
 }
 

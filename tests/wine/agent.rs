@@ -19,8 +19,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use winimg_machine::guest::agent::Port;
 
-use crate::glib::Glib;
-use crate::prefix::{Prefix, program};
+use crate::wine::glib::Glib;
+use crate::wine::prefix::{Prefix, program};
 
 /// Until a program has been started or not.
 const START: Duration = Duration::from_secs(60);

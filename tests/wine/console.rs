@@ -2,8 +2,8 @@
 
 use winimg::engine::console;
 
-use crate::glib::Glib;
-use crate::node::{Node, golden};
+use crate::wine::glib::Glib;
+use crate::wine::node::Node;
 
 #[test]
 #[ignore = "needs Wine: make wine"]
@@ -42,5 +42,5 @@ fn lines_keep_their_folder_and_tell_their_codes() {
             other => panic!("{other:?}"),
         }
     }
-    golden("console.txt", &said);
+    insta::assert_snapshot!("console", &said);
 }

@@ -2,16 +2,16 @@
 
 use winimg_base::error::Kind;
 
-use crate::glib::Glib;
-use crate::node::{Node, golden};
-use crate::prefix::Prefix;
+use crate::wine::glib::Glib;
+use crate::wine::node::Node;
+use crate::wine::prefix::Prefix;
 
 #[test]
 #[ignore = "needs Wine: make wine"]
 fn files_lie_where_the_recipe_says() {
     let mut node = Node::new(Glib::New);
-    golden(
-        "files.txt",
+    insta::assert_snapshot!(
+        "files",
         &node.twice(
             "files",
             include_str!("recipes/files.toml"),
@@ -87,7 +87,7 @@ fn extract_is_given_to_robocopy_and_its_codes_are_understood() {
     let told = node
         .build("extract", steps)
         .expect("3: files copied, and others there");
-    golden("extract.txt", &format!("{told}\n{}", node.prefix.trace()));
+    insta::assert_snapshot!("extract", &format!("{told}\n{}", node.prefix.trace()));
     node.prefix.script("robocopy.exe 8 C:\\opt\\cni\n");
     let error = node
         .build("extract", steps)

@@ -2,7 +2,7 @@
 //!
 //! Of a build only what needs a machine is missing: Setup, the bootstrap that lays `payload.cmd` down, and the seal.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use winimg_recipe::recipe::{self, Recipe};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
-use crate::agent::Agent;
-use crate::glib::Glib;
-use crate::prefix::{Look, Prefix, made};
+use crate::wine::agent::Agent;
+use crate::wine::glib::Glib;
+use crate::wine::prefix::{Look, Prefix, made};
 
 /// For a machine with other things to do; a good run needs none of it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -187,16 +187,4 @@ fn told(records: &[StepRecord]) -> String {
         }
     }
     out
-}
-
-/// Compared with `tests/wine/golden/NAME`; written anew with `WINIMG_GOLDEN=write`.
-pub fn golden(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/wine/golden")
-        .join(name);
-    if std::env::var_os("WINIMG_GOLDEN").is_some_and(|v| v == "write") {
-        std::fs::write(&path, found).expect("the golden file is written");
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == found, "{name} differs; it is now:\n{found}");
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use winimg_machine::guest::{Command, Exit, Guest as _};
 
-use crate::glib::Glib;
-use crate::node::{Node, golden};
-use crate::prefix::Prefix;
+use crate::wine::glib::Glib;
+use crate::wine::node::Node;
+use crate::wine::prefix::Prefix;
 
 const AGENT: &str = r"HKLM\Software\Example\Agent";
 
@@ -14,8 +14,8 @@ const AGENT: &str = r"HKLM\Software\Example\Agent";
 #[ignore = "needs Wine: make wine"]
 fn a_package_brings_files_values_and_a_service() {
     let mut node = Node::new(Glib::New);
-    golden(
-        "packages.txt",
+    insta::assert_snapshot!(
+        "packages",
         &node.twice(
             "packages",
             include_str!("recipes/packages.toml"),

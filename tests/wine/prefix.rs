@@ -9,14 +9,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use support::tree;
 
 use tempfile::TempDir;
 
-use crate::registry::Registry;
+use crate::wine::registry::Registry;
 
 /// Where `make wine` puts what the tests need.
 pub fn made() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/wine")
+    tree::root().join("target/wine")
 }
 
 /// `service.exe`, `agent.msi` …

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use winimg_machine::guest::{Command, Exit, Guest as _};
 
-use crate::glib::Glib;
-use crate::node::Node;
-use crate::prefix::{Prefix, program};
+use crate::wine::glib::Glib;
+use crate::wine::node::Node;
+use crate::wine::prefix::{Prefix, program};
 
 const TIME: Duration = Duration::from_secs(120);
 const FILE: &str = r"C:\argv.txt";
@@ -171,7 +171,7 @@ fn the_refusals_have_their_reasons() {
         (Glib::New, &["one\ntwo"], &["one\ntwo"]),
     ];
     for (glib, sent, expected) in cases {
-        let prefix = crate::agent::Bare::new(glib);
+        let prefix = crate::wine::agent::Bare::new(glib);
         put_argv(&prefix.prefix);
         let arguments: Vec<String> = std::iter::once(FILE)
             .chain(sent.iter().copied())

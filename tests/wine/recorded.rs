@@ -1,8 +1,8 @@
 //! The verbs whose programs Wine does not have, or has in name only: what would have been run, to the letter.
 
-use crate::glib::Glib;
-use crate::node::{Node, golden};
-use crate::prefix::Prefix;
+use crate::wine::glib::Glib;
+use crate::wine::node::Node;
+use crate::wine::prefix::Prefix;
 
 /// netsh ends with 1 where no rule of the name is left, as the step wants to see.
 const ANSWERS: &str =
@@ -16,8 +16,8 @@ fn programs_that_wine_lacks_are_called_as_planned() {
     let told = node.build("windows", include_str!("recipes/windows.toml"));
     let told = told.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
     let changed = node.prefix.look().since(&Prefix::untouched());
-    golden(
-        "windows.txt",
+    insta::assert_snapshot!(
+        "windows",
         &format!(
             "{told}\nwhat changed\n{changed}\nthe calls\n{}",
             node.prefix.trace()
@@ -68,15 +68,15 @@ fn servicing_is_called_as_planned() {
     let mut node = Node::new(Glib::New);
     let told = node.build("servicing", include_str!("recipes/servicing.toml"));
     let told = told.unwrap_or_else(|e| panic!("{e}\n{}", node.prefix.trace()));
-    golden("servicing.txt", &format!("{told}\n{}", node.prefix.trace()));
+    insta::assert_snapshot!("servicing", &format!("{told}\n{}", node.prefix.trace()));
 }
 
 #[test]
 #[ignore = "needs Wine: make wine"]
 fn programs_get_their_arguments_whole() {
     let mut node = Node::new(Glib::Old);
-    golden(
-        "programs.txt",
+    insta::assert_snapshot!(
+        "programs",
         &node.twice(
             "programs",
             include_str!("recipes/programs.toml"),

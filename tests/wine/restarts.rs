@@ -1,7 +1,7 @@
 //! `reboot`: the guest goes away and comes back; services that start by themselves run again, RunOnce was carried out.
 
-use crate::glib::Glib;
-use crate::node::{Node, golden};
+use crate::wine::glib::Glib;
+use crate::wine::node::Node;
 
 #[test]
 #[ignore = "needs Wine: make wine"]
@@ -18,8 +18,8 @@ fn services_and_run_once_come_back_after_a_restart() {
         .prefix
         .read(r"C:\notes.txt")
         .expect("the steps wrote it");
-    golden(
-        "restart.txt",
-        &format!("{told}\nservice\n{log}\nnotes\n{notes}"),
+    insta::assert_snapshot!(
+        "restart",
+        format!("{told}\nservice\n{log}\nnotes\n{notes}").replace('\r', "\\r"),
     );
 }

@@ -1,8 +1,8 @@
 //! `service`: real services of a real service manager. The program is `programs/service.c`, which writes down its command
 //! line.
 
-use crate::glib::Glib;
-use crate::node::{Node, golden};
+use crate::wine::glib::Glib;
+use crate::wine::node::Node;
 
 #[test]
 #[ignore = "needs Wine: make wine"]
@@ -13,8 +13,8 @@ fn services_are_made_started_changed_and_deleted() {
         .expect("a build");
     let before = node.prefix.look();
     let changed = node.twice("services", include_str!("recipes/services.toml"), &before);
-    golden(
-        "services.txt",
+    insta::assert_snapshot!(
+        "services",
         &format!("{changed}\nthe calls\n{}", node.prefix.trace()),
     );
 }

@@ -1,10 +1,10 @@
 //! `registry`, `environment`, `path`: every type, through reg.exe's arguments and through .reg files, looked at in the
 //! registry itself.
 
-use crate::glib::Glib;
-use crate::node::{Node, golden};
-use crate::prefix::Prefix;
-use crate::registry::Registry;
+use crate::wine::glib::Glib;
+use crate::wine::node::Node;
+use crate::wine::prefix::Prefix;
+use crate::wine::registry::Registry;
 
 const ENVIRONMENT: &str = r"HKLM\System\CurrentControlSet\Control\Session Manager\Environment";
 
@@ -19,10 +19,7 @@ fn path(prefix: &Prefix) -> String {
 fn values_of_every_type_are_in_the_registry_as_the_recipe_has_them() {
     let mut node = Node::new(Glib::New);
     let text = include_str!("recipes/values.toml");
-    golden(
-        "values.txt",
-        &node.twice("values", text, &Prefix::untouched()),
-    );
+    insta::assert_snapshot!("values", &node.twice("values", text, &Prefix::untouched()),);
     let mut older = Node::new(Glib::Old);
     older.build("values", text).expect("a build");
     let differs = older.prefix.look().since(&node.prefix.look());

@@ -9,6 +9,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use crate::problem::Problem;
 use crate::text::{self, Place, Source};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +31,11 @@ impl Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
-    /// One sentence without a full stop.
-    pub message: String,
-    pub place: Option<Place>,
+    pub problem: Problem,
     /// A few words under the caret; may be empty.
     pub label: String,
-    /// The cure, or a did-you-mean.
-    pub help: Vec<String>,
+    /// The line could not be read at all: what else is said about it may be an echo.
+    pub is_syntax: bool,
 }
 
 impl Diagnostic {
@@ -51,23 +50,23 @@ impl Diagnostic {
     fn new(severity: Severity, message: impl Into<String>) -> Self {
         Self {
             severity,
-            message: message.into(),
-            place: None,
+            problem: Problem::new(message),
             label: String::new(),
-            help: Vec::new(),
+            is_syntax: false,
         }
     }
 
     #[must_use]
     pub fn at(mut self, place: &Place, label: impl Into<String>) -> Self {
-        self.place = Some(place.clone());
+        self.problem.place = Some(place.clone());
         self.label = label.into();
         self
     }
 
+    /// The cure, or a did-you-mean.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help.push(help.into());
+        self.problem.cures.push(help.into());
         self
     }
 
@@ -77,9 +76,13 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let mut group = Group::with_title(level.primary_title(self.message.as_str()));
-        let source = self.place.as_ref().map(|p| text::masked(&p.source.text));
-        if let (Some(place), Some(source)) = (&self.place, &source) {
+        let mut group = Group::with_title(level.primary_title(self.problem.fact.as_str()));
+        let source = self
+            .problem
+            .place
+            .as_ref()
+            .map(|p| text::masked(&p.source.text));
+        if let (Some(place), Some(source)) = (&self.problem.place, &source) {
             let mark = AnnotationKind::Primary.span(shown_span(place));
             let mark = match self.label.as_str() {
                 "" => mark,
@@ -91,14 +94,14 @@ impl Diagnostic {
                     .annotation(mark),
             );
         }
-        for help in &self.help {
+        for help in &self.problem.cures {
             group = group.element(Level::HELP.message(help.as_str()));
         }
         renderer.render(&[group])
     }
 
     fn to_json(&self) -> Value {
-        let place = self.place.as_ref().map(|place| {
+        let place = self.problem.place.as_ref().map(|place| {
             let (line, column) = place.line_column();
             let end = Place::new(&place.source, place.span.end..place.span.end);
             let (end_line, end_column) = end.line_column();
@@ -108,8 +111,8 @@ impl Diagnostic {
             })
         });
         json!({
-            "severity": self.severity.name(), "message": self.message,
-            "place": place, "label": self.label, "help": self.help,
+            "severity": self.severity.name(), "message": self.problem.fact,
+            "place": place, "label": self.label, "help": self.problem.cures,
         })
     }
 }
@@ -161,13 +164,13 @@ impl Diagnostics {
     /// came), each from top to bottom. Exact repetitions are dropped.
     pub fn sort(&mut self, order: &[Arc<Source>]) {
         let mut sources = order.to_vec();
-        for place in self.0.iter().filter_map(|d| d.place.as_ref()) {
+        for place in self.0.iter().filter_map(|d| d.problem.place.as_ref()) {
             if !sources.contains(&place.source) {
                 sources.push(Arc::clone(&place.source));
             }
         }
         let key = |d: &Diagnostic| {
-            let place = d.place.as_ref()?;
+            let place = d.problem.place.as_ref()?;
             let source = sources.iter().position(|s| *s == place.source);
             Some((source, place.span.start, place.span.end))
         };
@@ -213,7 +216,7 @@ impl Diagnostics {
         let counts = [counted(errors, "error"), counted(warnings, "warning")];
         let mut line = counts.into_iter().flatten().collect::<Vec<_>>().join(", ");
         let mut names: Vec<&str> = Vec::new();
-        for place in self.0.iter().filter_map(|d| d.place.as_ref()) {
+        for place in self.0.iter().filter_map(|d| d.problem.place.as_ref()) {
             if !names.contains(&place.source.name.as_str()) {
                 names.push(&place.source.name);
             }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::event::Event;
+use crate::problem::Problem;
 use crate::text::Place;
 
 /// What sort of failure it was. The number is the process's exit status (`docs/exit-status.md`).
@@ -50,13 +50,7 @@ pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: Kind,
-    fact: String,
-    at: Option<String>,
-    place: Option<Place>,
-    expected: Option<String>,
-    found: Option<String>,
-    cure: Option<String>,
-    lines: Vec<String>,
+    problem: Problem,
     told: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -64,18 +58,23 @@ struct Inner {
 impl Error {
     /// `fact` is one sentence without a full stop.
     pub fn new(kind: Kind, fact: impl Into<String>) -> Self {
+        Self::of(kind, Problem::new(fact))
+    }
+
+    pub fn of(kind: Kind, problem: Problem) -> Self {
         Self(Box::new(Inner {
             kind,
-            fact: fact.into(),
-            at: None,
-            place: None,
-            expected: None,
-            found: None,
-            cure: None,
-            lines: Vec::new(),
+            problem,
             told: false,
             source: None,
         }))
+    }
+
+    /// One error for several: all that they say, under one fact.
+    pub fn of_several(kind: Kind, fact: impl Into<String>, errors: &[Self]) -> Self {
+        let texts = errors.iter().map(Self::to_string);
+        let lines = texts.flat_map(|text| text.lines().map(String::from).collect::<Vec<_>>());
+        Self::new(kind, fact).lines(lines)
     }
 
     /// An I/O error on `path`, with what was being done: `Error::io("write", path, e)`.
@@ -95,46 +94,49 @@ impl Error {
     /// A file, URL, offset or other place outside the recipe.
     #[must_use]
     pub fn at(mut self, at: impl fmt::Display) -> Self {
-        self.0.at = Some(at.to_string());
+        self.0.problem.at = Some(at.to_string());
         self
     }
 
     /// The same, unless a place was named already.
     #[must_use]
     pub fn or_at(mut self, at: impl fmt::Display) -> Self {
-        self.0.at.get_or_insert_with(|| at.to_string());
+        self.0.problem.at.get_or_insert_with(|| at.to_string());
         self
     }
 
     /// The line of TOML that asked for it.
     #[must_use]
     pub fn from_place(mut self, place: &Place) -> Self {
-        self.0.place.get_or_insert_with(|| place.clone());
+        self.0.problem.place.get_or_insert_with(|| place.clone());
         self
     }
 
     #[must_use]
     pub fn expected(mut self, expected: impl fmt::Display) -> Self {
-        self.0.expected = Some(expected.to_string());
+        self.0.problem.expected = Some(expected.to_string());
         self
     }
 
     #[must_use]
     pub fn found(mut self, found: impl fmt::Display) -> Self {
-        self.0.found = Some(found.to_string());
+        self.0.problem.found = Some(found.to_string());
         self
     }
 
     #[must_use]
     pub fn cure(mut self, cure: impl Into<String>) -> Self {
-        self.0.cure = Some(cure.into());
+        self.0.problem.cures = vec![cure.into()];
         self
     }
 
     /// Further lines shown under the error: the last output of a step, a listing of what is there.
     #[must_use]
     pub fn lines(mut self, lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.0.lines.extend(lines.into_iter().map(Into::into));
+        self.0
+            .problem
+            .lines
+            .extend(lines.into_iter().map(Into::into));
         self
     }
 
@@ -163,8 +165,8 @@ impl Error {
     pub fn moved(mut self, from: &std::path::Path, to: &std::path::Path) -> Self {
         let (from, to) = (from.display().to_string(), to.display().to_string());
         let moved = |text: &mut String| *text = text.replace(&from, &to);
-        self.0.at.iter_mut().for_each(moved);
-        self.0.lines.iter_mut().for_each(moved);
+        self.0.problem.at.iter_mut().for_each(moved);
+        self.0.problem.lines.iter_mut().for_each(moved);
         self
     }
 
@@ -173,33 +175,42 @@ impl Error {
     }
 
     pub fn fact(&self) -> &str {
-        &self.0.fact
+        &self.0.problem.fact
     }
 
     pub fn place(&self) -> Option<&Place> {
-        self.0.place.as_ref()
+        self.0.problem.place.as_ref()
     }
 
-    /// The event that ends a command.
-    pub fn event(&self) -> Event {
+    /// All of it but its kind and its causes.
+    pub fn problem(&self) -> &Problem {
+        &self.0.problem
+    }
+
+    /// Whether it was shown already.
+    pub fn is_told(&self) -> bool {
+        self.0.told
+    }
+
+    /// The fact with its causes: the first line of the whole message.
+    pub fn with_causes(&self) -> String {
         let e = &self.0;
-        Event::Failed {
-            kind: e.kind,
-            status: e.kind.exit_status(),
-            message: e.fact.clone(),
-            at: e.at.clone(),
-            recipe: e.place.as_ref().map(Place::to_string),
-            expected: e.expected.clone(),
-            found: e.found.clone(),
-            lines: e.lines.clone(),
-            cure: e.cure.clone(),
-            text: self.to_string(),
-            told: e.told,
+        let mut text = e.problem.fact.clone();
+        if let Some(source) = &e.source {
+            text += &format!(": {source}");
+            // Our own errors have said their causes already.
+            let own = source.is::<Error>();
+            let mut next = source.source().filter(|_| !own);
+            while let Some(cause) = next {
+                text += &format!(": {cause}");
+                next = cause.source();
+            }
         }
+        text
     }
 
     pub fn cure_text(&self) -> Option<&str> {
-        self.0.cure.as_deref()
+        self.0.problem.cures.first().map(String::as_str)
     }
 }
 
@@ -215,33 +226,15 @@ impl Error {
 /// ```
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let e = &self.0;
-        f.write_str(&e.fact)?;
-        if let Some(source) = &e.source {
-            write!(f, ": {source}")?;
-            // Our own errors have said their causes already.
-            let own = source.is::<Error>();
-            let mut next = source.source().filter(|_| !own);
-            while let Some(cause) = next {
-                write!(f, ": {cause}")?;
-                next = cause.source();
-            }
+        f.write_str(&self.with_causes())?;
+        let problem = &self.0.problem;
+        for (name, value) in problem.details() {
+            write!(f, "\n  {name}: {value}")?;
         }
-        let place = e.place.as_ref().map(Place::to_string);
-        for (name, value) in [
-            ("at", &e.at),
-            ("recipe", &place),
-            ("expected", &e.expected),
-            ("found", &e.found),
-        ] {
-            if let Some(value) = value {
-                write!(f, "\n  {name}: {value}")?;
-            }
-        }
-        for line in &e.lines {
+        for line in &problem.lines {
             write!(f, "\n  | {line}")?;
         }
-        if let Some(cure) = &e.cure {
+        for cure in &problem.cures {
             write!(f, "\n  cure: {cure}")?;
         }
         Ok(())

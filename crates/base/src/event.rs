@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::diag::Diagnostics;
 use crate::error::{Error, Kind, Result};
+use crate::problem::Problem;
 
 /// One thing that happened. Times are stamped by the sink.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,20 +94,14 @@ pub enum Event {
     Finding {
         /// `error`, `warning` or `unknown`.
         severity: &'static str,
-        /// One sentence.
-        what: String,
+        #[serde(flatten)]
+        problem: Box<Problem>,
         /// The step that asked for it.
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<String>,
         /// The step's line of TOML.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        recipe: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        expected: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        found: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cure: Option<String>,
+        #[serde(rename = "recipe", skip_serializing_if = "Option::is_none")]
+        asked_at: Option<String>,
         /// All of it, as people read it.
         text: String,
     },
@@ -127,29 +122,27 @@ pub enum Event {
         kind: Kind,
         /// The process's exit status.
         status: u8,
-        /// One sentence.
-        message: String,
-        /// A file, URL or other place outside the recipe.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        at: Option<String>,
-        /// The line of TOML: `recipe.toml:12:3`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        recipe: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        expected: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        found: Option<String>,
-        /// The last output of a step, a listing of what is there.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        lines: Vec<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cure: Option<String>,
+        #[serde(flatten)]
+        problem: Box<Problem>,
         /// All of it, as people read it.
         text: String,
         /// Earlier events have said it; people are not told again.
         #[serde(skip)]
         told: bool,
     },
+}
+
+impl Event {
+    /// The event that ends a command.
+    pub fn failed(error: &Error) -> Self {
+        Self::Failed {
+            kind: error.kind(),
+            status: error.kind().exit_status(),
+            problem: Box::new(error.problem().clone()),
+            text: error.to_string(),
+            told: error.is_told(),
+        }
+    }
 }
 
 /// Where events go. Implementations must not block for long and must not fail.

@@ -10,4 +10,5 @@ pub mod event;
 pub mod filename;
 pub mod io;
 pub mod markup;
+pub mod problem;
 pub mod text;

@@ -110,7 +110,7 @@ mod tests {
 
     fn der_of(hex: &str) -> Result<String, String> {
         let bytes = hex::decode(hex.replace(' ', "")).unwrap();
-        let der = to_der(&bytes).map_err(|refusal| refusal.fact)?;
+        let der = to_der(&bytes).map_err(|refusal| refusal.problem.fact)?;
         Ok(hex::encode(der))
     }
 

@@ -40,6 +40,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use winimg_base::digest::Digest;
+use winimg_base::problem::Problem;
 
 /// What has to hold of one signature: a scheme and the pins that the recipe names for it.
 #[derive(Clone, Debug)]
@@ -167,35 +168,29 @@ pub enum Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub reason: Reason,
-    pub fact: String,
-    pub expected: Option<String>,
-    pub found: Option<String>,
-    pub cure: Option<String>,
+    pub problem: Problem,
 }
 
 impl Refusal {
     pub fn new(reason: Reason, fact: impl Into<String>) -> Self {
         Self {
             reason,
-            fact: fact.into(),
-            expected: None,
-            found: None,
-            cure: None,
+            problem: Problem::new(fact),
         }
     }
 
     pub fn expected(mut self, expected: impl fmt::Display) -> Self {
-        self.expected = Some(expected.to_string());
+        self.problem = self.problem.expected(expected);
         self
     }
 
     pub fn found(mut self, found: impl fmt::Display) -> Self {
-        self.found = Some(found.to_string());
+        self.problem = self.problem.found(found);
         self
     }
 
     pub fn cure(mut self, cure: impl Into<String>) -> Self {
-        self.cure = Some(cure.into());
+        self.problem = self.problem.cure(cure);
         self
     }
 }

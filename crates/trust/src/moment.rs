@@ -79,7 +79,7 @@ mod tests {
         };
         match Moment::read(&tlv, "the certificate") {
             Ok(moment) => moment.to_string(),
-            Err(refusal) => refusal.fact,
+            Err(refusal) => refusal.problem.fact,
         }
     }
 

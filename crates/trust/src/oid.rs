@@ -63,6 +63,9 @@ impl fmt::Debug for Oid<'_> {
     }
 }
 
+/// szOID_NESTED_SIGNATURE
+pub const NESTED: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.4.1");
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,11 +5,11 @@
 
 use der::asn1::ObjectIdentifier;
 
-use super::authenticode::{NESTED, Pins};
 use super::certificate::Certificate;
 use super::chain::{self, At, Chain, Clock};
 use super::moment::Moment;
 use super::name::Name;
+use super::oid::NESTED;
 use super::oid::Oid;
 use super::purpose::{self, Use};
 use super::signed_data::SignedData;
@@ -87,7 +87,7 @@ impl Policy<'_> {
             }
             Err(refusal) if self.needs_timestamp => Err(refusal),
             Err(refusal) => {
-                remarks.push(format!("{}; its certificate was judged by the time of the build", refusal.fact));
+                remarks.push(format!("{}; its certificate was judged by the time of the build", refusal.problem.fact));
                 Ok(None)
             }
         }
@@ -247,7 +247,7 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
         for (number, refusal) in refusals {
             signer.remarks.push(format!(
                 "signature {number} of {count} was not taken: {}",
-                refusal.fact
+                refusal.problem.fact
             ));
         }
         return Ok(signer);
@@ -264,7 +264,7 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
     let reason = reason.map_or(Reason::Missing, |(_, r)| r.reason);
     let each: Vec<String> = refusals
         .iter()
-        .map(|(number, r)| format!("signature {number}: {}", whole(r)))
+        .map(|(number, r)| format!("signature {number}: {}", r.problem.in_one_line()))
         .collect();
     Err(Refusal::new(
         reason,
@@ -272,18 +272,19 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
     ))
 }
 
-fn whole(refusal: &Refusal) -> String {
-    let told = |word: &str, text: &Option<String>| text.as_ref().map(|t| format!("{word} {t}"));
-    let parts: Vec<String> = [
-        told("expected", &refusal.expected),
-        told("found", &refusal.found),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if parts.is_empty() {
-        refusal.fact.clone()
-    } else {
-        format!("{} ({})", refusal.fact, parts.join(", "))
-    }
+/// Whose certificate has to be at the end of the chain. Roots, and at least one of the others.
+#[derive(Clone, Debug, Default)]
+pub struct Pins {
+    /// DER certificates.
+    pub roots: Vec<Vec<u8>>,
+    /// Roots of the timestamp authority; those above unless given.
+    pub timestamp_roots: Vec<Vec<u8>>,
+    /// RFC 4514, exact: `CN=Example Corp,O=Example Corp,C=US`; a part of it such as `CN=Example Corp` has to match whole attributes.
+    pub subject: Option<String>,
+    /// A durable EKU of the leaf, dotted.
+    pub eku: Option<String>,
+    /// SHA-256 of an intermediate's DER that must be in the chain.
+    pub issuer: Option<[u8; 32]>,
+    /// SHA-256 of the leaf's DER.
+    pub leaf: Option<[u8; 32]>,
 }

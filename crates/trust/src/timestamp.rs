@@ -54,7 +54,7 @@ pub(super) fn moment(
     match refused {
         None => Ok(None),
         Some(mut refusal) => {
-            refusal.fact = format!("its timestamp was not taken: {}", refusal.fact);
+            refusal.problem = refusal.problem.prefixed("its timestamp was not taken: ");
             Err(refusal)
         }
     }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::bytes::{tar_entry, tar_of};
-use super::media::{self, have, run, text};
-use super::vhdx_writer::Writer;
 use super::{base, seed};
+use support::archives::{tar_entry, tar_of};
+use support::media::{self, have, run, text};
+use support::vhdx::Writer;
 
 pub fn make(scratch: &Path) {
     if have(&["genisoimage", "wimlib-imagex", "mkfs.vfat"]) {

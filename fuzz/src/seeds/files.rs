@@ -5,9 +5,11 @@ use std::path::Path;
 
 use winimg_formats::iso::{Source, Tree, write};
 
-use super::bytes::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
-use super::hives::{self, Key, List, sz};
-use super::{laid, seed};
+use super::seed;
+use support::archives::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
+use support::hive::{self as hives, Key, List, sz};
+use support::tree::snapshot;
+use support::udf as laid;
 
 pub fn make() {
     archives();
@@ -128,8 +130,11 @@ fn texts() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     // Refused, since the files that they include are not there; but they know all words.
     for (name, file) in [
-        ("complete", "tests/recipes/complete.toml"),
-        ("mistakes", "tests/recipes/twelve-mistakes.toml"),
+        ("complete", "crates/recipe/tests/recipes/complete.toml"),
+        (
+            "mistakes",
+            "crates/recipe/tests/recipes/twelve-mistakes.toml",
+        ),
         ("demo", "recipes/demo.toml"),
     ] {
         let text = fs::read(root.join(file)).expect("a recipe of the tests");
@@ -143,12 +148,8 @@ fn texts() {
         ("2022", "2022-uefi-eval"),
         ("refused-2025", "2025-uefi-volume"),
     ] {
-        let file = root.join(format!("tests/answer/{release}.xml"));
-        seed(
-            "answer-file",
-            name,
-            &fs::read(file).expect("an answer file of the tests"),
-        );
+        let file = format!("tests/snapshots/winimg__media_answer__{release}.snap");
+        seed("answer-file", name, snapshot(&file).as_bytes());
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use winimg_fuzz::SIGNED;
 
-use super::media::{have, run, text};
 use super::{key, seed};
+use support::media::{have, run, text};
 
 pub fn make(scratch: &Path) {
     let folder = scratch.join("signed");

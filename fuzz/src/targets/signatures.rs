@@ -58,7 +58,7 @@ fn judge_as(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
         }
         Err(refusal) => {
             ground::say(|| format!("{refusal:?}"));
-            assert!(!refusal.fact.is_empty());
+            assert!(!refusal.problem.fact.is_empty());
             false
         }
     }

@@ -83,10 +83,9 @@ fn image(check: &mut Check, setup: Node) {
         let mut complaint =
             Diagnostic::error(format!("the medium has no image with {key} \"{value}\""))
                 .at(&check.place(node), "");
-        complaint.help.extend(shown.or(near));
-        complaint
-            .help
-            .push(format!("there are: {}", names.join(", ")));
+        let cures = &mut complaint.problem.cures;
+        cures.extend(shown.or(near));
+        cures.push(format!("there are: {}", names.join(", ")));
         check.found.push(complaint);
     }
 }

@@ -110,7 +110,7 @@ fn judge(xml: &str, facts: &LintFacts, more: impl FnOnce(&mut Check, Node)) -> D
         }
     }
     let mut found = check.found;
-    let start = |d: &Diagnostic| d.place.as_ref().map_or(0, |p| p.span.start);
+    let start = |d: &Diagnostic| d.problem.place.as_ref().map_or(0, |p| p.span.start);
     found.0.sort_by_key(start);
     found
 }

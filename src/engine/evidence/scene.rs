@@ -12,7 +12,6 @@ use serde::Deserialize;
 use super::page::{Screen, Told};
 use super::redact::Redactor;
 use winimg_base::error::Error;
-use winimg_base::event::Event;
 use winimg_base::text::{Place, masked};
 
 /// Screens on the page, and the largest that it holds.
@@ -25,36 +24,22 @@ const MOST_FILES: usize = 300;
 
 /// The error as the page tells it.
 pub fn told(error: &Error, redactor: &Redactor) -> Told {
-    let text = error.to_string();
-    let fact = redactor.text(text.lines().next().unwrap_or(error.fact()));
-    let mut told = Told {
-        fact,
+    let problem = error.problem();
+    let parts = problem.details().into_iter();
+    Told {
+        fact: redactor.text(&error.with_causes()),
         cure: error.cure_text().map(|cure| redactor.text(cure)),
-        around: error.place().map(around).unwrap_or_default(),
+        around: problem.place.as_ref().map(around).unwrap_or_default(),
+        parts: parts
+            .map(|(name, value)| (name, redactor.text(&value)))
+            .collect(),
+        lines: problem
+            .lines
+            .iter()
+            .map(|line| redactor.text(line))
+            .collect(),
         ..Told::default()
-    };
-    if let Event::Failed {
-        at,
-        recipe,
-        expected,
-        found,
-        lines,
-        ..
-    } = error.event()
-    {
-        let parts = [
-            ("at", at),
-            ("recipe", recipe),
-            ("expected", expected),
-            ("found", found),
-        ];
-        told.parts = parts
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, redactor.text(&value?))))
-            .collect();
-        told.lines = lines.iter().map(|line| redactor.text(line)).collect();
     }
-    told
 }
 
 /// The lines around a place, with their numbers.

@@ -15,6 +15,7 @@ use rustls_pki_types::pem::PemObject as _;
 
 use super::super::key::Ecdsa;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::problem::Problem;
 use winimg_base::text::Secret;
 
 /// A minisign secret key: algorithm, KDF, checksum, salt, limits, key number, key, checksum (minisign: key format).
@@ -29,19 +30,6 @@ pub enum Key {
     Minisign(Minisign),
 }
 
-/// Why a key is not taken, in words that fit after "the key ".
-pub struct Refusal {
-    pub why: String,
-    pub cure: Option<String>,
-}
-
-fn refuse(why: &str) -> Refusal {
-    Refusal {
-        why: why.into(),
-        cure: None,
-    }
-}
-
 /// An EC P-256 private key.
 pub struct EcKey(EcdsaKeyPair);
 
@@ -51,10 +39,10 @@ pub struct Minisign {
     public: PublicKey,
 }
 
-/// Reads a private key's text.
-pub fn read(text: &Secret, password: Option<&Secret>) -> Result<Key, Refusal> {
+/// Reads a private key's text. A problem's fact fits after "the key ".
+pub fn read(text: &Secret, password: Option<&Secret>) -> Result<Key, Problem> {
     if is_public(text.expose()) {
-        return Err(refuse("is a public key: give the private one"));
+        return Err(Problem::new("is a public key: give the private one"));
     }
     match text.expose().contains("-----BEGIN") {
         true => ec(text),
@@ -69,7 +57,7 @@ fn is_public(text: &str) -> bool {
     pem || text.lines().map(str::trim).any(minisign)
 }
 
-fn ec(text: &Secret) -> Result<Key, Refusal> {
+fn ec(text: &Secret) -> Result<Key, Problem> {
     let pem = text.expose();
     if pem.contains("BEGIN ENCRYPTED ") {
         let sigstore = pem.contains("SIGSTORE PRIVATE KEY") || pem.contains("COSIGN PRIVATE KEY");
@@ -79,13 +67,10 @@ fn ec(text: &Secret) -> Result<Key, Refusal> {
                 "write it without encryption: openssl pkcs8 -in KEY -out PLAIN; or sign with --sign-command"
             }
         };
-        return Err(Refusal {
-            why: "is encrypted in a way that winimg does not open".into(),
-            cure: Some(cure.into()),
-        });
+        return Err(Problem::new("is encrypted in a way that winimg does not open").cure(cure));
     }
     let der = PrivateKeyDer::from_pem_slice(pem.as_bytes())
-        .map_err(|_| refuse("has no PEM section PRIVATE KEY"))?;
+        .map_err(|_| Problem::new("has no PEM section PRIVATE KEY"))?;
     let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
     let pair = match &der {
         PrivateKeyDer::Pkcs8(der) => {
@@ -96,10 +81,10 @@ fn ec(text: &Secret) -> Result<Key, Refusal> {
         }
         _ => None,
     };
-    let wrong = || refuse("is not an EC key on the curve P-256");
+    let wrong = || Problem::new("is not an EC key on the curve P-256");
     let pair = pair.ok_or_else(wrong)?;
     let public = pair.public_key().as_der().map_err(|_| wrong())?;
-    let public = Ecdsa::from_der(public.as_ref()).map_err(|why| refuse(&why))?;
+    let public = Ecdsa::from_der(public.as_ref()).map_err(|why| Problem::new(why))?;
     Ok(Key::Ec(EcKey(pair), public))
 }
 
@@ -113,41 +98,43 @@ impl EcKey {
     }
 }
 
-fn minisign(text: &Secret, password: Option<&Secret>) -> Result<Key, Refusal> {
+fn minisign(text: &Secret, password: Option<&Secret>) -> Result<Key, Problem> {
     let mut lines = text.expose().lines().map(str::trim);
     let line = lines.find(|l| !l.is_empty() && !l.starts_with("untrusted comment:"));
     let bytes = line.and_then(|l| STANDARD.decode(l).ok());
     let bytes = bytes.filter(|b| b.len() == MINISIGN_LENGTH && b.starts_with(b"Ed"));
     let (Some(line), Some(bytes)) = (line, bytes) else {
-        return Err(refuse("is neither a PEM nor a minisign private key"));
+        return Err(Problem::new("is neither a PEM nor a minisign private key"));
     };
     // The library takes the second line of a file.
     let whole = SecretKeyBox::from(format!("untrusted comment: minisign secret key\n{line}\n"));
     let secret = match (&bytes[2..4], password) {
         // minisign 0.11 and earlier write an open key without its checksum; the trial finds what it would have found.
         (b"\0\0", _) if bytes[MINISIGN_CHECKSUM..].iter().all(|b| *b == 0) => {
-            SecretKey::from_bytes(&bytes).map_err(|_| refuse("is damaged"))?
+            SecretKey::from_bytes(&bytes).map_err(|_| Problem::new("is damaged"))?
         }
         (b"\0\0", _) => whole
             .into_unencrypted_secret_key()
-            .map_err(|_| refuse("is damaged"))?,
+            .map_err(|_| Problem::new("is damaged"))?,
         (_, None) => {
-            return Err(Refusal {
-                why: "is encrypted".into(),
-                cure: Some("give its password in the environment: WINIMG_SIGN_PASSWORD".into()),
-            });
+            return Err(Problem::new("is encrypted")
+                .cure("give its password in the environment: WINIMG_SIGN_PASSWORD"));
         }
         (_, Some(password)) => {
             let memory = bytes[MINISIGN_MEMORY].iter().rev();
             if memory.fold(0, |sum, b| sum << 8 | u64::from(*b)) > MOST_MEMORY {
-                return Err(refuse("asks for more than 1 GiB of memory to be opened"));
+                return Err(Problem::new(
+                    "asks for more than 1 GiB of memory to be opened",
+                ));
             }
             whole
                 .into_secret_key(Some(password.expose().to_owned()))
-                .map_err(|_| refuse("does not open with the password in WINIMG_SIGN_PASSWORD"))?
+                .map_err(|_| {
+                    Problem::new("does not open with the password in WINIMG_SIGN_PASSWORD")
+                })?
         }
     };
-    let public = PublicKey::from_secret_key(&secret).map_err(|_| refuse("is damaged"))?;
+    let public = PublicKey::from_secret_key(&secret).map_err(|_| Problem::new("is damaged"))?;
     Ok(Key::Minisign(Minisign { secret, public }))
 }
 

@@ -17,6 +17,7 @@ use super::envelope::{Envelope, PAYLOAD_TYPE, signed_bytes};
 use super::key::{self, Ecdsa};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
+use winimg_base::problem::Problem;
 use winimg_base::text::Secret;
 
 pub use command::split;
@@ -214,12 +215,9 @@ fn tried(key: Minisign, at: &str) -> Result<Minisign> {
     Ok(key)
 }
 
-fn told(refusal: local::Refusal, at: &str) -> Error {
-    let error = key::refused(at, &refusal.why);
-    match refusal.cure {
-        Some(cure) => error.cure(cure),
-        None => error,
-    }
+fn told(problem: Problem, at: &str) -> Error {
+    let error = key::refused(at, &problem.fact);
+    problem.cures.into_iter().fold(error, Error::cure)
 }
 
 /// A signature in DER that `public` takes.

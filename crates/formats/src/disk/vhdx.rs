@@ -15,6 +15,8 @@ mod region;
 use std::collections::HashSet;
 use std::ops::Range;
 
+use uuid::Uuid;
+
 use super::backing::DEEPEST;
 use super::blocks::refused;
 use super::{Disk, Image, RawDisk};
@@ -62,7 +64,7 @@ pub fn open(image: Image<'_>) -> Result<Vhdx> {
                 .found("more")
                 .cure("merge some of them: Merge-VHD"));
         }
-        let below = parent::open(child, &locator, &path)?;
+        let below = layer::open_parent(child, &locator, &path)?;
         layers.push(below);
     }
 }
@@ -206,4 +208,11 @@ fn read(file: &RawDisk, at: u64, len: u64, what: &str) -> Result<Vec<u8>> {
     let mut bytes = vec![0; len as usize];
     file.read_at(at, &mut bytes)?;
     Ok(bytes)
+}
+
+/// The GUID in the first 16 bytes.
+fn guid(bytes: &[u8]) -> Uuid {
+    let mut guid = [0; 16];
+    guid.copy_from_slice(&bytes[..16]);
+    Uuid::from_bytes_le(guid)
 }

@@ -1,7 +1,7 @@
 //! UDF directories: a file whose bytes are file identifier descriptors (ECMA-167 4/14.4), which may cross blocks.
 
 use super::icb::{Icb, LongAd, TAG_FILE_IDENTIFIER, tag};
-use super::volume::Volume;
+use super::map::Maps;
 use super::{Bytes, Damage, Entry, reader, u16_le};
 
 /// Largest directory that is read, bytes: some 300,000 entries.
@@ -11,7 +11,7 @@ const DELETED: u8 = 4;
 const PARENT: u8 = 8;
 
 /// The entries of a directory, without the parent and the deleted ones.
-pub(super) fn read(volume: &Volume, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>, Damage> {
+pub(super) fn read(maps: &Maps, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>, Damage> {
     let content = whole(bytes, dir)?;
     let mut entries = Vec::new();
     let mut rest = content.as_slice();
@@ -30,7 +30,7 @@ pub(super) fn read(volume: &Volume, bytes: &Bytes, dir: &Entry) -> Result<Vec<En
         }
         if one[18] & (DELETED | PARENT) == 0 {
             let name = identifier(&one[name_at..name_at + name_length]);
-            let icb = Icb::read(volume, bytes, LongAd::read(one, 20))?;
+            let icb = Icb::read(maps, bytes, LongAd::read(one, 20))?;
             entries.push(Entry {
                 is_dir: icb.is_dir(),
                 name,

@@ -1,6 +1,6 @@
 //! UDF descriptor tags, file entries and allocation descriptors (ECMA-167 3/7.2, 4/14.9, 4/14.14, 4/14.17).
 
-use super::volume::Volume;
+use super::map::Maps;
 use super::{Bytes, Damage, Data, Extent, SECTOR, u16_le, u32_le, u64_le};
 
 pub(super) const TAG_PRIMARY_VOLUME: u16 = 1;
@@ -80,8 +80,8 @@ pub(super) struct Icb {
 
 impl Icb {
     /// Reads the file entry at `ad`.
-    pub fn read(volume: &Volume, bytes: &Bytes, ad: LongAd) -> Result<Self, Damage> {
-        let at = volume.offset(ad.partition, ad.block)?;
+    pub fn read(maps: &Maps, bytes: &Bytes, ad: LongAd) -> Result<Self, Damage> {
+        let at = maps.offset(ad.partition, ad.block)?;
         let block = bytes.take(at, SECTOR as usize)?;
         let (size_of_ea_at, ea_at) = match tag(&block) {
             Some(TAG_FILE_ENTRY) => (168, 176),
@@ -123,7 +123,7 @@ impl Icb {
                     .to_vec(),
             ),
             kind @ (0 | 1) => Data::Extents(extents(
-                volume,
+                maps,
                 bytes,
                 descriptors,
                 kind == 1,
@@ -150,7 +150,7 @@ impl Icb {
 
 /// Follows allocation descriptors until `size` bytes are covered, they end, or a limit is met.
 fn extents(
-    volume: &Volume,
+    maps: &Maps,
     bytes: &Bytes,
     first: &[u8],
     long: bool,
@@ -183,7 +183,7 @@ fn extents(
                 kind => {
                     let length = length.min(size - covered);
                     if kind == 0 {
-                        volume.map(&mut found, ad.partition, ad.block, length)?;
+                        maps.map(&mut found, ad.partition, ad.block, length)?;
                     } else {
                         found.push(Extent { at: None, length });
                     }
@@ -205,7 +205,7 @@ fn extents(
                 Ok(found)
             };
         };
-        list = continuation(volume, bytes, ad)?;
+        list = continuation(maps, bytes, ad)?;
     }
     Err(Damage::new(
         "a file whose allocation descriptors never end".to_string(),
@@ -213,8 +213,8 @@ fn extents(
 }
 
 /// The descriptors in an allocation extent descriptor.
-fn continuation(volume: &Volume, bytes: &Bytes, ad: LongAd) -> Result<Vec<u8>, Damage> {
-    let at = volume.offset(ad.partition, ad.block)?;
+fn continuation(maps: &Maps, bytes: &Bytes, ad: LongAd) -> Result<Vec<u8>, Damage> {
+    let at = maps.offset(ad.partition, ad.block)?;
     let block = bytes.take(at, SECTOR as usize)?;
     if tag(&block) != Some(TAG_ALLOCATION_EXTENT) {
         return Err(Damage::new(format!(

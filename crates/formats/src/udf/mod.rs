@@ -11,6 +11,7 @@ mod bytes;
 mod directory;
 mod icb;
 mod iso9660;
+mod map;
 mod reader;
 mod refuse;
 mod volume;
@@ -104,7 +105,7 @@ impl Medium {
         let iso = iso9660::Descriptors::read(&bytes);
         let udf = volume::Volume::read(&bytes);
         let said = iso.as_ref().map_or(0, |d| d.volume_size()).max(match &udf {
-            Ok(Some(v)) => v.end(),
+            Ok(Some(v)) => v.maps.end(),
             _ => 0,
         });
         if said > bytes.size() {

@@ -5,23 +5,16 @@ use super::icb::{
     Icb, LongAd, TAG_ANCHOR, TAG_FILE_SET, TAG_LOGICAL_VOLUME, TAG_PARTITION, TAG_POINTER,
     TAG_PRIMARY_VOLUME, TAG_TERMINATING, tag,
 };
-use super::{Bytes, Damage, Data, Entry, Extent, SECTOR, u16_le, u32_le};
+use super::map::{Map, Maps};
+use super::{Bytes, Damage, Data, Entry, SECTOR, u16_le, u32_le};
 
 /// Most descriptors that are read of a volume descriptor sequence.
 const MAX_DESCRIPTORS: u32 = 256;
 
-/// Where the blocks of one partition map lie in the medium.
-enum Map {
-    /// Sectors, from the start of the medium.
-    Physical { start: u64, blocks: u64 },
-    /// UDF 2.50: blocks live inside the metadata file.
-    Metadata { extents: Vec<Extent> },
-}
-
 /// A mounted UDF volume.
 pub(super) struct Volume {
     pub label: String,
-    maps: Vec<Map>,
+    pub maps: Maps,
     file_set: LongAd,
 }
 
@@ -59,7 +52,7 @@ impl Volume {
         }
         let mut volume = Self {
             label: directory::dstring(logical.get(84..212).unwrap_or_default()),
-            maps: Vec::new(),
+            maps: Maps::default(),
             file_set: LongAd::read(&logical, 248),
         };
         volume.read_maps(bytes, &logical, &sequence.partitions)?;
@@ -83,10 +76,10 @@ impl Volume {
                 1 => physical(u16_le(map, 4), partitions)?,
                 2 => match map.get(5..28).unwrap_or_default() {
                     id if id.starts_with(b"*UDF Metadata Partition") => {
-                        self.maps.push(physical(u16_le(map, 38), partitions)?);
-                        let under = (self.maps.len() - 1) as u16;
+                        self.maps.0.push(physical(u16_le(map, 38), partitions)?);
+                        let under = (self.maps.0.len() - 1) as u16;
                         let found = self.metadata(bytes, under, map);
-                        self.maps.pop();
+                        self.maps.0.pop();
                         found?
                     }
                     id => {
@@ -98,10 +91,10 @@ impl Volume {
                 },
                 other => return Err(Damage::new(format!("a UDF partition map of type {other}"))),
             };
-            self.maps.push(map);
+            self.maps.0.push(map);
             at += length;
         }
-        if self.maps.is_empty() {
+        if self.maps.0.is_empty() {
             return Err(Damage::new("UDF without a partition map"));
         }
         Ok(())
@@ -116,7 +109,7 @@ impl Volume {
                 block: u32_le(map, at),
                 partition: under,
             };
-            match Icb::read(self, bytes, ad) {
+            match Icb::read(&self.maps, bytes, ad) {
                 Ok(Icb {
                     data: Data::Extents(extents),
                     ..
@@ -128,87 +121,18 @@ impl Volume {
         Err(why)
     }
 
-    /// The byte offset of one block.
-    pub fn offset(&self, partition: u16, block: u32) -> Result<u64, Damage> {
-        let mut found = Vec::new();
-        self.map(&mut found, partition, block, SECTOR)?;
-        match found.as_slice() {
-            [
-                Extent {
-                    at: Some(at),
-                    length: SECTOR,
-                },
-            ] => Ok(*at),
-            _ => Err(Damage::new(format!("block {block} was never recorded"))),
-        }
-    }
-
-    /// Adds the extents of `length` bytes from `block` of a partition on, joined with the last one where they touch.
-    pub fn map(
-        &self,
-        out: &mut Vec<Extent>,
-        partition: u16,
-        block: u32,
-        length: u64,
-    ) -> Result<(), Damage> {
-        let beyond = || {
-            Damage::new(format!(
-                "{length} bytes at block {block} lie outside partition {partition}"
-            ))
-        };
-        let from = u64::from(block) * SECTOR;
-        match self.maps.get(usize::from(partition)) {
-            None => Err(Damage::new(format!(
-                "a reference to partition {partition}, which is not there"
-            ))),
-            Some(Map::Physical { start, blocks }) => {
-                if from + length > blocks * SECTOR {
-                    return Err(beyond());
-                }
-                join(out, Some(start * SECTOR + from), length);
-                Ok(())
-            }
-            Some(Map::Metadata { extents }) => {
-                let (mut skip, mut left) = (from, length);
-                for extent in extents {
-                    if skip >= extent.length {
-                        skip -= extent.length;
-                        continue;
-                    }
-                    let n = (extent.length - skip).min(left);
-                    join(out, extent.at.map(|at| at + skip), n);
-                    (skip, left) = (0, left - n);
-                    if left == 0 {
-                        return Ok(());
-                    }
-                }
-                Err(beyond())
-            }
-        }
-    }
-
-    /// Byte offset of the end of the last partition.
-    pub fn end(&self) -> u64 {
-        self.maps
-            .iter()
-            .map(|m| match m {
-                Map::Physical { start, blocks } => (start + blocks) * SECTOR,
-                Map::Metadata { .. } => 0,
-            })
-            .max()
-            .unwrap_or(0)
-    }
-
     /// The root directory.
     pub fn root(&self, bytes: &Bytes) -> Result<Entry, Damage> {
-        let at = self.offset(self.file_set.partition, self.file_set.block)?;
+        let at = self
+            .maps
+            .offset(self.file_set.partition, self.file_set.block)?;
         let block = bytes.take(at, SECTOR as usize)?;
         if tag(&block) != Some(TAG_FILE_SET) {
             return Err(Damage::new(format!(
                 "no file set descriptor at offset {at}"
             )));
         }
-        let icb = Icb::read(self, bytes, LongAd::read(&block, 400))?;
+        let icb = Icb::read(&self.maps, bytes, LongAd::read(&block, 400))?;
         if !icb.is_dir() {
             return Err(Damage::new("a root that is not a directory"));
         }
@@ -221,19 +145,8 @@ impl Volume {
     }
 
     pub fn read_dir(&self, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>, Damage> {
-        directory::read(self, bytes, dir)
+        directory::read(&self.maps, bytes, dir)
     }
-}
-
-fn join(out: &mut Vec<Extent>, at: Option<u64>, length: u64) {
-    if let Some(last) = out.last_mut()
-        && let (Some(a), Some(b)) = (last.at, at)
-        && a + last.length == b
-    {
-        last.length += length;
-        return;
-    }
-    out.push(Extent { at, length });
 }
 
 /// The anchor stands at sector 256, at the last sector, or 256 before it; two of the three (ECMA-167 3/8.4.2.1).

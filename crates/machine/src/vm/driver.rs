@@ -1,14 +1,13 @@
 //! What a hypervisor offers of one machine: what can be seen of it from outside, and what can be done to it.
 //!
 //! A driver translates the hypervisor's own events and answers into these types and carries out single orders. It judges nothing, waits for
-//! nothing and tells the user nothing: that is the `supervisor`'s.
+//! nothing and tells the user nothing: that is for the `supervisor`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::bugcheck::Panic;
 use super::seen::Seen;
-use super::supervisor::Supervisor;
 use crate::guest::Guest;
 use winimg_base::error::{Error, Result};
 
@@ -34,7 +33,7 @@ pub trait Driver: Send + Sync {
     fn press_up(&self) -> Result<()>;
 
     /// The way to the guest, before anything is sent on it. Called before [`Driver::power_on`].
-    fn channel(self: Arc<Self>, supervisor: &Arc<Supervisor>) -> Result<Box<dyn Channel>>;
+    fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>>;
 
     /// Whether there is no machine any more; waits for its end at most `patience`, where the end can be waited for.
     fn has_ended(&self, patience: Duration) -> bool;
@@ -73,6 +72,21 @@ pub trait Hold: Send + Sync {
 
     /// The hypervisor itself stopped the guest, because a write found no room.
     fn found_no_room(&self) -> bool;
+}
+
+/// What a guest's channel needs of the one that watches the machine.
+pub trait Oversight: Send + Sync {
+    /// An error unless the machine runs, is found well and nobody interrupted. `fresh`: the hypervisor is asked now.
+    fn check(&self, fresh: bool) -> Result<()>;
+
+    /// Told when the guest is asked (`true`), and when anything comes from it.
+    fn talked(&self, asked: bool);
+
+    /// The time that deadlines are measured by: it stands while the machine waits for room.
+    fn now(&self) -> Instant;
+
+    /// Since power-on, by the same time.
+    fn elapsed(&self) -> Duration;
 }
 
 /// The way to the guest, until its first answer.

@@ -1,11 +1,9 @@
 //! Machines that Windows is installed on.
 //!
-//! `qemu` and `hyperv` make them and drive them (`driver`), `supervisor` watches either; `fake` plays scripted faults. This module decides nothing
-//! about the guest's content.
+//! `qemu` and `hyperv` make them and drive them (`driver`), `supervisor` watches either. This module decides nothing about the guest's content.
 
 pub mod bugcheck;
 pub mod driver;
-pub mod fake;
 pub mod hyperv;
 mod qcow2;
 #[cfg(unix)]

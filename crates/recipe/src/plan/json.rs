@@ -59,7 +59,7 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
         .0
         .iter()
         .map(
-            |w| json!({ "message": w.message, "place": w.place.as_ref().map(ToString::to_string) }),
+            |w| json!({ "message": w.problem.fact, "place": w.problem.place.as_ref().map(ToString::to_string) }),
         )
         .collect();
     // That of a recipe with gaps would be another's.

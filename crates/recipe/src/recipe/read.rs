@@ -65,9 +65,9 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
     let is_wrong = |all: &[Diagnostic]| Diagnostics(all.to_vec()).has_errors();
     // With mistakes there is no plan to list these at the end of: they are told with the others.
     if is_wrong(&problems) || is_wrong(&complaints) {
-        let known: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
+        let known: Vec<String> = problems.iter().map(|p| p.problem.fact.clone()).collect();
         let open = undecided::complaints(&lowered.undecided).into_iter();
-        complaints.extend(open.filter(|d| !known.contains(&d.message)));
+        complaints.extend(open.filter(|d| !known.contains(&d.problem.fact)));
     }
     problems.extend(without_echoes(complaints, &problems));
     let mut diagnostics = Diagnostics(problems);
@@ -90,10 +90,10 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
 /// A line that is not TOML is misread in other ways too: what else is said about it is dropped.
 fn without_echoes(complaints: Vec<Diagnostic>, syntax: &[Diagnostic]) -> Vec<Diagnostic> {
     let line = |d: &Diagnostic| {
-        let place = d.place.as_ref()?;
+        let place = d.problem.place.as_ref()?;
         Some((place.source.name.clone(), place.line_column().0))
     };
-    let broken = syntax.iter().filter(|d| d.message.starts_with("TOML: "));
+    let broken = syntax.iter().filter(|d| d.is_syntax);
     let broken: Vec<_> = broken.filter_map(line).collect();
     let echoes = |d: &Diagnostic| line(d).is_some_and(|l| broken.contains(&l));
     complaints.into_iter().filter(|d| !echoes(d)).collect()

@@ -22,6 +22,13 @@ enum Slip<'a> {
 
 /// A complaint about the syntax at `place`; `message` is the reader's.
 pub fn complaint(message: &str, place: &Place) -> Diagnostic {
+    Diagnostic {
+        is_syntax: true,
+        ..described(message, place)
+    }
+}
+
+fn described(message: &str, place: &Place) -> Diagnostic {
     let (fact, expected) = match message.split_once(", expected ") {
         Some((fact, expected)) => (fact, format!("expected {expected}")),
         None => (message, String::new()),
@@ -140,7 +147,10 @@ mod tests {
         let [problem] = &problems[..] else {
             panic!("{value}: {problems:?}")
         };
-        (problem.message.clone(), problem.help.join("; "))
+        (
+            problem.problem.fact.clone(),
+            problem.problem.cures.join("; "),
+        )
     }
 
     #[test]
@@ -195,7 +205,10 @@ mod tests {
             let (_, problems) = value::parse(&source);
             assert!(!problems.is_empty(), "{text}");
             let wrong = "TOML: a text without quotes";
-            assert!(problems.iter().all(|p| p.message != wrong), "{problems:?}");
+            assert!(
+                problems.iter().all(|p| p.problem.fact != wrong),
+                "{problems:?}"
+            );
         }
     }
 

@@ -116,7 +116,10 @@ impl Undecided {
 pub fn complaints(all: &[Undecided]) -> Vec<Diagnostic> {
     let mut said: Vec<Diagnostic> = Vec::new();
     for complaint in all.iter().map(Undecided::complaint) {
-        if !said.iter().any(|d| d.message == complaint.message) {
+        if !said
+            .iter()
+            .any(|d| d.problem.fact == complaint.problem.fact)
+        {
             said.push(complaint);
         }
     }
@@ -220,7 +223,10 @@ fn refuse(value: &mut Value, problems: &mut Vec<Diagnostic>) {
             for wanting in all {
                 let complaint = wanting.complaint(&value.place, None);
                 // Said at the first use alone.
-                if !problems.iter().any(|p| p.message == complaint.message) {
+                if !problems
+                    .iter()
+                    .any(|p| p.problem.fact == complaint.problem.fact)
+                {
                     problems.push(complaint);
                 }
             }

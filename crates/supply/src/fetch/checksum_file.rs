@@ -8,9 +8,9 @@ use winimg_recipe::recipe::Signature;
 use winimg_trust::{Rule, Signer, Subject, checksum, openpgp};
 
 use super::evidence::{Asked, Gathered};
+use super::failure::plain_http;
 use super::signatures::Bring;
-use super::wanted::{blocking, plain_http};
-use super::{Address, Context, Request};
+use super::{Address, Context, Request, blocking};
 
 /// What a checksum file says, and who signed it.
 pub(super) struct Said {
@@ -75,13 +75,10 @@ pub(super) async fn read(
             .await?
         }
     };
-    let found = checksum::find(&bytes, entry).map_err(|refusal| {
-        let error = Error::new(Kind::Unproved, format!("{what} {}", refusal.fact)).at(&shown);
-        let error = error.lines(refusal.lines).from_place(&url.place);
-        match refusal.cure {
-            Some(cure) => error.cure(cure),
-            None => error,
-        }
+    let found = checksum::find(&bytes, entry).map_err(|problem| {
+        let problem = problem.prefixed(format_args!("{what} "));
+        let error = Error::of(Kind::Unproved, problem).at(&shown);
+        error.from_place(&url.place)
     })?;
     let expected = Expected::ChecksumFile {
         url: shown.clone(),

@@ -16,9 +16,9 @@ use winimg_base::text::redact;
 use winimg_recipe::recipe::Locked;
 use winimg_trust::{Refusal, sigstore};
 
+use super::failure::offline;
 use super::small::Small;
-use super::wanted::{blocking, offline};
-use super::{Address, Context};
+use super::{Address, Context, blocking};
 
 /// Longest signature, bundle, certificate or catalog, bytes.
 pub(super) const LIMIT: u64 = 4 << 20;
@@ -135,18 +135,10 @@ impl Asked<'_> {
     }
 
     fn refused(&self, refusal: Refusal, at: &str) -> Error {
-        let fact = format!("{}: {}", self.watch.what, refusal.fact);
-        let mut error = Error::new(Kind::Unproved, fact).at(at);
-        if let Some(expected) = refusal.expected {
-            error = error.expected(expected);
-        }
-        if let Some(found) = refusal.found {
-            error = error.found(found);
-        }
-        match refusal.cure {
-            Some(cure) => error.cure(cure),
-            None => error,
-        }
+        let problem = refusal
+            .problem
+            .prefixed(format_args!("{}: ", self.watch.what));
+        Error::of(Kind::Unproved, problem).at(at)
     }
 
     async fn blob(&self, address: &Address, gathered: &mut Gathered) -> Result<Blob> {

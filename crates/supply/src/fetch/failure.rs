@@ -3,14 +3,14 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use url::Url;
 
+use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind};
-use winimg_base::text::redact;
-
-use super::retry;
+use winimg_base::text::{Place, redact};
 
 /// Why a try ended.
 pub(super) enum Failure {
@@ -131,5 +131,58 @@ fn words(status: StatusCode) -> String {
 
 fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    retry::asked(text, jiff::Timestamp::now())
+    asked(text, Timestamp::now())
+}
+
+/// `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
+fn asked(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    let wait = date.duration_since(now);
+    Some(Duration::try_from(wait).unwrap_or_default())
+}
+
+pub(super) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
+    Error::new(
+        Kind::Recipe,
+        format!("{what}: anyone on the way can change what comes over http"),
+    )
+    .at(shown)
+    .from_place(place)
+    .cure("use https, or pin the file with sha256")
+}
+
+/// What is not in the store, in a run that may not ask for it.
+pub(super) fn offline(what: &str, shown: &str, digest: Option<&Digest>) -> Error {
+    let fact = format!("{what} is not in the store, and this run asks nothing of a network");
+    let error = Error::new(Kind::Fetch, fact).at(shown).cure(
+        "run `winimg fetch` with this recipe and this cache folder once on line, or build from a bundle that has it",
+    );
+    match digest {
+        Some(digest) => error.expected(digest),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now: Timestamp = "1994-11-06T08:49:00Z".parse().unwrap();
+        assert_eq!(asked("7", now), Some(Duration::from_secs(7)));
+        assert_eq!(
+            asked("Sun, 06 Nov 1994 08:49:37 GMT", now),
+            Some(Duration::from_secs(37))
+        );
+        assert_eq!(
+            asked("Sun, 06 Nov 1994 08:00:00 GMT", now),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(asked("soon", now), None);
+    }
 }

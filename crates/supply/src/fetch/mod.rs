@@ -200,3 +200,13 @@ async fn cancelled(cancel: &Cancel) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Runs what reads and hashes files away from the threads that move bytes.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(e) => Err(Error::new(Kind::Failed, "a thread ended unexpectedly").because(e)),
+    }
+}

@@ -8,8 +8,10 @@ use crate::store::{Blob, Expected, Partial, Resumable, Seen, Terms};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 
+use super::blocking;
+use super::failure::offline;
 use super::transfer::{Got, Transfer};
-use super::wanted::{Of, Wanted, blocking, offline};
+use super::wanted::{Of, Wanted};
 
 pub(super) struct Remote<'a> {
     pub url: &'a Url,

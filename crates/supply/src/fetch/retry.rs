@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use winimg_base::error::Error;
 
 use super::FetchOptions;
@@ -60,17 +58,6 @@ fn delay(barren: u32, random: u32, first: Duration) -> Duration {
     whole.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
-/// `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
-pub(super) fn asked(text: &str, now: Timestamp) -> Option<Duration> {
-    let text = text.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    let wait = date.duration_since(now);
-    Some(Duration::try_from(wait).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,21 +72,6 @@ mod tests {
         assert_eq!(longest, [1, 2, 4, 8, 16, 30, 30]);
         assert_eq!(delay(3, 0, first), Duration::from_secs(2));
         assert_eq!(delay(u32::MAX, u32::MAX, first), LONGEST_WAIT);
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        let now: Timestamp = "1994-11-06T08:49:00Z".parse().unwrap();
-        assert_eq!(asked("7", now), Some(Duration::from_secs(7)));
-        assert_eq!(
-            asked("Sun, 06 Nov 1994 08:49:37 GMT", now),
-            Some(Duration::from_secs(37))
-        );
-        assert_eq!(
-            asked("Sun, 06 Nov 1994 08:00:00 GMT", now),
-            Some(Duration::ZERO)
-        );
-        assert_eq!(asked("soon", now), None);
     }
 
     fn failure(after: Option<u64>) -> Failure {

@@ -97,10 +97,7 @@ impl Bring<'_> {
         if errors.len() == 1 {
             return Err(errors.remove(0));
         }
-        let lines = errors
-            .iter()
-            .flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>());
-        let error = Error::new(kind, fact).lines(lines.collect::<Vec<_>>());
+        let error = Error::of_several(kind, fact, &errors);
         Err(match group.first() {
             Some(first) => error.from_place(&first.place),
             None => error,

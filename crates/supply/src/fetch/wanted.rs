@@ -7,12 +7,12 @@ use crate::store::{Expected, Signatures, Store, Terms, Watch};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_base::text::Place;
 use winimg_recipe::recipe::{MissingProof, ProofWish};
 
 use super::evidence::Gathered;
+use super::failure::plain_http;
 use super::signatures::{Bring, ask_a_log};
-use super::{Address, Context, Request, checksum_file};
+use super::{Address, Context, Request, blocking, checksum_file};
 
 pub(super) struct Wanted<'a> {
     pub context: &'a Context,
@@ -181,36 +181,4 @@ fn first_use(
 
 async fn sha256_of(path: PathBuf) -> Result<Digest> {
     blocking(move || Ok(io::sha256(&path)?.0)).await
-}
-
-pub(super) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
-    Error::new(
-        Kind::Recipe,
-        format!("{what}: anyone on the way can change what comes over http"),
-    )
-    .at(shown)
-    .from_place(place)
-    .cure("use https, or pin the file with sha256")
-}
-
-/// What is not in the store, in a run that may not ask for it.
-pub(super) fn offline(what: &str, shown: &str, digest: Option<&Digest>) -> Error {
-    let fact = format!("{what} is not in the store, and this run asks nothing of a network");
-    let error = Error::new(Kind::Fetch, fact).at(shown).cure(
-        "run `winimg fetch` with this recipe and this cache folder once on line, or build from a bundle that has it",
-    );
-    match digest {
-        Some(digest) => error.expected(digest),
-        None => error,
-    }
-}
-
-/// Runs what reads and hashes files away from the threads that move bytes.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(e) => Err(Error::new(Kind::Failed, "a thread ended unexpectedly").because(e)),
-    }
 }

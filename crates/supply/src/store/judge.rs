@@ -197,10 +197,10 @@ impl From<Error> for Refused {
 
 fn of_members(refused: Vec<(String, Refusal)>, of: usize) -> Refused {
     if let [(path, refusal)] = refused.as_slice() {
-        let fact = format!("{path}: {}", refusal.fact);
+        let problem = refusal.problem.clone();
         return Refusal {
-            fact,
-            ..refusal.clone()
+            reason: refusal.reason,
+            problem: problem.prefixed(format_args!("{path}: ")),
         }
         .into();
     }
@@ -214,13 +214,7 @@ fn of_members(refused: Vec<(String, Refusal)>, of: usize) -> Refused {
 
 /// `bin/a.exe: there is none (expected …, found …)`
 fn words(who: &str, refusal: &Refusal) -> String {
-    let expected = refusal.expected.as_ref().map(|e| format!("expected {e}"));
-    let found = refusal.found.as_ref().map(|f| format!("found {f}"));
-    let seen: Vec<String> = expected.into_iter().chain(found).collect();
-    match seen.is_empty() {
-        true => format!("{who}: {}", refusal.fact),
-        false => format!("{who}: {} ({})", refusal.fact, seen.join(", ")),
-    }
+    format!("{who}: {}", refusal.problem.in_one_line())
 }
 
 /// Each group has to be met by one of its alternatives; the signers, or one error about all that are not.
@@ -257,12 +251,8 @@ pub fn together(what: &str, mut errors: Vec<Error>) -> Option<Error> {
         return errors.pop();
     }
     let fact = format!("{} signatures of {what} are not met", errors.len());
-    let lines: Vec<String> = errors
-        .iter()
-        .flat_map(|e| e.to_string().lines().map(String::from).collect::<Vec<_>>())
-        .collect();
     let place = errors.first().and_then(|e| e.place().cloned());
-    let error = Error::new(Kind::Unproved, fact).lines(lines);
+    let error = Error::of_several(Kind::Unproved, fact, &errors);
     Some(match place {
         Some(place) => error.from_place(&place),
         None => error,
@@ -287,24 +277,9 @@ fn refusal(what: &str, mut refused: Vec<(&Demand, Refused)>) -> Option<Error> {
     if let Some(other) = reason.other {
         return Some(other.from_place(&demand.place));
     }
-    let Refusal {
-        fact,
-        expected,
-        found,
-        cure,
-        ..
-    } = *reason.refusal;
-    let fact = format!("the signature of {what}: {fact}");
-    let mut error = Error::new(Kind::Unproved, fact).from_place(&demand.place);
-    if let Some(expected) = expected {
-        error = error.expected(expected);
-    }
-    if let Some(found) = found {
-        error = error.found(found);
-    }
-    if let Some(cure) = cure {
-        error = error.cure(cure);
-    }
+    let problem = reason.refusal.problem;
+    let problem = problem.prefixed(format_args!("the signature of {what}: "));
+    let error = Error::of(Kind::Unproved, problem).from_place(&demand.place);
     let from = demand.from.as_ref();
     let from = from.map(|from| format!("the {} signature is {from}", scheme(demand)));
     Some(error.lines(reason.lines).lines(from))

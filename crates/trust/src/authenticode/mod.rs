@@ -29,34 +29,17 @@ use super::purpose::{self, Use};
 use super::signed_data::SignedData;
 use super::tlv::{self, SEQUENCE};
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, pem};
+use crate::oid::NESTED;
+pub use crate::policy::Pins;
 
 pub use carried::{Carried, carried};
 
-/// szOID_NESTED_SIGNATURE
-pub(super) const NESTED: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.4.1");
 /// szOID_CTL
 const CERTIFICATE_TRUST_LIST: ObjectIdentifier =
     ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.1");
 /// Signatures of one file, with those nested in others.
 const MAX_SIGNATURES: usize = 8;
 const LARGEST_CATALOG: u64 = 64 << 20;
-
-/// Whose certificate has to be at the end of the chain. Roots, and at least one of the others.
-#[derive(Clone, Debug, Default)]
-pub struct Pins {
-    /// DER certificates.
-    pub roots: Vec<Vec<u8>>,
-    /// Roots of the timestamp authority; those above unless given.
-    pub timestamp_roots: Vec<Vec<u8>>,
-    /// RFC 4514, exact: `CN=Example Corp,O=Example Corp,C=US`; a part of it such as `CN=Example Corp` has to match whole attributes.
-    pub subject: Option<String>,
-    /// A durable EKU of the leaf, dotted.
-    pub eku: Option<String>,
-    /// SHA-256 of an intermediate's DER that must be in the chain.
-    pub issuer: Option<[u8; 32]>,
-    /// SHA-256 of the leaf's DER.
-    pub leaf: Option<[u8; 32]>,
-}
 
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -88,7 +71,7 @@ pub fn certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         };
         let certificate = rustls_pki_types::CertificateDer::from(der.as_slice());
         webpki::anchor_from_trusted_cert(&certificate).map_err(|e| bad(format!("{e:?}")))?;
-        Certificate::read(der).map_err(|r| bad(r.fact))?;
+        Certificate::read(der).map_err(|r| bad(r.problem.fact))?;
     }
     Ok(found)
 }

@@ -43,8 +43,8 @@ impl Case<'_> {
                     |oid| oid.to_string(),
                 );
                 let mut refusal = algorithm::refused(&oid);
-                refusal.fact =
-                    format!("a certificate of its chain was not taken: {}", refusal.fact);
+                let words = "a certificate of its chain was not taken: ";
+                refusal.problem = refusal.problem.prefixed(words);
                 refusal.found(format_args!("{oid}, in {}", self.issued_by()))
             }
             Error::EmptyEkuExtension => Refusal::new(

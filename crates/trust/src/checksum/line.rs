@@ -2,7 +2,7 @@
 //!
 //! Refuses a file with any line that is none of them: what else it says is then not known either.
 
-use super::Refusal;
+use winimg_base::problem::Problem;
 
 /// A line that was understood.
 pub struct Line<'a> {
@@ -23,7 +23,7 @@ struct Parts<'a> {
     foreign: Option<String>,
 }
 
-pub fn read(text: &str) -> Result<Vec<Line<'_>>, Refusal> {
+pub fn read(text: &str) -> Result<Vec<Line<'_>>, Problem> {
     let mut lines = Vec::new();
     let numbered = text.lines().enumerate().map(|(i, l)| (i + 1, l.trim()));
     let said: Vec<(usize, &str)> = numbered
@@ -54,7 +54,7 @@ pub fn read(text: &str) -> Result<Vec<Line<'_>>, Refusal> {
         });
     }
     if lines.is_empty() {
-        return Err(Refusal::new(match said.is_empty() {
+        return Err(Problem::new(match said.is_empty() {
             true => "holds only comments",
             false => "holds no digest",
         }));
@@ -62,22 +62,18 @@ pub fn read(text: &str) -> Result<Vec<Line<'_>>, Refusal> {
     Ok(lines)
 }
 
-fn no_checksum(number: usize, line: &str) -> Refusal {
+fn no_checksum(number: usize, line: &str) -> Problem {
     let shown: String = line.chars().filter(|c| !c.is_control()).take(80).collect();
-    Refusal {
-        fact: format!("has a line {number} that is no checksum"),
-        lines: vec![shown],
-        cure: None,
-    }
+    Problem::new(format!("has a line {number} that is no checksum")).lines([shown])
 }
 
 /// PowerShell cuts what does not fit into the console's width, also into a file.
-fn cut_off(number: usize, line: &str) -> Refusal {
-    Refusal {
-        fact: format!("has a line {number} whose path PowerShell has cut off"),
-        lines: vec![line.chars().take(160).collect()],
-        cure: Some("write the digest alone: (Get-FileHash FILE).Hash > FILE.sha256".into()),
-    }
+fn cut_off(number: usize, line: &str) -> Problem {
+    Problem::new(format!(
+        "has a line {number} whose path PowerShell has cut off"
+    ))
+    .lines([line.chars().take(160).collect::<String>()])
+    .cure("write the digest alone: (Get-FileHash FILE).Hash > FILE.sha256")
 }
 
 /// The two lines above PowerShell's table.

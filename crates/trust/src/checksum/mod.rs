@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::markup;
+use winimg_base::problem::Problem;
 
 use self::line::{Line, plain};
 
@@ -24,33 +25,11 @@ pub struct Found {
     pub line: String,
 }
 
-/// Why a checksum file proves nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refusal {
-    /// Fits after "the checksum file".
-    pub fact: String,
-    pub lines: Vec<String>,
-    pub cure: Option<String>,
-}
-
-impl Refusal {
-    fn new(fact: impl Into<String>) -> Self {
-        Self {
-            fact: fact.into(),
-            ..Self::default()
-        }
-    }
-
-    fn cure(mut self, cure: impl Into<String>) -> Self {
-        self.cure = Some(cure.into());
-        self
-    }
-}
-
-/// Finds what the file says about `entry`: a file name, or a path's end when it holds `/`.
-pub fn find(bytes: &[u8], entry: &str) -> Result<Found, Refusal> {
+/// Finds what the file says about `entry`: a file name, or a path's end when it holds `/`. A problem's fact fits after
+/// "the checksum file".
+pub fn find(bytes: &[u8], entry: &str) -> Result<Found, Problem> {
     if bytes.len() as u64 > LIMIT {
-        return Err(Refusal::new(format!("is longer than {LIMIT} bytes")));
+        return Err(Problem::new(format!("is longer than {LIMIT} bytes")));
     }
     let text = decode(bytes)?;
     let lines = line::read(&text)?;
@@ -58,39 +37,39 @@ pub fn find(bytes: &[u8], entry: &str) -> Result<Found, Refusal> {
     decide(&matching, entry)
 }
 
-fn decode(bytes: &[u8]) -> Result<String, Refusal> {
+fn decode(bytes: &[u8]) -> Result<String, Problem> {
     if markup::is_page(bytes) {
         return Err(
-            Refusal::new("is a web page").cure("open the address in a browser to see what it says")
+            Problem::new("is a web page").cure("open the address in a browser to see what it says")
         );
     }
     // PowerShell's `>` writes UTF-16 with a BOM.
     let (encoding, _) = encoding_rs::Encoding::for_bom(bytes).unwrap_or((encoding_rs::UTF_8, 0));
     let (text, malformed) = encoding.decode_with_bom_removal(bytes);
     if malformed || text.contains('\0') {
-        return Err(Refusal::new("is not text"));
+        return Err(Problem::new("is not text"));
     }
     if text.trim().is_empty() {
-        return Err(Refusal::new("is empty"));
+        return Err(Problem::new("is empty"));
     }
     let start = text.trim_start();
     if start.starts_with("-----BEGIN PGP SIGNED MESSAGE") {
-        return Err(Refusal::new("is signed in clear with OpenPGP, which is not read here").cure(
+        return Err(Problem::new("is signed in clear with OpenPGP, which is not read here").cure(
             "name its key with checksum_signature and form = \"clearsigned\", or copy the line's digest into the recipe as sha256",
         ));
     }
     if start.starts_with("-----BEGIN ") || start.starts_with("untrusted comment:") {
-        return Err(Refusal::new("is a signature, not a checksum file")
+        return Err(Problem::new("is a signature, not a checksum file")
             .cure("name it with checksum_signature, and the checksum file with checksum_url"));
     }
     if start.starts_with(['{', '[']) {
-        return Err(Refusal::new("is JSON, not a checksum file")
+        return Err(Problem::new("is JSON, not a checksum file")
             .cure("copy the digest into the recipe as sha256"));
     }
     Ok(text.into_owned())
 }
 
-fn matching<'a>(lines: &'a [Line<'a>], entry: &str) -> Result<Vec<&'a Line<'a>>, Refusal> {
+fn matching<'a>(lines: &'a [Line<'a>], entry: &str) -> Result<Vec<&'a Line<'a>>, Problem> {
     let wanted = plain(entry);
     if let [only] = lines
         && only.name.is_none()
@@ -110,22 +89,15 @@ fn matching<'a>(lines: &'a [Line<'a>], entry: &str) -> Result<Vec<&'a Line<'a>>,
     }
     let listed: BTreeSet<&str> = lines.iter().filter_map(|l| l.name.as_deref()).collect();
     if listed.is_empty() {
-        return Err(Refusal::new("holds several digests without names"));
+        return Err(Problem::new("holds several digests without names"));
     }
     let more = listed.len().saturating_sub(20);
     let more = (more > 0).then(|| format!("and {more} more"));
-    Err(Refusal {
-        fact: format!("says nothing about {wanted}"),
-        lines: listed
-            .iter()
-            .take(20)
-            .map(|name| format!("it lists {name}"))
-            .chain(more)
-            .collect(),
-        cure: Some(
-            "name the line with checksum_entry, or give the checksum file of this version".into(),
-        ),
-    })
+    let listed = listed.iter().take(20);
+    let lines = listed.map(|name| format!("it lists {name}")).chain(more);
+    Err(Problem::new(format!("says nothing about {wanted}"))
+        .lines(lines)
+        .cure("name the line with checksum_entry, or give the checksum file of this version"))
 }
 
 /// Whether a line's name is the wanted file: by the last segment, or by as many as are wanted.
@@ -137,7 +109,7 @@ fn names(name: &str, wanted: &str) -> bool {
 }
 
 /// One digest out of all lines about the file: SHA-256 before SHA-512, weak ones only to name them.
-fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Refusal> {
+fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Problem> {
     let mut strong: Vec<Found> = Vec::new();
     let mut weak = None;
     for line in lines {
@@ -151,11 +123,10 @@ fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Refusal> {
                     .iter()
                     .find(|f| f.digest.algorithm == digest.algorithm && f.digest != digest);
                 if let Some(other) = clash {
-                    return Err(Refusal {
-                        fact: format!("says two different things about {entry}"),
-                        lines: vec![other.line.clone(), line.text.to_string()],
-                        cure: Some("name one line by its path with checksum_entry".into()),
-                    });
+                    let fact = format!("says two different things about {entry}");
+                    return Err(Problem::new(fact)
+                        .lines([other.line.as_str(), line.text])
+                        .cure("name one line by its path with checksum_entry"));
                 }
                 strong.push(Found {
                     digest,
@@ -172,6 +143,6 @@ fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Refusal> {
     let best = |algorithm| strong.iter().find(|f| f.digest.algorithm == algorithm);
     match best(Algorithm::Sha256).or_else(|| best(Algorithm::Sha512)) {
         Some(found) => Ok(found.clone()),
-        None => Err(Refusal::new(weak.unwrap_or_default())),
+        None => Err(Problem::new(weak.unwrap_or_default())),
     }
 }

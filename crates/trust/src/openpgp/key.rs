@@ -9,7 +9,7 @@ use pgp::types::{Fingerprint, KeyDetails, KeyId, KeyVersion, PublicParams, Times
 use rpgpie::certificate::{Certificate, Checked};
 
 use super::super::{Reason, Refusal};
-use super::packets;
+use super::packets::{self, hex_of, shown};
 
 #[derive(Clone, Debug)]
 pub struct Key {
@@ -30,16 +30,6 @@ struct Part {
     /// Why the key itself is too weak.
     weak: Option<String>,
     primary: bool,
-}
-
-pub fn hex_of(fingerprint: &Fingerprint) -> String {
-    hex::encode_upper(fingerprint.as_bytes())
-}
-
-/// Seconds since 1970 as a reader knows them.
-pub fn shown(seconds: u64) -> String {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |t| t.to_string())
 }
 
 /// The certificate that a recipe's fingerprint names. The error fits after "the OpenPGP key".

@@ -16,7 +16,7 @@ use pgp::packet::{Signature, SignatureType};
 use pgp::types::{Fingerprint, Timestamp};
 use rpgpie::certificate::Certificate;
 
-use self::key::{Key, hex_of};
+use self::key::Key;
 use super::reading::{self, Reading};
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject, checksum};
 
@@ -183,12 +183,15 @@ fn met(rule: &Rule, ours: &[Ours<'_>], all: usize, data: impl Read) -> Judged {
     };
     let mut remarks = Vec::new();
     if first.part != first.key.fingerprint() {
-        remarks.push(format!("made by the subkey {}", hex_of(&first.part)));
+        remarks.push(format!(
+            "made by the subkey {}",
+            packets::hex_of(&first.part)
+        ));
     }
     if let Some(time) = first.signature.created() {
         remarks.push(format!(
             "dated {} by its signer",
-            key::shown(time.as_secs().into())
+            packets::shown(time.as_secs().into())
         ));
     }
     if all > ours.len() {

@@ -6,9 +6,9 @@ use pgp::composed::{Deserializable as _, DetachedSignature, PublicOrSecret, Sign
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::crypto::public_key::PublicKeyAlgorithm;
 use pgp::packet::{Signature, SignatureType, SubpacketData};
+use pgp::types::Fingerprint;
 
 use super::super::{Reason, Refusal};
-use super::key::{hex_of, shown};
 use winimg_base::markup;
 
 /// Signatures of one file.
@@ -215,4 +215,14 @@ pub fn in_time(signature: &Signature, now: u64) -> Result<(), Refusal> {
         .found(shown(end))),
         None => Ok(()),
     }
+}
+
+pub fn hex_of(fingerprint: &Fingerprint) -> String {
+    hex::encode_upper(fingerprint.as_bytes())
+}
+
+/// Seconds since 1970 as a reader knows them.
+pub fn shown(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |t| t.to_string())
 }

@@ -70,10 +70,9 @@ pub(super) fn judge(rule: &Rule, predicate: &str, subject: Subject<'_>, bytes: &
     let mut refusal =
         first.unwrap_or_else(|| Refusal::new(Reason::Missing, "there is no attestation"));
     if many > 1 {
-        refusal.fact = format!(
-            "none of the {many} attestations of this file is met; of the first, {}",
-            refusal.fact
-        );
+        refusal.problem = refusal.problem.prefixed(format_args!(
+            "none of the {many} attestations of this file is met; of the first, "
+        ));
     }
     Err(refusal)
 }

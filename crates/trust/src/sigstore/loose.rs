@@ -21,6 +21,7 @@ use super::{bounded, bundle, shown};
 use crate::{Evidence, Reason, Refusal};
 use winimg_base::digest::Digest;
 use winimg_base::markup;
+use winimg_base::problem::Problem;
 
 /// More entries than any file of a release has; a log with more is being flooded.
 const ENTRIES: usize = 1000;
@@ -229,11 +230,13 @@ fn entries(answers: &[u8]) -> Result<Vec<(String, Value)>, Refusal> {
 }
 
 fn log_is_not_json(bytes: &[u8], error: &serde_json::Error) -> Refusal {
-    let mut refusal = bundle::not_json(bytes, error);
-    refusal.fact = format!("of the log's answer: {}", refusal.fact);
-    refusal.expected = None;
-    refusal.cure = None;
-    refusal
+    let refusal = bundle::not_json(bytes, error);
+    let problem = Problem {
+        expected: None,
+        cures: Vec::new(),
+        ..refusal.problem.prefixed("of the log's answer: ")
+    };
+    Refusal { problem, ..refusal }
 }
 
 fn read_entry(id: String, value: Value) -> Option<Entry> {

@@ -7,8 +7,7 @@ use std::ops::Range;
 use crc::{CRC_32_ISCSI, Crc};
 use uuid::Uuid;
 
-use super::region::guid;
-use super::{FORMAT, KIB64, read, u16_at, u32_at, u64_at};
+use super::{FORMAT, KIB64, guid, read, u16_at, u32_at, u64_at};
 use crate::disk::RawDisk;
 use crate::disk::blocks::{damaged, refused};
 use winimg_base::error::Result;

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
+use uuid::Uuid;
+
 use super::header::Header;
-use super::parent::Locator;
+use super::parent::{self, Locator};
 use super::region::{Item, Regions};
 use super::{FORMAT, MIB, read, u32_at, u64_at};
 use crate::disk::blocks::{MOST, damaged};
-use crate::disk::{Disk, RawDisk};
-use winimg_base::error::Result;
+use crate::disk::{Disk, Format, RawDisk};
+use winimg_base::error::{Error, Kind, Result};
 
 /// Sectors that one block of the sector bitmap covers: [MS-VHDX] 2.4, "chunk ratio".
 const BITMAP_SECTORS: u64 = 1 << 23;
@@ -244,4 +246,35 @@ impl Layer {
         }
         Ok(used)
     }
+}
+
+/// Opens the parent that `parent::find` found, when it is the one that the child was made over.
+pub fn open_parent(child: &Layer, locator: &Locator, path: &Path) -> Result<Layer> {
+    let shown = path.display();
+    if Format::of(path)? != Format::Vhdx {
+        return Err(parent::refused(&child.file, shown)
+            .expected("a VHDX")
+            .found("a file of another format"));
+    }
+    let parent = Layer::open(path)?;
+    let id = parent.header.data_write();
+    if !locator.linkages.contains(&id) {
+        let expected: Vec<String> = locator.linkages.iter().map(Uuid::to_string).collect();
+        return Err(Error::new(
+            Kind::Failed,
+            format!(
+                "the parent {shown} was written since {} was made over it",
+                child.file.path().display()
+            ),
+        )
+        .expected(format!("DataWriteGuid {}", expected.join(" or ")))
+        .found(id)
+        .cure("bring back the parent as it was, or build the image again"));
+    }
+    if parent.sector != child.sector {
+        return Err(parent::refused(&child.file, shown)
+            .expected(format!("sectors of {} bytes", child.sector))
+            .found(format!("{} bytes", parent.sector)));
+    }
+    Ok(parent)
 }

@@ -9,11 +9,9 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::layer::Layer;
-use super::region::guid;
-use super::{FORMAT, MIB, read, u16_at, u32_at};
+use super::{FORMAT, MIB, guid, read, u16_at, u32_at};
 use crate::disk::blocks::{damaged, refused as unreadable};
-use crate::disk::{Format, RawDisk, backing};
+use crate::disk::{RawDisk, backing};
 use winimg_base::error::{Error, Kind, Result};
 
 /// The only kind of locator there is.
@@ -28,7 +26,7 @@ const LINKAGES: [&str; 2] = ["parent_linkage", "parent_linkage2"];
 #[derive(Debug, PartialEq, Eq)]
 pub struct Locator {
     /// The parent's `DataWriteGuid` is one of them.
-    linkages: Vec<Uuid>,
+    pub linkages: Vec<Uuid>,
     /// Key and path, in the order in which they are tried.
     places: Vec<(&'static str, String)>,
 }
@@ -153,35 +151,4 @@ pub fn find(child: &RawDisk, locator: &Locator, within: &Path) -> Result<PathBuf
     )
     .lines(tried)
     .cure("bring it back to where its child names it, or build the image again"))
-}
-
-/// Opens the parent that `find` found, when it is the one that the child was made over.
-pub fn open(child: &Layer, locator: &Locator, path: &Path) -> Result<Layer> {
-    let shown = path.display();
-    if Format::of(path)? != Format::Vhdx {
-        return Err(refused(&child.file, shown)
-            .expected("a VHDX")
-            .found("a file of another format"));
-    }
-    let parent = Layer::open(path)?;
-    let id = parent.header.data_write();
-    if !locator.linkages.contains(&id) {
-        let expected: Vec<String> = locator.linkages.iter().map(Uuid::to_string).collect();
-        return Err(Error::new(
-            Kind::Failed,
-            format!(
-                "the parent {shown} was written since {} was made over it",
-                child.file.path().display()
-            ),
-        )
-        .expected(format!("DataWriteGuid {}", expected.join(" or ")))
-        .found(id)
-        .cure("bring back the parent as it was, or build the image again"));
-    }
-    if parent.sector != child.sector {
-        return Err(refused(&child.file, shown)
-            .expected(format!("sectors of {} bytes", child.sector))
-            .found(format!("{} bytes", parent.sector)));
-    }
-    Ok(parent)
 }

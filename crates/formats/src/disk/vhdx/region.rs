@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use uuid::Uuid;
-
 use super::header::sound;
-use super::{FORMAT, KIB64, MIB, read, u16_at, u32_at, u64_at};
+use super::{FORMAT, KIB64, MIB, guid, read, u16_at, u32_at, u64_at};
 use crate::disk::blocks::damaged;
 use crate::disk::{Disk, RawDisk};
 use winimg_base::error::Result;
@@ -41,13 +39,6 @@ const ITEMS: [(u128, Item); 6] = [
     (0xcda348c7_445d_4471_9cc9_e9885251c556, Item::PhysicalSector),
     (0xa8d35f2d_b30b_454d_abf7_d3d84834ab0c, Item::ParentLocator),
 ];
-
-/// The GUID in the first 16 bytes.
-pub fn guid(bytes: &[u8]) -> Uuid {
-    let mut guid = [0; 16];
-    guid.copy_from_slice(&bytes[..16]);
-    Uuid::from_bytes_le(guid)
-}
 
 impl Regions {
     /// The first of the two tables that is whole.

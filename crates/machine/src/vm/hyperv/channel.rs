@@ -10,8 +10,7 @@ use super::errors::{Trouble as HostTrouble, explain};
 use super::running::Running;
 use crate::guest::Guest;
 use crate::guest::direct::{self, Direct, Opened, Trouble};
-use crate::vm::driver::{Channel, Late};
-use crate::vm::supervisor::Supervisor;
+use crate::vm::driver::{Channel, Late, Oversight};
 use winimg_base::error::Result;
 
 /// The account of PowerShell Direct; the answer file gives it its password.
@@ -26,7 +25,7 @@ const BLIND_ATTEMPT: Duration = Duration::from_secs(30);
 
 pub struct Sessions {
     running: Arc<Running>,
-    supervisor: Arc<Supervisor>,
+    oversight: Arc<dyn Oversight>,
     direct: Direct,
     /// Since power-on.
     last_attempt: Option<Duration>,
@@ -35,11 +34,11 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    pub fn new(running: Arc<Running>, supervisor: &Arc<Supervisor>) -> Self {
+    pub fn new(running: Arc<Running>, oversight: &Arc<dyn Oversight>) -> Self {
         Self {
-            direct: Direct::new(host(&running, supervisor)),
+            direct: Direct::new(host(&running, oversight)),
             running,
-            supervisor: Arc::clone(supervisor),
+            oversight: Arc::clone(oversight),
             last_attempt: None,
             said: String::new(),
         }
@@ -53,8 +52,8 @@ impl Sessions {
         };
         match self.last_attempt {
             // The first attempt waits for a first look.
-            None => beats || self.supervisor.elapsed() >= wait,
-            Some(last) => self.supervisor.elapsed() >= last + wait,
+            None => beats || self.oversight.elapsed() >= wait,
+            Some(last) => self.oversight.elapsed() >= last + wait,
         }
     }
 }
@@ -65,7 +64,7 @@ impl Channel for Sessions {
             return Ok(false);
         }
         let opened = self.direct.try_open(left);
-        self.last_attempt = Some(self.supervisor.elapsed());
+        self.last_attempt = Some(self.oversight.elapsed());
         match opened? {
             Opened::Yes => Ok(true),
             Opened::NotYet(said) => {
@@ -101,10 +100,10 @@ impl Channel for Sessions {
 }
 
 /// What the sessions need of the machine around them.
-fn host(running: &Arc<Running>, supervisor: &Arc<Supervisor>) -> direct::Host {
+fn host(running: &Arc<Running>, oversight: &Arc<dyn Oversight>) -> direct::Host {
     let share = || Arc::clone(running);
     let (look, discs, restarts, connect, invoke) = (share(), share(), share(), share(), share());
-    let (check, talked) = (Arc::clone(supervisor), Arc::clone(supervisor));
+    let (check, talked) = (Arc::clone(oversight), Arc::clone(oversight));
     let password = running.password.clone();
     // Which process keeps the credential.
     let mut known_to = None;

@@ -16,9 +16,8 @@ use super::figures::{self, ASKED, Figures};
 use super::host::Host;
 use super::making::{self, PAYLOAD, VM};
 use super::picture;
-use crate::vm::driver::{Channel, Driver, Fault, Glance, Link, Load, State};
+use crate::vm::driver::{Channel, Driver, Fault, Glance, Link, Load, Oversight, State};
 use crate::vm::seen::Seen;
-use crate::vm::supervisor::Supervisor;
 use crate::vm::{MachinePlan, Platform};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
@@ -261,8 +260,8 @@ impl Driver for Running {
         self.order("press a key", &call).map(|_| ())
     }
 
-    fn channel(self: Arc<Self>, supervisor: &Arc<Supervisor>) -> Result<Box<dyn Channel>> {
-        Ok(Box::new(Sessions::new(self, supervisor)))
+    fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
+        Ok(Box::new(Sessions::new(self, &oversight)))
     }
 
     /// Hyper-V tells nobody that a machine ended: it is looked for.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::running::Running;
 use crate::guest::Guest;
 use crate::guest::agent::{Agent, Host};
-use crate::vm::driver::{Channel, Late};
-use crate::vm::supervisor::{SAMPLE, Supervisor};
+use crate::vm::driver::{Channel, Late, Oversight};
+use crate::vm::supervisor::SAMPLE;
 use winimg_base::error::{Error, Result};
 
 /// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.
@@ -21,10 +21,10 @@ pub struct AgentChannel {
 
 impl AgentChannel {
     /// Connected before the guest runs, so that its port has a host's end from the first moment; nothing is sent.
-    pub fn new(running: Arc<Running>, supervisor: &Arc<Supervisor>) -> Result<Self> {
+    pub fn new(running: Arc<Running>, oversight: &Arc<dyn Oversight>) -> Result<Self> {
         let path = running.dir.agent();
         let stream = UnixStream::connect(&path).map_err(|e| Error::io("connect to", &path, e))?;
-        let share = || Arc::clone(supervisor);
+        let share = || Arc::clone(oversight);
         let (check, talked, clock) = (share(), share(), share());
         let (port, discs) = (Arc::clone(&running), Arc::clone(&running));
         let host = Host {
@@ -32,7 +32,7 @@ impl AgentChannel {
             port: Box::new(move || port.seen().port),
             discs: Box::new(move |iso| discs.discs(iso)),
             talked: Box::new(move |asked| talked.talked(asked)),
-            now: Box::new(move || clock.clock.now()),
+            now: Box::new(move || clock.now()),
         };
         let agent = Agent::new(stream, host, PATIENCE * running.slowness)?;
         Ok(Self {

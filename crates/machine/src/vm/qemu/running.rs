@@ -18,11 +18,11 @@ use super::rundir::RunDir;
 use super::stage::Tail;
 use super::{Doubt, events};
 use crate::vm::driver::{
-    Boot, Channel, Driver, Fault, Glance, Halt, Hold, Line, Link, Load, State,
+    Boot, Channel, Driver, Fault, Glance, Halt, Hold, Line, Link, Load, Oversight, State,
 };
 use crate::vm::screen::pictures;
 use crate::vm::seen::Seen;
-use crate::vm::supervisor::{Clock, Supervisor};
+use crate::vm::supervisor::Clock;
 use crate::vm::{MachinePlan, Platform, Start};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
@@ -231,8 +231,8 @@ impl Driver for Running {
         self.ask("send-key", keys).map(|_| ())
     }
 
-    fn channel(self: Arc<Self>, supervisor: &Arc<Supervisor>) -> Result<Box<dyn Channel>> {
-        Ok(Box::new(AgentChannel::new(self, supervisor)?))
+    fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
+        Ok(Box::new(AgentChannel::new(self, &oversight)?))
     }
 
     fn has_ended(&self, patience: Duration) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::start::Starting;
 use super::{Clock, Supervisor, room, steps};
 use crate::guest::Guest;
-use crate::vm::driver::{Driver, Hold, State};
+use crate::vm::driver::{Driver, Hold, Oversight, State};
 use crate::vm::{Camera, Machine, MachinePlan, Platform};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Attended, Cancel, Sink};
@@ -69,7 +69,8 @@ impl Supervised {
 impl Machine for Supervised {
     fn guest(&mut self) -> Result<Box<dyn Guest>> {
         let driver = &self.supervisor.driver;
-        let mut channel = Arc::clone(driver).channel(&self.supervisor)?;
+        let oversight = Arc::clone(&self.supervisor);
+        let mut channel = Arc::clone(driver).channel(oversight)?;
         let came_up = Starting::new(&self.supervisor).wait(channel.as_mut());
         let lookout = came_up.inspect_err(|error| driver.doubt(error))?;
         self.threads.push(steps::keep(lookout)?);

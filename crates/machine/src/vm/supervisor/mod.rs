@@ -23,7 +23,7 @@ pub use self::machine::{Supervised, Terms};
 use self::room::NoRoom;
 use self::steps::Finding;
 use super::bugcheck;
-use super::driver::{Driver, Glance, Halt, Link, State};
+use super::driver::{Driver, Glance, Halt, Link, Oversight, State};
 use super::screen::pictures::Pictures;
 use super::screen::{self, Screen, ocr};
 use super::seen::{Purpose, Seen};
@@ -36,12 +36,12 @@ use winimg_base::io::{folder_of, write_atomically};
 pub const SAMPLE: Duration = Duration::from_secs(2);
 
 /// A machine with what is known of it, shared by all that wait for it: its start, its watch, its guest's channel and cameras.
-pub struct Supervisor {
-    pub driver: Arc<dyn Driver>,
-    pub cancel: Cancel,
+struct Supervisor {
+    driver: Arc<dyn Driver>,
+    cancel: Cancel,
     /// While it is on, nobody is to judge that the machine stands still.
-    pub attended: Attended,
-    pub clock: Arc<Clock>,
+    attended: Attended,
+    clock: Arc<Clock>,
     platform: Platform,
     plan: MachinePlan,
     slowness: u32,
@@ -100,14 +100,6 @@ impl Supervisor {
         self.powered_on.get().is_some()
     }
 
-    /// Since power-on, without the time that was waited for room.
-    pub fn elapsed(&self) -> Duration {
-        let began = self.powered_on.get();
-        began.map_or(Duration::ZERO, |began| {
-            self.clock.now().saturating_duration_since(*began)
-        })
-    }
-
     /// What the driver says, and whether the machine only waits for room.
     fn glance(&self, fresh: bool) -> Result<Glance> {
         let mut glance = self.driver.glance(fresh)?;
@@ -118,21 +110,6 @@ impl Supervisor {
             glance.state = State::Held;
         }
         Ok(glance)
-    }
-
-    /// An error unless the machine runs, is found well and nobody interrupted. `fresh`: the hypervisor is asked now. For waits of the guest's
-    /// channel.
-    pub fn check(&self, fresh: bool) -> Result<()> {
-        self.cancel.check()?;
-        if let Some(error) = lock(&self.finding).as_ref().and_then(Finding::error) {
-            return Err(error);
-        }
-        match self.glance(fresh)?.state {
-            State::Running | State::Held => Ok(()),
-            State::Off => Err(Error::new(Kind::Machine, "the guest powered off")),
-            State::Stopped(halt) => Err(self.halted(&halt)),
-            State::Gone(how) => Err(self.driver.gone(&how)),
-        }
     }
 
     fn halted(&self, halt: &Halt) -> Error {
@@ -214,17 +191,6 @@ impl Supervisor {
         let _ = self.no_room.set(no_room);
     }
 
-    /// The guest was asked, or answered.
-    pub fn talked(&self, asked: bool) {
-        let mut since = lock(&self.asked);
-        match asked {
-            true => {
-                since.get_or_insert_with(|| self.clock.now());
-            }
-            false => *since = None,
-        }
-    }
-
     /// How long the guest has been asked in vain since its end of the channel opened, or that end has been closed.
     fn silence(&self, link: Link) -> Option<Duration> {
         let since = match (link.open, *lock(&self.asked), link.changed) {
@@ -254,6 +220,42 @@ impl Supervisor {
     fn end(&self) {
         *lock(&self.over) = true;
         self.ended.notify_all();
+    }
+}
+
+impl Oversight for Supervisor {
+    fn check(&self, fresh: bool) -> Result<()> {
+        self.cancel.check()?;
+        if let Some(error) = lock(&self.finding).as_ref().and_then(Finding::error) {
+            return Err(error);
+        }
+        match self.glance(fresh)?.state {
+            State::Running | State::Held => Ok(()),
+            State::Off => Err(Error::new(Kind::Machine, "the guest powered off")),
+            State::Stopped(halt) => Err(self.halted(&halt)),
+            State::Gone(how) => Err(self.driver.gone(&how)),
+        }
+    }
+
+    fn talked(&self, asked: bool) {
+        let mut since = lock(&self.asked);
+        match asked {
+            true => {
+                since.get_or_insert_with(|| self.clock.now());
+            }
+            false => *since = None,
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        let began = self.powered_on.get();
+        began.map_or(Duration::ZERO, |began| {
+            self.clock.now().saturating_duration_since(*began)
+        })
     }
 }
 

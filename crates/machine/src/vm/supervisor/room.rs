@@ -168,7 +168,7 @@ pub fn write_failed(folder: &Path) -> Error {
 }
 
 /// Watches the disk's folder until the machine has ended.
-pub fn keep(
+pub(super) fn keep(
     supervisor: Arc<Supervisor>,
     hold: Arc<dyn Hold>,
     patience: Duration,

@@ -12,7 +12,7 @@ use super::lookout::Lookout;
 use super::naming::{self, About};
 use super::{SAMPLE, Supervisor};
 use crate::vm::Start;
-use crate::vm::driver::{Channel, Glance, Line, State};
+use crate::vm::driver::{Channel, Glance, Line, Oversight, State};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Event;
 use winimg_recipe::recipe::Firmware;

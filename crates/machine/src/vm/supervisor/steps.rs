@@ -10,7 +10,7 @@ use super::lookout::Lookout;
 use super::naming::{self, About};
 use super::watchdog::Watchdog;
 use super::{SAMPLE, Supervisor};
-use crate::vm::driver::{Glance, Line, State};
+use crate::vm::driver::{Glance, Line, Oversight, State};
 use crate::vm::screen::Screen;
 use crate::vm::screen::dialog::{self, Known};
 use crate::vm::seen::{Purpose, Seen};

@@ -9,9 +9,9 @@ use oci_client::errors::OciDistributionError;
 use oci_client::manifest::OciDescriptor;
 
 use super::Part;
+use crate::fetch::registry::answer::{is_absent, other_bytes, shown, status};
 use crate::fetch::registry::{Client, MANIFEST_LIMIT, Refusal, refusal};
-use crate::fetch::sharing::fault::{is_absent, status};
-use crate::fetch::{FetchOptions, wanted};
+use crate::fetch::{FetchOptions, failure};
 use crate::store::{Expected, Resumable, Store, Watch};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
@@ -60,7 +60,7 @@ impl Registry<'_> {
 
     fn must_be_online(&self, what: &str, digest: Option<&Digest>) -> Result<()> {
         match self.options.offline {
-            true => Err(wanted::offline(what, &self.reference.whole(), digest)),
+            true => Err(failure::offline(what, &self.reference.whole(), digest)),
             false => Ok(()),
         }
     }
@@ -237,10 +237,6 @@ impl Registry<'_> {
     }
 }
 
-pub(in crate::fetch) fn other_bytes(error: &OciDistributionError) -> bool {
-    matches!(error, OciDistributionError::DigestError(_))
-}
-
 /// Whether another try makes sense.
 fn passing(error: &OciDistributionError) -> bool {
     match (error, status(error)) {
@@ -249,32 +245,6 @@ fn passing(error: &OciDistributionError) -> bool {
         (OciDistributionError::RequestError(e), None) => !e.is_redirect(),
         (OciDistributionError::IoError(_), None) => true,
         _ => false,
-    }
-}
-
-/// The library's words without the URL, whose query may hold a token.
-pub(in crate::fetch) fn shown(error: &OciDistributionError) -> String {
-    match error {
-        OciDistributionError::RequestError(e) => crate::fetch::failure::innermost(e),
-        OciDistributionError::ServerError { code, .. } => format!("HTTP status {code}"),
-        OciDistributionError::UnauthorizedError { .. } => "not authorized".into(),
-        OciDistributionError::RegistryError { envelope, .. } => {
-            let errors = envelope
-                .errors
-                .iter()
-                .map(|e| format!("{:?} {}", e.code, e.message));
-            short(&errors.collect::<Vec<_>>().join("; "))
-        }
-        other => short(&other.to_string()),
-    }
-}
-
-/// A registry may say more than a message has room for.
-fn short(words: &str) -> String {
-    const LONGEST: usize = 300;
-    match words.char_indices().nth(LONGEST) {
-        Some((at, _)) => format!("{}…", &words[..at]),
-        None => words.to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use crate::fetch::sharing::Credentials;
+use super::Credentials;
 use winimg_base::text::Secret;
 
 /// The registries whose tokens another host gives by its publisher's own words. (Docker: Registry API, authentication)

@@ -5,6 +5,8 @@
 //! other hosts ([`access`]), and answers that are too long, before they are held. Follows no address that a manifest names.
 
 mod access;
+pub(super) mod answer;
+mod credentials;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,10 +21,10 @@ use url::Url;
 
 use self::access::{Access, Challenge};
 use super::client;
-use super::sharing::Credentials;
 use winimg_base::digest::{Digest, Hasher};
 
 pub use access::{Refusal, refusal};
+pub use credentials::{Credentials, found as credentials};
 
 /// Bytes (OCI Distribution Specification: registries need not take longer ones). A page of tags has no more either.
 pub const MANIFEST_LIMIT: usize = 4 << 20;

@@ -2,10 +2,10 @@
 //!
 //! Pure. Shows no address of the library's errors, whose query may hold a token.
 
-use oci_client::errors::{OciDistributionError, OciErrorCode};
+use oci_client::errors::OciDistributionError;
 
 use super::Address;
-use crate::fetch::image::pull::{other_bytes, shown};
+use crate::fetch::registry::answer::{other_bytes, shown, status};
 use crate::fetch::registry::{Refusal, refusal};
 use winimg_base::error::{Error, Kind};
 
@@ -79,38 +79,6 @@ impl Fault {
             _ => Self::Refused(told("the shared cache answers out of turn").found(words(error))),
         }
     }
-}
-
-/// What an answer's status or, with an error in JSON, its code says (OCI Distribution Specification: error codes).
-pub fn status(error: &OciDistributionError) -> Option<u16> {
-    match error {
-        OciDistributionError::ServerError { code, .. } => Some(*code),
-        OciDistributionError::RequestError(e) => e.status().map(|status| status.as_u16()),
-        OciDistributionError::RegistryError { envelope, .. } => {
-            let codes: Vec<&OciErrorCode> = envelope.errors.iter().map(|e| &e.code).collect();
-            let says = |wanted: &[OciErrorCode]| codes.iter().any(|code| wanted.contains(code));
-            match () {
-                () if says(&[OciErrorCode::Unauthorized, OciErrorCode::Denied]) => Some(403),
-                () if says(&[OciErrorCode::Toomanyrequests]) => Some(429),
-                () if says(&ABSENT) => Some(404),
-                () => None,
-            }
-        }
-        _ => None,
-    }
-}
-
-const ABSENT: [OciErrorCode; 5] = [
-    OciErrorCode::NameUnknown,
-    OciErrorCode::ManifestUnknown,
-    OciErrorCode::BlobUnknown,
-    OciErrorCode::ManifestBlobUnknown,
-    OciErrorCode::NotFound,
-];
-
-/// There is no such thing.
-pub fn is_absent(error: &OciDistributionError) -> bool {
-    status(error) == Some(404)
 }
 
 /// The library's words without the address, whose query may hold a token.

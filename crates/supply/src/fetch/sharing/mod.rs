@@ -5,8 +5,7 @@
 //! warning, and the run goes on without it; only an interrupt ends a run.
 
 mod address;
-mod credentials;
-pub(super) mod fault;
+mod fault;
 mod layer;
 mod registry;
 
@@ -30,8 +29,8 @@ use winimg_trust::minisign::Rule;
 use fault::Fault;
 use registry::Registry;
 
+pub use super::registry::{Credentials, credentials};
 pub use address::Address;
-pub use credentials::{Credentials, found as credentials};
 
 /// Signs bytes with a minisign key: the bytes, and the trusted comment.
 pub type Sign = Box<dyn Fn(&[u8], &str) -> Result<String> + Send + Sync>;

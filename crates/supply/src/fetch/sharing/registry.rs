@@ -17,9 +17,9 @@ use oci_client::errors::OciDistributionError;
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use tokio::time::{sleep, timeout};
 
-use super::fault::{Fault, is_absent};
+use super::fault::Fault;
 use super::{Address, Credentials, Patience};
-use crate::fetch::image::pull::shown;
+use crate::fetch::registry::answer::{is_absent, shown};
 use crate::fetch::registry::{self, Client};
 use crate::store::Watch;
 use winimg_base::digest::Digest;

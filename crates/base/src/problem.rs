@@ -1,0 +1,115 @@
+//! What went wrong, and what to do about it: the one body under errors, complaints about a recipe, findings, refusals and
+//! their events.
+//!
+//! Holds and serialises; whoever carries one adds what it weighs and how it is shown.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::text::Place;
+
+/// The fact, the place, expected and found, further lines, the cure. In events each part stands under its own name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// One sentence without a full stop.
+    #[serde(rename = "message")]
+    pub fact: String,
+    /// A file, URL, offset or other place outside the recipe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The TOML that asked for it: `recipe.toml:12:3`.
+    #[serde(
+        rename = "recipe",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "shown"
+    )]
+    pub place: Option<Place>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// The last output of a step, a listing of what is there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<String>,
+    /// What to do about it; several where there are several ways.
+    #[serde(
+        rename = "cure",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "joined"
+    )]
+    pub cures: Vec<String>,
+}
+
+fn shown<S: Serializer>(place: &Option<Place>, serializer: S) -> Result<S::Ok, S::Error> {
+    place.as_ref().map(Place::to_string).serialize(serializer)
+}
+
+fn joined<S: Serializer>(cures: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+    cures.join("; ").serialize(serializer)
+}
+
+impl Problem {
+    pub fn new(fact: impl Into<String>) -> Self {
+        Self {
+            fact: fact.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The same with words before its fact, which fits after them: `prefixed("the signature of kubelet: ")`.
+    #[must_use]
+    pub fn prefixed(mut self, words: impl fmt::Display) -> Self {
+        self.fact = format!("{words}{}", self.fact);
+        self
+    }
+
+    #[must_use]
+    pub fn expected(mut self, expected: impl fmt::Display) -> Self {
+        self.expected = Some(expected.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn found(mut self, found: impl fmt::Display) -> Self {
+        self.found = Some(found.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn cure(mut self, cure: impl Into<String>) -> Self {
+        self.cures.push(cure.into());
+        self
+    }
+
+    #[must_use]
+    pub fn lines(mut self, lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.lines.extend(lines.into_iter().map(Into::into));
+        self
+    }
+
+    /// `there is no signature (expected …, found …)`
+    pub fn in_one_line(&self) -> String {
+        let expected = self.expected.as_ref().map(|e| format!("expected {e}"));
+        let found = self.found.as_ref().map(|f| format!("found {f}"));
+        let seen: Vec<String> = expected.into_iter().chain(found).collect();
+        match seen.is_empty() {
+            true => self.fact.clone(),
+            false => format!("{} ({})", self.fact, seen.join(", ")),
+        }
+    }
+
+    /// `at`, `recipe`, `expected` and `found` as far as they are known, with their names.
+    pub fn details(&self) -> Vec<(&'static str, String)> {
+        let place = self.place.as_ref().map(Place::to_string);
+        [
+            ("at", self.at.clone()),
+            ("recipe", place),
+            ("expected", self.expected.clone()),
+            ("found", self.found.clone()),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+}

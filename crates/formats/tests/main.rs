@@ -1,0 +1,10 @@
+//! Disks, hives and media as other programs make them, and as no program should.
+
+mod disk_hostile;
+mod disk_vhdx;
+mod hive;
+mod media_boot;
+mod media_damage;
+mod media_read;
+mod media_udf;
+mod media_write;

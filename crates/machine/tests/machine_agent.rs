@@ -1,0 +1,811 @@
+//! The guest agent's client against a scripted peer, which does what agents do wrong, and against the real Linux `qemu-ga`.
+
+#![cfg(unix)]
+
+use support::skip;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use winimg_base::error::{Error, Kind};
+use winimg_base::event::Cancel;
+use winimg_machine::guest::agent::{Agent, Host, Port};
+use winimg_machine::guest::{Command, Exit, Guest, Put};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The machine around the agent, as the tests move it.
+#[derive(Clone, Default)]
+struct World {
+    port: Arc<Mutex<Port>>,
+    cancel: Cancel,
+    dead: Arc<Mutex<Option<&'static str>>>,
+    discs: Arc<Mutex<Vec<Option<PathBuf>>>>,
+    /// Its time passes at a hundredth.
+    slow: bool,
+    /// What was told of asking and answering.
+    talk: Arc<Mutex<Vec<bool>>>,
+}
+
+impl World {
+    fn open() -> Self {
+        let world = Self::default();
+        world.change(true);
+        world
+    }
+
+    fn change(&self, open: bool) {
+        self.port.lock().expect("lock").change(open);
+    }
+
+    fn host(&self) -> Host {
+        let (a, b, c, d) = (self.clone(), self.clone(), self.clone(), self.clone());
+        let (start, slow) = (Instant::now(), self.slow);
+        Host {
+            check: Box::new(move || {
+                a.cancel.check()?;
+                match *a.dead.lock().expect("lock") {
+                    Some(how) => Err(Error::new(Kind::Machine, how)),
+                    None => Ok(()),
+                }
+            }),
+            port: Box::new(move || *b.port.lock().expect("lock")),
+            discs: Box::new(move |iso| {
+                c.discs
+                    .lock()
+                    .expect("lock")
+                    .push(iso.map(Path::to_path_buf));
+                Ok(())
+            }),
+            talked: Box::new(move |asked| d.talk.lock().expect("lock").push(asked)),
+            now: Box::new(move || match slow {
+                true => start + start.elapsed() / 100,
+                false => Instant::now(),
+            }),
+        }
+    }
+}
+
+/// A peer that answers each line with the bytes that `answer` gives, in pieces of `piece` bytes. Ends when the agent's end closes.
+fn peer(
+    world: &World,
+    piece: usize,
+    mut answer: impl FnMut(&Value) -> Vec<u8> + Send + 'static,
+) -> (Agent, Heard) {
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+    let heard = Heard::default();
+    let hearing = heard.clone();
+    std::thread::spawn(move || {
+        let mut writer = theirs.try_clone().expect("clone");
+        for line in BufReader::new(theirs).split(b'\n') {
+            let Ok(line) = line else { return };
+            let line: Vec<u8> = line.into_iter().filter(|b| *b != 0xff).collect();
+            let Ok(request) = serde_json::from_slice::<Value>(&line) else {
+                continue;
+            };
+            hearing.0.lock().expect("lock").push(request.clone());
+            for bytes in answer(&request).chunks(piece) {
+                if writer.write_all(bytes).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let agent = Agent::new(ours, world.host(), PATIENCE).expect("an agent");
+    (agent, heard)
+}
+
+/// What the peer was asked, without the numbers of syncs.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<Value>>>);
+
+impl Heard {
+    fn commands(&self) -> Vec<String> {
+        let heard = self.0.lock().expect("lock");
+        heard
+            .iter()
+            .map(|r| r["execute"].as_str().unwrap_or("?").to_string())
+            .collect()
+    }
+}
+
+fn line(value: Value) -> Vec<u8> {
+    format!("{value}\n").into_bytes()
+}
+
+/// Answers syncs as an agent does, and everything else by `other`.
+fn in_step(
+    mut other: impl FnMut(&Value) -> Vec<u8> + Send + 'static,
+) -> impl FnMut(&Value) -> Vec<u8> + Send {
+    move |request| match request["execute"].as_str() {
+        Some("guest-sync" | "guest-sync-delimited") => {
+            line(json!({"return": request["arguments"]["id"]}))
+        }
+        _ => other(request),
+    }
+}
+
+fn command(program: &str, arguments: &[&str]) -> Command {
+    Command {
+        program: program.into(),
+        arguments: arguments.iter().map(ToString::to_string).collect(),
+        timeout: PATIENCE,
+    }
+}
+
+fn run(agent: &mut Agent, command: &Command) -> (winimg_base::error::Result<Exit>, String) {
+    let mut text = Vec::new();
+    let exit = agent.run(command, &mut |bytes| text.extend_from_slice(bytes));
+    (exit, String::from_utf8(text).expect("text"))
+}
+
+/// A machine that waits for room on the host's disk stands, and its deadlines with it.
+#[test]
+fn deadlines_are_the_machines_and_whoever_watches_is_told_of_each_answer() {
+    let end = |slow| {
+        let world = World {
+            slow,
+            ..World::open()
+        };
+        let mut started = None;
+        let answer = in_step(move |request| {
+            let started = *started.get_or_insert_with(Instant::now);
+            match request["execute"].as_str() {
+                Some("guest-exec") => line(json!({"return": {"pid": 7}})),
+                _ => {
+                    let exited = started.elapsed() > Duration::from_secs(4);
+                    line(json!({"return": {"exited": exited, "exitcode": 0}}))
+                }
+            }
+        });
+        let (mut agent, _) = peer(&world, 4096, answer);
+        assert!(agent.try_open(PATIENCE).expect("open"));
+        let brief = Command {
+            timeout: Duration::from_secs(2),
+            ..command(r"C:\brief.exe", &[])
+        };
+        let exit = run(&mut agent, &brief).0;
+        let talk = world.talk.lock().expect("lock").clone();
+        // The last question's answer may come after the deadline.
+        let pairs = talk.chunks(2).all(|p| p[0] && p.get(1) != Some(&true));
+        assert!(pairs && talk.len() >= 5, "{talk:?}");
+        exit.map_err(|e| e.fact().to_string())
+    };
+    assert_eq!(end(true), Ok(Exit::Code(0)));
+    assert_eq!(end(false), Err("the program did not end within 2 s".into()));
+}
+
+#[test]
+fn replies_in_single_bytes_and_an_exit_code_of_32_bits() {
+    let world = World::open();
+    let mut polls = 0;
+    let (mut agent, heard) = peer(
+        &world,
+        1,
+        in_step(move |request| {
+            line(match request["execute"].as_str() {
+                Some("guest-exec") => json!({"return": {"pid": 7}}),
+                _ => {
+                    polls += 1;
+                    match polls {
+                        3 => {
+                            json!({"return": {"exited": true, "exitcode": -2146498529i64, "out-data": "aGkK"}})
+                        }
+                        _ => json!({"return": {"exited": false}}),
+                    }
+                }
+            })
+        }),
+    );
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    let (exit, text) = run(&mut agent, &command(r"C:\dism.exe", &["/online", "a b"]));
+    assert_eq!(exit.expect("an end"), Exit::Code(-2146498529));
+    assert_eq!(text, "hi\n");
+    assert_eq!(
+        heard.commands(),
+        [
+            "guest-sync",
+            "guest-exec",
+            "guest-exec-status",
+            "guest-exec-status",
+            "guest-exec-status"
+        ]
+    );
+    let asked = heard.0.lock().expect("lock")[1].clone();
+    assert_eq!(
+        asked["arguments"],
+        json!({"path": r"C:\dism.exe", "arg": ["/online", "a b"], "capture-output": true})
+    );
+}
+
+#[test]
+fn stale_replies_before_the_first_answer_are_dropped() {
+    let world = World::open();
+    let mut first = true;
+    let (mut agent, _) = peer(&world, 3, move |request| {
+        let mut bytes = Vec::new();
+        if std::mem::take(&mut first) {
+            bytes.extend(line(json!({"return": 4711})));
+            bytes.extend(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"JSON parse error, stray\"}}\n\xff");
+            bytes.extend(b"not json\n");
+        }
+        bytes.extend(match request["execute"].as_str() {
+            Some("guest-sync") => line(json!({"return": request["arguments"]["id"]})),
+            _ => line(json!({"return": {}})),
+        });
+        bytes
+    });
+    assert!(agent.try_open(PATIENCE).expect("open"));
+}
+
+/// A reply that comes after its deadline must not be taken for the next one's.
+#[test]
+fn a_late_reply_does_not_answer_the_next_command() {
+    let world = World::open();
+    let mut held: Option<Vec<u8>> = None;
+    let mut opens = 0;
+    let (mut agent, heard) = peer(&world, 4096, move |request| {
+        match request["execute"].as_str() {
+            Some("guest-exec") => {
+                held = Some(line(json!({"return": {"pid": 1}})));
+                Vec::new()
+            }
+            Some("guest-sync") => {
+                let mut bytes = held.take().unwrap_or_default();
+                bytes.extend(line(json!({"return": request["arguments"]["id"]})));
+                bytes
+            }
+            Some("guest-file-open") => {
+                opens += 1;
+                line(json!({"return": 1000 + opens}))
+            }
+            Some("guest-file-read") => {
+                line(json!({"return": {"count": 2, "buf-b64": "b2s=", "eof": true}}))
+            }
+            _ => line(json!({"return": {}})),
+        }
+    });
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    let slow = Command {
+        timeout: Duration::from_millis(200),
+        ..command(r"C:\slow.exe", &[])
+    };
+    let error = run(&mut agent, &slow).0.expect_err("no reply");
+    assert_eq!(error.kind(), Kind::Step);
+    assert_eq!(error.fact(), "the program did not end within 0 s");
+    assert_eq!(
+        agent.get(r"C:\ok", 100).expect("read"),
+        Some(b"ok".to_vec())
+    );
+    assert_eq!(
+        heard.commands(),
+        [
+            "guest-sync",
+            "guest-exec",
+            "guest-sync",
+            "guest-file-open",
+            "guest-file-read",
+            "guest-file-close"
+        ]
+    );
+}
+
+/// What a peer does with the `id` of its requests.
+#[derive(Clone, Copy)]
+enum Ids {
+    Echoed,
+    Ignored,
+    Refused,
+}
+
+/// A peer whose program ends with code 7, and which says something else before it tells so.
+fn told_before(
+    ids: Ids,
+    mut before: impl FnMut(&Value) -> Vec<u8> + Send + 'static,
+) -> (String, Vec<String>) {
+    let world = World::open();
+    let mut asked = 0;
+    let (mut agent, heard) = peer(
+        &world,
+        4096,
+        in_step(move |request| {
+            let id = &request["id"];
+            if matches!(ids, Ids::Refused) && !id.is_null() {
+                let desc = "QMP input object member 'id' is unexpected";
+                return line(json!({"error": {"class": "GenericError", "desc": desc}}));
+            }
+            let mut reply = match request["execute"].as_str() {
+                Some("guest-exec") => json!({"return": {"pid": 1}}),
+                _ => {
+                    asked += 1;
+                    json!({"return": {"exited": asked > 1, "exitcode": 7}})
+                }
+            };
+            if matches!(ids, Ids::Echoed) {
+                reply["id"] = id.clone();
+            }
+            let mut bytes = match request["execute"].as_str() {
+                Some("guest-exec-status") => before(request),
+                _ => Vec::new(),
+            };
+            bytes.extend(line(reply));
+            bytes
+        }),
+    );
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    let (exit, _) = run(&mut agent, &command(r"C:\a.exe", &[]));
+    (format!("{exit:?}"), heard.commands())
+}
+
+#[test]
+fn a_reply_to_another_request_is_not_taken_for_this_ones() {
+    let stale = |id: Value| {
+        move |_: &Value| {
+            let mut reply = json!({"return": {"exited": true, "exitcode": 0}});
+            if !id.is_null() {
+                reply["id"] = id.clone();
+            }
+            line(reply)
+        }
+    };
+    let seven = "Ok(Code(7))";
+    assert_eq!(told_before(Ids::Echoed, stale(json!(1))).0, seven);
+    assert_eq!(told_before(Ids::Echoed, stale(json!("old"))).0, seven);
+    // Of a request that had none, such as another client's.
+    assert_eq!(told_before(Ids::Echoed, stale(Value::Null)).0, seven);
+}
+
+#[test]
+fn an_agent_without_ids_is_served() {
+    let asked = [
+        "guest-sync",
+        "guest-exec",
+        "guest-exec-status",
+        "guest-exec-status",
+    ];
+    let (exit, heard) = told_before(Ids::Ignored, |_| Vec::new());
+    assert_eq!(
+        (exit.as_str(), &heard[..]),
+        ("Ok(Code(7))", &asked.map(String::from)[..])
+    );
+    // One that takes the member for a mistake is asked again without it, and no more with it.
+    let (exit, heard) = told_before(Ids::Refused, |_| Vec::new());
+    assert_eq!(exit, "Ok(Code(7))");
+    assert_eq!(
+        heard,
+        [
+            "guest-sync",
+            "guest-exec",
+            "guest-exec",
+            "guest-exec-status",
+            "guest-exec-status",
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_sent_before_the_port_is_open() {
+    let world = World::default();
+    let (mut agent, heard) = peer(&world, 4096, in_step(|_| Vec::new()));
+    assert!(
+        !agent
+            .try_open(Duration::from_millis(200))
+            .expect("still closed")
+    );
+    assert_eq!(heard.commands(), Vec::<String>::new());
+    world.change(true);
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    assert_eq!(heard.commands(), ["guest-sync"]);
+}
+
+#[test]
+fn a_guest_that_goes_down_under_a_command_is_gone_and_comes_back() {
+    let world = World::open();
+    let moving = world.clone();
+    let mut asked = 0;
+    let (mut agent, heard) = peer(
+        &world,
+        4096,
+        in_step(move |request| match request["execute"].as_str() {
+            Some("guest-exec") => line(json!({"return": {"pid": 1}})),
+            _ => {
+                asked += 1;
+                if asked == 2 {
+                    moving.change(false);
+                    let later = moving.clone();
+                    std::thread::spawn(move || {
+                        std::thread::sleep(Duration::from_millis(300));
+                        later.change(true);
+                    });
+                }
+                line(json!({"return": {"exited": false}}))
+            }
+        }),
+    );
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    assert_eq!(
+        run(&mut agent, &command(r"C:\update.exe", &[]))
+            .0
+            .expect("gone"),
+        Exit::GuestGone
+    );
+    let error = agent.get(r"C:\x", 10).expect_err("not back yet");
+    assert_eq!(error.fact(), r"the guest went away during reading C:\x");
+    agent.wait_back(PATIENCE).expect("back");
+    assert_eq!(
+        heard.commands().last().map(String::as_str),
+        Some("guest-sync")
+    );
+}
+
+#[test]
+fn a_reboot_waits_for_the_port_to_close_and_open_again() {
+    let world = World::open();
+    let moving = world.clone();
+    let (mut agent, heard) = peer(
+        &world,
+        4096,
+        in_step(move |request| {
+            assert_eq!(request["arguments"], json!({"mode": "reboot"}));
+            let later = moving.clone();
+            std::thread::spawn(move || {
+                for open in [false, true] {
+                    std::thread::sleep(Duration::from_millis(150));
+                    later.change(open);
+                }
+            });
+            Vec::new()
+        }),
+    );
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    agent.reboot(PATIENCE).expect("back");
+    assert_eq!(
+        heard.commands(),
+        ["guest-sync", "guest-shutdown", "guest-sync"]
+    );
+    let error = agent
+        .wait_back(Duration::from_millis(100))
+        .expect_err("no further restart");
+    assert_eq!(error.fact(), "the guest did not restart within 0 s");
+}
+
+#[test]
+fn a_guest_that_powers_off_instead_is_told_so() {
+    let world = World::open();
+    let moving = world.clone();
+    let (mut agent, _) = peer(
+        &world,
+        4096,
+        in_step(move |_| {
+            moving.port.lock().expect("lock").off = true;
+            Vec::new()
+        }),
+    );
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    let error = agent.reboot(PATIENCE).expect_err("off");
+    assert_eq!(error.fact(), "the guest powered off instead of restarting");
+    agent.shut_down().expect("it is off already");
+}
+
+#[test]
+fn a_machine_that_dies_ends_every_wait_with_its_reason() {
+    for how in ["dies", "interrupted"] {
+        let world = World::open();
+        let moving = world.clone();
+        let (mut agent, _) = peer(
+            &world,
+            4096,
+            in_step(move |_| {
+                match how {
+                    "dies" => {
+                        *moving.dead.lock().expect("lock") = Some("QEMU died: signal 6 (SIGABRT)")
+                    }
+                    _ => moving.cancel.cancel(),
+                }
+                Vec::new()
+            }),
+        );
+        assert!(agent.try_open(PATIENCE).expect("open"));
+        let began = Instant::now();
+        let long = Command {
+            timeout: Duration::from_secs(3600),
+            ..command(r"C:\x.exe", &[])
+        };
+        let error = run(&mut agent, &long).0.expect_err(how);
+        let expected = match how {
+            "dies" => (Kind::Machine, "QEMU died: signal 6 (SIGABRT)"),
+            _ => (Kind::Cancelled, "interrupted"),
+        };
+        assert_eq!((error.kind(), error.fact()), expected);
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "waited for the command's hour"
+        );
+    }
+}
+
+#[test]
+fn a_socket_that_closes_without_a_reason_is_an_error() {
+    let world = World::open();
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+    let mut agent = Agent::new(ours, world.host(), PATIENCE).expect("an agent");
+    drop(theirs);
+    let error = agent.try_open(PATIENCE).expect_err("closed");
+    assert_eq!(error.fact(), "the guest agent's socket was closed");
+}
+
+/// Windows in another language says "not found" in its own words; `cmd` is asked instead.
+#[test]
+fn a_missing_file_is_none_in_every_language_and_a_refusal_is_not() {
+    for (words, exit, expected) in [
+        (
+            "failed to open file 'C:\\x y': The system cannot find the file specified.",
+            1,
+            Some(()),
+        ),
+        (
+            "failed to open file 'C:\\x y': The system cannot find the path specified.",
+            1,
+            Some(()),
+        ),
+        (
+            "failed to open file 'C:\\x y': Das System kann die angegebene Datei nicht finden.",
+            44,
+            Some(()),
+        ),
+        ("failed to open file 'C:\\x y': Zugriff verweigert", 0, None),
+    ] {
+        let world = World::open();
+        let (mut agent, heard) = peer(
+            &world,
+            4096,
+            in_step(move |request| {
+                line(match request["execute"].as_str() {
+                    Some("guest-file-open") => {
+                        json!({"error": {"class": "GenericError", "desc": words}})
+                    }
+                    Some("guest-exec") => json!({"return": {"pid": 9}}),
+                    _ => json!({"return": {"exited": true, "exitcode": exit}}),
+                })
+            }),
+        );
+        assert!(agent.try_open(PATIENCE).expect("open"));
+        match (agent.get(r"C:\x y", 10), expected) {
+            (Ok(None), Some(())) => {}
+            (Err(error), None) => assert_eq!(
+                error.to_string(),
+                format!("the guest agent refused reading C:\\x y\n  found: {words}")
+            ),
+            (other, _) => panic!("{words}: {other:?}"),
+        }
+        if exit == 44 {
+            assert_eq!(
+                heard.0.lock().expect("lock")[2]["arguments"]["arg"],
+                json!(["/d", "/c", "if", "not", "exist", r"C:\x y", "exit", "44"])
+            );
+        }
+    }
+}
+
+#[test]
+fn large_files_go_onto_a_disc_and_discs_reach_the_machine() {
+    let world = World::open();
+    let (mut agent, heard) = peer(&world, 4096, in_step(|_| Vec::new()));
+    let bytes = vec![0; (256 << 10) + 1];
+    let error = agent
+        .put(Put::Bytes {
+            path: r"C:\big",
+            bytes: &bytes,
+        })
+        .expect_err("too large");
+    assert_eq!(
+        error.to_string(),
+        "this file is too large for the guest agent\n  at: C:\\big\n  expected: at most 262144 bytes\n  \
+         found: 262145 bytes\n  cure: deliver it on the payload disc"
+    );
+    agent.put(Put::Disc(Path::new("/tmp/p.iso"))).expect("disc");
+    agent.put(Put::NoDiscs).expect("none");
+    assert_eq!(
+        *world.discs.lock().expect("lock"),
+        [Some(PathBuf::from("/tmp/p.iso")), None]
+    );
+    assert_eq!(heard.commands(), Vec::<String>::new());
+}
+
+#[test]
+fn a_reply_without_end_is_an_error() {
+    let world = World::open();
+    let (mut agent, _) = peer(&world, 1 << 20, in_step(|_| vec![b'x'; 65 << 20]));
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    let error = agent.get(r"C:\x", 10).expect_err("no end");
+    assert_eq!(
+        error.to_string(),
+        "the guest agent's reply has no end\n  expected: at most 64 MiB"
+    );
+}
+
+/// An agent that hangs with its input full must not hang us.
+#[test]
+fn a_peer_that_reads_nothing_is_late_not_a_hang() {
+    let world = World::open();
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+    let mut agent = Agent::new(ours, world.host(), Duration::from_millis(300)).expect("an agent");
+    assert!(
+        !agent
+            .try_open(Duration::from_millis(300))
+            .expect("no answer")
+    );
+    let bytes = vec![b'x'; 256 << 10];
+    let error = agent
+        .put(Put::Bytes {
+            path: r"C:\x",
+            bytes: &bytes,
+        })
+        .expect_err("late");
+    assert_eq!(
+        error.fact(),
+        r"the guest agent did not answer in time during writing C:\x"
+    );
+    drop(theirs);
+}
+
+/// The real agent, ended with the test.
+struct QemuGa {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl QemuGa {
+    /// `None`, with the reason printed, where it is not installed.
+    fn start() -> Option<Self> {
+        let Some(program) = ["/usr/sbin/qemu-ga", "/usr/bin/qemu-ga"]
+            .into_iter()
+            .find(|p| Path::new(p).exists())
+        else {
+            skip::skipped("qemu-ga is not installed (package qemu-guest-agent)");
+            return None;
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let child = std::process::Command::new(program)
+            .args(["-m", "unix-listen", "-p"])
+            .arg(path("ga.sock"))
+            .arg("-t")
+            .arg(folder.path())
+            .arg("-f")
+            .arg(path("ga.pid"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("qemu-ga starts");
+        Some(Self { child, folder })
+    }
+
+    fn agent(&self) -> Agent {
+        let socket = self.folder.path().join("ga.sock");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let stream = loop {
+            match UnixStream::connect(&socket) {
+                Ok(stream) => break stream,
+                Err(e) => assert!(Instant::now() < deadline, "{e}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let mut agent = Agent::new(stream, World::open().host(), PATIENCE).expect("an agent");
+        assert!(agent.try_open(PATIENCE).expect("open"));
+        agent
+    }
+}
+
+impl Drop for QemuGa {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_real_agent_runs_programs() {
+    let Some(ga) = QemuGa::start() else { return };
+    let mut agent = ga.agent();
+    let (exit, text) = run(
+        &mut agent,
+        &command("/bin/sh", &["-c", "echo out; echo err >&2; exit 3"]),
+    );
+    assert_eq!(exit.expect("an end"), Exit::Code(3));
+    assert_eq!(text, "out\nerr\n");
+    let arguments = [
+        "%s|",
+        "a b",
+        "quo\"te",
+        r"back\slash",
+        "żółć",
+        "%PATH%",
+        "^&|<>",
+    ];
+    let (exit, text) = run(&mut agent, &command("/usr/bin/printf", &arguments));
+    assert_eq!(exit.expect("an end"), Exit::Code(0));
+    assert_eq!(text, "a b|quo\"te|back\\slash|żółć|%PATH%|^&|<>|");
+    let (exit, _) = run(&mut agent, &command("/bin/sh", &["-c", "kill -9 $$"]));
+    assert_eq!(exit.expect("an end"), Exit::Code(137));
+    let error = run(&mut agent, &command("/no/such/program", &[]))
+        .0
+        .expect_err("missing");
+    assert_eq!(error.kind(), Kind::Step);
+    assert_eq!(error.fact(), "the guest can't start the program");
+    let slow = Command {
+        timeout: Duration::from_millis(300),
+        ..command("/bin/sleep", &["30"])
+    };
+    assert_eq!(
+        run(&mut agent, &slow).0.expect_err("slow").kind(),
+        Kind::Step
+    );
+    let (exit, text) = run(
+        &mut agent,
+        &command("/bin/echo", &["after", "a", "timeout"]),
+    );
+    assert_eq!(
+        (exit.expect("an end"), text.as_str()),
+        (Exit::Code(0), "after a timeout\n")
+    );
+}
+
+#[test]
+fn the_real_agent_writes_and_reads_files() {
+    let Some(ga) = QemuGa::start() else { return };
+    let mut agent = ga.agent();
+    let file = ga.folder.path().join("some file");
+    let path = file.to_str().expect("text");
+    // More than one chunk of 48 KiB, and every byte value.
+    let bytes: Vec<u8> = (0..150_000u32).map(|n| (n % 251) as u8).collect();
+    agent
+        .put(Put::Bytes {
+            path,
+            bytes: &bytes,
+        })
+        .expect("written");
+    assert_eq!(std::fs::read(&file).expect("the file"), bytes);
+    assert_eq!(
+        agent.get(path, bytes.len()).expect("read"),
+        Some(bytes.clone())
+    );
+    let error = agent.get(path, 1000).expect_err("larger than allowed");
+    assert_eq!(error.fact(), "the guest's file is larger than it may be");
+    assert_eq!(agent.get("/no/such/file", 10).expect("no error"), None);
+    agent.put(Put::Bytes { path, bytes: b"" }).expect("emptied");
+    assert_eq!(agent.get(path, 10).expect("read"), Some(Vec::new()));
+    let error = agent
+        .put(Put::Bytes {
+            path: "/no/such/folder/x",
+            bytes: b"x",
+        })
+        .expect_err("no folder");
+    assert_eq!(
+        error.fact(),
+        "the guest agent refused writing /no/such/folder/x"
+    );
+}
+
+/// Replies that nobody waited for, from a client before us, must not be taken for ours.
+#[test]
+fn the_real_agent_is_brought_in_step_after_a_client_that_left_half_a_request() {
+    let Some(ga) = QemuGa::start() else { return };
+    drop(ga.agent());
+    let mut rude = UnixStream::connect(ga.folder.path().join("ga.sock")).expect("connect");
+    rude.write_all(b"{\"execute\": \"guest-ping\"}\n{\"execute\": \"guest-ping\", \"argum")
+        .expect("written");
+    drop(rude);
+    let mut agent = ga.agent();
+    let (exit, text) = run(&mut agent, &command("/bin/echo", &["mine"]));
+    assert_eq!(
+        (exit.expect("an end"), text.as_str()),
+        (Exit::Code(0), "mine\n")
+    );
+}

@@ -1,0 +1,640 @@
+//! The real QEMU, without any Windows: that its command lines are taken, that what ends is named, and that nothing is left behind.
+//!
+//! Everything runs emulated, so that it runs anywhere. Skipped, with the reason printed, where QEMU is missing.
+
+#![cfg(target_os = "linux")]
+
+use support::skip;
+use support::tree::this_program_as;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use winimg_base::error::{Error, Kind};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_machine::vm::qemu::process::Process;
+use winimg_machine::vm::qemu::{Qemu, canary, choice, firmware, program};
+use winimg_machine::vm::{Accel, Disc, Hypervisor, Machine, MachinePlan, Start};
+use winimg_recipe::recipe::{DiskBus, Firmware};
+
+#[derive(Default)]
+struct Told(Mutex<Vec<Event>>);
+
+impl Sink for Told {
+    fn emit(&self, event: &Event) {
+        self.0.lock().expect("lock").push(event.clone());
+    }
+}
+
+impl Told {
+    /// How often the screen was told.
+    fn screens(&self) -> usize {
+        let events = self.0.lock().expect("lock");
+        let told = |e: &&Event| matches!(e, Event::Progress { .. });
+        events.iter().filter(told).count()
+    }
+}
+
+/// Where `tesseract` is installed.
+const SAYS: &str = "| the screen says: ";
+
+/// QEMU and a folder with a blank disk and two blank CDs; `None` with the reason printed.
+struct Bench {
+    folder: tempfile::TempDir,
+    qemu: Qemu,
+    told: Arc<Told>,
+    cancel: Cancel,
+}
+
+impl Bench {
+    fn new() -> Option<Self> {
+        let qemu = match Qemu::find() {
+            Ok(qemu) => qemu,
+            Err(e) => {
+                skip::skipped(e);
+                return None;
+            }
+        };
+        let folder = tempfile::Builder::new()
+            .prefix("winimg-")
+            .tempdir()
+            .expect("a folder");
+        let bench = Self {
+            folder,
+            qemu,
+            told: Arc::default(),
+            cancel: Cancel::default(),
+        };
+        let made = Command::new("qemu-img")
+            .args(["create", "-q", "-f", "qcow2"])
+            .arg(bench.path("disk.qcow2"))
+            .arg("64M")
+            .status();
+        assert!(made.expect("qemu-img").success());
+        bench.write("install.iso", &[]);
+        bench.write("answer.iso", &[]);
+        Some(bench)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file of 1 MiB that begins with `bytes`.
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let mut whole = vec![0; 1 << 20];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        std::fs::write(self.path(name), whole).expect("written");
+    }
+
+    /// Makes the disk boot this code from its first sector.
+    fn boot_code(&self, code: &[u8]) {
+        let mut sector = code.to_vec();
+        sector.resize(510, 0);
+        sector.extend([0x55, 0xaa]);
+        self.write("boot.raw", &sector);
+        let made = Command::new("qemu-img")
+            .args(["convert", "-O", "qcow2"])
+            .args([self.path("boot.raw"), self.path("disk.qcow2")])
+            .status();
+        assert!(made.expect("qemu-img").success());
+    }
+
+    fn plan(&self, firmware: Firmware) -> MachinePlan {
+        MachinePlan {
+            name: "winimg-test".into(),
+            firmware,
+            secure_boot: false,
+            disk_bus: DiskBus::Ahci,
+            disk: self.path("disk.qcow2"),
+            room: 0,
+            cpus: 1,
+            memory: 256 << 20,
+            network: false,
+            tpm: false,
+            password: winimg_base::text::Secret::new("Password-1"),
+            start: Start::Install {
+                install_disc: Disc {
+                    file: self.path("install.iso"),
+                    format: "raw",
+                    prompts: false,
+                },
+                answer_disc: self.path("answer.iso"),
+            },
+            run_dir: self.folder.path().into(),
+            accel: Accel::Tcg,
+            timeout: Duration::from_secs(1800),
+            still_limit: Duration::from_secs(6),
+        }
+    }
+
+    fn start(&self, plan: MachinePlan) -> Box<dyn Machine> {
+        let sink: Arc<Told> = Arc::clone(&self.told);
+        self.qemu
+            .start(plan, sink, self.cancel.clone())
+            .expect("it starts")
+    }
+
+    fn fails(&self, plan: MachinePlan) -> Error {
+        self.start(plan)
+            .guest()
+            .map(|_| ())
+            .expect_err("there is no Windows")
+    }
+
+    /// The error's text with the folder, the times and what this host could read of the screen taken out.
+    fn filtered(&self, error: &Error) -> String {
+        let text = error
+            .to_string()
+            .replace(&self.folder.path().display().to_string(), "RUN");
+        let lines = text.lines().filter(|l| !l.contains(SAYS));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let mut out = String::new();
+        let mut words = text.split(' ').peekable();
+        while let Some(word) = words.next() {
+            let seconds = words
+                .peek()
+                .is_some_and(|next| next.trim_end_matches(',') == "s");
+            out.push_str(match word.parse::<u32>() {
+                Ok(_) if seconds => "N",
+                _ => word,
+            });
+            out.push(' ');
+        }
+        out.trim_end().to_string()
+    }
+}
+
+/// Whether a process with this argument runs.
+fn runs(argument: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    processes
+        .filter_map(|p| std::fs::read(p.path().join("cmdline")).ok())
+        .any(|line| {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.starts_with(|c: char| c != '\0')
+                && line.contains("qemu-system")
+                && line.contains(argument)
+        })
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !done() {
+        assert!(Instant::now() < deadline, "{what} within 120 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// KVM may be anything here; emulation must work, and whatever KVM does must have a sentence.
+#[test]
+fn the_canary_sings_emulated_and_is_judged_on_kvm() {
+    let Ok(program) = program::find() else {
+        return skip::skipped("no QEMU");
+    };
+    let how = |accel: &str, cpu: &str| winimg_machine::vm::qemu::args::Acceleration {
+        accel: accel.into(),
+        cpu: cpu.into(),
+    };
+    let emulated = canary::send(&program, &how("tcg", "max"), None).expect("sent");
+    assert_eq!(emulated, canary::Outcome::Works);
+    let wrong = canary::send(&program, &how("tcg", "no-such-cpu"), None).expect("sent");
+    assert!(
+        matches!(&wrong, canary::Outcome::Refused { words } if words.contains("no-such-cpu")),
+        "{wrong:?}"
+    );
+    if choice::kvm_obstacle().is_some() {
+        return skip::not_tried("there is no /dev/kvm that can be used");
+    }
+    let uefi = firmware::find(&firmware::Places::system(), false).expect("OVMF");
+    let on_kvm = |cpu| canary::send(&program, &how("kvm", cpu), None).expect("sent");
+    let firmware = canary::send_firmware(&program, &how("kvm", "qemu64"), &uefi).expect("sent");
+    for outcome in [on_kvm("host"), on_kvm("qemu64"), firmware] {
+        println!("kvm: {:?}", outcome.remark("kvm"));
+        let healthy = outcome == canary::Outcome::Works;
+        let sentence = outcome.remark("kvm").unwrap_or_default();
+        assert_eq!(sentence.contains("KVM"), !healthy);
+    }
+}
+
+#[test]
+fn the_firmware_half_passes_emulated() {
+    let Ok(program) = program::find() else {
+        return skip::skipped("no QEMU");
+    };
+    let how = winimg_machine::vm::qemu::args::Acceleration {
+        accel: "tcg".into(),
+        cpu: "max".into(),
+    };
+    for secure_boot in [false, true] {
+        let uefi = firmware::find(&firmware::Places::system(), secure_boot).expect("OVMF");
+        let outcome = canary::send_firmware(&program, &how, &uefi).expect("sent");
+        assert_eq!(outcome, canary::Outcome::Works);
+    }
+}
+
+#[test]
+fn auto_always_finds_something_and_says_why_not_kvm() {
+    let Some(bench) = Bench::new() else { return };
+    let probe = bench
+        .qemu
+        .probe(Accel::Auto, Firmware::Uefi, &Cancel::default())
+        .expect("at least emulation");
+    println!("{probe:?}");
+    assert!(probe.version.starts_with("QEMU "));
+    match probe.accel.as_str() {
+        "kvm" => assert_eq!(probe.slowness, 1),
+        other => {
+            assert_eq!(other, "tcg");
+            assert!(probe.slowness > 1 && !probe.remarks.is_empty());
+        }
+    }
+}
+
+#[test]
+fn every_bus_and_secure_boot_is_taken_by_qemu_and_stopped() {
+    let Some(bench) = Bench::new() else { return };
+    for (firmware, disk_bus, secure_boot, network) in [
+        (Firmware::Uefi, DiskBus::Nvme, false, false),
+        (Firmware::Uefi, DiskBus::Virtio, true, false),
+        (Firmware::Bios, DiskBus::Ahci, false, true),
+    ] {
+        let plan = MachinePlan {
+            disk_bus,
+            secure_boot,
+            network,
+            ..bench.plan(firmware)
+        };
+        let _ = std::fs::remove_file(bench.path("uefi-vars.fd"));
+        let mut machine = bench.start(plan);
+        assert!(runs(&bench.path("disk.qcow2").display().to_string()));
+        let picture = bench.path("now.png");
+        machine.screenshot(&picture).expect("a picture");
+        assert!(
+            std::fs::read(&picture)
+                .expect("the picture")
+                .starts_with(b"\x89PNG")
+        );
+        machine.stop();
+        machine.stop();
+        assert!(!runs(&bench.path("disk.qcow2").display().to_string()));
+    }
+}
+
+#[test]
+fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
+    let Some(bench) = Bench::new() else { return };
+    let error = bench.fails(bench.plan(Firmware::Bios));
+    assert_eq!(error.kind(), Kind::Setup);
+    assert_eq!(
+        bench.filtered(&error),
+        "the firmware finds nothing to boot\n  at: RUN/screens/stopped.png\n  \
+         found: N s after power-on, before the first restart\n  \
+         | Boot failed: not a bootable disk\n  | Boot failed: Could not read from CDROM (code 0005)\n  \
+         cure: check that the ISO boots with this firmware: not every disc has a UEFI and a BIOS entry"
+    );
+    assert!(bench.path("screens/stopped.png").exists());
+    if winimg_machine::vm::screen::ocr::program().is_some() {
+        let text = error.to_string();
+        let said = text.lines().filter(|l| l.contains(SAYS));
+        assert!(
+            said.clone().any(|l| l.contains("Booting from Hard Disk")),
+            "{text}"
+        );
+    } else {
+        skip::skipped("no tesseract to read the screen with");
+    }
+    let error = bench.fails(bench.plan(Firmware::Uefi));
+    assert_eq!(error.fact(), "the firmware finds nothing to boot");
+    let events = bench.told.0.lock().expect("lock");
+    let mut progress = events.iter().filter_map(|e| match e {
+        Event::Progress { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(progress.next_back(), Some("firmware"));
+}
+
+/// A text-mode screen with a blinking cursor, drives idle, the processor halted between ticks: as an error box would be.
+#[test]
+fn a_screen_that_waits_is_told_from_one_that_works() {
+    let Some(bench) = Bench::new() else { return };
+    // sti; hlt; jmp -3
+    bench.boot_code(&[0xfb, 0xf4, 0xeb, 0xfd]);
+    let error = bench.fails(bench.plan(Firmware::Bios));
+    assert_eq!(
+        bench.filtered(&error).lines().take(4).collect::<Vec<_>>(),
+        [
+            "Windows Setup stopped at a screen and waits for a person",
+            "  at: RUN/screens/stopped.png",
+            "  expected: a Setup that goes on by itself",
+            "  found: nothing moved since N s after power-on, for N s, before the first restart",
+        ]
+    );
+    // jmp self: the same screen, but the processor works, so only the last resort ends it.
+    bench.boot_code(&[0xeb, 0xfe]);
+    let plan = MachinePlan {
+        timeout: Duration::from_secs(12),
+        ..bench.plan(Firmware::Bios)
+    };
+    assert_eq!(
+        bench.fails(plan).fact(),
+        "the guest agent did not answer within 12 s"
+    );
+}
+
+#[test]
+fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
+    let Some(bench) = Bench::new() else { return };
+    // mov dx, 604h; mov ax, 2000h; out dx, ax: ACPI's S5 on q35.
+    bench.boot_code(&[0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4]);
+    let mut machine = bench.start(bench.plan(Firmware::Bios));
+    let error = machine.guest().map(|_| ()).expect_err("off");
+    assert_eq!(
+        error.fact(),
+        "the machine powered off while Windows was being installed"
+    );
+    machine
+        .wait_off(Duration::from_secs(10))
+        .expect("QEMU ended well");
+    drop(machine);
+    // mov al, 0feh; out 64h, al; hlt: the keyboard controller's reset, after a wait so that each counts for itself.
+    // (mov cx, 20; sti; 1: hlt; loop 1b)
+    bench.boot_code(&[
+        0xb9, 0x1e, 0x00, 0xfb, 0xf4, 0xe2, 0xfd, 0xb0, 0xfe, 0xe6, 0x64, 0xf4,
+    ]);
+    let error = bench.fails(bench.plan(Firmware::Bios));
+    assert_eq!(error.fact(), "Windows Setup restarts again and again");
+    let events = bench.told.0.lock().expect("lock");
+    let counts: Vec<u32> = events
+        .iter()
+        .filter_map(|e| match e {
+            Event::Restarted { count } => Some(*count),
+            _ => None,
+        })
+        .collect();
+    // A host that stalls may show two restarts in one look; each look is told, and none after the one that names the loop.
+    let (last, before) = counts.split_last().expect("restarts were told");
+    assert!(counts.is_sorted_by(|a, b| a < b), "{counts:?}");
+    assert!(before.iter().all(|n| *n <= 8) && *last > 8, "{counts:?}");
+    let found = error.to_string();
+    assert!(found.contains(&format!("{last} restarts")), "{found}");
+}
+
+/// Several machines of one build run in the same directory, one after the other.
+#[test]
+fn a_machine_that_only_boots_is_told_without_setup_and_its_traces_follow_the_earlier_ones() {
+    let Some(bench) = Bench::new() else { return };
+    let boot = |firmware| MachinePlan {
+        start: Start::Boot,
+        ..bench.plan(firmware)
+    };
+    let error = bench.fails(boot(Firmware::Uefi));
+    assert_eq!(error.fact(), "the firmware finds no Windows on the disk");
+    // sti; hlt; jmp -3
+    bench.boot_code(&[0xfb, 0xf4, 0xeb, 0xfd]);
+    let error = bench.fails(boot(Firmware::Bios));
+    assert_eq!(error.kind(), Kind::Machine);
+    assert_eq!(
+        bench.filtered(&error),
+        "Windows does not start: it stands at a screen and its guest agent does not answer\n  \
+         at: RUN/screens/stopped.png\n  \
+         expected: a Windows that goes on by itself, with its guest agent\n  \
+         found: nothing moved since N s after power-on, for N s, before the first restart\n  \
+         | likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start\n  \
+         | likely: the guest agent's service QEMU-GA or its driver vioserial does not start\n  \
+         cure: look at the screenshot: its text names the cause"
+    );
+    let serial = std::fs::read_to_string(bench.path("serial.log")).expect("serial.log");
+    let headings = serial.lines().filter(|l| l.starts_with("=== ")).count();
+    assert_eq!(headings, 2);
+    assert!(serial.contains("BdsDxe"), "the first machine's firmware");
+    let times = std::fs::read_to_string(bench.path("screens/times.jsonl")).expect("times");
+    let lines: Vec<serde_json::Value> = times
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect();
+    let files: Vec<&str> = lines.iter().filter_map(|l| l["file"].as_str()).collect();
+    assert!(
+        files
+            .iter()
+            .all(|f| bench.path(&format!("screens/{f}")).exists())
+    );
+    assert_eq!(files.last(), Some(&"stopped.png"));
+    assert!(
+        files.len() >= 3,
+        "a picture of each machine at least: {files:?}"
+    );
+    assert_eq!(lines[files.len() - 1]["stage"], "the disk boots");
+}
+
+#[test]
+fn a_kernel_that_tells_its_crash_is_named_with_its_last_picture() {
+    let Some(bench) = Bench::new() else { return };
+    // mov dx, 505h; mov al, 1; out dx, al; hlt: what the pvpanic driver does when Windows stops.
+    bench.boot_code(&[0xba, 0x05, 0x05, 0xb0, 0x01, 0xee, 0xf4]);
+    let error = bench.fails(MachinePlan {
+        start: Start::Boot,
+        ..bench.plan(Firmware::Bios)
+    });
+    assert_eq!(error.kind(), Kind::Machine);
+    assert_eq!(
+        bench.filtered(&error).lines().take(3).collect::<Vec<_>>(),
+        [
+            "Windows crashed with a stop error",
+            "  at: RUN/screens/stopped.png",
+            "  found: N s after power-on, before the first restart",
+        ]
+    );
+    assert!(bench.path("screens/stopped.png").exists());
+}
+
+/// A file system of its own, so that it can be filled; needs the right to mount.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(at: PathBuf, megabytes: u32) -> Option<Self> {
+        std::fs::create_dir(&at).expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]);
+        let mounted = mount.arg(&at).stderr(Stdio::null()).status();
+        match mounted.is_ok_and(|status| status.success()) {
+            true => Some(Self(at)),
+            false => {
+                skip::skipped("no right to mount");
+                None
+            }
+        }
+    }
+
+    fn fill(&self, name: &str, megabytes: u64) {
+        let file = std::fs::File::create(self.0.join(name)).expect("created");
+        let size = i64::try_from(megabytes << 20).expect("small");
+        nix::fcntl::posix_fallocate(&file, 0, size).expect("room");
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
+    let Some(bench) = Bench::new() else { return };
+    let Some(mounted) = Mounted::new(bench.path("small"), 700) else {
+        return;
+    };
+    // jmp self
+    bench.boot_code(&[0xeb, 0xfe]);
+    let disk = mounted.0.join("disk.qcow2");
+    std::fs::copy(bench.path("disk.qcow2"), &disk).expect("copied");
+    let plan = MachinePlan {
+        disk,
+        timeout: Duration::from_secs(10),
+        ..bench.plan(Firmware::Bios)
+    };
+    let told = |what: fn(&Event) -> bool| {
+        let told = Arc::clone(&bench.told);
+        move || told.0.lock().expect("lock").iter().any(what)
+    };
+    let error = std::thread::scope(|scope| {
+        let failing = scope.spawn(|| bench.fails(plan.clone()));
+        wait_for("a screen", told(|e| matches!(e, Event::Progress { .. })));
+        mounted.fill("filler", 500);
+        wait_for(
+            "a warning",
+            told(
+                |e| matches!(e, Event::Warning { text } if text.contains("the guest stands still until there is room")),
+            ),
+        );
+        // Longer than the machine may take: what is waited for room does not count.
+        std::thread::sleep(plan.timeout + Duration::from_secs(1));
+        assert!(!failing.is_finished());
+        std::fs::remove_file(mounted.0.join("filler")).expect("removed");
+        wait_for(
+            "a note",
+            told(|e| matches!(e, Event::Note { text } if text.contains("the guest goes on"))),
+        );
+        failing.join().expect("joined")
+    });
+    assert_eq!(error.fact(), "the guest agent did not answer within 10 s");
+    mounted.fill("filler", 300);
+    let refused = bench.qemu.start(
+        plan,
+        Arc::clone(&bench.told) as Arc<dyn Sink>,
+        bench.cancel.clone(),
+    );
+    let error = refused.map(|_| ()).expect_err("no room");
+    assert_eq!(error.kind(), Kind::Host);
+    assert_eq!(error.fact(), "no room on this host for the machine's disk");
+}
+
+#[test]
+fn a_killed_qemu_is_told_with_its_signal_and_an_interrupt_ends_the_wait() {
+    let Some(bench) = Bench::new() else { return };
+    bench.boot_code(&[0xeb, 0xfe]);
+    let disk = bench.path("disk.qcow2").display().to_string();
+    let mut machine = bench.start(bench.plan(Firmware::Bios));
+    let pid = pid_of(&disk);
+    let told = Arc::clone(&bench.told);
+    let killer = std::thread::spawn(move || {
+        wait_for("a screen", || told.screens() > 0);
+        kill(pid);
+    });
+    let error = machine.guest().map(|_| ()).expect_err("killed");
+    killer.join().expect("joined");
+    assert_eq!(
+        bench.filtered(&error),
+        "QEMU died: signal 9 (SIGKILL)\n  at: RUN/qemu.log"
+    );
+    drop(machine);
+    let told = Arc::clone(&bench.told);
+    let before = told.screens();
+    let mut machine = bench.start(bench.plan(Firmware::Bios));
+    let cancel = bench.cancel.clone();
+    let canceller = std::thread::spawn(move || {
+        wait_for("a screen", || told.screens() > before);
+        cancel.cancel();
+    });
+    assert_eq!(
+        machine.guest().map(|_| ()).expect_err("interrupted").kind(),
+        Kind::Cancelled
+    );
+    canceller.join().expect("joined");
+    drop(machine);
+    assert!(!runs(&disk));
+}
+
+fn pid_of(argument: &str) -> u32 {
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let found = processes.filter_map(|p| {
+        let line = std::fs::read(p.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        (line.contains("qemu-system") && line.contains(argument))
+            .then(|| p.file_name().to_string_lossy().parse().ok())?
+    });
+    let found: Vec<u32> = found.collect();
+    assert_eq!(found.len(), 1, "one QEMU with {argument}");
+    found[0]
+}
+
+fn kill(pid: u32) {
+    let status = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(status.expect("kill").success());
+}
+
+/// `kill -9` of the parent leaves no QEMU. The parent is this test program once more, playing `parent_for_the_test_above`.
+#[test]
+fn a_parent_that_is_killed_takes_qemu_along() {
+    let Some(bench) = Bench::new() else { return };
+    bench.boot_code(&[0xeb, 0xfe]);
+    let disk = bench.path("disk.qcow2").display().to_string();
+    let mut parent = this_program_as(module_path!(), "parent_for_the_test_above")
+        .env("WINIMG_TEST_FOLDER", bench.folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    wait_for("QEMU starts", || runs(&disk));
+    parent.kill().expect("killed");
+    parent.wait().expect("reaped");
+    wait_for("QEMU is gone", || !runs(&disk));
+}
+
+#[test]
+#[ignore = "started by a_parent_that_is_killed_takes_qemu_along"]
+fn parent_for_the_test_above() {
+    let Some(folder) = std::env::var_os("WINIMG_TEST_FOLDER") else {
+        return;
+    };
+    let Some(bench) = Bench::new() else { return };
+    let disk = Path::new(&folder).join("disk.qcow2");
+    let mut machine = bench.start(MachinePlan {
+        disk,
+        ..bench.plan(Firmware::Bios)
+    });
+    let _ = machine.guest();
+}
+
+/// The kernel's signal comes when the spawning thread ends: the child must outlive the thread that asked for it.
+#[test]
+fn a_child_outlives_the_thread_that_started_it_but_not_its_owner() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let start = move || {
+        let script = "echo started >&2; sleep 30".to_string();
+        Process::spawn(Path::new("/bin/sh"), &["-c".into(), script], &log).expect("it starts")
+    };
+    let process = std::thread::spawn(start).join().expect("joined");
+    wait_for("the child speaks", || process.last_words() == ["started"]);
+    assert_eq!(process.wait(Duration::from_millis(300)), None);
+    let status = format!("/proc/{}/status", process.pid());
+    assert!(Path::new(&status).exists());
+    drop(process);
+    assert!(!Path::new(&status).exists(), "killed and reaped");
+    std::io::stdout().flush().expect("flushed");
+}

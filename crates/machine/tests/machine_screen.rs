@@ -1,0 +1,67 @@
+//! Screens at which Windows stops, drawn here, read by tesseract and named. Skipped, with the reason printed, where a program is missing.
+
+#![cfg(unix)]
+
+use support::screens;
+
+use std::time::Duration;
+
+use support::screens::SCREENS;
+
+use winimg_machine::vm::screen::dialog::{self, Known};
+use winimg_machine::vm::screen::ocr;
+
+/// Other tests may want the processors too.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The pictures as bytes; `None` with the reason printed.
+fn drawn() -> Option<Vec<Vec<u8>>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let read = |n| std::fs::read(folder.path().join(screens::name(n))).expect("drawn");
+    screens::draw(folder.path()).then(|| (0..SCREENS.len()).map(read).collect())
+}
+
+#[test]
+fn every_box_of_setup_is_read_and_named() {
+    let Some(pictures) = drawn() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut found, mut wanted) = (String::new(), String::new());
+    for ((_, name, lines), ppm) in SCREENS.iter().zip(pictures) {
+        let read = ocr::read(&ppm, folder.path(), PATIENCE, &|| false).join("\n");
+        let named = match dialog::find(&read) {
+            Some(Known::Dialog(known)) => known.name.to_string(),
+            Some(Known::StopError(code)) => format!("stop error {}", code.words()),
+            None => "-".to_string(),
+        };
+        let text: String = lines.join(" ").chars().take(60).collect();
+        found += &format!("{text} -> {named}\n");
+        wanted += &format!("{text} -> {name}\n");
+        println!("--- {text}\n{read}");
+    }
+    assert_eq!(found, wanted);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
+}
+
+/// The rows of faults are made from the screens: a box without one would be tried by none.
+#[test]
+fn every_box_that_is_known_has_a_screen() {
+    let source = include_str!("../src/vm/screen/dialog.rs");
+    let names = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("name: \"")?.strip_suffix("\","));
+    let missing: Vec<&str> = names
+        .clone()
+        .filter(|name| !SCREENS.iter().any(|screen| screen.1 == *name))
+        .collect();
+    assert!(names.count() > 15, "the boxes are listed otherwise now");
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn an_interrupt_ends_the_reading_and_leaves_nothing() {
+    let Some(pictures) = drawn() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let read = ocr::read(&pictures[1], folder.path(), PATIENCE, &|| true);
+    assert_eq!(read, Vec::<String>::new());
+    assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
+}

@@ -1,0 +1,8 @@
+//! Recipes as they are read and planned, as whole texts.
+
+mod plan;
+mod recipe;
+mod recipe_pins;
+mod recipe_schema;
+mod recipe_signatures;
+mod recipe_vars;

@@ -1,0 +1,646 @@
+//! Whole plans, verb by verb, compared with the snapshots.
+
+mod arguments;
+mod images;
+mod inputs;
+mod powershell;
+mod recipe;
+mod restore;
+mod security;
+mod target;
+
+use std::path::Path;
+use std::time::Duration;
+
+use recipe::Maker;
+use winimg_base::diag::Diagnostics;
+use winimg_recipe::plan;
+use winimg_recipe::recipe::*;
+
+fn plan_of(recipe: Recipe) -> String {
+    match plan::make(&recipe) {
+        Ok(plan) => {
+            let mut text = plan::text(&recipe, &plan);
+            if !plan.warnings.0.is_empty() {
+                text.push_str("\nwarnings\n");
+                text.push_str(&said(&plan.warnings));
+            }
+            text
+        }
+        Err(complaints) => panic!("no plan:\n{}", said(&complaints)),
+    }
+}
+
+/// `recipe.toml:11:1 error: message [label] (help)`, one a line.
+fn said(complaints: &Diagnostics) -> String {
+    let mut out = String::new();
+    for d in &complaints.0 {
+        let place = d
+            .problem
+            .place
+            .as_ref()
+            .map_or_else(String::new, |p| p.to_string());
+        let severity = format!("{:?}", d.severity).to_lowercase();
+        out.push_str(&format!("{place} {severity}: {}", d.problem.fact));
+        if !d.label.is_empty() {
+            out.push_str(&format!(" [{}]", d.label));
+        }
+        for help in &d.problem.cures {
+            out.push_str(&format!(" ({help})"));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn refused(recipe: Recipe) -> String {
+    match plan::make(&recipe) {
+        Ok(plan) => panic!("a plan was made:\n{}", plan::text(&recipe, &plan)),
+        Err(complaints) => said(&complaints),
+    }
+}
+
+/// The last step of every recipe here, so that only the tests about it show its warning.
+fn sealed(maker: Maker) -> Recipe {
+    maker.step("seal", |m| m.generalize()).made()
+}
+
+/// The plan without the last step, which is the same everywhere.
+fn unsealed(text: &str) -> String {
+    let (kept, _) = text.rsplit_once("\n\n").expect("a seal step");
+    format!("{kept}\n")
+}
+
+fn local(name: &str) -> std::path::PathBuf {
+    Path::new("tests/plan").join(name)
+}
+
+#[test]
+fn files() {
+    let maker = Maker::new()
+        .var("kubernetes_version", "1.36.1", "recipe.toml:1:1")
+        .var("cni", "1.7.1", "--var")
+        .value("media.language", "\"en-US\"", "default")
+        .value(
+            "components.kubelet.url",
+            "\"https://example.com/releases/v1.36.1/bin/windows/amd64/kubelet.exe\"",
+            "packs/kubernetes.toml:9:7",
+        )
+        .value("steps.kubelet.copy.to", "\"C:/k/\"", "recipe.toml:11:1")
+        .component("kubelet", "kubelet.exe", None)
+        .component("cni", "cni-plugins-windows-amd64.tgz", Some(Archive::TarGz))
+        .step("kubelet", |m| m.copy("kubelet", "C:/k/"))
+        .step("kubelet again", |m| {
+            m.copy("kubelet", r"C:\100% sure\agent & co.exe")
+        })
+        .step("a local file", |m| {
+            m.copy_local(local("seal/own.xml"), r"C:\opt\own.xml")
+        })
+        .step("a local folder", |m| {
+            m.copy_local(local("seal"), r"C:\opt\seal\")
+        })
+        .step("cni", |m| Verb::Extract {
+            component: m.at("cni"),
+            to: m.at(r"C:\opt\cni\bin"),
+            strip: 1,
+            only: vec!["*.exe".into(), "win-*".into()],
+        })
+        .step("config", |m| Verb::File {
+            path: m.at(r"C:\etc\config.toml"),
+            content: "version = 3\nname = \"é\"\n".into(),
+            encoding: Encoding::Utf8,
+        })
+        .step("start script", |m| Verb::File {
+            path: m.at(r"C:\k\start.PS1"),
+            content: "Get-Item C:\\\n".into(),
+            encoding: Encoding::Utf8Bom,
+        })
+        .step("logs", |m| Verb::Directory {
+            path: m.at(r"C:\var\log\pods"),
+        })
+        .step("top", |m| Verb::Directory {
+            path: m.at(r"C:\top"),
+        })
+        .but(|s| s.timeout = Some(Duration::from_secs(90)))
+        .step("old", |m| Verb::Remove {
+            path: m.at(r"C:\old\x.txt"),
+            recursive: false,
+        })
+        .step("old tree", |m| Verb::Remove {
+            path: m.at(r"C:\old"),
+            recursive: true,
+        })
+        .step("not now", |m| Verb::Directory {
+            path: m.at(r"C:\never"),
+        })
+        .but(|s| s.skipped = Some("provider == \"aws\"".into()));
+    insta::assert_snapshot!("files", &unsealed(&plan_of(sealed(maker))));
+}
+
+#[test]
+fn scripts() {
+    let maker = Maker::new()
+        .step("batch", |m| m.cmd("@echo off\necho 100%%\ngoto end\n:end"))
+        .step("batch with codes", |_| Verb::Cmd {
+            script: "exit /b 5\r\n".into(),
+            exit_codes: ExitCodes {
+                ok: Some(vec![0, 5]),
+                reboot: Some(vec![3010]),
+            },
+        })
+        .step("power", |_| Verb::Powershell {
+            script: "$text = @'\nliteral $x\n'@\nWrite-Output $text 'é'\n".into(),
+            exit_codes: ExitCodes::default(),
+        })
+        .step("power again", |_| Verb::Powershell {
+            script: "exit 3010".into(),
+            exit_codes: ExitCodes {
+                ok: None,
+                reboot: Some(vec![3010]),
+            },
+        })
+        .step("restart", |_| Verb::Reboot)
+        .step("slow restart", |_| Verb::Reboot)
+        .but(|s| s.timeout = Some(Duration::from_secs(5400)));
+    insta::assert_snapshot!("scripts", &unsealed(&plan_of(sealed(maker))));
+}
+
+#[test]
+fn services() {
+    let maker = Maker::new()
+        .step("containerd", |m| {
+            let mut s = m.service("containerd");
+            s.program = Some(m.at(r"C:\Program Files\containerd\containerd.exe"));
+            s.arguments = vec![
+                "--run-service".into(),
+                "--root".into(),
+                r"C:\a b\".into(),
+                "".into(),
+            ];
+            s.display_name = Some("Containerd".into());
+            s.description = Some("Runs containers – \"really\" 100%".into());
+            s.start = Some(Start::DelayedAuto);
+            s.restart_delays = vec![15000, 15000];
+            s.state = Some(ServiceState::Running);
+            Verb::Service(s)
+        })
+        .step("kubelet", |m| {
+            let mut s = m.service("kubelet");
+            s.program = Some(m.at("C:/k/kubelet.exe"));
+            s.arguments = vec!["--resolv-conf=".into(), "--v=6".into()];
+            s.start = Some(Start::Auto);
+            s.depends = vec!["containerd".into(), "Tcpip".into()];
+            s.account = Some("LocalSystem".into());
+            Verb::Service(s)
+        })
+        .step("spooler off", |m| {
+            let mut s = m.service("Spooler");
+            s.start = Some(Start::Disabled);
+            s.state = Some(ServiceState::Stopped);
+            Verb::Service(s)
+        })
+        .step("only description", |m| {
+            let mut s = m.service("x");
+            s.description = Some("two words".into());
+            Verb::Service(s)
+        })
+        .step("gone", |m| {
+            let mut s = m.service("old & 100%");
+            s.state = Some(ServiceState::Absent);
+            Verb::Service(s)
+        });
+    insta::assert_snapshot!("services", &unsealed(&plan_of(sealed(maker))));
+}
+
+#[test]
+fn registry() {
+    const KEY: &str = r"HKEY_LOCAL_MACHINE\SOFTWARE\Example & Co";
+    let set =
+        |name: &'static str, data: RegistryData| move |m: &Maker| m.registry(KEY, Some(name), data);
+    let maker = Maker::new()
+        .step(
+            "sz",
+            set("Tier", RegistryData::Sz("go ld \"%x%\" ^!".into())),
+        )
+        .step("default", |m| {
+            m.registry(KEY, None, RegistryData::Sz("zażółć".into()))
+        })
+        .step(
+            "expand",
+            set("Root", RegistryData::ExpandSz(r"%SystemRoot%\x\".into())),
+        )
+        .step(
+            "multi",
+            set(
+                "List",
+                RegistryData::MultiSz(vec!["a b".into(), "c".into()]),
+            ),
+        )
+        .step("dword", set("D", RegistryData::Dword(u32::MAX)))
+        .step("qword", set("Q", RegistryData::Qword(u64::MAX)))
+        .step("binary", set("B", RegistryData::Binary(vec![0, 255])))
+        .step("empty", set("E", RegistryData::Sz(String::new())))
+        .step("empty default", |m| {
+            m.registry(KEY, None, RegistryData::Sz(String::new()))
+        })
+        .step(
+            "blank and backslash",
+            set("F", RegistryData::Sz("C:\\a b\\".into())),
+        )
+        .step("two lines", set("G", RegistryData::Sz("a\nb".into())))
+        .step(
+            "backslash in list",
+            set("H", RegistryData::MultiSz(vec![r"C:\0".into(), "x".into()])),
+        )
+        .step("empty list", set("I", RegistryData::MultiSz(vec![])))
+        .step("long binary", set("J", RegistryData::Binary(vec![])))
+        .step("value gone", set("K \"q\" \\", RegistryData::Absent))
+        .step("key gone", |m| {
+            m.registry(r"HKLM\SOFTWARE\Old", None, RegistryData::Absent)
+        })
+        .step("user", |m| {
+            m.registry(r"hku\.DEFAULT\Console\", Some("X"), RegistryData::Dword(1))
+        })
+        .step("variable", |m| m.environment("KUBE", Some("a b")))
+        .step("expanding", |m| {
+            m.environment("KUBE_ROOT", Some(r"%SystemDrive%\k"))
+        })
+        .step("no variable", |m| m.environment("OLD", None))
+        .step("search", |m| Verb::Path {
+            add: vec![
+                m.at(r"C:\k\"),
+                m.at(r"%ProgramFiles%\containerd (x86) & co"),
+            ],
+        });
+    insta::assert_snapshot!("registry", &unsealed(&plan_of(sealed(maker))));
+}
+
+#[test]
+fn packages() {
+    let maker = Maker::new()
+        .component("init", "CloudbaseInitSetup_1_1_4_x64.msi", None)
+        .component("odd", "odd 100% name.msi", None)
+        .step("plain", |m| {
+            m.msi(
+                "init",
+                &[("RUN_SERVICE_AS_LOCAL_SYSTEM", "1"), ("EMPTY", "")],
+            )
+        })
+        .step("blanks", |m| {
+            m.msi(
+                "init",
+                &[
+                    ("DIR", r"C:\Program Files\x & y\"),
+                    ("SAY", "a \"b|c\" 100%"),
+                ],
+            )
+        })
+        .step("odd name", |m| m.msi("odd", &[("A", "b c")]))
+        .step("codes", |m| Verb::Msi {
+            from: Content::Component(m.at("init")),
+            properties: Default::default(),
+            exit_codes: ExitCodes {
+                ok: Some(vec![0, 1638]),
+                reboot: None,
+            },
+        });
+    insta::assert_snapshot!("packages", &unsealed(&plan_of(sealed(maker))));
+}
+
+#[test]
+fn assertions() {
+    let value = |m: &Maker, name: &str, data| {
+        Verb::Assert(Assertion::RegistryValue {
+            key: m.at(r"HKLM\SOFTWARE\Example"),
+            value: name.to_owned(),
+            data,
+        })
+    };
+    let maker = Maker::new()
+        .step("there", |m| {
+            Verb::Assert(Assertion::Exists(m.at(r"C:\k\kubelet.exe")))
+        })
+        .step("folder there", |m| {
+            Verb::Assert(Assertion::Exists(m.at(r"C:\k\")))
+        })
+        .step("not there", |m| {
+            Verb::Assert(Assertion::Missing(m.at(r"C:\old")))
+        })
+        .step("runs", |m| {
+            Verb::Assert(Assertion::ServiceRunning(m.at("containerd")))
+        })
+        .step("word", |m| {
+            value(m, "Two Words", RegistryData::Sz("100% (gold)".into()))
+        })
+        .step("number", |m| value(m, "N", RegistryData::Dword(255)))
+        .step("none", |m| value(m, "N", RegistryData::Absent))
+        .step("command", |m| {
+            Verb::Assert(Assertion::Cmd(m.at(r"C:\k\kubelet.exe --version")))
+        });
+    insta::assert_snapshot!("assertions", &unsealed(&plan_of(sealed(maker))));
+}
+
+#[test]
+fn sealing() {
+    let builtin = Maker::new()
+        .language("pl-PL", "Central European <Standard> Time é")
+        .step("seal", |m| m.generalize());
+    insta::assert_snapshot!("sealing", &plan_of(builtin.made()));
+    let own = Maker::new().step("seal", |m| Verb::Generalize {
+        answer_file: Some(m.at("").map(|_| local("seal/own.xml"))),
+        mode_vm: true,
+    });
+    insta::assert_snapshot!("sealing-own", &plan_of(own.made()));
+}
+
+/// From TOML, because which files lie in a folder is a part of what these verbs mean.
+#[test]
+fn windows_itself() {
+    let path = Path::new("tests/plan/windows/recipe.toml");
+    let (recipe, complaints) = read(path, &Options::default());
+    let mut recipe = recipe.unwrap_or_else(|| panic!("{}", said(&complaints)));
+    assert!(!complaints.has_errors(), "{}", said(&complaints));
+    recipe.effective.clear();
+    insta::assert_snapshot!("windows", &unsealed(&plan_of(recipe)));
+}
+
+#[test]
+fn services_and_their_later_settings() {
+    let maker = Maker::new()
+        .step("made", |m| {
+            let mut s = m.service("kubelet");
+            s.program = Some(m.at(r"C:\k\kubelet.exe"));
+            s.start = Some(Start::Auto);
+            s.restart_delays = vec![5000];
+            Verb::Service(s)
+        })
+        .step("not by itself", |m| {
+            let mut s = m.service("Kubelet");
+            s.start = Some(Start::Demand);
+            Verb::Service(s)
+        });
+    let recipe = sealed(maker);
+    let plan = plan::make(&recipe).expect("a plan");
+    let text = plan::text(&recipe, &plan);
+    let left: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.trim().strip_prefix("leaves  service "))
+        .collect();
+    assert_eq!(
+        left,
+        [
+            r"kubelet, restarted after 5000 ms: C:\k\kubelet.exe",
+            "Kubelet, demand"
+        ]
+    );
+}
+
+#[test]
+fn what_windows_itself_would_not_take_is_refused() {
+    use winimg_recipe::recipe::verb::*;
+    let exe = |m: &Maker, file: &str| Exe {
+        program: Program::InGuest(m.at(file)),
+        arguments: vec![],
+        directory: None,
+        creates: None,
+        exit_codes: ExitCodes::default(),
+    };
+    let carried = |m: &Maker, component: &str| Content::Component(m.at(component));
+    let maker = Maker::new()
+        .component("agent", "agent.msi", None)
+        .component("archive", "drivers.zip", Some(Archive::Zip))
+        .step("a package", |m| {
+            let mut e = exe(m, r"C:\k\x");
+            e.program = Program::Carried(carried(m, "agent"));
+            Verb::Exe(e)
+        })
+        .step("a script", |m| Verb::Exe(exe(m, r"C:\k\x.CMD")))
+        .step("no extension", |m| Verb::Exe(exe(m, r"C:\k\x")))
+        .step("a quote in batch", |m| {
+            let mut e = exe(m, r"C:\k\x.exe");
+            e.arguments = vec![r#"say "x""#.into()];
+            e.creates = Some(m.at(r"C:\k\y.exe"));
+            Verb::Exe(e)
+        })
+        .step("an empty and a quote", |m| {
+            let mut e = exe(m, r"C:\k\x.exe");
+            e.arguments = vec![String::new(), r#"say "x""#.into()];
+            Verb::Exe(e)
+        })
+        .step("a file as a folder", |m| {
+            Verb::Driver(Driver {
+                from: carried(m, "agent"),
+                only: vec![],
+            })
+        })
+        .step("no such folder", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("no/such"))),
+                only: vec![],
+            })
+        })
+        .step("no driver", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("seal"))),
+                only: vec![],
+            })
+        })
+        .step("no such driver", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("windows/drivers"))),
+                only: vec!["viostor/*".into()],
+            })
+        })
+        .step("a malformed pattern", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("windows/drivers"))),
+                only: vec!["a**b".into()],
+            })
+        })
+        .step("no package", |m| {
+            Verb::Update(Update::Offline(vec![carried(m, "agent")]))
+        })
+        .step("a file as a source", |m| {
+            Verb::Feature(Feature {
+                names: vec![m.at("Containers")],
+                enabled: true,
+                all: true,
+                source: Some(carried(m, "agent")),
+            })
+        })
+        .step("vital", |m| {
+            Verb::Cleanup(Cleanup {
+                paths: vec![m.at(r"C:\Windows\")],
+                ..Cleanup::default()
+            })
+        })
+        .step("percent", |m| {
+            Verb::Cleanup(Cleanup {
+                paths: vec![m.at(r"C:\100%")],
+                ..Cleanup::default()
+            })
+        });
+    insta::assert_snapshot!("windows-mistakes", &refused(sealed(maker)));
+}
+
+#[test]
+fn a_recipe_that_does_not_seal_is_warned_about_and_cleaned_up() {
+    let maker = Maker::new()
+        .component("agent", "agent.exe", None)
+        .step("agent", |m| m.copy("agent", r"C:\agent"));
+    insta::assert_snapshot!("unsealed", &plan_of(maker.made()));
+}
+
+#[test]
+fn only_what_lasts_is_expected() {
+    let maker = Maker::new()
+        .component("agent", "agent.exe", None)
+        .step("first", |m| m.copy("agent", r"C:\a\agent.exe"))
+        .step("second", |m| m.copy("agent", r"C:\b\agent.exe"))
+        .step("gone with its folder", |m| Verb::Remove {
+            path: m.at(r"C:\A"),
+            recursive: true,
+        })
+        .step("set", |m| {
+            m.registry(r"HKLM\SOFTWARE\X", Some("v"), RegistryData::Dword(1))
+        })
+        .step("set again", |m| {
+            m.registry(r"HKLM\Software\x", Some("V"), RegistryData::Dword(2))
+        })
+        .step("back", |m| m.copy("agent", r"C:\a\back.exe"))
+        .made();
+    let plan = plan::make(&maker).expect("a plan");
+    let left: Vec<usize> = plan.steps.iter().map(|s| s.expects.len()).collect();
+    assert_eq!(
+        left[..6],
+        [0, 1, 0, 0, 1, 1],
+        "{}",
+        plan::text(&maker, &plan)
+    );
+}
+
+#[test]
+fn the_json_holds_what_the_text_shows() {
+    let recipe = Maker::new()
+        .var("v", "1", "--var")
+        .value("media.language", "\"en-US\"", "default")
+        .component("agent", "agent.exe", None)
+        .step("agent", |m| m.copy("agent", r"C:\k\agent.exe"))
+        .step("batch", |m| m.cmd("echo x"))
+        .step("restart", |_| Verb::Reboot)
+        .step("seal", |m| m.generalize())
+        .made();
+    let plan = plan::make(&recipe).expect("a plan");
+    let json = plan::json(&recipe, &plan);
+    let text = serde_json::to_string_pretty(&json).expect("JSON");
+    insta::assert_snapshot!("json", text);
+}
+
+#[test]
+fn every_mistake_is_told_at_its_step() {
+    let mut maker = Maker::new()
+        .component("kubelet", "kubelet.exe", None)
+        .component("setup", "setup.msi", None);
+    let paths = [
+        "k",
+        r"D:\x",
+        r"C:\a\..\b",
+        r"C:\nul",
+        r"C:\winimg\x",
+        "C:\\zażółć",
+        "C:\\a\"b",
+    ];
+    for path in paths {
+        maker = maker.step("copy", |m| m.copy("kubelet", path));
+    }
+    maker = maker
+        .step("unknown", |m| m.copy("kubelt", r"C:\k\x.exe"))
+        .step("no archive", |m| Verb::Extract {
+            component: m.at("kubelet"),
+            to: m.at(r"C:\k"),
+            strip: 0,
+            only: vec![],
+        })
+        .step("no file", |m| m.copy_local("no/such".into(), r"C:\k\y"))
+        .step("vital", |m| Verb::Remove {
+            path: m.at(r"C:\WINDOWS\"),
+            recursive: true,
+        });
+    let keys = [
+        r"HKCU\X",
+        r"HKLM",
+        r"HKLM\SOFTWRE\X",
+        r"HKLM\SOFTWARE\\X",
+        r"HKU\S-1-5-21-1",
+        "X",
+    ];
+    for key in keys {
+        maker = maker.step("key", |m| {
+            m.registry(key, Some("v"), RegistryData::Dword(1))
+        });
+    }
+    maker = maker
+        .step("hive", |m| {
+            m.registry(r"HKLM\SOFTWARE", None, RegistryData::Absent)
+        })
+        .step("list", |m| {
+            m.registry(
+                r"HKLM\SOFTWARE\X",
+                Some("v"),
+                RegistryData::MultiSz(vec!["".into()]),
+            )
+        })
+        .step("Path", |m| m.environment("PATH", Some("x")))
+        .step("empty variable", |m| m.environment("X", Some("")))
+        .step("no folder", |m| Verb::Path {
+            add: vec![m.at("a;b"), m.at("k"), m.at(r"C:\a!")],
+        })
+        .step("property", |m| {
+            m.msi("setup", &[("lower", "1"), ("A", "x\ny")])
+        })
+        .step("not ascii", |m| m.msi("setup", &[("A", "ż b")]))
+        .step("nothing said", |m| Verb::Service(m.service("x")))
+        .step("account", |m| {
+            let mut s = m.service("x");
+            s.account = Some(r".\me".into());
+            Verb::Service(s)
+        })
+        .step("empty description", |m| {
+            let mut s = m.service("x");
+            s.description = Some(String::new());
+            Verb::Service(s)
+        })
+        .step("dependency", |m| {
+            let mut s = m.service("x");
+            s.depends = vec!["a/b".into()];
+            Verb::Service(s)
+        })
+        .step("percent", |m| {
+            let mut s = m.service("100%");
+            s.state = Some(ServiceState::Running);
+            Verb::Service(s)
+        })
+        .step("percent", |m| {
+            Verb::Assert(Assertion::ServiceRunning(m.at("100%")))
+        })
+        .step("password", |m| Verb::Generalize {
+            answer_file: Some(m.at("").map(|_| local("seal/password.xml"))),
+            mode_vm: false,
+        })
+        .step("late", |m| m.cmd("echo late"))
+        .step("late and off", |m| m.cmd("echo off"))
+        .but(|s| s.skipped = Some("false".into()))
+        .step("twice", |m| m.generalize());
+    insta::assert_snapshot!("mistakes", &refused(maker.made()));
+}
+
+#[test]
+fn a_warning_comes_with_the_plan_where_cmd_reads_another_code_page() {
+    let recipe = sealed(Maker::new().step("batch", |m| m.cmd("echo zażółć")));
+    let plan = plan::make(&recipe).expect("a plan");
+    assert_eq!(
+        said(&plan.warnings),
+        "recipe.toml:11:1 warning: step `batch`: the script holds `ż`, which cmd reads in the console's code page \
+         (keep batch text in ASCII, or use `powershell`, whose file is UTF-8)\n"
+    );
+}

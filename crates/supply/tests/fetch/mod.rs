@@ -1,0 +1,11 @@
+//! Fetching over real sockets from a server that misbehaves, and into a store that several share.
+
+mod desk;
+mod images;
+mod locked;
+mod messages;
+mod processes;
+mod registries;
+mod secure;
+mod signed;
+mod transfers;

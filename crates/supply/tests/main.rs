@@ -1,0 +1,6 @@
+//! What is fetched, unpacked, locked and shared, over real sockets and on real files.
+
+mod fetch;
+mod lock;
+mod remote;
+mod store_unpack;

@@ -1,0 +1,410 @@
+//! Programs that osslsigncode signed for throw-away authorities, judged: what is taken, and what is refused in which words.
+
+use std::fs;
+use std::process::Command;
+
+use regex::Regex;
+use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::{Reason, Rule};
+
+use crate::signed::{NOW, by, certificates, folder, pins, unstamped, without_digests};
+use crate::told::{judge, judge_as, told};
+
+fn table(cases: Vec<(&str, Rule)>) -> String {
+    let lines = cases.into_iter().map(|(case, rule)| {
+        let file = case.split([':', ',']).next().unwrap();
+        let judged = judge(&rule, &folder().join(file), None, NOW);
+        format!("{case}: {}", told(&judged))
+    });
+    without_digests(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn digest_of(name: &str) -> Option<[u8; 32]> {
+    let der = certificates(name).remove(0);
+    let digest = winimg_base::digest::Digest::sha256_of(&der);
+    Some(digest.bytes().try_into().unwrap())
+}
+
+fn nobody() -> Pins {
+    Pins {
+        subject: None,
+        ..pins()
+    }
+}
+
+#[test]
+fn good_signatures_are_taken() {
+    let subject = |text: &str| Pins {
+        subject: Some(text.into()),
+        ..pins()
+    };
+    let durable = Pins {
+        eku: Some("1.3.6.1.4.1.311.97.368317130.201670760.425010060.754072028".into()),
+        ..nobody()
+    };
+    let exact = Pins {
+        issuer: digest_of("ca.pem"),
+        leaf: digest_of("leaf.pem"),
+        ..subject("CN=Example Corp,O=Example Corp,C=US")
+    };
+    let either_root = Pins {
+        roots: certificates("roots.pem"),
+        ..pins()
+    };
+    let by_der = Pins {
+        roots: certificates("root.der"),
+        ..pins()
+    };
+    let other = Pins {
+        roots: certificates("other-root.pem"),
+        ..pins()
+    };
+    let told = table(vec![
+        ("good.exe", by(pins())),
+        ("good.exe, whole subject, issuer and leaf", by(exact)),
+        (
+            "good.exe, subject as openssl writes it",
+            by(subject("C = US, O = Example Corp")),
+        ),
+        ("good.exe, one of two roots", by(either_root)),
+        ("good.exe, root as DER", by(by_der)),
+        (
+            "checksum.exe: the checksum is no part of the digest",
+            by(pins()),
+        ),
+        ("sha384.exe", by(pins())),
+        ("sha512.exe", by(pins())),
+        ("p256.exe", by(pins())),
+        ("p384.exe", by(pins())),
+        ("stamped-short.exe: expired since", by(pins())),
+        ("legacy.exe: a countersignature", by(pins())),
+        (
+            "stamped-loose.exe: by an authority whose only EKU is not critical",
+            by(pins()),
+        ),
+        ("unstamped.exe", unstamped(pins())),
+        ("stamped-by-other.exe", unstamped(pins())),
+        ("durable.exe", by(durable)),
+        ("dual.exe: SHA-1, and SHA-256", by(pins())),
+        ("dual-good-last.exe: another's, and this", by(pins())),
+        ("dual-other.exe: SHA-1 by us, SHA-256 by another", by(other)),
+    ]);
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn signatures_of_others_are_refused() {
+    let other = Pins {
+        roots: certificates("other-root.pem"),
+        ..pins()
+    };
+    let with = |change: fn(&mut Pins)| {
+        let mut pins = pins();
+        change(&mut pins);
+        by(pins)
+    };
+    let told = table(vec![
+        ("good.exe, another root", by(other.clone())),
+        ("other.exe: another authority, same subject", by(pins())),
+        ("forged.exe: a root of the same name", by(pins())),
+        ("self.exe: self-signed", by(pins())),
+        (
+            "good.exe, another subject",
+            with(|p| p.subject = Some("CN=Example".into())),
+        ),
+        (
+            "good.exe, a subject that is none",
+            with(|p| p.subject = Some("Example Corp".into())),
+        ),
+        (
+            "good.exe, another EKU",
+            with(|p| p.eku = Some("1.3.6.1.4.1.311.97.1".into())),
+        ),
+        (
+            "good.exe, another issuer",
+            with(|p| p.issuer = Some([7; 32])),
+        ),
+        ("good.exe, another leaf", with(|p| p.leaf = Some([7; 32]))),
+        (
+            "good.exe, another subject and leaf",
+            with(|p| {
+                p.subject = Some("CN=Somebody".into());
+                p.leaf = Some([7; 32]);
+            }),
+        ),
+        ("good.exe, a root alone", by(nobody())),
+        (
+            "good.exe, an EKU that all signers of code have",
+            by(Pins {
+                eku: Some("1.3.6.1.5.5.7.3.3".into()),
+                ..nobody()
+            }),
+        ),
+        ("good.exe, no root", with(|p| p.roots.clear())),
+        ("tls.exe", by(pins())),
+        ("silent.exe: no EKU", by(pins())),
+        ("encipher.exe: may not sign", by(pins())),
+        ("ca.exe: an authority signs itself", by(pins())),
+        ("below-no-ca.exe: by one who is no authority", by(pins())),
+        (
+            "below-too-deep.exe: below an authority that may have none below it",
+            by(pins()),
+        ),
+        (
+            "below-no-certs.exe: below an authority that may not sign certificates",
+            by(pins()),
+        ),
+        (
+            "dual-other.exe: SHA-1 by us, SHA-256 by another",
+            by(pins()),
+        ),
+        ("dual.exe, another root", by(other)),
+    ]);
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn times_and_weak_algorithms_are_refused() {
+    let stamps = |name: &str| Pins {
+        timestamp_roots: certificates(name),
+        ..pins()
+    };
+    let none = Pins {
+        timestamp_roots: Vec::new(),
+        ..pins()
+    };
+    let told = table(vec![
+        ("unstamped.exe", by(pins())),
+        ("short.exe, expired", unstamped(pins())),
+        ("short.exe, expired, timestamp required", by(pins())),
+        ("future.exe", unstamped(pins())),
+        (
+            "lifetime.exe: its timestamp does not lengthen its life",
+            by(pins()),
+        ),
+        ("stamped-by-other.exe", by(pins())),
+        ("stamped-late.exe: after its authority expired", by(pins())),
+        (
+            "good.exe, another timestamp root",
+            by(stamps("other-root.pem")),
+        ),
+        ("good.exe, timestamps by the root of the signer", by(none)),
+        ("legacy-other.exe: another's countersignature", by(pins())),
+        ("legacy-sha1.exe", by(pins())),
+        ("stamped-too.exe: by one who signs code as well", by(pins())),
+        ("stamped-weak.exe: SHA-1 of the signature", by(pins())),
+        ("stamped-other.exe: of another signature", by(pins())),
+        ("sha1.exe", by(pins())),
+        ("md5.exe", unstamped(pins())),
+        ("small.exe: RSA of 1024 bits", by(pins())),
+        ("old.exe: an authority signed with SHA-1", by(pins())),
+    ]);
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn tampered_files_are_refused() {
+    let cases = [
+        "plain.exe: never signed",
+        "stripped.exe: signed once",
+        "flipped.exe",
+        "flipped-signature.exe",
+        "cut.exe",
+        "cut-program.exe",
+        "appended.exe",
+        "listed.exe: appended, and the directory says so",
+        "padded.exe: within the only entry",
+        "zero-padded.exe: more zeros than alignment needs",
+        "second.exe: an entry of a foreign type",
+        "foreign.exe: no signature in the table",
+        "cut-entry.exe: longer than the table",
+        "cut-der.exe",
+        "transplanted.exe: another program's signature",
+        "tagged.exe: a payload in an unsigned attribute",
+        "tagged-nested.exe: in one of the signature nested in it",
+        "tagged-unread.exe: in place of a nested signature",
+        "tagged-stamp.exe: in one of its timestamp",
+        "tagged-other.exe: in place of a second timestamp",
+        "tagged-kind.exe: in a second timestamp of another kind",
+        "tagged-long.exe: in a second timestamp",
+        "tagged-data.exe: in a nested signature of another kind",
+        "tagged-counter.exe: in one of its countersignature",
+        "gap.exe: bytes between sections",
+        "overlap.exe",
+        "no-headers.exe: headers of no length",
+        "long-headers.exe: headers that go into the first section",
+        "endless-headers.exe: headers that go beyond the file",
+        "few-directories.exe: no entry for a certificate table",
+        "other-width.exe: 64 bits that say they are 32",
+        "short-optional.exe: an optional header that ends before its checksum",
+        "no-optional.exe",
+        "many-sections.exe",
+        "beyond.exe: a table beyond the file",
+        "endless-table.exe",
+        "section-in-headers.exe",
+        "endless-section.exe",
+        "dos.exe",
+        "text.txt",
+    ];
+    let cases = cases.into_iter().map(|case| (case, by(pins()))).collect();
+    // A token's serial number is of any length, and moves what comes after it.
+    let moved =
+        Regex::new("0x1[0-9a-f]{3}|[0-9]+ bytes (at least|at offset|more at)|[0-9]{4} bytes")
+            .unwrap();
+    let told = table(cases);
+    let told = moved.replace_all(&told, "<…> $1");
+    insta::assert_snapshot!(told);
+}
+
+/// The file that a path leads to may be another one than was hashed.
+#[test]
+fn another_file_than_the_proved_one_is_refused() {
+    let proved = winimg_base::digest::Digest::sha256_of(b"what was proved");
+    let file = folder().join("good.exe");
+    let judged = judge_as(&by(pins()), &file, None, &proved, NOW);
+    let found = winimg_base::digest::Digest::sha256_of(&fs::read(&file).unwrap());
+    assert_eq!(
+        told(&judged),
+        format!(
+            "refused, Changed: the file changed while it was judged\n  expected: {proved}\n  found: {found}"
+        )
+    );
+}
+
+/// Every byte that is signed or decides about the signature, changed, and every length that the file could be cut to.
+#[test]
+fn no_change_is_taken_and_none_panics() {
+    let good = fs::read(folder().join("good.exe")).unwrap();
+    let number = |at: usize| u32::from_le_bytes(good[at..at + 4].try_into().unwrap()) as usize;
+    let optional = number(0x3c) + 24;
+    let checksum = optional + 64..optional + 68;
+    let table = number(optional + 144);
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("good.exe");
+    let rule = by(pins());
+    let mut taken = Vec::new();
+    for at in (0..table).step_by(16).chain(table..good.len()) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&file, &bytes).unwrap();
+        if judge(&rule, &file, None, NOW).is_ok() {
+            taken.push(at);
+        }
+        if at % 16 != 0 {
+            continue;
+        }
+        bytes.truncate(at);
+        fs::write(&file, &bytes).unwrap();
+        assert!(judge(&rule, &file, None, NOW).is_err(), "cut at {at:#x}");
+    }
+    // Outside of every signature: the checksum, the version and the list of hash algorithms in front of the two SignedData,
+    // and the timestamp authority's certificate, which osslsigncode puts into its token twice.
+    let authority = certificates("tsa.pem").remove(0);
+    let lists = places(&good[table..], &SHA256_IN_A_SET);
+    let copies = places(&good[table..], &authority);
+    assert_eq!((lists.len(), copies.len()), (2, 2));
+    let lists = lists.into_iter().map(|at| table + at - 3..table + at + 17);
+    let copies = copies
+        .into_iter()
+        .map(|at| table + at..table + at + authority.len());
+    let open: Vec<_> = [checksum].into_iter().chain(lists).chain(copies).collect();
+    taken.retain(|at| !open.iter().any(|range| range.contains(at)));
+    assert!(taken.is_empty(), "changes at {taken:#x?} are not seen");
+}
+
+fn places(bytes: &[u8], wanted: &[u8]) -> Vec<usize> {
+    let windows = bytes.windows(wanted.len()).enumerate();
+    windows
+        .filter(|(_, w)| *w == wanted)
+        .map(|(at, _)| at)
+        .collect()
+}
+
+/// SET { SEQUENCE { OID 2.16.840.1.101.3.4.2.1, NULL } }
+const SHA256_IN_A_SET: [u8; 17] =
+    *b"\x31\x0f\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01\x05\x00";
+
+/// What winimg takes, the field's own tool takes, too; and what it refuses for its bytes, that tool shall not have signed.
+#[test]
+fn osslsigncode_agrees_about_the_good_ones() {
+    for name in ["good", "sha384", "p256", "dual", "stamped-short", "legacy"] {
+        let judged = Command::new("osslsigncode")
+            .current_dir(folder())
+            .args([
+                "verify",
+                "-ignore-crl",
+                "-ignore-cdp",
+                "-CAfile",
+                "root.pem",
+            ])
+            .args(["-TSA-CAfile", "tsa-root.pem", "-in", &format!("{name}.exe")])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&judged.stdout);
+        assert!(judged.status.success(), "{name}: {text}");
+        let rule = by(pins());
+        let file = folder().join(format!("{name}.exe"));
+        assert!(judge(&rule, &file, None, NOW).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn the_present_counts_without_a_timestamp() {
+    let short = folder().join("short.exe");
+    let rule = unstamped(pins());
+    let reason = |now: u64| judge(&rule, &short, None, now).map_err(|r| r.reason);
+    assert_eq!(reason(1_767_225_599).unwrap_err(), Reason::NotYetValid);
+    assert!(reason(1_767_312_000).is_ok());
+    assert_eq!(reason(1_768_000_000).unwrap_err(), Reason::Expired);
+}
+
+#[test]
+fn files_without_certificates_are_told_apart() {
+    let told = |bytes: &[u8]| authenticode::certificates(bytes).unwrap_err();
+    let pem = fs::read_to_string(folder().join("root.pem")).unwrap();
+    let cut = pem.replace("-----END CERTIFICATE-----", "");
+    let twice = format!("{pem}-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n");
+    let garbled = pem.replacen("MII", "M?I", 1);
+    let all = [
+        told(b""),
+        told(b"CN=Example Corp"),
+        told(b"\x30\x00"),
+        told(cut.as_bytes()),
+        told(twice.as_bytes()),
+        told(garbled.as_bytes()),
+    ];
+    let told = all.join("\n");
+    insta::assert_snapshot!(told);
+}
+
+/// What a person is shown before there is any pin.
+#[test]
+fn the_signers_that_a_file_carries_are_named_and_vouched_for_by_nobody() {
+    let mut found = String::new();
+    for name in [
+        "good.exe",
+        "dual.exe",
+        "sha1.exe",
+        "plain.exe",
+        "another-signed.exe",
+        "sums",
+    ] {
+        let path = folder().join(name);
+        let digest = winimg_base::digest::Digest::sha256_of(&fs::read(&path).unwrap());
+        let words = match authenticode::carried(&path, name, &digest) {
+            Ok(all) => format!("{all:?}"),
+            Err(refusal) => format!("{:?}: {}", refusal.reason, refusal.problem.fact),
+        };
+        found += &format!("{name}: {words}\n");
+    }
+    insta::assert_snapshot!(found);
+    // After the signature was made.
+    let mut bytes = fs::read(folder().join("good.exe")).unwrap();
+    bytes[0x200] ^= 1;
+    let changed = tempfile::tempdir().unwrap();
+    let path = changed.path().join("changed.exe");
+    fs::write(&path, &bytes).unwrap();
+    let digest = winimg_base::digest::Digest::sha256_of(&bytes);
+    let refusal = authenticode::carried(&path, "changed.exe", &digest).unwrap_err();
+    assert_eq!(refusal.reason, Reason::Changed);
+}

@@ -1,0 +1,15 @@
+//! Signatures by the field's own tools, judged.
+
+mod authenticode;
+mod checksum;
+mod cms;
+mod containers;
+mod cosign;
+mod minisign;
+mod openpgp;
+mod real;
+mod signed;
+mod signify;
+mod sigstore;
+mod told;
+mod workshop;

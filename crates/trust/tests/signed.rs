@@ -1,0 +1,73 @@
+//! The files that `signed.sh` makes: once for all tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use support::tree;
+
+use regex::Regex;
+use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::{Rule, cms};
+
+/// 2026-11-21.
+pub const NOW: u64 = 1_795_219_200;
+
+pub fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = tree::kept_folder("signed");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let script = tree::root().join("crates/trust/tests/signed.sh");
+        let made = Command::new("bash").arg(script).arg(&folder).output();
+        let made = made.expect("bash");
+        assert!(
+            made.status.success(),
+            "signed.sh: {}\n{}",
+            String::from_utf8_lossy(&made.stderr),
+            std::fs::read_to_string(folder.join("log")).unwrap_or_default()
+        );
+        folder
+    })
+}
+
+pub fn certificates(name: &str) -> Vec<Vec<u8>> {
+    let file = std::fs::read(folder().join(name)).unwrap();
+    authenticode::certificates(&file).unwrap()
+}
+
+/// By the example's roots, for the example's subject.
+pub fn pins() -> Pins {
+    Pins {
+        roots: certificates("root.pem"),
+        timestamp_roots: certificates("tsa-root.pem"),
+        subject: Some("CN=Example Corp".into()),
+        ..Pins::default()
+    }
+}
+
+pub fn by(pins: Pins) -> Rule {
+    Rule::Authenticode(authenticode::Rule {
+        pins,
+        needs_timestamp: true,
+        needs_extended: true,
+    })
+}
+
+pub fn unstamped(pins: Pins) -> Rule {
+    Rule::Authenticode(authenticode::Rule {
+        pins,
+        needs_timestamp: false,
+        needs_extended: true,
+    })
+}
+
+pub fn detached(pins: Pins) -> Rule {
+    Rule::Cms(cms::Rule { pins })
+}
+
+/// Digests of certificates that were made just now are not the same twice.
+pub fn without_digests(text: &str) -> String {
+    let hex = Regex::new("[0-9a-f]{64,128}").unwrap();
+    hex.replace_all(text, "<digest>").into_owned()
+}

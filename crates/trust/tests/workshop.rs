@@ -1,0 +1,228 @@
+//! What the tests of key-based signatures share: a folder that a script fills once, and a judgement as whole text.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+use support::tree;
+
+use winimg_base::digest::{Algorithm, Digest};
+use winimg_trust::{Evidence, Judged, Reason, Refusal, Rule, Subject};
+
+/// A folder full of files and signatures.
+pub struct Shop {
+    folder: tempfile::TempDir,
+}
+
+const PREFIX: &str = "winimg-trust-";
+
+/// What a static holds is never dropped: each run removes what runs before it left.
+fn sweep() {
+    let old = SystemTime::now() - Duration::from_secs(3600);
+    for entry in std::fs::read_dir(std::env::temp_dir())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let is_old = entry
+            .metadata()
+            .and_then(|m| m.modified())
+            .is_ok_and(|m| m < old);
+        if is_ours && is_old {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Runs `crates/trust/tests/SCRIPT` in a new folder, once in a test run.
+pub fn shop(cell: &'static OnceLock<Shop>, script: &str) -> &'static Shop {
+    cell.get_or_init(|| {
+        sweep();
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap();
+        let script = Path::new(file!()).with_file_name(script);
+        let script = match script.is_absolute() {
+            true => script,
+            false => tree::root().join(script),
+        };
+        let output = Command::new("bash")
+            .arg("-eu")
+            .arg(&script)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{} failed (tests/install-packages.sh installs what it calls):\n{}",
+            script.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Shop { folder }
+    })
+}
+
+impl Shop {
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8(self.bytes(name))
+            .unwrap()
+            .trim()
+            .to_string()
+    }
+
+    /// Judges a file of the folder by a signature of the folder.
+    pub fn judge(&self, rule: &Rule, file: &str, signature: &str, now: SystemTime) -> Judged {
+        self.judge_by(rule, file, Some(self.bytes(signature)), now)
+    }
+
+    pub fn judge_by(
+        &self,
+        rule: &Rule,
+        file: &str,
+        signature: Option<Vec<u8>>,
+        now: SystemTime,
+    ) -> Judged {
+        self.judge_as(rule, file, &self.digest(file), signature, now)
+    }
+
+    /// What no server should send in place of a signature, each with its sentence; `more` are the scheme's own.
+    #[track_caller]
+    pub fn refuses_what_is_no_signature(
+        &self,
+        rule: &Rule,
+        now: SystemTime,
+        more: &[(&[u8], &str)],
+    ) {
+        let mut cases = vec![
+            (None, (Reason::Missing, IS_MISSING.to_string())),
+            (
+                Some(&b""[..]),
+                (Reason::Malformed, "its file is empty".into()),
+            ),
+            (Some(PAGE), (Reason::Malformed, IS_PAGE.into())),
+        ];
+        cases.extend(
+            more.iter()
+                .map(|(bytes, words)| (Some(*bytes), (Reason::Malformed, words.to_string()))),
+        );
+        for (signature, expected) in cases {
+            let judged = self.judge_by(rule, "app.exe", signature.map(Into::into), now);
+            assert_eq!(told(judged), expected);
+        }
+    }
+
+    pub fn digest(&self, file: &str) -> Digest {
+        let reader = std::fs::File::open(self.path(file)).unwrap();
+        Digest::of_reader(Algorithm::Sha256, reader).unwrap().0
+    }
+
+    /// A file whose digest is said to be this one.
+    fn judge_as(
+        &self,
+        rule: &Rule,
+        file: &str,
+        digest: &Digest,
+        signature: Option<Vec<u8>>,
+        now: SystemTime,
+    ) -> Judged {
+        let path = self.path(file);
+        let subject = Subject {
+            path: &path,
+            name: file,
+            digest,
+        };
+        let evidence = Evidence {
+            signature,
+            ..Evidence::default()
+        };
+        rule.judge(subject, &evidence, now)
+    }
+}
+
+/// Seconds since 1970.
+pub fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+/// A refusal as a user would read it, whole.
+pub fn told(judged: Judged) -> (Reason, String) {
+    match judged {
+        Ok(signer) => panic!("was taken: {signer:?}"),
+        Err(refusal) => (refusal.reason, words(&refusal)),
+    }
+}
+
+pub fn words(refusal: &Refusal) -> String {
+    let part = |name: &str, value: &Option<String>| value.as_ref().map(|v| format!("{name}: {v}"));
+    let parts = [
+        Some(refusal.problem.fact.clone()),
+        part("expected", &refusal.problem.expected),
+        part("found", &refusal.problem.found),
+        part("cure", &refusal.problem.cures.first().cloned()),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(" | ")
+}
+
+pub const PAGE: &[u8] = b"<!DOCTYPE html>\n<html><title>404 Not Found</title></html>\n";
+pub const IS_PAGE: &str =
+    "its file is a web page | cure: open the address in a browser to see what it says";
+const IS_MISSING: &str =
+    "there is none | cure: name the signature file with url, if it stands elsewhere";
+pub const IS_ANOTHER: &str =
+    "it is of other bytes than this file has: the file was changed, cut off, or is another one";
+
+/// A file that is well signed, and is not the one whose digest was proved.
+pub fn tells_of_a_change(shop: &Shop, rule: &Rule, file: &str, signature: &str) {
+    let proved = Digest::sha256_of(b"what was proved");
+    let found = shop.digest(file);
+    let judged = shop.judge_as(
+        rule,
+        file,
+        &proved,
+        Some(shop.bytes(signature)),
+        SystemTime::now(),
+    );
+    let words =
+        format!("the file changed while it was judged | expected: {proved} | found: {found}");
+    assert_eq!(told(judged), (Reason::Changed, words));
+}
+
+/// No beginning of a signature is taken, and no byte of it can be another without a refusal, but for those that `free`
+/// says are not covered. Nothing of that may panic.
+pub fn survives(
+    shop: &Shop,
+    rule: &Rule,
+    file: &str,
+    signature: &str,
+    free: &[std::ops::Range<usize>],
+) {
+    let whole = shop.bytes(signature);
+    let now = SystemTime::now();
+    let judge = |bytes: Vec<u8>| shop.judge_by(rule, file, Some(bytes), now);
+    assert!(judge(whole.clone()).is_ok());
+    for end in 0..whole.trim_ascii_end().len() {
+        let judged = judge(whole[..end].to_vec());
+        assert!(judged.is_err(), "{signature} cut at {end}: {judged:?}");
+    }
+    for at in 0..whole.len() {
+        for mask in [0x01, 0x20, 0x80] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= mask;
+            let judged = judge(bytes);
+            let may =
+                free.iter().any(|range| range.contains(&at)) || whole[at].is_ascii_whitespace();
+            assert!(
+                may || judged.is_err(),
+                "{signature}, byte {at} ^ {mask}: {judged:?}"
+            );
+        }
+    }
+}

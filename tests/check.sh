@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Formats, lints and tests the crates whose files differ from the main branch (BASE names another), or are not committed.
+# What starts builds and machines is left to `make test`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+quick=(evidence:: export_record:: floors:: media_answer:: packs:: parity:: release_profile:: shipped::)
+
+base=${BASE:-$(git rev-parse --verify --quiet --abbrev-ref main || echo origin/main)}
+declare -A changed
+add() { for package in "$@"; do changed[$package]=1; done; }
+while IFS= read -r path; do
+    case $path in
+        crates/*)
+            crate=${path#crates/} crate=${crate%%/*}
+            # A crate that was removed has no tests.
+            if [ -d "crates/$crate" ]; then add "winimg-$crate"; fi ;;
+        fuzz/*) add winimg-fuzz ;;
+        tests/sim/hyperv/*) add fake-hyperv ;;
+        tests/sim/qemu/*) add fake-qemu ;;
+        tests/sim/scripted/*) add winimg-scripted ;;
+        tests/sim/windows/*) add winimg-standin ;;
+        tests/support/* | Cargo.toml | Cargo.lock)
+            add winimg winimg-test-support
+            for crate in crates/*/; do add "winimg-$(basename "$crate")"; done ;;
+        .* | Makefile | LICENSE | CHANGELOG.md | benches/* | deny.toml) ;;
+        *) add winimg ;;
+    esac
+done < <(git diff --name-only "$(git merge-base HEAD "$base")"; git ls-files --others --exclude-standard)
+
+"$cargo" fmt --all --check
+if [ ${#changed[@]} = 0 ]; then
+    echo "no crate differs from $base"
+    exit
+fi
+packages=("${!changed[@]}")
+echo "changed since $base: ${packages[*]}"
+"$cargo" clippy --locked "${packages[@]/#/--package=}" --all-targets -- -D warnings
+if [ "${changed[winimg]:-}" ]; then
+    unset 'changed[winimg]'
+    packages=("${!changed[@]}")
+    "$cargo" test --locked --package winimg --lib
+    "$cargo" test --locked --package winimg --test winimg -- "${quick[@]}"
+fi
+if [ ${#packages[@]} != 0 ]; then
+    "$cargo" test --locked "${packages[@]/#/--package=}"
+fi

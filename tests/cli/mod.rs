@@ -1,0 +1,30 @@
+//! The program as a user runs it, on the scripted fake machine: whole outputs, exit statuses, and what is left on disk.
+//!
+//! No network and no QEMU machine; media are made by the machine's own tools, `qemu-img` is the real one.
+
+mod built;
+mod cache;
+mod events;
+mod foreseen;
+pub mod furnished;
+mod interrupts;
+mod lock;
+mod lock_bundle;
+mod messages;
+mod paused;
+mod pin;
+mod planned;
+mod proof;
+mod refused;
+mod reproducible;
+mod resume;
+mod secrets;
+mod setup;
+mod sharing;
+mod shipped;
+mod sign;
+pub mod site;
+mod steps;
+mod terminal;
+mod verify;
+mod words;

@@ -1,0 +1,16 @@
+//! Builds on a real QEMU with the stand-in installer: slow, so each test is ignored unless asked for (`make end-to-end`, `make end-to-end-hyperv`).
+//!
+//! What stands here is what a user would notice: an image with the files in it (on QEMU and on Hyper-V), a stopped Setup that is named, two
+//! builds side by side, and interrupts that leave nothing behind. The tools that damage an image are tried on a small disk
+//! every time.
+
+mod damages;
+mod demo;
+mod hyperv;
+mod interrupts;
+pub mod program;
+mod refusals;
+mod sabotage;
+mod sabotage_tools;
+mod secrets;
+mod verify;

@@ -1,0 +1,11 @@
+//! Exports of small disks, judged by other programs: qemu-img, openssl, tar, xmllint.
+
+mod ami;
+mod blocks;
+mod disks;
+mod faults;
+mod fixture;
+mod formats;
+mod layers;
+mod ova;
+mod security;

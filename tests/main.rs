@@ -1,0 +1,23 @@
+//! What a user of winimg would notice, by what it is about. The slow ones are ignored, each with its reason; the Makefile runs
+//! them by their paths. What these modules and the tests of the other crates share stands in `tests/support`.
+
+mod cli;
+mod crash;
+mod end_to_end;
+mod evidence;
+mod examples;
+mod export;
+mod export_record;
+mod faults;
+mod faults_qemu;
+mod floors;
+mod hyperv;
+mod media_answer;
+mod packs;
+mod parity;
+mod record;
+mod release_profile;
+mod shipped;
+mod verify;
+mod windows;
+mod wine;

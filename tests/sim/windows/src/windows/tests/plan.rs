@@ -1,0 +1,143 @@
+//! Scripts that winimg's plan writes (the snapshots of `crates/recipe/tests/plan`), run by the stand-in's cmd.
+
+use winimg_test_support::tree::snapshot;
+
+use super::guest::Guest;
+
+/// The script `s\NAME.cmd` of the plan's text.
+fn script(name: &str) -> String {
+    script_of("windows", name)
+}
+
+fn script_of(plan: &str, name: &str) -> String {
+    let text = snapshot(&format!(
+        "crates/recipe/tests/plan/snapshots/recipe__plan__{plan}.snap"
+    ));
+    let head = format!("             s\\{name}.cmd\n");
+    let (_, rest) = text.split_once(&head).unwrap();
+    let lines = rest
+        .lines()
+        .map_while(|line| line.strip_prefix("             |"));
+    let lines: Vec<&str> = lines.map(|line| line.trim_start_matches(' ')).collect();
+    lines.join("\n") + "\n"
+}
+
+const PENDING: &str =
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending";
+
+#[test]
+fn cleanup_empties_folders_and_leaves_them() {
+    let guest = Guest::new();
+    let files = [
+        r"C:\var\log\kubelet\a.log",
+        r"C:\var\log\kubelet\deep er\b & c.log",
+        r"C:\k\x.zip",
+        r"C:\Windows\Temp\x 1.tmp",
+        r"C:\Windows\Temp\sub\y.tmp",
+        r"C:\Windows\SoftwareDistribution\Download\ab\cd.cab",
+        r"C:\Users\Administrator\AppData\Local\Temp\z.tmp",
+        r"C:\Users\Administrator\AppData\Local\Temp\sub\z.tmp",
+        r"C:\Windows\Panther\setupact.log",
+        r"C:\Windows\Logs\CBS\CBS.log",
+        r"C:\Windows\INF\setupapi.dev.log",
+    ];
+    let kept = [r"C:\k\y.zip", r"C:\var\log\other.log"];
+    for file in files.iter().chain(&kept) {
+        guest.put(file, b"x");
+    }
+    // A second time there is nothing left to do, which is fine.
+    for _ in 0..2 {
+        let (code, said) = guest.batch(&script("017-2"));
+        assert_eq!(code, 0, "{said}");
+        for file in files {
+            assert!(!guest.host(file).exists(), "{file}\n{said}");
+        }
+    }
+    for path in kept.iter().chain(&[
+        r"C:\var\log\kubelet",
+        r"C:\Windows\Temp",
+        r"C:\Windows\SoftwareDistribution\Download",
+    ]) {
+        assert!(guest.host(path).exists(), "{path}");
+    }
+}
+
+/// `stage.cmd`'s values go, whether they are all there or none is.
+#[test]
+fn the_seal_takes_back_what_the_bootstrap_set() {
+    let seal = script_of("sealing", "001");
+    let lines: Vec<&str> = seal.lines().filter(|l| l.contains("reg.exe")).collect();
+    assert_eq!(lines.len(), 16, "{seal}");
+    let text = format!("@echo off\n{}\nexit /b 0\n", lines.join("\n"));
+    let guest = Guest::new();
+    assert_eq!(guest.batch(&text), (0, String::new()), "nothing is there");
+    let au = r"HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU";
+    let window = r"HKLM\SYSTEM\CurrentControlSet\Control\Network\NewNetworkWindowOff";
+    for line in [
+        format!("reg.exe add \"{au}\" /v NoAutoUpdate /t REG_DWORD /d 1 /f"),
+        format!("reg.exe add \"{au}\" /v AUOptions /t REG_DWORD /d 2 /f"),
+        format!("reg.exe add \"{window}\" /f"),
+    ] {
+        assert_eq!(guest.run(&line).0, 0, "{line}");
+    }
+    assert_eq!(guest.batch(&text), (0, String::new()));
+    let there = |what: &str| guest.run(&format!("reg.exe query {what}")).0 == 0;
+    assert!(!there(&format!("\"{au}\" /v NoAutoUpdate")));
+    assert!(there(&format!("\"{au}\" /v AUOptions")));
+    assert!(!there(&format!("\"{window}\"")));
+}
+
+#[test]
+fn a_failing_first_pass_of_cloudbase_init_is_tried_three_times() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../recipes/packs/cloudbase-init/first-pass.cmd"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let guest = Guest::new();
+    assert_eq!(guest.batch(&text).0, 0, "cloudbase-init is not there");
+    // No program of the stand-in's: it does not start.
+    guest.put(
+        r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init\Python\Scripts\cloudbase-init.exe",
+        b"MZ",
+    );
+    let codes: Vec<u32> = (0..4).map(|_| guest.batch(&text).0).collect();
+    assert_eq!(codes, [2, 2, 1, 1]);
+    let noted = guest.get(r"C:\Windows\Temp\cloudbase-init-first-pass-1.txt");
+    let noted = String::from_utf8_lossy(&noted).into_owned();
+    assert!(noted.starts_with("first failure, exit code "), "{noted}");
+    assert!(
+        noted.trim_end().ends_with(|c: char| c.is_ascii_digit()),
+        "{noted}"
+    );
+}
+
+#[test]
+fn a_pending_restart_is_seen() {
+    let guest = Guest::new();
+    for name in ["012-3", "017"] {
+        assert_eq!(guest.batch(&script(name)).0, 0, "{name}");
+    }
+    assert_eq!(guest.run(&format!("reg.exe add \"{PENDING}\" /f")).0, 0);
+    for name in ["012-3", "017"] {
+        let (code, said) = guest.batch(&script(name));
+        assert_eq!(
+            (code, said.as_str()),
+            (3010, "Windows waits for a restart\n")
+        );
+    }
+}
+
+#[test]
+fn features_are_enabled_together_and_by_name() {
+    let guest = Guest::new();
+    let line = |names: &str| {
+        format!(
+            r"C:\Windows\System32\dism.exe /online /enable-feature {names} /all /norestart /quiet"
+        )
+    };
+    let two = line("/featurename:Containers /featurename:Microsoft-Hyper-V-Management-PowerShell");
+    assert_eq!(guest.run(&two).0, 3010);
+    assert_eq!(guest.run(&two).0, 3010, "a second time");
+    assert_eq!(guest.run(&line("/featurename:Contaners")).0, 0x800f_080c);
+}

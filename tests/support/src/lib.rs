@@ -1,0 +1,18 @@
+//! What winimg's tests share: servers, media, disks and hives that are made by hand, and the one rule for skipped tests.
+//!
+//! It depends on no crate of winimg: the tests of each of them can use it, and what it makes is not judged by the code that made it.
+
+pub mod archives;
+pub mod docker_registry;
+pub mod hive;
+pub mod media;
+pub mod ntfs;
+pub mod planted;
+pub mod registry;
+pub mod screens;
+pub mod server;
+pub mod skip;
+pub mod tree;
+pub mod udf;
+pub mod vhdx;
+pub mod windows_disk;

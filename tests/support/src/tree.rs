@@ -1,0 +1,77 @@
+//! The source tree, the programs that are built from it, and folders for tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// The top of the source tree.
+pub fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).expect("tests/support is two below")
+}
+
+/// The winimg under test: this tree's, unless `WINIMG_UNDER_TEST` names another.
+pub fn winimg() -> PathBuf {
+    match std::env::var_os("WINIMG_UNDER_TEST") {
+        Some(path) => path.into(),
+        None => program("winimg"),
+    }
+}
+
+/// A program of the workspace, which cargo puts beside the folder of the running test.
+pub fn program(name: &str) -> PathBuf {
+    let path = built().join(name);
+    assert!(
+        path.exists(),
+        "cargo build --workspace makes {}",
+        path.display()
+    );
+    path
+}
+
+/// `target/debug`
+fn built() -> PathBuf {
+    let test = std::env::current_exe().expect("this test's path");
+    let built = test.ancestors().nth(2).expect("target/debug/deps/TEST");
+    built.to_owned()
+}
+
+/// An empty folder for one test in `target/tmp`, removed with it: on a disk, which `/tmp` need not be.
+pub fn folder() -> TempDir {
+    let folder = temporary();
+    std::fs::create_dir_all(&folder).expect("target/tmp");
+    tempfile::tempdir_in(folder).expect("a folder")
+}
+
+/// A folder in `target/tmp` for what takes long to make: it is kept from run to run, and not made here.
+pub fn kept_folder(name: &str) -> PathBuf {
+    temporary().join(name)
+}
+
+/// Cargo's own folder for tests.
+fn temporary() -> PathBuf {
+    built().with_file_name("tmp")
+}
+
+/// This test program once more, for one ignored test that plays another process. `module` is the caller's `module_path!()`.
+pub fn this_program_as(module: &str, test: &str) -> Command {
+    let (_, module) = module.split_once("::").expect("a module of the program");
+    let mut command = Command::new(std::env::current_exe().expect("this test's path"));
+    command.arg(format!("{module}::{test}")).args([
+        "--exact",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command
+}
+
+/// The text of a snapshot in the source tree, without the head that insta gives it.
+pub fn snapshot(path: &str) -> String {
+    let path = root().join(path);
+    let file = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let text = file.splitn(3, "---\n").nth(2);
+    text.unwrap_or_else(|| panic!("{}: no head of a snapshot", path.display()))
+        .to_owned()
+}

@@ -1,0 +1,5 @@
+//! Finished disks, sound and spoiled, as `winimg verify` judges them.
+
+mod expected;
+mod free_space;
+mod spoiled;
