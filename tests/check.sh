@@ -35,7 +35,7 @@ if [ ${#changed[@]} = 0 ]; then
 fi
 packages=("${!changed[@]}")
 echo "changed since $base: ${packages[*]}"
-"$cargo" clippy --locked "${packages[@]/#/--package=}" --all-targets -- -D warnings
+"$cargo" clippy --locked --no-deps "${packages[@]/#/--package=}" --all-targets -- -D warnings
 if [ "${changed[winimg]:-}" ]; then
     unset 'changed[winimg]'
     packages=("${!changed[@]}")

@@ -8,7 +8,8 @@ use winimg::record::manifest::{
 };
 use winimg_base::digest::Digest;
 
-use winimg::verify::{Check, Data, Service, Start};
+use winimg_recipe::plan::check::{Bytes, Check, Service};
+use winimg_recipe::recipe::{RegistryData as Data, Start};
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest-1.json");
 
@@ -98,8 +99,10 @@ fn manifest() -> Manifest {
                 expects: vec![
                     Check::File {
                         path: r"C:\k\kubelet.exe".into(),
-                        size: 3,
-                        sha256: Digest::sha256_of(b"exe").hex(),
+                        content: Bytes {
+                            size: 3,
+                            sha256: Digest::sha256_of(b"exe").hex(),
+                        },
                     },
                     Check::Registry {
                         key: r"HKLM\SOFTWARE\Example".into(),

@@ -5,7 +5,7 @@ set -euo pipefail
 # QEMU's packages have to come from one suite: a system emulator of the release removes the tools of a backport.
 qemu=(qemu-system-x86 qemu-utils)
 here=$(cd "$(dirname "$0")" && pwd)
-mapfile -t packages < <(sort -u "$here/standin/packages.txt" "$here/wine/packages.txt")
+mapfile -t packages < <(sort -u "$here/sim/windows/packages.txt" "$here/wine/packages.txt")
 packages+=(
     # what makes the demo's components (with python3)
     gcab osslsigncode

@@ -145,19 +145,19 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
     let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
     keys.push(Digest::sha256_of(from_environment.as_bytes()));
     let lock = opened.lock.as_ref().map(|file| file.lock.digest());
-    let all = serde_json::json!([
-        manifest::Tool::this(),
-        opened.recipe.digest,
-        args.recipe.recipe,
-        lock.transpose()?,
-        builder,
-        keys,
-        args.sign.command,
-        args.no_verify,
-        std::env::var("SOURCE_DATE_EPOCH").ok(),
-        opened.remarks,
-    ]);
-    Ok(Digest::sha256_of(all.to_string().as_bytes()))
+    Ok(Digest::of_json(&serde_json::json!({
+        "format": 2,
+        "tool": manifest::Tool::this(),
+        "recipe": opened.recipe.digest,
+        "path": args.recipe.recipe,
+        "lock": lock.transpose()?,
+        "lock_passed_over": args.lock.no_lock,
+        "builder": builder,
+        "keys": keys,
+        "sign_command": args.sign.command,
+        "verified": !args.no_verify,
+        "source_date_epoch": std::env::var("SOURCE_DATE_EPOCH").ok(),
+    })))
 }
 
 /// What the build left in its directory, by names in there.

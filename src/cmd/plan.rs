@@ -44,7 +44,7 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
             let store = Store::open(&folder)?;
             forecast(recipe, plan, &store, platform, &context.cancel)?
         }
-        None => Forecast::None,
+        None => Forecast::None { outdated: 0 },
     };
     if args.json {
         let mut value = plan::json(recipe, plan);

@@ -9,13 +9,14 @@ use crate::cli;
 use crate::record::key::PublicKey;
 use crate::record::manifest::Artifact;
 use crate::record::{Manifest, check};
-use crate::verify::{self, Expected, Finding, Report};
+use crate::verify::{self, Finding, Report};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_formats::disk::qcow2::Qcow2;
 use winimg_formats::disk::qemu_img;
 use winimg_formats::disk::{self, Disk, Format, Image};
+use winimg_recipe::plan::Expected;
 
 use super::{Context, print};
 

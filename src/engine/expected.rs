@@ -1,17 +1,14 @@
 //! What the plan expects of the finished disk, with the digests that only fetched inputs have.
 //!
-//! Reads files beside the recipe once more, as the payload disc did; everything else was hashed when it was admitted.
-
-use std::path::Path;
+//! Reads no file: all were hashed when they were admitted.
 
 use super::Inputs;
 use super::payload::{encoded, missing};
-use crate::verify::{Check, Expected, keep_what_lasts};
 use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Result};
-use winimg_base::io;
+use winimg_base::error::Result;
 use winimg_formats::archive::Filter;
-use winimg_recipe::plan::{Entry, Expectation, Plan};
+use winimg_recipe::plan::check::{Bytes, Check, Expected, Inf, Manifest, Payload, Planned};
+use winimg_recipe::plan::{Entry, Plan, keep_what_lasts};
 
 /// A file of a payload entry.
 struct Brought {
@@ -26,8 +23,8 @@ pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
     let mut steps = Vec::with_capacity(plan.steps.len());
     for step in &plan.steps {
         let mut checks = Vec::new();
-        for expectation in &step.expects {
-            checks.extend(resolved(expectation, plan, inputs)?);
+        for check in &step.expects {
+            checks.extend(resolved(check, plan, inputs)?);
         }
         steps.push(Expected {
             step: step.name.clone(),
@@ -35,49 +32,57 @@ pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
             checks,
         });
     }
-    keep_what_lasts(&mut steps);
+    keep_what_lasts(steps.iter_mut().map(|step| &mut step.checks));
     Ok(steps)
 }
 
-fn resolved(expectation: &Expectation, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>> {
+fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>> {
     let file = |path: String, from: &Brought| Check::File {
         path,
-        size: from.size,
-        sha256: from.sha256.hex(),
+        content: Bytes {
+            size: from.size,
+            sha256: from.sha256.hex(),
+        },
     };
-    Ok(match expectation {
-        Expectation::FileFrom { path, entry } => {
-            let all = brought(*entry, plan, inputs)?;
-            all.iter().map(|from| file(path.clone(), from)).collect()
-        }
-        Expectation::TreeFrom { path, entry } => {
-            let below = |from: &Brought| format!(r"{path}\{}", from.path.replace('/', r"\"));
-            let all = brought(*entry, plan, inputs)?;
-            all.iter().map(|from| file(below(from), from)).collect()
-        }
-        Expectation::Driver { entry, only } => {
-            let all = brought(*entry, plan, inputs)?;
+    Ok(match check {
+        Check::File { path, content } => match *content {
+            Payload::File(entry) => {
+                let all = brought(entry, plan, inputs)?;
+                all.iter().map(|from| file(path.clone(), from)).collect()
+            }
+            Payload::Tree(entry) => {
+                let below = |from: &Brought| format!(r"{path}\{}", from.path.replace('/', r"\"));
+                let all = brought(entry, plan, inputs)?;
+                all.iter().map(|from| file(below(from), from)).collect()
+            }
+        },
+        Check::Driver { driver } => {
+            let all = brought(driver.entry, plan, inputs)?;
             let only = Filter {
                 strip: 0,
-                only: only.clone(),
+                only: driver.only.clone(),
             };
             all.iter()
                 .filter(|from| is_wanted_inf(&from.path, &only))
                 .map(|from| Check::Driver {
-                    inf: from.path.rsplit('/').next().unwrap_or_default().to_owned(),
-                    sha256: from.sha256.hex(),
+                    driver: Inf {
+                        inf: from.path.rsplit('/').next().unwrap_or_default().to_owned(),
+                        sha256: from.sha256.hex(),
+                    },
                 })
                 .collect()
         }
-        Expectation::ContainerImage { image: name, root } => {
-            let image = inputs.image(name).ok_or_else(|| missing(name))?;
+        Check::ContainerImage { image, root } => {
+            let found = inputs.image(&image.0).ok_or_else(|| missing(&image.0))?;
             vec![Check::ContainerImage {
-                reference: image.reference.clone(),
-                digest: image.manifest.blob.digest().to_string(),
+                image: Manifest {
+                    reference: found.reference.clone(),
+                    digest: found.manifest.blob.digest().to_string(),
+                },
                 root: root.clone(),
             }]
         }
-        other => Check::plain(other).into_iter().collect(),
+        other => other.without_inputs().into_iter().collect(),
     })
 }
 
@@ -109,14 +114,14 @@ fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
         }
         // No step copies the archive of a container image as it is.
         Entry::Image { .. } => Ok(Vec::new()),
-        Entry::Local { path } => {
-            if !path.is_dir() {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                return Ok(vec![local(path, name.into_owned())?]);
-            }
-            let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
-            let files = files.into_iter();
-            files.map(|file| local(&path.join(&file), file)).collect()
+        Entry::Local { .. } => {
+            let own = inputs.own.get(&number).ok_or_else(absent)?;
+            let files = own.files().map(|(path, blob)| Brought {
+                path: path.into(),
+                size: blob.size(),
+                sha256: blob.digest().clone(),
+            });
+            Ok(files.collect())
         }
         Entry::Text {
             file,
@@ -131,11 +136,6 @@ fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
             }])
         }
     }
-}
-
-fn local(file: &Path, path: String) -> Result<Brought> {
-    let (sha256, size) = io::sha256(file)?;
-    Ok(Brought { path, size, sha256 })
 }
 
 #[cfg(test)]

@@ -18,8 +18,10 @@ use winimg_supply::store::{Kept, LayerRecord, Store};
 
 /// What is known of a recipe's layers.
 pub enum Forecast {
-    /// No layer of a recipe of this name is here.
-    None,
+    /// No layer of a recipe of this name is here, but for so many in the format of an earlier version.
+    None {
+        outdated: usize,
+    },
     /// The recipe leaves open what a layer's key is made from.
     Undecided,
     /// The inputs are not all here: why.
@@ -33,6 +35,8 @@ pub struct Known {
     sealed: Vec<LayerRecord>,
     /// Why no later layer serves.
     reasons: Vec<String>,
+    /// Layers of the recipe in the format of an earlier version.
+    outdated: usize,
 }
 
 /// What a build on this platform would find.
@@ -44,8 +48,9 @@ pub fn forecast(
     cancel: &Cancel,
 ) -> Result<Forecast> {
     let layers = store.layers();
+    let outdated = store.outdated_layers(&recipe.name.value);
     if !layers.iter().any(|layer| layer.recipe == recipe.name.value) {
-        return Ok(Forecast::None);
+        return Ok(Forecast::None { outdated });
     }
     if !recipe.undecided.is_empty() {
         return Ok(Forecast::Undecided);
@@ -69,6 +74,7 @@ pub fn forecast(
         chain,
         sealed,
         reasons,
+        outdated,
     }))
 }
 
@@ -94,7 +100,7 @@ fn chain_of(
         cancel,
     };
     let mut found = inputs::fetch(&source)?;
-    let media = media::read(recipe, &found, platform, &sink)?;
+    let media = media::read(&source, &found)?;
     inputs::fetch_images(&mut found, &source, &media.base_build())?;
     chain::of(recipe, plan, &found, &media, platform)
 }
@@ -103,7 +109,9 @@ impl Forecast {
     /// A few lines for people, two blanks before each.
     pub fn text(&self) -> String {
         match self {
-            Self::None => "  none yet: the build installs Windows\n".into(),
+            Self::None { outdated } => {
+                "  none yet: the build installs Windows\n".to_string() + &left_over(*outdated)
+            }
             Self::Undecided => "  not known before everything is decided\n".into(),
             Self::Unknown(error) => {
                 format!(
@@ -125,7 +133,7 @@ impl Forecast {
 
     pub fn json(&self) -> Value {
         match self {
-            Self::None => json!({ "state": "none" }),
+            Self::None { .. } => json!({ "state": "none" }),
             Self::Undecided => json!({ "state": "undecided" }),
             Self::Unknown(error) => json!({ "state": "unknown", "why": error.to_string() }),
             Self::Known(known) => json!({
@@ -141,6 +149,11 @@ impl Forecast {
     }
 }
 
+fn left_over(outdated: usize) -> String {
+    let words = resume::outdated(outdated);
+    words.map_or_else(String::new, |words| format!("  {words}\n"))
+}
+
 impl Known {
     /// How many parts the build does not do again.
     fn held(&self) -> usize {
@@ -150,7 +163,10 @@ impl Known {
     fn text(&self) -> String {
         let all = self.chain.links().len();
         let mut text = match self.sealed.last() {
-            None => "  none is valid any more: the build installs Windows\n".to_string(),
+            None => {
+                "  none is valid any more: the build installs Windows\n".to_string()
+                    + &left_over(self.outdated)
+            }
             Some(_) if self.held() == all => {
                 "  the finished disk is here: no machine is started\n".to_string()
             }

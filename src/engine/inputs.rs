@@ -1,18 +1,22 @@
-//! Everything that goes in, fetched and proved before a machine starts; archives unpacked.
+//! Everything that goes in, fetched and proved before a machine starts; archives unpacked, the recipe's own files taken into
+//! the store. What is not a [`Blob`] reaches no guest.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
+use winimg_base::io;
 use winimg_formats::archive::{Filter, Limits};
 use winimg_machine::vm::Platform;
+use winimg_recipe::plan::chain::listing;
 use winimg_recipe::plan::{Entry, Plan};
 use winimg_recipe::recipe::{Component, ContainerImage, ProofWish, Recipe};
 use winimg_supply::fetch::sharing::Remote;
 use winimg_supply::fetch::{self, Address, FetchOptions, image::Image};
-use winimg_supply::store::{Blob, Proof, Store, Tree, Watch};
+use winimg_supply::store::{Blob, Candidate, Expected, Proof, Store, Tree, Watch};
 
 /// The proved inputs of one build.
 pub struct Inputs {
@@ -24,6 +28,42 @@ pub struct Inputs {
     pub images: Vec<Image>,
     /// The unpacked trees, by the number of their payload entry.
     pub trees: BTreeMap<usize, Tree>,
+    /// The files beside the recipe, by the number of their payload entry.
+    pub own: BTreeMap<usize, Own>,
+}
+
+/// A file or folder beside the recipe, as it was when the build began: what is hashed is what reaches the guest.
+pub enum Own {
+    File {
+        name: String,
+        blob: Blob,
+    },
+    /// By their paths in the folder, with slashes.
+    Folder(BTreeMap<String, Blob>),
+}
+
+impl Own {
+    /// By their paths below the entry's place on the payload disc.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &Blob)> {
+        let (file, folder) = match self {
+            Self::File { name, blob } => (Some((name, blob)), None),
+            Self::Folder(files) => (None, Some(files)),
+        };
+        let files = file.into_iter().chain(folder.into_iter().flatten());
+        files.map(|(path, blob)| (path.as_str(), blob))
+    }
+
+    /// Of the file, or of the folder's listing.
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::File { blob, .. } => blob.digest().clone(),
+            Self::Folder(files) => {
+                let files = files.iter();
+                let files = files.map(|(path, blob)| (path.clone(), Some(blob.digest().clone())));
+                listing(&files.collect())
+            }
+        }
+    }
 }
 
 impl Inputs {
@@ -38,7 +78,7 @@ impl Inputs {
 }
 
 impl Inputs {
-    /// Of every file that was fetched.
+    /// Of every file that was fetched, or taken from the recipe's folder.
     pub fn digests(&self) -> Vec<Digest> {
         let media = std::iter::once(&self.iso).chain(&self.virtio);
         let components = self.components.iter().map(|(_, blob)| blob);
@@ -49,6 +89,7 @@ impl Inputs {
         media
             .chain(components)
             .chain(images.map(|part| &part.blob))
+            .chain(self.own.values().flat_map(Own::files).map(|(_, blob)| blob))
             .map(|blob| blob.digest().clone())
             .collect()
     }
@@ -150,8 +191,10 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
         components,
         images: Vec::new(),
         trees: BTreeMap::new(),
+        own: BTreeMap::new(),
     };
     unpack(&mut inputs, from)?;
+    take_own(&mut inputs, from)?;
     Ok(inputs)
 }
 
@@ -222,6 +265,49 @@ fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
         inputs.trees.insert(number, tree);
     }
     Ok(())
+}
+
+/// Takes the files of the recipe's own folder into the store: from here on nobody reads them there.
+fn take_own(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
+    for (number, entry) in from.plan.payload.iter().enumerate() {
+        let Entry::Local { path } = entry else {
+            continue;
+        };
+        let own = match path.is_dir() {
+            true => {
+                let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
+                let files = files.into_iter().map(|file| {
+                    let blob = admit_own(&path.join(&file), from)?;
+                    Ok((file, blob))
+                });
+                Own::Folder(files.collect::<Result<_>>()?)
+            }
+            false => {
+                let name = path.file_name().unwrap_or_default();
+                Own::File {
+                    name: name.to_string_lossy().into_owned(),
+                    blob: admit_own(path, from)?,
+                }
+            }
+        };
+        inputs.own.insert(number, own);
+    }
+    Ok(())
+}
+
+/// A file that the team keeps beside its recipe: whoever writes the one writes the other.
+pub(super) fn admit_own(file: &Path, from: &Source<'_>) -> Result<Blob> {
+    from.cancel.check()?;
+    let watch = Watch::new(
+        file.display().to_string(),
+        Arc::clone(from.sink),
+        from.cancel.clone(),
+    );
+    let expected = Expected::Unverified {
+        reason: "a file of the recipe's own folder".into(),
+    };
+    from.store
+        .admit(Candidate::Local(file.into()), expected, &watch)
 }
 
 /// One error of several: the first one's kind, all of their words.

@@ -1,22 +1,23 @@
 //! The discs that a machine starts with: the install medium, read before any boot, and the answer CD.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::Inputs;
+use super::{Inputs, inputs};
 use crate::answer::{self, Facts, LintFacts};
 use crate::export::GuestFacts;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Event, Sink};
+use winimg_base::event::Event;
 use winimg_base::io;
 use winimg_base::text::{Secret, Source as Template};
 use winimg_formats::iso::{self, Disc, Source, Stamp, Tree};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::{Image, MediaFacts, Release};
 use winimg_machine::vm::Platform;
-use winimg_recipe::plan;
+use winimg_recipe::plan::{self, chain::listing};
 use winimg_recipe::recipe::{Firmware, Recipe};
+use winimg_supply::store::Blob;
 
 /// The answer disc's name in the working directory. It holds the build's password.
 pub const ANSWER_DISC: &str = "answer.iso";
@@ -34,6 +35,10 @@ pub struct Media {
     pub answer_file: Digest,
     /// Of the answer disc's other files, but for those of the virtio medium.
     pub bootstrap: Digest,
+    /// The answer disc, but for what its answer file says.
+    disc: Tree,
+    /// The drivers on it that the team keeps beside the recipe, by their paths there.
+    own: BTreeMap<String, Blob>,
     found: MediaFacts,
     template: Template,
 }
@@ -78,13 +83,14 @@ fn base_build(image: &Image) -> String {
     parts.join(".")
 }
 
-/// Reads the medium, picks the image, renders and lints the answer file. Nothing is written.
-pub fn read(
-    recipe: &Recipe,
-    inputs: &Inputs,
-    platform: Platform,
-    sink: &Arc<dyn Sink>,
-) -> Result<Media> {
+/// Reads the medium, picks the image, renders and lints the answer file, and decides what else is on its disc.
+pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
+    let inputs::Source {
+        recipe,
+        platform,
+        sink,
+        ..
+    } = *source;
     inputs.iso.check()?;
     let place = &recipe.media.iso.url.place;
     let medium = Medium::open(inputs.iso.path()).map_err(|e| e.from_place(place))?;
@@ -107,7 +113,10 @@ pub fn read(
     let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
     let xml = answer::render(&template, &facts)?;
     lint(recipe, &template, &xml, &facts, &found, &mut warnings)?;
-    let tree = answer_tree(recipe, inputs, &facts, &xml)?;
+    let mut disc = answer_tree(recipe, inputs, &facts, &xml)?;
+    let own = take_own(&mut disc, source)?;
+    // It may hold a product key.
+    disc.replace(answer::FILE_NAME, Source::Bytes(Vec::new()));
     for warning in &warnings {
         sink.warn(warning.clone());
     }
@@ -118,7 +127,9 @@ pub fn read(
         language: facts.language,
         warnings,
         answer_file: Digest::sha256_of(xml.expose().as_bytes()),
-        bootstrap: bootstrap(&tree)?,
+        bootstrap: bootstrap(&disc, &own),
+        disc,
+        own,
         found,
         template,
     })
@@ -137,8 +148,13 @@ pub fn discs(
     let facts = facts(recipe, &media.found, platform, password.clone())?;
     let xml = answer::render(&media.template, &facts)?;
     let answer = work.join(ANSWER_DISC);
-    let tree = answer_tree(recipe, inputs, &facts, &xml)?;
-    iso::write(&tree.stamp(Stamp(epoch)), &answer)?;
+    for blob in media.own.values().chain(&inputs.virtio) {
+        blob.check()?;
+    }
+    let mut disc = media.disc.clone().stamp(Stamp(epoch));
+    let xml = xml.expose().as_bytes().to_vec();
+    disc.replace(answer::FILE_NAME, Source::Bytes(xml));
+    iso::write(&disc, &answer)?;
     answer::check_disc(&Medium::open(&answer)?)?;
     let iso = inputs.iso.path();
     let (install, remark) = match recipe.machine.firmware {
@@ -185,18 +201,32 @@ fn facts(
     Ok(facts)
 }
 
-/// Of every file but the answer file; a file of the virtio medium by its path alone, because that medium has a digest.
-fn bootstrap(tree: &Tree) -> Result<Digest> {
-    let mut listed = String::new();
-    for path in tree.paths().filter(|path| *path != answer::FILE_NAME) {
-        let digest = match tree.get(path) {
-            Some(Source::Bytes(bytes)) => Some(Digest::sha256_of(bytes)),
-            Some(Source::Path(file)) => Some(io::sha256(file)?.0),
-            Some(Source::Medium(_)) | None => None,
+/// Takes what stands beside the recipe into the store, so that what is hashed is what Setup finds.
+fn take_own(disc: &mut Tree, from: &inputs::Source<'_>) -> Result<BTreeMap<String, Blob>> {
+    let paths: Vec<String> = disc.paths().map(String::from).collect();
+    let mut own = BTreeMap::new();
+    for path in paths {
+        let Some(Source::Path(file)) = disc.get(&path) else {
+            continue;
         };
-        listed += &format!("{path} {}\n", digest.map_or_else(String::new, |d| d.hex()));
+        let blob = inputs::admit_own(file, from)?;
+        disc.replace(&path, Source::Path(blob.path().into()));
+        own.insert(path, blob);
     }
-    Ok(Digest::sha256_of(listed.as_bytes()))
+    Ok(own)
+}
+
+/// Of every file but the answer file; a file of the virtio medium by its path alone, because that medium has a digest.
+fn bootstrap(disc: &Tree, own: &BTreeMap<String, Blob>) -> Digest {
+    let files = disc.paths().filter(|path| *path != answer::FILE_NAME);
+    let files = files.map(|path| {
+        let digest = match disc.get(path) {
+            Some(Source::Bytes(bytes)) => Some(Digest::sha256_of(bytes)),
+            _ => own.get(path).map(|blob| blob.digest().clone()),
+        };
+        (path.to_string(), digest)
+    });
+    listing(&files.collect())
 }
 
 /// `Windows Server 2022 SERVERDATACENTERCORE, 10.0.20348.587, en-US, evaluation`

@@ -29,8 +29,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::Serialize;
+
 use crate::export::{self, Artifact};
-use crate::verify::{self, Expected};
+use crate::verify;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
@@ -38,7 +40,7 @@ use winimg_base::text::Secret;
 use winimg_formats::disk::Image;
 use winimg_machine::vm::{Accel, Hypervisor, Probe};
 use winimg_recipe::lock::Lock;
-use winimg_recipe::plan::{Chain, Plan};
+use winimg_recipe::plan::{Chain, Expected, Plan};
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{LayerRecord, Store};
@@ -209,7 +211,7 @@ fn chapters(
     fetching.done();
 
     let reading = phase("media");
-    let media = media::read(recipe, &inputs, platform, sink)?;
+    let media = media::read(&source, &inputs)?;
     inputs::fetch_images(&mut inputs, &source, &media.base_build())?;
     let expected = expected::resolve(plan, &inputs)?;
     let chain = chain::of(recipe, plan, &inputs, &media, platform)?;
@@ -305,9 +307,17 @@ fn chapters(
 
 /// Of everything that decides what lies in the output directory.
 fn output_key(request: &Request, chain: &Chain) -> Digest {
-    let disk = chain.links().last().map(|link| link.key.to_string());
-    let all = format!("{disk:?} {}", request.fingerprint);
-    Digest::sha256_of(all.as_bytes())
+    #[derive(Serialize)]
+    struct OutputKey<'a> {
+        format: u32,
+        disk: Option<&'a Digest>,
+        fingerprint: &'a Digest,
+    }
+    Digest::of_json(&OutputKey {
+        format: 1,
+        disk: chain.links().last().map(|link| &link.key),
+        fingerprint: &request.fingerprint,
+    })
 }
 
 /// The layer to go on from, told.

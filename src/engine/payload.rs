@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::Inputs;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io;
 use winimg_base::text::crlf;
 use winimg_formats::iso::{self, Source, Stamp, Tree};
 use winimg_recipe::plan::{Entry, ExitRule, Op, Plan, PlannedStep, Put};
@@ -96,7 +95,14 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Pa
             image.write(&file)?;
             tree.add(format!("{folder}/{name}.tar"), Source::Path(file));
         }
-        Entry::Local { path } => add_local(tree, &folder, path)?,
+        Entry::Local { path } => {
+            let own = inputs.own.get(&number);
+            let own = own.ok_or_else(|| missing(&path.display().to_string()))?;
+            for (file, blob) in own.files() {
+                blob.check()?;
+                tree.add(format!("{folder}/{file}"), Source::Path(blob.path().into()));
+            }
+        }
         Entry::Text {
             file,
             text,
@@ -114,20 +120,6 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Pa
 /// The plan names only what was fetched; anything else is a fault of winimg.
 pub(super) fn missing(what: &str) -> Error {
     Error::new(Kind::Failed, format!("{what} was planned but not fetched"))
-}
-
-/// A file by its name, or a folder's content.
-fn add_local(tree: &mut Tree, folder: &str, path: &Path) -> Result<()> {
-    if !path.is_dir() {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        tree.add(format!("{folder}/{name}"), Source::Path(path.into()));
-        return Ok(());
-    }
-    let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
-    for file in files {
-        tree.add(format!("{folder}/{file}"), Source::Path(path.join(&file)));
-    }
-    Ok(())
 }
 
 pub(super) fn encoded(text: &str, encoding: Encoding) -> Vec<u8> {

@@ -6,7 +6,7 @@ use super::session::Notes;
 use super::{Layers, Request};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::plan::{Chain, key};
+use winimg_recipe::plan::{Chain, change};
 use winimg_supply::store::{Kept, Layer, LayerRecord, Store};
 
 /// The layer to resume from, and how many links of the chain it holds.
@@ -65,7 +65,24 @@ pub fn tell(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, 
         for reason in reasons(&store.layers(), recipe, chain) {
             sink.note(format!("      {reason}"));
         }
+        if held == 0
+            && let Some(words) = outdated(store.outdated_layers(recipe))
+        {
+            sink.note(format!("      {words}"));
+        }
     }
+}
+
+/// What is said of layers that an earlier version sealed.
+pub fn outdated(layers: usize) -> Option<String> {
+    let which = match layers {
+        0 => return None,
+        1 => "1 layer in the cache is".to_string(),
+        n => format!("{n} layers in the cache are"),
+    };
+    Some(format!(
+        "{which} in the format of an earlier version of winimg and not used any more: `winimg cache prune` removes them in time"
+    ))
 }
 
 /// Nobody is told of what is only looked at.
@@ -106,8 +123,10 @@ pub fn next(request: &Request, chain: &Chain, cancel: &Cancel) -> String {
 pub fn reasons(layers: &[LayerRecord], recipe: &str, chain: &Chain) -> Vec<String> {
     let of_recipe = layers.iter().filter(|layer| layer.recipe == recipe);
     let nearest = of_recipe.max_by_key(|layer| {
-        let common = key::common(&layer.links, chain.links());
+        let common = change::common(&layer.links, chain.links());
         (common, layer.made, layer.links.len())
     });
-    nearest.map_or_else(Vec::new, |layer| key::change(&layer.links, chain.links()))
+    nearest.map_or_else(Vec::new, |layer| {
+        change::change(&layer.links, chain.links())
+    })
 }

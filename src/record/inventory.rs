@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::license::License;
 use super::manifest::{Input, Manifest, Proof, Step};
 use super::purl;
-use crate::verify::Check;
+use winimg_recipe::plan::Check;
 use winimg_trust::Signer;
 
 /// What the SBOMs speak of.
@@ -210,7 +210,7 @@ fn images_root(input: &Input, kind: Kind, manifest: &Manifest) -> Vec<String> {
     }
     let checks = manifest.steps.iter().flat_map(|s| &s.expects);
     let roots = checks.filter_map(|check| match check {
-        Check::ContainerImage { digest, root, .. } if *digest == input.digest => Some(root.clone()),
+        Check::ContainerImage { image, root } if image.digest == input.digest => Some(root.clone()),
         _ => None,
     });
     roots.collect()
@@ -252,8 +252,8 @@ fn files(steps: &[Step]) -> Vec<(File, Vec<String>)> {
     for step in steps {
         for check in &step.expects {
             let (is_driver, path, size, sha256) = match check {
-                Check::File { path, size, sha256 } => (false, path, Some(*size), sha256),
-                Check::Driver { inf, sha256 } => (true, inf, None, sha256),
+                Check::File { path, content } => (false, path, Some(content.size), &content.sha256),
+                Check::Driver { driver } => (true, &driver.inf, None, &driver.sha256),
                 _ => continue,
             };
             let file = File {

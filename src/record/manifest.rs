@@ -9,9 +9,9 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::verify::{Check, Expected};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
+use winimg_recipe::plan::{Check, Expected};
 use winimg_trust::Signer;
 
 /// The value of `schema`.

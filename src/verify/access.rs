@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use winimg_formats::disk::security::{Ace, AceKind};
 
 use super::account::sid;
-use super::expected::{Acl, AclEntry, Right};
 use super::finding::{Finding, Verdict};
 use super::image::Image;
+use winimg_recipe::plan::check::{Acl, AclEntry};
+use winimg_recipe::recipe::verb::Right;
 
 /// `OBJECT_INHERIT_ACE` and `CONTAINER_INHERIT_ACE`
 const ALL_BELOW: u8 = 3;

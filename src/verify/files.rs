@@ -5,16 +5,19 @@ use std::io::Write;
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_formats::disk::ntfs::Form;
 
+use winimg_recipe::plan::check::Bytes;
+
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
 
-pub fn file(image: &Image<'_>, path: &str, size: u64, sha256: &str) -> Verdict {
+pub fn file(image: &Image<'_>, path: &str, content: &Bytes) -> Verdict {
+    let Bytes { size, sha256 } = content;
     let expected = format!("{size} bytes, sha256:{sha256}");
     match digest(image, path)? {
         None => Err(Finding::error(format!("{path} is missing"))
             .expected(expected)
             .cure("see whether a later step removes it, and the log of the step that puts it there")),
-        Some((_, found)) if found == sha256 => Ok(()),
+        Some((_, found)) if found == *sha256 => Ok(()),
         Some((length, found)) => Err(Finding::error(format!("{path} is another file"))
             .expected(expected)
             .found(format!("{length} bytes, sha256:{found}"))

@@ -6,10 +6,10 @@ mod scope;
 
 use winimg_formats::hive::Data;
 
-use super::expected::Firewall;
 use super::finding::{Finding, Verdict};
 use super::image::Image;
 use scope::Scope;
+use winimg_recipe::plan::check::Firewall;
 
 const RULES: &str = concat!(
     r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters",

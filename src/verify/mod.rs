@@ -6,7 +6,6 @@
 mod access;
 mod account;
 mod answer_file;
-mod expected;
 mod files;
 mod finding;
 mod firewall;
@@ -20,11 +19,8 @@ mod system;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::Disk;
+use winimg_recipe::plan::{Check, Expected};
 
-pub use expected::{
-    Acl, AclEntry, Check, Data, Expected, Firewall, FirewallScope, Right, Service, Start,
-    keep_what_lasts,
-};
 pub use finding::{Finding, Report, Severity, Verdict};
 pub use image::Image;
 
@@ -56,7 +52,7 @@ pub fn check(disk: &dyn Disk, expected: Option<&[Expected]>, cancel: &Cancel) ->
 
 fn one(image: &Image<'_>, check: &Check) -> Verdict {
     match check {
-        Check::File { path, size, sha256 } => files::file(image, path, *size, sha256),
+        Check::File { path, content } => files::file(image, path, content),
         Check::Exists { path } => files::exists(image, path),
         Check::Missing { path } => files::missing(image, path),
         Check::Registry { key, value, data } => {
@@ -67,7 +63,7 @@ fn one(image: &Image<'_>, check: &Check) -> Verdict {
         Check::Firewall(rule) => firewall::rule(image, rule),
         Check::Feature { name, .. } => Err(Finding::unknown(format!("feature {name}"))),
         Check::Capability { name, .. } => Err(Finding::unknown(format!("capability {name}"))),
-        Check::Driver { inf, sha256 } => stores::driver(image, inf, sha256),
+        Check::Driver { driver } => stores::driver(image, driver),
         Check::User {
             name,
             present,
@@ -82,10 +78,9 @@ fn one(image: &Image<'_>, check: &Check) -> Verdict {
         Check::Task { name, present } => stores::task(image, name, *present),
         Check::Update { kb } => stores::update(image, kb),
         Check::ContainerImage {
-            reference,
-            digest,
+            image: manifest,
             root,
-        } => stores::container_image(image, reference, digest, root),
+        } => stores::container_image(image, manifest, root),
     }
 }
 

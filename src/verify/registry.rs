@@ -2,9 +2,9 @@
 
 use winimg_formats::hive;
 
-use super::expected::Data;
 use super::finding::{Finding, Verdict};
 use super::image::Image;
+use winimg_recipe::recipe::RegistryData as Data;
 
 const ENVIRONMENT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
 
@@ -60,7 +60,7 @@ fn as_read(data: &Data) -> Option<hive::Data> {
         Data::MultiSz(list) => hive::Data::MultiSz(list.clone()),
         Data::Dword(n) => hive::Data::Dword(*n),
         Data::Qword(n) => hive::Data::Qword(*n),
-        Data::Binary(text) => hive::Data::Binary(hex::decode(text).ok()?),
+        Data::Binary(bytes) => hive::Data::Binary(bytes.clone()),
         Data::Absent => return None,
     })
 }

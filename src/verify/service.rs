@@ -5,9 +5,10 @@
 
 use winimg_formats::hive::Data;
 
-use super::expected::{Service, Start};
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
+use winimg_recipe::plan::check::Service;
+use winimg_recipe::recipe::Start;
 
 const SERVICES: &str = r"HKLM\SYSTEM\CurrentControlSet\Services";
 

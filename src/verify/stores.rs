@@ -6,6 +6,8 @@
 use winimg_formats::hive::Data;
 
 use super::files::digest;
+use winimg_recipe::plan::check::{Inf, Manifest};
+
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
 
@@ -44,7 +46,8 @@ pub fn task(image: &Image<'_>, name: &str, present: bool) -> Verdict {
 }
 
 /// Each import of a driver is a folder of its own, named by its INF.
-pub fn driver(image: &Image<'_>, inf: &str, sha256: &str) -> Verdict {
+pub fn driver(image: &Image<'_>, driver: &Inf) -> Verdict {
+    let Inf { inf, sha256 } = driver;
     let start = format!("{}_amd64_", inf.to_lowercase());
     let mut others = 0;
     for folder in image.names(DRIVERS)? {
@@ -52,7 +55,7 @@ pub fn driver(image: &Image<'_>, inf: &str, sha256: &str) -> Verdict {
             continue;
         }
         match digest(image, &format!(r"{DRIVERS}\{folder}\{inf}"))? {
-            Some((_, found)) if found == sha256 => return Ok(()),
+            Some((_, found)) if found == *sha256 => return Ok(()),
             _ => others += 1,
         }
     }
@@ -108,8 +111,9 @@ pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
     )))
 }
 
-pub fn container_image(image: &Image<'_>, reference: &str, wanted: &str, root: &str) -> Verdict {
-    let hex = wanted.trim_start_matches("sha256:");
+pub fn container_image(image: &Image<'_>, manifest: &Manifest, root: &str) -> Verdict {
+    let Manifest { reference, digest } = manifest;
+    let hex = digest.trim_start_matches("sha256:");
     let root = root.trim_end_matches('\\');
     let blob = format!(r"{root}\io.containerd.content.v1.content\blobs\sha256\{hex}");
     let what = format!("containerd has no image {reference}");

@@ -7,7 +7,8 @@ use regex::Regex;
 use serde_json::Value;
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
-use winimg_recipe::plan::{Chain, Ingredient};
+use winimg_recipe::plan::ExitRule;
+use winimg_recipe::plan::chain::{Action, Chain, Part};
 use winimg_supply::store::Store;
 use winimg_supply::store::layer::About;
 
@@ -26,7 +27,13 @@ fn site() -> Site {
     let store = store(&site);
     let mut chain = Chain::default();
     for name in ["the installation", "step `the tool`"] {
-        chain.push(name, vec![Ingredient::new("name", name)]);
+        let text = name.into();
+        let exit = ExitRule::Zero;
+        let part = Part::Step {
+            payload: Vec::new(),
+            ops: vec![Action::Script { text, exit }],
+        };
+        chain.push(name, part);
     }
     for (number, link) in chain.links().iter().enumerate() {
         let draft = store.draft().expect("a draft");

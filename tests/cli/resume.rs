@@ -109,6 +109,37 @@ fn a_changed_step_is_named_and_what_stands_before_it_is_kept() {
     insta::assert_snapshot!("back", told(&site, &[]));
 }
 
+/// As a version left them whose keys were made from something else: under other names, and with another number.
+#[test]
+fn layers_of_an_earlier_version_are_not_used_and_one_line_says_so() {
+    let site = site();
+    told(&site, &[]);
+    let old = layers(&site);
+    for folder in &old {
+        let record = folder.join("layer.json");
+        let text = fs::read_to_string(&record).expect("a record");
+        assert!(text.contains("\"format\": 2"), "{text}");
+        fs::write(&record, text.replace("\"format\": 2", "\"format\": 1")).expect("a record");
+        let name = folder.file_name().expect("a name").to_string_lossy();
+        let name: String = name.chars().rev().collect();
+        fs::rename(folder, folder.with_file_name(name)).expect("a layer");
+    }
+    let line = format!(
+        "{} layers in the cache are in the format of an earlier version of winimg and not used any more: \
+         `winimg cache prune` removes them in time",
+        old.len()
+    );
+    let explained = site.run(&["cache", "explain", "recipe.toml"]).whole();
+    assert!(explained.contains(&line), "{explained}");
+    let said = told(&site, &[]);
+    assert_eq!(said.matches(&line).count(), 1, "{said}");
+    assert!(!said.contains("resuming"), "{said}");
+    // From here on the new ones serve.
+    fs::remove_file(site.path("out/node.raw")).expect("an artifact");
+    let said = told(&site, &[]);
+    assert!(!said.contains(&line), "{said}");
+}
+
 #[test]
 fn names_and_places_are_no_ingredients() {
     let site = site();

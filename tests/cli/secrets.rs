@@ -80,7 +80,7 @@ fn leaks(
     outputs: &[(&str, &Output)],
     lines: &std::collections::BTreeSet<Vec<u8>>,
 ) -> Vec<String> {
-    let search = Search::new();
+    let search = Search::default();
     // The recipe is the user's own, and so is where the tests keep the program's environment: nowhere.
     let mut found = search.below(site.path(".").as_path(), &["recipe.toml"]);
     for (name, output) in outputs {

@@ -1,5 +1,6 @@
 //! A folder with a recipe, its media and a fake machine, and the program run in it.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -181,6 +182,8 @@ impl Site {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program(arguments));
         command
+            // As the usage names it.
+            .arg0("winimg")
             .args(arguments)
             .current_dir(self.dir.path())
             .env_clear()

@@ -10,7 +10,8 @@ use support::tree::this_program_as;
 use serde_json::Value;
 use winimg_base::digest::Digest;
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::plan::{Chain, Ingredient};
+use winimg_recipe::plan::ExitRule;
+use winimg_recipe::plan::chain::{Action, Chain, Part};
 use winimg_supply::store::layer::{About, Kept};
 use winimg_supply::store::{Candidate, Expected, Store, Watch};
 
@@ -197,7 +198,13 @@ fn seal_layers(folder: &std::path::Path) {
     store.sweep_drafts(&Silence).expect("a sweep");
     let mut chain = Chain::default();
     for name in ["the installation", "step `tool`"] {
-        chain.push(name, vec![Ingredient::new("name", name)]);
+        let text = name.into();
+        let exit = ExitRule::Zero;
+        let part = Part::Step {
+            payload: Vec::new(),
+            ops: vec![Action::Script { text, exit }],
+        };
+        chain.push(name, part);
     }
     for (number, link) in chain.links().iter().enumerate() {
         if let Kept::Layer(_) = store.layer(&link.key, &cancel).expect("a look") {

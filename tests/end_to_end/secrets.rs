@@ -94,7 +94,7 @@ fn leaks(name: &str, log: &str, steps: &str, ends_well: bool) -> Vec<String> {
             .any(|l| l.starts_with(b"qemu-system") || l.windows(12).any(|w| w == b"/qemu-system")),
         "no QEMU was seen"
     );
-    let search = Search::new();
+    let search = Search::default();
     let mut found = search.below(dir.path(), &["recipe.toml"]);
     for line in &lines {
         let shown = String::from_utf8_lossy(line).replace('\0', " ");

@@ -148,7 +148,7 @@ fn no_secret_is_in_any_file_that_is_kept() {
         return;
     }
     let (failed, error) = failed_step();
-    let search = Search::new();
+    let search = Search::default();
     // The search finds them where they are.
     assert!(!search.in_bytes(answer_file().as_bytes()).is_empty());
     failed.keep(error);

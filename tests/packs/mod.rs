@@ -420,21 +420,21 @@ fn kubelet_starts_with_windows_from_the_seal_on() {
         // Behind it is the seal, or what winimg does where nothing is sealed.
         let at = plan.steps.iter().position(|s| s.name == *step);
         assert_eq!(at, Some(plan.steps.len() - 2), "{}", path.display());
-        let starts: Vec<plan::Expectation> = plan
+        let starts: Vec<plan::Planned> = plan
             .steps
             .iter()
             .flat_map(|step| step.expects.clone())
             .filter(|expectation| {
-                matches!(expectation, plan::Expectation::Service { name, start: Some(_), .. } if name == "kubelet")
+                matches!(expectation, plan::Planned::Service(service) if service.name == "kubelet" && service.start.is_some())
             })
             .collect();
         assert!(
             matches!(
                 starts.as_slice(),
-                [plan::Expectation::Service {
+                [plan::Planned::Service(plan::check::Service {
                     start: Some(winimg_recipe::recipe::Start::Auto),
                     ..
-                }]
+                })]
             ),
             "{starts:?}"
         );

@@ -3,8 +3,8 @@
 use winimg::record::manifest::{
     Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows,
 };
-use winimg::verify::Check;
 use winimg_base::digest::Digest;
+use winimg_recipe::plan::check::{Bytes, Check, Inf, Manifest as ImageManifest};
 use winimg_trust::{Scheme, Signer};
 
 pub const EPOCH: i64 = 1_700_000_000;
@@ -113,8 +113,10 @@ fn step(name: &str, verb: &str, inputs: &[&str], expects: Vec<Check>) -> Step {
 fn file(path: &str, content: &str) -> Check {
     Check::File {
         path: path.into(),
-        size: content.len() as u64,
-        sha256: sha256(content),
+        content: Bytes {
+            size: content.len() as u64,
+            sha256: sha256(content),
+        },
     }
 }
 
@@ -160,8 +162,10 @@ fn steps() -> Vec<Step> {
             "driver",
             &["media.virtio"],
             vec![Check::Driver {
-                inf: "vioscsi.inf".into(),
-                sha256: sha256("vioscsi.inf"),
+                driver: Inf {
+                    inf: "vioscsi.inf".into(),
+                    sha256: sha256("vioscsi.inf"),
+                },
             }],
         ),
         step(
@@ -169,8 +173,10 @@ fn steps() -> Vec<Step> {
             "image",
             &["image pause"],
             vec![Check::ContainerImage {
-                reference: "mcr.example.com:5000/oss/kubernetes/pause:3.10.1".into(),
-                digest: digest("image pause"),
+                image: ImageManifest {
+                    reference: "mcr.example.com:5000/oss/kubernetes/pause:3.10.1".into(),
+                    digest: digest("image pause"),
+                },
                 root: r"C:\ProgramData\containerd\root".into(),
             }],
         ),

@@ -3,13 +3,15 @@
 use std::path::Path;
 use support::tree;
 
-use winimg::verify::{
-    Acl, AclEntry, Check, Data, Expected, Firewall, FirewallScope, Report, Right, Service, Start,
-    check,
-};
+use winimg::verify::{Report, check};
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
+use winimg_recipe::plan::check::{
+    Acl, AclEntry, Bytes, Check, Expected, Firewall, FirewallScope, Inf, Manifest, Service,
+};
+use winimg_recipe::recipe::verb::Right;
+use winimg_recipe::recipe::{RegistryData as Data, Start};
 
 use support::windows_disk::*;
 
@@ -48,8 +50,10 @@ pub fn told(report: &Report) -> String {
 fn file_check(path: &str, bytes: &[u8]) -> Check {
     Check::File {
         path: path.into(),
-        size: bytes.len() as u64,
-        sha256: Digest::sha256_of(bytes).hex(),
+        content: Bytes {
+            size: bytes.len() as u64,
+            sha256: Digest::sha256_of(bytes).hex(),
+        },
     }
 }
 
@@ -195,12 +199,16 @@ fn stores() -> Vec<Check> {
         task(r"\Example\clean", true),
         task(r"\Example\old", false),
         Check::Driver {
-            inf: "vioscsi.inf".into(),
-            sha256: Digest::sha256_of(INF).hex(),
+            driver: Inf {
+                inf: "vioscsi.inf".into(),
+                sha256: Digest::sha256_of(INF).hex(),
+            },
         },
         Check::Driver {
-            inf: "netkvm.inf".into(),
-            sha256: Digest::sha256_of(INF).hex(),
+            driver: Inf {
+                inf: "netkvm.inf".into(),
+                sha256: Digest::sha256_of(INF).hex(),
+            },
         },
         Check::Update {
             kb: "KB5012637".into(),
@@ -209,8 +217,10 @@ fn stores() -> Vec<Check> {
             kb: "KB5012000".into(),
         },
         Check::ContainerImage {
-            reference: "registry.k8s.io/pause:3.10.2".into(),
-            digest: Digest::sha256_of(MANIFEST).to_string(),
+            image: Manifest {
+                reference: "registry.k8s.io/pause:3.10.2".into(),
+                digest: Digest::sha256_of(MANIFEST).to_string(),
+            },
             root: r"C:\ProgramData\containerd\root".into(),
         },
     ]

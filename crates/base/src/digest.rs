@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::str::FromStr;
 
+use serde::Serialize;
 use sha2::{Digest as _, Sha256, Sha512};
 
 /// The two algorithms that prove anything.
@@ -70,6 +71,12 @@ impl Digest {
         hasher.finish()
     }
 
+    /// Of a value as [`canonical`] JSON. The value names the number of its format, which rises when the same content comes
+    /// to mean something else. What people read (sentences, `Display`, `Debug`) has no place in such a value.
+    pub fn of_json(value: &impl Serialize) -> Self {
+        Self::sha256_of(canonical(value).as_bytes())
+    }
+
     /// Reads to the end.
     pub fn of_reader(algorithm: Algorithm, mut reader: impl Read) -> io::Result<(Self, u64)> {
         let mut hasher = Hasher::new(algorithm);
@@ -84,6 +91,14 @@ impl Digest {
             total += n as u64;
         }
     }
+}
+
+/// JSON without spaces, the keys of every object in the order of their bytes: one text for one value, however its type lists
+/// its fields. For types whose maps have text as keys, which always become JSON.
+pub fn canonical(value: &impl Serialize) -> String {
+    let mut value = serde_json::json!(value);
+    value.sort_all_objects();
+    value.to_string()
 }
 
 impl FromStr for Digest {
@@ -208,6 +223,21 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Digest>().unwrap_err(), why, "{text}");
         }
+    }
+
+    #[test]
+    fn canonical_json_does_not_depend_on_the_order_of_fields() {
+        let one = serde_json::json!({ "b": [{ "y": "\u{e9}\n", "x": null }], "a": 1 });
+        let other = serde_json::json!({ "a": 1, "b": [{ "x": null, "y": "\u{e9}\n" }] });
+        assert_eq!(
+            canonical(&one),
+            "{\"a\":1,\"b\":[{\"x\":null,\"y\":\"\u{e9}\\n\"}]}"
+        );
+        assert_eq!(Digest::of_json(&one), Digest::of_json(&other));
+        assert_eq!(
+            Digest::of_json(&one),
+            Digest::sha256_of(canonical(&one).as_bytes())
+        );
     }
 
     #[test]

@@ -1055,15 +1055,16 @@ file = { path = 'C:\k\b', content = "{{key}}" }
     // Its layers have no keys: the chain ends before the first step that waits.
     let plan = winimg_recipe::plan::make(&recipe).expect("a plan");
     let digest = winimg_base::digest::Digest::sha256_of(b"");
-    let from = winimg_recipe::plan::key::Installation {
-        hypervisor: "qemu",
+    let from = winimg_recipe::plan::chain::Installation {
+        hypervisor: "qemu".into(),
         iso: digest.clone(),
         virtio: None,
         image: "x".into(),
         answer_file: digest.clone(),
         bootstrap: digest.clone(),
+        machine: recipe.machine.clone(),
     };
-    let known = winimg_recipe::plan::key::chain(&recipe, &plan, &from, &|_, _| Ok(digest.clone()));
+    let known = winimg_recipe::plan::key::chain(&recipe, &plan, from, &|_, _| Ok(digest.clone()));
     assert_eq!(known.chain.links().len(), 1);
     assert_eq!(
         known.unknown.as_deref(),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::super::expected::FirewallScope;
+use winimg_recipe::plan::check::FirewallScope;
 
 /// What a rule says of it; what it does not say is any.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -107,8 +107,8 @@ pub struct Search {
     longest: usize,
 }
 
-impl Search {
-    pub fn new() -> Self {
+impl Default for Search {
+    fn default() -> Self {
         let planted = planted();
         let pattern = |forms: &[Vec<u8>]| {
             let literal = |form: &Vec<u8>| form.iter().map(|b| format!("\\x{b:02x}")).collect();
@@ -128,7 +128,9 @@ impl Search {
                 .unwrap_or(0),
         }
     }
+}
 
+impl Search {
     /// `the product key at 0x10` for each find, at most a few.
     pub fn in_bytes(&self, bytes: &[u8]) -> Vec<String> {
         self.at(bytes, 0)

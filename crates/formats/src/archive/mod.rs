@@ -27,7 +27,8 @@ use filter::Selection;
 use survey::Survey;
 
 /// The formats, as recipes name them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Format {
     Zip,
     Tar,

@@ -91,6 +91,13 @@ impl Tree {
         }
     }
 
+    /// Takes the bytes of a file that is there from somewhere else.
+    pub fn replace(&mut self, path: &str, source: Source) {
+        if let Some(there) = self.files.get_mut(path) {
+            *there = source;
+        }
+    }
+
     /// Adds a folder that may stay empty.
     #[must_use]
     pub fn dir(mut self, path: impl Into<String>) -> Self {

@@ -5,6 +5,8 @@
 #[cfg(unix)]
 pub mod agent;
 pub mod direct;
+#[cfg(unix)]
+pub mod request;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

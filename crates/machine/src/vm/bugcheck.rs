@@ -3,13 +3,11 @@
 //! Pure. Sources: Microsoft: Bug Check Code Reference; QEMU: QMP reference, GUEST_PANICKED. Only codes that the making of images meets have a
 //! cause; every other is told as its number.
 
-use serde_json::Value;
-
 use super::screen::reading;
 use super::seen::{Purpose, Seen};
 use winimg_base::error::{Error, Kind};
 
-/// What `GUEST_PANICKED` said.
+/// What the hypervisor tells of a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Panic {
     /// The stop code; pvpanic tells none.
@@ -18,18 +16,6 @@ pub struct Panic {
 }
 
 impl Panic {
-    /// The Hyper-V crash registers hold the stop code and its four parameters.
-    pub fn of(info: &Value) -> Self {
-        if info["type"] != "hyper-v" {
-            return Self::default();
-        }
-        let argument = |n: u32| info[format!("arg{n}")].as_u64();
-        Self {
-            code: argument(1),
-            parameters: (2..=5).filter_map(argument).collect(),
-        }
-    }
-
     /// `INACCESSIBLE_BOOT_DEVICE (0x7B)`
     pub fn words(&self) -> Option<String> {
         self.code.map(|code| match by_code(code) {
@@ -230,7 +216,6 @@ pub fn error(panic: &Panic, seen: &Seen) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
     use std::time::Duration;
 
     fn seen(text: &[&str]) -> Seen {
@@ -245,9 +230,12 @@ mod tests {
 
     #[test]
     fn the_crash_registers_give_code_parameters_and_cause() {
-        let info = json!({"type": "hyper-v", "arg1": 0x7b, "arg2": 0xffff_f88a_0000_1000u64, "arg3": 0xc000_0034u64, "arg4": 0, "arg5": 0});
+        let panic = Panic {
+            code: Some(0x7b),
+            parameters: vec![0xffff_f88a_0000_1000, 0xc000_0034, 0, 0],
+        };
         assert_eq!(
-            error(&Panic::of(&info), &seen(&[])).to_string(),
+            error(&panic, &seen(&[])).to_string(),
             "Windows crashed with the stop error INACCESSIBLE_BOOT_DEVICE (0x7B)\n  \
              at: /run/w/screens/stopped.png\n  \
              found: 31 s after power-on, before the first restart\n  \
@@ -255,7 +243,10 @@ mod tests {
              | likely: no driver for the disk in the image, or the disk sits on another bus than when Windows was installed\n  \
              cure: Microsoft's Bug Check Code Reference explains the code; the drivers and the steps that ran last are the first to suspect"
         );
-        let unknown = Panic::of(&json!({"type": "hyper-v", "arg1": 0xdead}));
+        let unknown = Panic {
+            code: Some(0xdead),
+            ..Panic::default()
+        };
         assert_eq!(unknown.words().as_deref(), Some("0xDEAD"));
     }
 
@@ -263,7 +254,7 @@ mod tests {
     fn without_registers_the_screen_names_the_code() {
         let screen = seen(&["Stop code: UNMOUNTABLE BOOT VOLUME"]);
         assert_eq!(
-            error(&Panic::of(&Value::Null), &screen).to_string(),
+            error(&Panic::default(), &screen).to_string(),
             "Windows crashed with a stop error\n  \
              at: /run/w/screens/stopped.png\n  \
              found: 31 s after power-on, before the first restart\n  \

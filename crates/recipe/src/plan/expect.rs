@@ -1,113 +1,168 @@
-//! Which expectations still hold at the end: a file that a later step removes is not looked for.
+//! Which checks still hold at the end: a file that a later step removes is not looked for.
 //!
-//! An expectation that a later one contradicts or repeats is dropped; of a service only the settings that a later step
-//! did not touch are kept. So no two of those that are left contradict each other.
+//! A check that a later one contradicts or repeats is dropped; of a service only the settings that a later step did not touch
+//! are kept. So no two of those that are left contradict each other. Asked twice: of a plan, and again when the files of its
+//! trees are known.
 
+use std::collections::HashSet;
+
+use super::check::{Check, Files, Service};
 use super::path::is_below;
-use super::{Expectation, PlannedStep};
 use crate::recipe::RegistryData;
 
-/// Drops, or cuts down, every expectation that a later one overrides.
-pub(super) fn keep_what_lasts(steps: &mut [PlannedStep]) {
-    keep(steps.iter_mut().map(|step| &mut step.expects));
-}
-
-fn keep<'a>(lists: impl DoubleEndedIterator<Item = &'a mut Vec<Expectation>>) {
-    let mut later: Vec<Expectation> = Vec::new();
-    for list in lists.rev() {
+/// Drops, or cuts down, every check that a later one overrides; and that a file is there where its bytes are expected: one
+/// that is gone is told once. The lists are those of the steps, in their order.
+pub fn keep_what_lasts<'a, F, D, I>(lists: impl Iterator<Item = &'a mut Vec<Check<F, D, I>>>)
+where
+    F: Files + Clone + PartialEq + 'a,
+    D: Clone + PartialEq + 'a,
+    I: Clone + PartialEq + 'a,
+{
+    let mut lists: Vec<_> = lists.collect();
+    let mut later = Later::default();
+    for list in lists.iter_mut().rev() {
         let mut kept = Vec::new();
-        for expectation in list.drain(..).rev() {
-            let left = later.iter().try_fold(expectation.clone(), outlives);
-            kept.extend(left);
-            later.push(expectation);
+        for check in list.drain(..).rev() {
+            kept.extend(later.leaves(check.clone()));
+            later.add(check);
         }
         kept.reverse();
-        *list = kept;
+        **list = kept;
+    }
+    let checks = lists.iter().flat_map(|list| list.iter());
+    let files: HashSet<String> = checks.filter_map(one_file).collect();
+    for list in lists {
+        list.retain(|check| match check {
+            Check::Exists { path } => !files.contains(&path.to_lowercase()),
+            _ => true,
+        });
     }
 }
 
-/// What is left of an expectation after a later one.
-fn outlives(earlier: Expectation, later: &Expectation) -> Option<Expectation> {
+/// What later steps ask for. An archive has thousands of files, so these are looked up and not compared one by one.
+struct Later<F, D, I> {
+    /// Paths in lower case.
+    files: HashSet<String>,
+    others: Vec<Check<F, D, I>>,
+}
+
+impl<F, D, I> Default for Later<F, D, I> {
+    fn default() -> Self {
+        Self {
+            files: HashSet::new(),
+            others: Vec::new(),
+        }
+    }
+}
+
+impl<F, D, I> Later<F, D, I>
+where
+    F: Files + PartialEq,
+    D: PartialEq,
+    I: PartialEq,
+{
+    fn add(&mut self, check: Check<F, D, I>) {
+        match one_file(&check) {
+            Some(path) => drop(self.files.insert(path)),
+            None => self.others.push(check),
+        }
+    }
+
+    /// What is left of an earlier check.
+    fn leaves(&self, check: Check<F, D, I>) -> Option<Check<F, D, I>> {
+        let written = match &check {
+            Check::File { path, .. } | Check::Exists { path } => {
+                self.files.contains(&path.to_lowercase())
+            }
+            // It came back, with a file in it.
+            Check::Missing { path } => self.files.iter().any(|file| is_below(file, path)),
+            _ => false,
+        };
+        let mut others = self.others.iter();
+        others.try_fold(Some(check).filter(|_| !written)?, outlives)
+    }
+}
+
+/// Whose bytes are expected: its path in lower case.
+fn one_file<F: Files, D, I>(check: &Check<F, D, I>) -> Option<String> {
+    match check {
+        Check::File { path, content } if !content.is_tree() => Some(path.to_lowercase()),
+        _ => None,
+    }
+}
+
+/// What is left of a check after a later one that names no bytes of a file.
+fn outlives<F, D, I>(earlier: Check<F, D, I>, later: &Check<F, D, I>) -> Option<Check<F, D, I>>
+where
+    F: Files + PartialEq,
+    D: PartialEq,
+    I: PartialEq,
+{
     if *later == earlier {
         return None;
     }
     match earlier {
-        Expectation::FileFrom { .. }
-        | Expectation::TreeFrom { .. }
-        | Expectation::Exists { .. }
-        | Expectation::Missing { .. } => content(earlier, later),
-        Expectation::Service { .. } => service(earlier, later),
-        Expectation::RegistryValue { .. } => (!rewritten(&earlier, later)).then_some(earlier),
-        Expectation::Group { .. } => group(earlier, later),
+        Check::File { .. } | Check::Exists { .. } | Check::Missing { .. } => {
+            (!rewritten_path(&earlier, later)).then_some(earlier)
+        }
+        Check::Service(service) => service_after(service, later).map(Check::Service),
+        Check::Registry { .. } => (!rewritten(&earlier, later)).then_some(earlier),
+        Check::Group { .. } => group(earlier, later),
         other => (!replaced(&other, later)).then_some(other),
     }
 }
 
-fn content(earlier: Expectation, later: &Expectation) -> Option<Expectation> {
-    let (Some(a), Some(b)) = (path(later), path(&earlier)) else {
-        return Some(earlier);
+/// Whether a later check says something else of the file or folder.
+fn rewritten_path<F: Files, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool {
+    let (Some(a), Some(b)) = (path(later), path(earlier)) else {
+        return false;
     };
-    let over = match (later, &earlier) {
-        // Gone, with what was below it; and a file below it means it came back.
-        (Expectation::Missing { .. }, Expectation::Missing { .. }) => is_below(b, a),
-        // Of a tree's files only those that are gone go: which, is known when its files are.
-        (Expectation::Missing { .. }, _) => is_below(b, a),
-        (_, Expectation::Missing { .. }) => is_below(a, b),
+    match (later, earlier) {
+        // Gone, with what was below it. Of a tree's files only those that are gone go: which, is known when its files are.
+        (Check::Missing { .. }, _) => is_below(b, a),
+        // A file below it means it came back.
+        (_, Check::Missing { .. }) => is_below(a, b),
         // Whose it is says nothing of what it is, nor does that it is there.
-        (Expectation::Acl(_), _)
-        | (
-            Expectation::Exists { .. },
-            Expectation::FileFrom { .. } | Expectation::TreeFrom { .. },
-        ) => false,
+        (Check::Acl(_), _) | (Check::Exists { .. }, Check::File { .. }) => false,
         // Two archives in one folder add up; which of them wrote a file last is known when their files are.
-        (Expectation::TreeFrom { .. }, Expectation::TreeFrom { .. }) => false,
+        (Check::File { .. }, Check::File { content, .. }) if content.is_tree() => false,
         _ => same(a, b),
-    };
-    (!over).then_some(earlier)
+    }
 }
 
 /// Every setting that the later one says is no longer the earlier one's to say. Nothing said: the service is there.
-fn service(mut earlier: Expectation, later: &Expectation) -> Option<Expectation> {
-    let Expectation::Service {
+fn service_after<F, D, I>(mut earlier: Service, later: &Check<F, D, I>) -> Option<Service> {
+    let own = service_key(&earlier.name);
+    let Service {
         name,
         command_line,
         start,
         depends,
         account,
         restart_delays,
-    } = &mut earlier
-    else {
-        return Some(earlier);
-    };
+    } = &mut earlier;
     match later {
-        Expectation::Service {
-            name: later_name,
-            command_line: later_line,
-            start: later_start,
-            depends: later_depends,
-            account: later_account,
-            restart_delays: later_delays,
-        } if same(name, later_name) => {
-            *command_line = command_line.take().filter(|_| later_line.is_none());
-            *start = start.filter(|_| later_start.is_none());
-            *account = account.take().filter(|_| later_account.is_none());
-            if !later_depends.is_empty() {
+        Check::Service(later) if same(name, &later.name) => {
+            *command_line = command_line.take().filter(|_| later.command_line.is_none());
+            *start = start.filter(|_| later.start.is_none());
+            *account = account.take().filter(|_| later.account.is_none());
+            if !later.depends.is_empty() {
                 depends.clear();
             }
-            if !later_delays.is_empty() {
+            if !later.restart_delays.is_empty() {
                 restart_delays.clear();
             }
         }
-        Expectation::RegistryValue {
+        Check::Registry {
             key,
             value: None,
             data: RegistryData::Absent,
-        } => return (!is_below(&service_key(name), key)).then_some(earlier),
-        Expectation::RegistryValue {
+        } => return (!is_below(&own, key)).then_some(earlier),
+        Check::Registry {
             key,
             value: Some(value),
             ..
-        } if same(key, &service_key(name)) => match setting(value) {
+        } if same(key, &own) => match setting(value) {
             Some(Setting::Start) => *start = None,
             Some(Setting::CommandLine) => *command_line = None,
             Some(Setting::Depends) => depends.clear(),
@@ -145,18 +200,18 @@ fn setting(value: &str) -> Option<Setting> {
     })
 }
 
-/// Whether a later expectation says something else of the registry value or key.
-fn rewritten(earlier: &Expectation, later: &Expectation) -> bool {
-    let Expectation::RegistryValue { key, value, data } = earlier else {
+/// Whether a later check says something else of the registry value or key.
+fn rewritten<F, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool {
+    let Check::Registry { key, value, data } = earlier else {
         return false;
     };
     match later {
-        Expectation::RegistryValue {
+        Check::Registry {
             key: later_key,
             value: None,
             data: RegistryData::Absent,
         } => is_below(key, later_key),
-        Expectation::RegistryValue {
+        Check::Registry {
             key: later_key,
             value: later_value,
             ..
@@ -165,14 +220,14 @@ fn rewritten(earlier: &Expectation, later: &Expectation) -> bool {
             (None, RegistryData::Absent) => is_below(later_key, key),
             _ => same(key, later_key) && same_name(value.as_deref(), later_value.as_deref()),
         },
-        Expectation::Service {
+        Check::Service(Service {
             name,
             command_line,
             start,
             depends,
             account,
             restart_delays,
-        } => {
+        }) => {
             let own = service_key(name);
             let said = match value.as_deref().and_then(setting) {
                 Some(Setting::Start) => start.is_some(),
@@ -192,8 +247,8 @@ fn rewritten(earlier: &Expectation, later: &Expectation) -> bool {
 }
 
 /// Members add up; an account that is gone is nobody's member any more.
-fn group(mut earlier: Expectation, later: &Expectation) -> Option<Expectation> {
-    let Expectation::Group {
+fn group<F, D, I>(mut earlier: Check<F, D, I>, later: &Check<F, D, I>) -> Option<Check<F, D, I>> {
+    let Check::Group {
         name,
         present,
         members,
@@ -202,12 +257,12 @@ fn group(mut earlier: Expectation, later: &Expectation) -> Option<Expectation> {
         return Some(earlier);
     };
     let over = match later {
-        Expectation::Group {
+        Check::Group {
             name: later_name,
             present: later_present,
             ..
         } if same(name, later_name) => !(*present && *later_present),
-        Expectation::User {
+        Check::User {
             name: gone,
             present: false,
             ..
@@ -220,9 +275,9 @@ fn group(mut earlier: Expectation, later: &Expectation) -> Option<Expectation> {
     (!over).then_some(earlier)
 }
 
-/// What a later expectation of the same name replaces as a whole.
-fn replaced(earlier: &Expectation, later: &Expectation) -> bool {
-    use Expectation::{Acl, Capability, Feature, Firewall, Missing, Task, User};
+/// What a later check of the same name replaces as a whole.
+fn replaced<F, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool {
+    use Check::{Acl, Capability, Feature, Firewall, Missing, Task, User};
     match (earlier, later) {
         (Firewall(a), Firewall(b)) => same(&a.name, &b.name),
         (User { name: a, .. }, User { name: b, .. })
@@ -240,14 +295,11 @@ pub(super) fn service_key(name: &str) -> String {
     format!(r"HKLM\SYSTEM\CurrentControlSet\Services\{name}")
 }
 
-/// The file or folder that the expectation says is there, or is not.
-fn path(expectation: &Expectation) -> Option<&str> {
-    match expectation {
-        Expectation::FileFrom { path, .. }
-        | Expectation::TreeFrom { path, .. }
-        | Expectation::Exists { path }
-        | Expectation::Missing { path } => Some(path),
-        Expectation::Acl(acl) => Some(&acl.path),
+/// The file or folder that the check says is there, or is not.
+fn path<F, D, I>(check: &Check<F, D, I>) -> Option<&str> {
+    match check {
+        Check::File { path, .. } | Check::Exists { path } | Check::Missing { path } => Some(path),
+        Check::Acl(acl) => Some(&acl.path),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, named_by};
-use super::{Entry, ExitRule, Op, Plan, PlannedStep, Until, undecided};
+use super::{Entry, Op, Plan, PlannedStep, Until, undecided};
 use crate::recipe::{ContainerImage, ImageProof, ProofWish, Recipe, Signature};
 use winimg_base::text::{redact, redact_url};
 
@@ -149,7 +149,7 @@ fn op(op: &Op, step: &PlannedStep) -> Value {
                 "op": "put",
                 "program": program,
                 "arguments": arguments,
-                "exit": exit(&put.exit),
+                "exit": put.exit,
                 "timeout": put.timeout.as_secs(),
                 "script": format!(r"s\{}.cmd", put.number()),
                 "text": put.text,
@@ -159,7 +159,7 @@ fn op(op: &Op, step: &PlannedStep) -> Value {
             "op": "run",
             "program": run.program,
             "arguments": run.arguments,
-            "exit": exit(&run.exit),
+            "exit": run.exit,
             "timeout": run.timeout.as_secs(),
         }),
         Op::Reboot => json!({ "op": "reboot", "timeout": step.reboot_timeout.as_secs() }),
@@ -167,16 +167,5 @@ fn op(op: &Op, step: &PlannedStep) -> Value {
         Op::Wait(Until::Generalized { timeout }) => {
             json!({ "op": "wait", "until": "generalized", "timeout": timeout.as_secs() })
         }
-    }
-}
-
-fn exit(rule: &ExitRule) -> Value {
-    match rule {
-        ExitRule::Zero => json!({ "rule": "zero" }),
-        ExitRule::Msi => json!({ "rule": "msi" }),
-        ExitRule::Any => json!({ "rule": "any" }),
-        ExitRule::Robocopy => json!({ "rule": "robocopy" }),
-        ExitRule::Pnputil => json!({ "rule": "pnputil" }),
-        ExitRule::Listed { ok, reboot } => json!({ "rule": "listed", "ok": ok, "reboot": reboot }),
     }
 }

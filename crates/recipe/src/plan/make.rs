@@ -42,7 +42,7 @@ pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
         complaints.push(unsealed(place));
         steps.push(step::clean_up(recipe, number, place));
     }
-    expect::keep_what_lasts(&mut steps);
+    expect::keep_what_lasts(steps.iter_mut().map(|step| &mut step.expects));
     let refused = target::hyperv_in_ami(recipe, &steps);
     complaints.0.extend(refused.0);
     if complaints.has_errors() {

@@ -7,6 +7,8 @@
 mod batch;
 mod build_settings;
 pub mod chain;
+pub mod change;
+pub mod check;
 mod expect;
 mod inputs;
 mod json;
@@ -27,12 +29,16 @@ mod words;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::recipe::Encoding;
 use winimg_base::diag::Diagnostics;
 use winimg_base::text::Place;
 
 pub use build_settings::{BUILD_SETTINGS, BuildSetting};
-pub use chain::{Chain, Ingredient, Link};
+pub use chain::{Chain, Link, Part};
+pub use check::{Check, Expected, Planned};
+pub use expect::keep_what_lasts;
 pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::make;
@@ -78,8 +84,8 @@ pub struct PlannedStep {
     pub reboot_timeout: Duration,
     /// A log that the step's program writes in the guest; worth reading when the step fails.
     pub guest_log: Option<String>,
-    /// What holds after the whole plan: expectations that a later step overrides are not listed.
-    pub expects: Vec<Expectation>,
+    /// What holds after the whole plan: checks that a later step overrides are not listed.
+    pub expects: Vec<Planned>,
 }
 
 /// All that the engine and the fake machines know.
@@ -141,7 +147,8 @@ pub enum Until {
 }
 
 /// What an exit code means (Microsoft: Windows Installer error codes; robocopy return codes; pnputil return values).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "rule", rename_all = "kebab-case")]
 pub enum ExitRule {
     Zero,
     /// 0 good; 3010 reboot needed; 1641 reboot started; 1618 another installation runs, try again.
@@ -228,128 +235,4 @@ pub enum Entry {
         text: String,
         encoding: Encoding,
     },
-}
-
-/// What a step leaves behind, for the checks that read the finished disk without booting it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expectation {
-    /// `path` is the payload entry's file, byte for byte.
-    FileFrom {
-        path: String,
-        entry: u32,
-    },
-    /// Every file of the payload entry lies below `path`.
-    TreeFrom {
-        path: String,
-        entry: u32,
-    },
-    Exists {
-        path: String,
-    },
-    Missing {
-        path: String,
-    },
-    RegistryValue {
-        key: String,
-        value: Option<String>,
-        data: crate::recipe::RegistryData,
-    },
-    Service {
-        name: String,
-        command_line: Option<String>,
-        start: Option<crate::recipe::Start>,
-        /// Empty: nothing was said.
-        depends: Vec<String>,
-        account: Option<String>,
-        /// Milliseconds; empty: nothing was said.
-        restart_delays: Vec<u32>,
-    },
-    /// The machine's `Path` lists the folder.
-    PathFolder {
-        folder: String,
-    },
-    /// A rule of this name is there and says this, or no rule has the name.
-    Firewall(FirewallExpectation),
-    /// Only running Windows knows.
-    Feature {
-        name: String,
-        enabled: bool,
-    },
-    /// Only running Windows knows.
-    Capability {
-        name: String,
-        present: bool,
-    },
-    /// Every INF of the payload entry is in the driver store.
-    Driver {
-        entry: u32,
-        only: Vec<String>,
-    },
-    User {
-        name: String,
-        present: bool,
-        disabled: bool,
-    },
-    /// The group with at least these members, or no such group.
-    Group {
-        name: String,
-        present: bool,
-        members: Vec<String>,
-    },
-    Acl(AclExpectation),
-    /// A scheduled task `\Folder\Name`.
-    Task {
-        name: String,
-        present: bool,
-    },
-    /// A package of this KB is installed.
-    Update {
-        kb: String,
-    },
-    /// containerd's content store below `root` has the manifest of this one of `[images]`.
-    ContainerImage {
-        image: String,
-        root: String,
-    },
-}
-
-/// A firewall rule as Windows keeps it under `FirewallPolicy\FirewallRules` (Microsoft: MS-GPFAS, firewall rule grammar).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FirewallExpectation {
-    pub name: String,
-    pub present: bool,
-    pub inbound: bool,
-    pub allow: bool,
-    /// IANA's number; `None`: any.
-    pub protocol: Option<u8>,
-    /// Ports and ranges, sorted; empty: any.
-    pub ports: Vec<String>,
-    pub remote_ports: Vec<String>,
-    /// Addresses, networks, ranges and netsh's own words, as the recipe writes them; empty: any.
-    pub remote: Vec<String>,
-    /// The one program that the rule is for.
-    pub program: Option<String>,
-    /// `domain`, `private`, `public`; empty: all.
-    pub profiles: Vec<String>,
-    /// Edge traversal.
-    pub edge: bool,
-}
-
-/// The discretionary access list of a file or folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AclExpectation {
-    pub path: String,
-    /// Nothing is inherited from above.
-    pub protected: bool,
-    pub owner: Option<String>,
-    /// All explicit entries there may be, in any order.
-    pub entries: Vec<AclEntry>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AclEntry {
-    /// A SID `S-1-…` (a service's too), or the name of a local account or group.
-    pub principal: String,
-    pub right: crate::recipe::verb::Right,
-    pub deny: bool,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::batch::{self, Script};
 use super::path::GuestPath;
-use super::{Entry, ExitRule, Expectation, Op, Put, Run};
+use super::{Entry, ExitRule, Op, Planned, Put, Run};
 use crate::recipe::{Component, Encoding, ExitCodes, Recipe, Step};
 use winimg_base::diag::{Diagnostic, Diagnostics, nearest};
 use winimg_base::text::{Located, Place};
@@ -24,7 +24,7 @@ pub(super) struct Site<'a> {
     pub(super) complaints: &'a mut Diagnostics,
     pub(super) ops: Vec<Op>,
     pub(super) entries: Vec<u32>,
-    pub(super) expects: Vec<Expectation>,
+    pub(super) expects: Vec<Planned>,
     pub(super) guest_log: Option<String>,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Site<'a> {
         }));
     }
 
-    pub(super) fn expect(&mut self, expectation: Expectation) {
+    pub(super) fn expect(&mut self, expectation: Planned) {
         self.expects.push(expectation);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Judges by Windows' own names of features and accounts; knows no component and no pack.
 
-use super::{Expectation, PlannedStep};
+use super::{Planned, PlannedStep};
 use crate::recipe::verb::{Password, User, UserState};
 use crate::recipe::{Recipe, Verb};
 use winimg_base::diag::{Diagnostic, Diagnostics};
@@ -38,7 +38,7 @@ pub(super) fn hyperv_in_ami(recipe: &Recipe, steps: &[PlannedStep]) -> Diagnosti
             .expects
             .iter()
             .find_map(|expectation| match expectation {
-                Expectation::Feature { name, enabled } if *enabled && is_role(name) => Some(name),
+                Planned::Feature { name, enabled } if *enabled && is_role(name) => Some(name),
                 _ => None,
             });
         let Some(role) = role else { continue };

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::check::{FirewallScope, Payload, Service};
 use super::step::start_name;
-use super::{Entry, ExitRule, Expectation, Plan};
+use super::{Entry, ExitRule, Plan, Planned};
 use crate::recipe::{Encoding, Origin, ProofWish, RegistryData, Signature};
 use winimg_base::text::redact;
 
@@ -141,26 +142,26 @@ impl ExitRule {
     }
 }
 
-pub(super) fn expected(plan: &Plan, expectation: &Expectation) -> String {
+pub(super) fn expected(plan: &Plan, check: &Planned) -> String {
     let entry = |index: u32| {
         let index = index as usize;
         plan.payload
             .get(index)
             .map_or_else(|| format!(r"p\{index:04}"), |e| entry_path(index, e))
     };
-    match expectation {
-        Expectation::FileFrom { path, entry: index } => format!("{path} = {}", entry(*index)),
-        Expectation::TreeFrom { path, entry: index } => {
-            format!(r"{path}\ with all of {}", entry(*index))
-        }
-        Expectation::Exists { path } => path.clone(),
-        Expectation::Missing { path } => format!("no {path}"),
-        Expectation::RegistryValue {
+    match check {
+        Planned::File { path, content } => match *content {
+            Payload::File(index) => format!("{path} = {}", entry(index)),
+            Payload::Tree(index) => format!(r"{path}\ with all of {}", entry(index)),
+        },
+        Planned::Exists { path } => path.clone(),
+        Planned::Missing { path } => format!("no {path}"),
+        Planned::Registry {
             key,
             value: None,
             data: RegistryData::Absent,
         } => format!("no {key}"),
-        Expectation::RegistryValue { key, value, data } => {
+        Planned::Registry { key, value, data } => {
             let name = value
                 .as_deref()
                 .filter(|v| !v.is_empty())
@@ -170,14 +171,14 @@ pub(super) fn expected(plan: &Plan, expectation: &Expectation) -> String {
                 data => format!("{key} : {name} = {}", shown_data(data)),
             }
         }
-        Expectation::Service {
+        Planned::Service(Service {
             name,
             command_line,
             start,
             depends,
             account,
             restart_delays,
-        } => {
+        }) => {
             let mut text = format!("service {name}");
             if let Some(start) = start {
                 let _ = write!(text, ", {}", start_name(*start));
@@ -197,17 +198,17 @@ pub(super) fn expected(plan: &Plan, expectation: &Expectation) -> String {
             }
             text
         }
-        Expectation::PathFolder { folder } => format!("{folder} in Path"),
+        Planned::PathFolder { folder } => format!("{folder} in Path"),
         other => windows(other, &entry),
     }
 }
 
 /// What is expected of Windows' own stores.
-fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
+fn windows(check: &Planned, entry: &dyn Fn(u32) -> String) -> String {
     let no = |present: &bool| if *present { "" } else { "no " };
-    match expectation {
-        Expectation::Firewall(rule) if !rule.present => format!("no firewall rule {}", rule.name),
-        Expectation::Firewall(rule) => {
+    match check {
+        Planned::Firewall(rule) if !rule.present => format!("no firewall rule {}", rule.name),
+        Planned::Firewall(rule) => {
             let any = |ports: &[String]| match ports {
                 [] => "any".to_owned(),
                 ports => ports.join(","),
@@ -221,26 +222,15 @@ fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
                 any(&rule.ports),
                 any(&rule.remote_ports),
             );
-            if !rule.remote.is_empty() {
-                text += &format!(", remote addresses {}", rule.remote.join(","));
-            }
-            if let Some(program) = &rule.program {
-                text += &format!(", program {program}");
-            }
-            if !rule.profiles.is_empty() {
-                text += &format!(", profiles {}", rule.profiles.join(","));
-            }
-            if rule.edge {
-                text += ", edge traversal";
-            }
+            text += &rule.scope.as_ref().map_or_else(String::new, scope);
             text
         }
-        Expectation::Feature { name, enabled } => {
+        Planned::Feature { name, enabled } => {
             format!("feature {name} {}", if *enabled { "on" } else { "off" })
         }
-        Expectation::Capability { name, present } => format!("{}capability {name}", no(present)),
-        Expectation::Driver { entry: index, .. } => format!("drivers of {}", entry(*index)),
-        Expectation::User {
+        Planned::Capability { name, present } => format!("{}capability {name}", no(present)),
+        Planned::Driver { driver } => format!("drivers of {}", entry(driver.entry)),
+        Planned::User {
             name,
             present,
             disabled,
@@ -248,7 +238,7 @@ fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
             let disabled = if *disabled { ", disabled" } else { "" };
             format!("{}user {name}{disabled}", no(present))
         }
-        Expectation::Group {
+        Planned::Group {
             name,
             present,
             members,
@@ -256,7 +246,7 @@ fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
             true => format!("{}group {name}", no(present)),
             false => format!("{}group {name} with {}", no(present), members.join(", ")),
         },
-        Expectation::Acl(acl) => {
+        Planned::Acl(acl) => {
             let entries = acl.entries.iter().map(|e| {
                 let deny = if e.deny { "deny " } else { "" };
                 format!("{deny}{} {:?}", e.principal, e.right)
@@ -265,13 +255,31 @@ fn windows(expectation: &Expectation, entry: &dyn Fn(u32) -> String) -> String {
             let only = if acl.protected { "only " } else { "" };
             format!("{} for {only}{}", acl.path, entries.join(", "))
         }
-        Expectation::Task { name, present } => format!("{}task {name}", no(present)),
-        Expectation::Update { kb } => format!("update {kb}"),
-        Expectation::ContainerImage { image, root } => {
-            format!("container image {image} below {root}")
+        Planned::Task { name, present } => format!("{}task {name}", no(present)),
+        Planned::Update { kb } => format!("update {kb}"),
+        Planned::ContainerImage { image, root } => {
+            format!("container image {} below {root}", image.0)
         }
         _ => String::new(),
     }
+}
+
+/// Whom a firewall rule is for.
+fn scope(scope: &FirewallScope) -> String {
+    let mut text = String::new();
+    if !scope.remote.is_empty() {
+        text += &format!(", remote addresses {}", scope.remote.join(","));
+    }
+    if let Some(program) = &scope.program {
+        text += &format!(", program {program}");
+    }
+    if !scope.profiles.is_empty() {
+        text += &format!(", profiles {}", scope.profiles.join(","));
+    }
+    if scope.edge {
+        text += ", edge traversal";
+    }
+    text
 }
 
 fn shown_data(data: &RegistryData) -> String {

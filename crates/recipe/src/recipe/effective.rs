@@ -1,5 +1,6 @@
 //! What the recipe comes to: every value, where it came from, and the digest over all of them.
 
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::Effective;
@@ -117,7 +118,16 @@ fn table_json(table: &Table) -> Json {
     Json::Object(pairs.collect())
 }
 
-/// SHA-256 over the tree as JSON with sorted keys and no spaces, after variables. `[vars]` itself is left out: a
+/// What the digest of a recipe is made from.
+#[derive(Serialize)]
+struct Identity<'a> {
+    format: u32,
+    recipe: Json,
+    /// Path as written, and what the file held.
+    key_files: &'a [(String, Digest)],
+}
+
+/// SHA-256 over the tree as canonical JSON, after variables. `[vars]` itself is left out: a
 /// variable counts where it is used. Local files are named, not read, but for keys and certificates: what they say
 /// decides what is trusted.
 pub fn digest(tree: &Table, key_files: &[(String, Digest)]) -> Digest {
@@ -125,9 +135,9 @@ pub fn digest(tree: &Table, key_files: &[(String, Digest)]) -> Digest {
     let tree = Table {
         entries: entries.collect(),
     };
-    let mut text = table_json(&tree).to_string();
-    for (what, digest) in key_files {
-        text.push_str(&format!("\n{what} {digest}"));
-    }
-    Digest::sha256_of(text.as_bytes())
+    Digest::of_json(&Identity {
+        format: 2,
+        recipe: table_json(&tree),
+        key_files,
+    })
 }

@@ -78,16 +78,16 @@ impl<'a> Context<'a> {
         });
     }
 
-    /// A key file that was read: its content is a part of the recipe.
-    pub fn key_file(&self, what: &str, key: &str, digest: Digest) {
-        let said = format!("{what}: {key}");
-        self.key_files.borrow_mut().push((said, digest));
+    /// A key file that was read, by its path as it is written: its content is a part of the recipe.
+    pub fn key_file(&self, path: &str, digest: Digest) {
+        self.key_files.borrow_mut().push((path.into(), digest));
     }
 
     /// The key files that were read, in an order that does not depend on that of the text.
     pub fn key_files(&self) -> Vec<(String, Digest)> {
         let mut files = self.key_files.borrow().clone();
         files.sort();
+        files.dedup();
         files
     }
 

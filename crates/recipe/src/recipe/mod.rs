@@ -35,6 +35,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use oci_spec::distribution::Reference;
+use serde::{Deserialize, Serialize};
 
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
@@ -240,21 +241,23 @@ pub struct Media {
     pub time_zone: Located<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Firmware {
     Uefi,
     Bios,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DiskBus {
     Nvme,
     Virtio,
     Ahci,
 }
 
-/// `[machine]`: the machine that the image is built on.
-#[derive(Clone, Debug)]
+/// `[machine]`: the machine that the image is built on. All of it is in the key of every layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineWish {
     pub firmware: Firmware,
     pub secure_boot: bool,

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::verb;
 use winimg_base::text::{Located, Place};
 
@@ -114,7 +117,8 @@ pub enum Content {
     Local(Located<PathBuf>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Encoding {
     Utf8,
     Utf8Bom,
@@ -146,7 +150,8 @@ pub struct Service {
     pub state: Option<ServiceState>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Start {
     Auto,
     DelayedAuto,
@@ -161,16 +166,38 @@ pub enum ServiceState {
     Absent,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Data of the registry by its type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "data", rename_all = "kebab-case")]
+#[schemars(rename = "Data")]
 pub enum RegistryData {
     Sz(String),
     ExpandSz(String),
     MultiSz(Vec<String>),
     Dword(u32),
     Qword(u64),
-    Binary(Vec<u8>),
-    /// The value, or the key when no value is named, must not exist.
+    /// Lower-case hex.
+    Binary(
+        #[serde(with = "as_hex")]
+        #[schemars(with = "String")]
+        Vec<u8>,
+    ),
+    /// The value, or the key when no value is named, is not there.
     Absent,
+}
+
+/// Bytes in JSON.
+mod as_hex {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&hex::encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        hex::decode(text).map_err(serde::de::Error::custom)
+    }
 }
 
 /// `assert = { … }`: checked in the guest, now.

@@ -4,6 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{Content, ExitCodes};
 use winimg_base::text::{Located, Place};
 
@@ -201,7 +204,8 @@ pub struct Access {
 }
 
 /// icacls' simple rights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Right {
     Full,
     Modify,

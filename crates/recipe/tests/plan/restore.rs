@@ -1,6 +1,6 @@
 //! What the bootstrap set for the build, and the last step takes back.
 
-use winimg_recipe::plan::{self, Expectation};
+use winimg_recipe::plan::{self, Planned};
 use winimg_recipe::recipe::*;
 
 use crate::plan::recipe::Maker;
@@ -12,7 +12,7 @@ fn taken_back(recipe: Recipe) -> Vec<String> {
     last.expects
         .iter()
         .filter_map(|expectation| match expectation {
-            Expectation::RegistryValue {
+            Planned::Registry {
                 key,
                 value,
                 data: RegistryData::Absent,

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use support::tree;
 
-use winimg_recipe::plan::{self, Entry, Expectation, Op, Plan};
+use winimg_recipe::plan::check::Service;
+use winimg_recipe::plan::{self, Entry, Op, Plan, Planned};
 use winimg_recipe::recipe::{Options, Recipe, read};
 
 fn folder() -> std::path::PathBuf {
@@ -234,7 +235,7 @@ fn windows_own_account_is_only_switched_off() {
         })
         .collect();
     assert_eq!(runs, ["user administrator /active:no"]);
-    let disabled = Expectation::User {
+    let disabled = Planned::User {
         name: "administrator".into(),
         present: true,
         disabled: true,
@@ -258,19 +259,19 @@ fn later_steps_change_what_is_expected() {
     let plan = plan::make(&recipe_of(&path)).expect("a plan");
     let kept: Vec<usize> = plan.steps[..9].iter().map(|s| s.expects.len()).collect();
     assert_eq!(kept, [0, 1, 1, 1, 1, 0, 1, 1, 1]);
-    let group = Expectation::Group {
+    let group = Planned::Group {
         name: "G".into(),
         present: true,
         members: vec![],
     };
     assert_eq!(plan.steps[2].expects, [group]);
-    let service = Expectation::Service {
+    let service = Planned::Service(Service {
         name: "s".into(),
         command_line: Some(r"C:\k\s.exe".into()),
         start: None,
         depends: vec!["Tcpip".into()],
         account: None,
         restart_delays: vec![5000],
-    };
+    });
     assert_eq!(plan.steps[7].expects, [service]);
 }

@@ -28,7 +28,7 @@ impl LayerRecord {
         }
         let mut chain = Chain::default();
         for link in &self.links {
-            chain.push(link.name.clone(), link.ingredients.clone());
+            chain.push(link.name.clone(), link.part.clone());
         }
         let follows =
             chain.links() == self.links && self.links.last().is_some_and(|l| l.key == *key);

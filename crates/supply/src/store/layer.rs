@@ -15,6 +15,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use winimg_base::digest::{Algorithm, Digest};
@@ -155,6 +156,22 @@ impl Store {
         let mut records: Vec<LayerRecord> = records.collect();
         records.sort_by_key(|layer| (layer.made, layer.links.len()));
         records
+    }
+
+    /// How many layers of the recipe with this name an earlier version sealed, in a format that is not used any more.
+    pub fn outdated_layers(&self, recipe: &str) -> usize {
+        /// What the record of a layer says in any format.
+        #[derive(Deserialize)]
+        struct AnyFormat {
+            format: u32,
+            recipe: String,
+        }
+        let folders = fs::read_dir(self.folder.join("layers"));
+        let folders = folders.into_iter().flatten().flatten();
+        folders
+            .filter_map(|entry| read_record::<AnyFormat>(&entry.path().join(RECORD)))
+            .filter(|layer| layer.format < FORMAT && layer.recipe == recipe)
+            .count()
     }
 
     /// On Windows a draft gets its lock after its name and loses it before: both while nobody sweeps.

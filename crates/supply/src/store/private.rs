@@ -69,7 +69,7 @@ mod tests {
     use crate::store::{About, Store};
     use winimg_base::event::Cancel;
     use winimg_formats::disk::DiskForm;
-    use winimg_recipe::plan::{Chain, Ingredient};
+    use winimg_recipe::plan::{Chain, Part};
 
     use super::*;
 
@@ -107,7 +107,7 @@ mod tests {
         }
         assert!(draft.disk(DiskForm::Qcow2).is_file());
         let mut chain = Chain::default();
-        chain.push("windows", vec![Ingredient::new("iso", "1")]);
+        chain.push("windows", Part::Skipped);
         let about = About {
             parent: None,
             recipe: "node",

@@ -30,6 +30,15 @@ impl Tree {
     }
 }
 
+/// What is wanted of an archive: names the tree beside the archive's digest.
+#[derive(Serialize)]
+struct Wanted<'a> {
+    format: u32,
+    archive: Format,
+    strip: usize,
+    only: &'a [String],
+}
+
 /// What was unpacked, and how each file looked then.
 #[derive(Serialize, Deserialize)]
 struct Record {
@@ -47,8 +56,13 @@ impl Store {
         limits: &Limits,
         watch: &Watch,
     ) -> Result<Tree> {
-        let wanted = format!("{format:?} {} {:?}", filter.strip, filter.only);
-        let wanted = Digest::sha256_of(wanted.as_bytes()).hex();
+        let wanted = Digest::of_json(&Wanted {
+            format: 2,
+            archive: format,
+            strip: filter.strip,
+            only: &filter.only,
+        });
+        let wanted = wanted.hex();
         let key = format!("{}-{}", blob.digest().hex(), &wanted[..16]);
         let path = self.folder.join("trees").join(&key);
         let record_path = self.folder.join("trees").join(format!("{key}.json"));

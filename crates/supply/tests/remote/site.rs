@@ -11,7 +11,8 @@ use std::time::Duration;
 use minisign::KeyPair;
 use winimg_base::digest::Digest;
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::plan::{Chain, Ingredient};
+use winimg_recipe::plan::ExitRule;
+use winimg_recipe::plan::chain::{Action, Chain, Part};
 use winimg_supply::fetch::sharing::{Address, Credentials, Patience, Remote, Sign, Wish};
 use winimg_supply::store::{About, Layer, Store};
 use winimg_trust::minisign::Rule;
@@ -144,11 +145,21 @@ impl Machine {
     }
 }
 
+fn part(script: &str) -> Part {
+    Part::Step {
+        payload: Vec::new(),
+        ops: vec![Action::Script {
+            text: script.into(),
+            exit: ExitRule::Zero,
+        }],
+    }
+}
+
 pub fn chain() -> Chain {
     let mut chain = Chain::default();
-    chain.push("the installation", vec![Ingredient::new("media", "iso")]);
-    chain.push("step `one`", vec![Ingredient::new("version", "1")]);
-    chain.push("step `two`", vec![Ingredient::new("version", "2")]);
+    for name in ["the installation", "step `one`", "step `two`"] {
+        chain.push(name, part(name));
+    }
     chain
 }
 

@@ -4,9 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Value, json};
+use qapi::qga::{GuestExecCaptureOutput, GuestExecStatus, guest_exec, guest_exec_status};
 
 use super::explain;
 use super::wire::{Trouble, Wire};
@@ -49,14 +47,23 @@ pub fn run(wire: &mut Wire, command: &Command, output: &mut dyn FnMut(&[u8])) ->
 
 /// The last `guest-exec-status`. It is asked for with the command's whole deadline: the agent forgets a program once it has told its end, so
 /// that answer must never be given up.
-fn start_and_wait(wire: &mut Wire, command: &Command, deadline: Instant) -> Result<Value, Trouble> {
-    let arguments =
-        json!({"path": command.program, "arg": command.arguments, "capture-output": true});
-    let started = wire.ask("guest-exec", arguments, deadline)?;
-    let pid = &started["pid"];
+fn start_and_wait(
+    wire: &mut Wire,
+    command: &Command,
+    deadline: Instant,
+) -> Result<GuestExecStatus, Trouble> {
+    let start = guest_exec {
+        path: command.program.clone(),
+        arg: Some(command.arguments.clone()),
+        // Agents before 8.0 know no other way of saying it.
+        capture_output: Some(GuestExecCaptureOutput::flag(true)),
+        env: None,
+        input_data: None,
+    };
+    let pid = wire.ask(&start, deadline)?.pid;
     let mut pause = FIRST_PAUSE;
     loop {
-        let status = match wire.ask("guest-exec-status", json!({"pid": pid}), deadline) {
+        let status = match wire.ask(&guest_exec_status { pid }, deadline) {
             Ok(status) => status,
             // The agent was replaced by another that does not know the program.
             Err(Trouble::Refused(words)) => {
@@ -68,7 +75,7 @@ fn start_and_wait(wire: &mut Wire, command: &Command, deadline: Instant) -> Resu
             }
             Err(other) => return Err(other),
         };
-        if status["exited"] == true {
+        if status.exited {
             return Ok(status);
         }
         if wire.now() + pause >= deadline {
@@ -80,18 +87,18 @@ fn start_and_wait(wire: &mut Wire, command: &Command, deadline: Instant) -> Resu
 }
 
 /// The 32-bit code, sign-extended. A POSIX signal, which only a guest that is no Windows has, becomes 128 + its number as in a shell.
-fn exit_code(status: &Value) -> Result<i64> {
-    if let Some(code) = status["exitcode"].as_i64() {
+fn exit_code(status: &GuestExecStatus) -> Result<i64> {
+    if let Some(code) = status.exitcode {
         return Ok(sign_extended(code));
     }
-    match status["signal"].as_i64() {
+    match status.signal {
         Some(signal @ 1..=127) => Ok(128 + signal),
         Some(status) => Ok(sign_extended(status)),
         None => Err(Error::new(
             Kind::Machine,
             "the guest agent did not tell how the program ended",
         )
-        .found(status)),
+        .found("neither an exit code nor a signal")),
     }
 }
 
@@ -103,14 +110,13 @@ fn sign_extended(code: i64) -> i64 {
 }
 
 /// stdout, then stderr, as text.
-fn deliver(status: &Value, output: &mut dyn FnMut(&[u8])) {
-    for (data, truncated, name) in [
-        ("out-data", "out-truncated", "stdout"),
-        ("err-data", "err-truncated", "stderr"),
+fn deliver(status: &GuestExecStatus, output: &mut dyn FnMut(&[u8])) {
+    for (bytes, truncated, name) in [
+        (&status.out_data, status.out_truncated, "stdout"),
+        (&status.err_data, status.err_truncated, "stderr"),
     ] {
-        let bytes = status[data].as_str().and_then(|b| BASE64.decode(b).ok());
-        in_chunks(&text(&bytes.unwrap_or_default()), output);
-        if status[truncated] == true {
+        in_chunks(&text(bytes.as_deref().unwrap_or_default()), output);
+        if truncated == Some(true) {
             output(format!("[the guest agent kept only the first 16 MiB of {name}]\n").as_bytes());
         }
     }
@@ -146,6 +152,15 @@ fn in_chunks(text: &str, output: &mut dyn FnMut(&[u8])) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as BASE64;
+    use serde_json::{Value, json};
+
+    /// The end of a program as an agent tells it.
+    fn ended(mut told: Value) -> GuestExecStatus {
+        told["exited"] = true.into();
+        serde_json::from_value(told).expect("a status")
+    }
 
     #[test]
     fn codes_of_32_bits_keep_their_sign() {
@@ -157,10 +172,15 @@ mod tests {
             (json!({"signal": 0xc0000005u32}), -1073741819),
             (json!({"signal": 9}), 137),
         ];
-        for (status, expected) in cases {
-            assert_eq!(exit_code(&status).expect("a code"), expected, "{status}");
+        for (told, expected) in cases {
+            let shown = told.to_string();
+            assert_eq!(
+                exit_code(&ended(told)).expect("a code"),
+                expected,
+                "{shown}"
+            );
         }
-        assert!(exit_code(&json!({"exited": true})).is_err());
+        assert!(exit_code(&ended(json!({}))).is_err());
     }
 
     #[test]
@@ -171,10 +191,10 @@ mod tests {
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
             .collect();
-        let status = json!({
+        let status = ended(json!({
             "out-data": BASE64.encode(&long), "out-truncated": true,
             "err-data": BASE64.encode(wide),
-        });
+        }));
         let mut chunks = Vec::new();
         deliver(&status, &mut |bytes| {
             chunks.push(String::from_utf8(bytes.to_vec()).expect("text"))

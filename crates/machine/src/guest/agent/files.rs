@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Value, json};
+use qapi::qga::{
+    QgaCommand, guest_file_close, guest_file_flush, guest_file_open, guest_file_read,
+    guest_file_write,
+};
 
 use super::explain;
 use super::wire::{Trouble, Wire};
@@ -70,7 +71,7 @@ pub fn get(
 /// An open file of the guest.
 struct File<'a> {
     wire: &'a mut Wire,
-    handle: Value,
+    handle: i64,
     patience: Duration,
 }
 
@@ -82,11 +83,11 @@ impl<'a> File<'a> {
         patience: Duration,
     ) -> Result<Self, Trouble> {
         let deadline = wire.now() + patience;
-        let handle = wire.ask(
-            "guest-file-open",
-            json!({"path": path, "mode": mode}),
-            deadline,
-        )?;
+        let open = guest_file_open {
+            path: path.into(),
+            mode: Some(mode.into()),
+        };
+        let handle = wire.ask(&open, deadline)?;
         Ok(Self {
             wire,
             handle,
@@ -94,53 +95,55 @@ impl<'a> File<'a> {
         })
     }
 
-    fn ask(&mut self, command: &str, mut arguments: Value) -> Result<Value, Trouble> {
-        arguments["handle"] = self.handle.clone();
-        self.wire
-            .ask(command, arguments, self.wire.now() + self.patience)
+    fn ask<C: QgaCommand>(&mut self, command: &C) -> Result<C::Ok, Trouble> {
+        self.wire.ask(command, self.wire.now() + self.patience)
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let chunk = &rest[..rest.len().min(CHUNK)];
-            let reply = self.ask("guest-file-write", json!({"buf-b64": BASE64.encode(chunk)}))?;
-            let count = reply["count"]
-                .as_u64()
-                .and_then(|n| usize::try_from(n).ok());
-            match count {
-                Some(count) if (1..=chunk.len()).contains(&count) => rest = &rest[count..],
-                _ => return Err(nonsense(&reply)),
+            let write = guest_file_write {
+                handle: self.handle,
+                buf_b64: chunk.to_vec(),
+                count: None,
+            };
+            let told = self.ask(&write)?.count;
+            match usize::try_from(told) {
+                Ok(count) if (1..=chunk.len()).contains(&count) => rest = &rest[count..],
+                _ => return Err(miscounted(chunk.len(), told)),
             }
         }
-        self.ask("guest-file-flush", json!({})).map(|_| ())
+        let handle = self.handle;
+        self.ask(&guest_file_flush { handle }).map(drop)
     }
 
     /// Everything, or a little more than `limit`.
     fn read_to(&mut self, limit: usize) -> Result<Vec<u8>, Trouble> {
         let mut bytes = Vec::new();
         loop {
-            let reply = self.ask("guest-file-read", json!({"count": CHUNK}))?;
-            let piece = reply["buf-b64"].as_str().map(|b| BASE64.decode(b));
-            let Some(Ok(piece)) = piece else {
-                return Err(nonsense(&reply));
-            };
-            bytes.extend_from_slice(&piece);
-            if reply["eof"] == true || piece.is_empty() || bytes.len() > limit {
+            let piece = self.ask(&guest_file_read {
+                handle: self.handle,
+                count: Some(CHUNK as i64),
+            })?;
+            bytes.extend_from_slice(&piece.buf_b64);
+            if piece.eof || piece.buf_b64.is_empty() || bytes.len() > limit {
                 return Ok(bytes);
             }
         }
     }
 
     fn close(&mut self) -> Result<(), Trouble> {
-        self.ask("guest-file-close", json!({})).map(|_| ())
+        let handle = self.handle;
+        self.ask(&guest_file_close { handle }).map(drop)
     }
 }
 
-fn nonsense(reply: &Value) -> Trouble {
+fn miscounted(sent: usize, told: i64) -> Trouble {
     Trouble::Broken(
         Error::new(Kind::Machine, "the guest agent's reply can't be understood")
-            .found(reply.to_string().chars().take(200).collect::<String>()),
+            .expected(format!("that it wrote 1 to {sent} bytes"))
+            .found(told),
     )
 }
 

@@ -3,16 +3,21 @@
 //! Honoured traps: nothing is sent before the guest has opened its port (the bytes would lie in a buffer and be answered much later); a reply
 //! that came too late belongs to an older request, so after every missed deadline the two sides are brought in step again with a number that
 //! was never used before; each request carries an `id`, and a reply with another `id` answers an older one; `0xFF` clears the agent's parser only when half a request may lie in it (ours or another client's), since it makes the agent complain once more
-//! *after* it has answered. Every wait has a deadline and sees the machine die, pause or being interrupted.
+//! *after* it has answered. Names and members of the commands are qapi's, which are QEMU's own schema, and so are the replies: what its types
+//! ask for, agents have told since the commands came into being. Every wait has a deadline and sees the machine die, pause or being interrupted.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use qapi::Command as _;
+use qapi::qga::{QgaCommand, guest_sync, guest_sync_delimited};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::transcript::{self, Transcript};
 use super::{Host, Port};
+use crate::guest::request;
 use winimg_base::error::{Error, Kind, Result};
 
 /// The longest reply: 16 MiB each of stdout and stderr in base64, and room.
@@ -64,7 +69,7 @@ pub struct Wire {
     session: Port,
     in_step: bool,
     half_sent: bool,
-    next_id: u64,
+    next_id: i64,
     ids: Ids,
     transcript: Option<Transcript>,
 }
@@ -86,7 +91,7 @@ impl Wire {
             in_step: false,
             half_sent: false,
             // Numbers of an earlier process that used the same agent must not come again.
-            next_id: u64::from(u32::from_le_bytes(random)) << 16,
+            next_id: i64::from(u32::from_le_bytes(random)) << 16,
             ids: Ids::Unknown,
             transcript: None,
         })
@@ -143,23 +148,24 @@ impl Wire {
     }
 
     /// The `return` of a command.
-    pub fn ask(
-        &mut self,
-        command: &str,
-        arguments: Value,
-        deadline: Instant,
-    ) -> Result<Value, Trouble> {
+    pub fn ask<C: QgaCommand>(&mut self, command: &C, deadline: Instant) -> Result<C::Ok, Trouble> {
+        let answer = self.answer(&request::of(command), deadline)?;
+        C::Ok::deserialize(&answer)
+            .map_err(|_| Trouble::Broken(strange(&transcript::told(&answer))))
+    }
+
+    fn answer(&mut self, asked: &Value, deadline: Instant) -> Result<Value, Trouble> {
         self.watch()?;
         if !self.in_step {
             self.sync(deadline)?;
         }
-        let mut answer = self.exchange(command, &arguments, deadline);
+        let mut answer = self.exchange(asked, deadline);
         if let Err(Trouble::Refused(words)) = &answer
             && self.ids == Ids::Unknown
             && words.contains(REFUSES_ID)
         {
             self.ids = Ids::Refused;
-            answer = self.exchange(command, &arguments, deadline);
+            answer = self.exchange(asked, deadline);
         }
         // Whatever was not answered may be answered later.
         self.in_step = matches!(answer, Ok(_) | Err(Trouble::Refused(_)));
@@ -179,13 +185,7 @@ impl Wire {
         }
     }
 
-    fn exchange(
-        &mut self,
-        command: &str,
-        arguments: &Value,
-        deadline: Instant,
-    ) -> Result<Value, Trouble> {
-        let asked = json!({"execute": command, "arguments": arguments});
+    fn exchange(&mut self, asked: &Value, deadline: Instant) -> Result<Value, Trouble> {
         let mut request = asked.clone();
         if self.ids != Ids::Refused {
             self.next_id += 1;
@@ -194,7 +194,7 @@ impl Wire {
         let answer = self.send_and_read(&request, deadline);
         if let Some(transcript) = &mut self.transcript {
             // Without its number: what is asked again and again is one line.
-            transcript.exchange(&transcript::told(&asked), &told(&answer));
+            transcript.exchange(&transcript::told(asked), &told(&answer));
         }
         answer
     }
@@ -206,7 +206,7 @@ impl Wire {
         loop {
             let line = self.read_line(deadline)?;
             let Ok(mut reply) = serde_json::from_slice::<Value>(&line) else {
-                return Err(Trouble::Broken(strange(&line)));
+                return Err(Trouble::Broken(strange(&String::from_utf8_lossy(&line))));
             };
             if self.is_older(&reply, request.get("id")) {
                 // A guest that floods the port leaves no silence in which the deadline would be noticed.
@@ -221,7 +221,7 @@ impl Wire {
             }
             return match reply.get_mut("return") {
                 Some(value) => Ok(value.take()),
-                None => Err(Trouble::Broken(strange(&line))),
+                None => Err(Trouble::Broken(strange(&transcript::told(&reply)))),
             };
         }
     }
@@ -243,7 +243,7 @@ impl Wire {
             let until = deadline.min(self.now() + SYNC_PATIENCE);
             let answer = self.sync_once(until);
             if let Some(transcript) = &mut self.transcript {
-                transcript.exchange("guest-sync", &outcome(&answer, |()| "in step".into()));
+                transcript.exchange(guest_sync::NAME, &outcome(&answer, |()| "in step".into()));
             }
             match answer {
                 Ok(()) => {
@@ -259,23 +259,27 @@ impl Wire {
 
     fn sync_once(&mut self, deadline: Instant) -> Result<(), Trouble> {
         if self.half_sent {
-            self.echo("guest-sync-delimited", &[0xff], deadline)?;
+            self.echo(
+                &[0xff],
+                |id| request::of(&guest_sync_delimited { id }),
+                deadline,
+            )?;
             self.half_sent = false;
         }
-        self.echo("guest-sync", &[], deadline)
+        self.echo(&[], |id| request::of(&guest_sync { id }), deadline)
     }
 
     /// Sends a new number and reads on until it comes back; what else comes is older and dropped.
-    fn echo(&mut self, command: &str, before: &[u8], deadline: Instant) -> Result<(), Trouble> {
+    fn echo(
+        &mut self,
+        before: &[u8],
+        request: impl FnOnce(i64) -> Value,
+        deadline: Instant,
+    ) -> Result<(), Trouble> {
         self.next_id += 1;
         let id = self.next_id;
         let mut bytes = before.to_vec();
-        bytes.extend(
-            json!({"execute": command, "arguments": {"id": id}})
-                .to_string()
-                .bytes(),
-        );
-        bytes.push(b'\n');
+        bytes.extend(format!("{}\n", request(id)).bytes());
         self.send(&bytes, deadline)?;
         loop {
             let line = self.read_line(deadline)?;
@@ -406,7 +410,7 @@ fn is_pause(error: &std::io::Error) -> bool {
     )
 }
 
-fn strange(line: &[u8]) -> Error {
-    let start: String = String::from_utf8_lossy(line).chars().take(200).collect();
+fn strange(reply: &str) -> Error {
+    let start: String = reply.chars().take(200).collect();
     Error::new(Kind::Machine, "the guest agent's reply can't be understood").found(start)
 }

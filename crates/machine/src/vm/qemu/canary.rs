@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use qapi::qmp::{cont, query_status};
 
 use super::args::{Acceleration, path};
 use super::firmware::Pair;
@@ -189,18 +189,15 @@ fn boot_firmware(
         Err(_) if process.ended().is_some() => return Ok(firmware_died(&process)),
         Err(e) => return Err(e),
     };
-    let asked = qmp.request("cont", json!({}), PATIENCE);
+    let asked = qmp.order(&cont {}, PATIENCE);
     let deadline = Instant::now() + FIRMWARE_TIME;
     while Instant::now() < deadline {
         if process.ended().is_some() || asked.is_err() {
             return Ok(firmware_died(&process));
         }
         if qmp.seen().stopped {
-            let status = qmp.request("query-status", json!({}), PATIENCE)?;
-            let how = status["status"].as_str().unwrap_or("paused");
-            return Ok(Outcome::FirmwareCrashes {
-                how: how.to_string(),
-            });
+            let how = qmp.query(&query_status {}, PATIENCE)?.status;
+            return Ok(Outcome::FirmwareCrashes { how });
         }
         std::thread::sleep(Duration::from_millis(20));
     }

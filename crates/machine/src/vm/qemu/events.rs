@@ -1,9 +1,16 @@
 //! What QEMU's events add up to (QEMU: docs/interop/qmp-spec, run-state and char schemas).
 //!
-//! Pure: one event goes in, the sum changes. Knows nothing of sockets.
+//! Pure: one event goes in, the sum changes. Knows nothing of sockets. Members are looked up one by one where qapi's type of the
+//! event is too strict: older QEMUs give no reason for a reset, newer ones know more reasons, and no fault of a drive may be lost.
 
 use std::time::{Duration, Instant};
 
+use qapi::qmp::{
+    BLOCK_IO_ERROR, BlockErrorAction, GUEST_PANICKED, GuestPanicInformation, RESET, RESUME,
+    SHUTDOWN, STOP, VSERPORT_CHANGE,
+};
+use qapi::{Enum as _, Event as _};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::guest::agent::Port;
@@ -49,17 +56,21 @@ impl Seen {
     pub fn add(&mut self, event: &Value, now: Instant) {
         let data = &event["data"];
         match event["event"].as_str().unwrap_or_default() {
-            "RESET" => self.reset(data, now),
-            "VSERPORT_CHANGE" if data["id"] == AGENT_PORT => {
-                self.port.change(data["open"] == true);
-                self.port_changed = Some(now);
+            RESET::NAME => self.reset(data, now),
+            VSERPORT_CHANGE::NAME => {
+                if let Ok(change) = VSERPORT_CHANGE::deserialize(data)
+                    && change.id == AGENT_PORT
+                {
+                    self.port.change(change.open);
+                    self.port_changed = Some(now);
+                }
             }
-            "STOP" => self.stopped = true,
-            "RESUME" => {
+            STOP::NAME => self.stopped = true,
+            RESUME::NAME => {
                 self.stopped = false;
                 self.no_room = false;
             }
-            "SHUTDOWN" => {
+            SHUTDOWN::NAME => {
                 let guest = data["guest"] == true;
                 self.port.off |= guest;
                 self.shutdown = Some(Shutdown {
@@ -67,16 +78,15 @@ impl Seen {
                     reason: text(&data["reason"]),
                 });
             }
-            "BLOCK_IO_ERROR" if data["action"] == "stop" && data["nospace"] == true => {
-                self.no_room = true;
-            }
-            "BLOCK_IO_ERROR" if data["action"] == "stop" => self.faults.push(format!(
+            BLOCK_IO_ERROR::NAME if data["action"] != BlockErrorAction::stop.name() => {}
+            BLOCK_IO_ERROR::NAME if data["nospace"] == true => self.no_room = true,
+            BLOCK_IO_ERROR::NAME => self.faults.push(format!(
                 "{} of drive {} failed: {}",
                 text(&data["operation"]),
                 text(&data["device"]),
                 text(&data["reason"])
             )),
-            "GUEST_PANICKED" => self.panic = Some(Panic::of(&data["info"])),
+            GUEST_PANICKED::NAME => self.panic = Some(panic(&data["info"])),
             _ => {}
         }
     }
@@ -96,6 +106,17 @@ impl Seen {
             self.restarted = Some(now);
             self.restarts += 1;
         }
+    }
+}
+
+/// The Hyper-V crash registers hold the stop code and its four parameters; whatever else is told of a crash holds none.
+fn panic(info: &Value) -> Panic {
+    match GuestPanicInformation::deserialize(info) {
+        Ok(GuestPanicInformation::hyper_v(told)) => Panic {
+            code: Some(told.arg1),
+            parameters: vec![told.arg2, told.arg3, told.arg4, told.arg5],
+        },
+        _ => Panic::default(),
     }
 }
 
@@ -188,5 +209,27 @@ mod tests {
             Instant::now(),
         );
         assert!(seen.port.off);
+    }
+
+    /// As QEMU before 4.0 tells them, without a reason; and with words that came after qapi's schema.
+    #[test]
+    fn events_of_other_releases_count() {
+        let mut seen = Seen::default();
+        for event in [
+            json!({"event": "RESET", "data": {"guest": true}}),
+            json!({"event": "SHUTDOWN", "data": {"guest": true}}),
+            json!({"event": "BLOCK_IO_ERROR", "data": {"action": "stop", "operation": "zone-append", "reason": "gone"}}),
+            json!({"event": "GUEST_PANICKED", "data": {"action": "pause", "info": {"type": "tdx", "error-code": 1}}}),
+            json!({"event": "GUEST_TICKLED", "data": 7}),
+        ] {
+            seen.add(&event, Instant::now());
+        }
+        let shutdown = Shutdown {
+            guest: true,
+            reason: "unknown".into(),
+        };
+        assert_eq!((seen.restarts, seen.shutdown), (1, Some(shutdown)));
+        assert_eq!(seen.faults, ["zone-append of drive unknown failed: gone"]);
+        assert_eq!(seen.panic, Some(Panic::default()));
     }
 }

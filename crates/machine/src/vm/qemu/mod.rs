@@ -1,12 +1,13 @@
 //! QEMU on this host.
 //!
-//! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process` and
-//! `qmp` hold the child, `running` drives it for the supervisor. Downloads and configures nothing.
+//! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process`,
+//! `qmp` and `commands` hold the child, `running` drives it for the supervisor. Downloads and configures nothing.
 
 pub mod args;
 pub mod canary;
 mod channel;
 pub mod choice;
+mod commands;
 pub mod events;
 pub mod firmware;
 pub mod process;

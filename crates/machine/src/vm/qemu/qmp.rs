@@ -1,6 +1,7 @@
 //! A QMP connection: one thread reads, anyone may ask (QEMU: docs/interop/qmp-spec).
 //!
-//! Every request has a deadline; events are summed up as they come. Refuses to know what the commands mean.
+//! Every request has a deadline; events are summed up as they come. Names and members of the commands are qapi's, which are QEMU's
+//! own schema. Refuses to know what the commands mean.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -10,14 +11,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use qapi::Empty;
+use qapi::qmp::{QmpCommand, qmp_capabilities};
+use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::events::Seen;
+use crate::guest::request;
 use crate::vm::supervisor::Clock;
 use winimg_base::error::{Error, Kind, Result};
 
 /// How long QEMU may take over a request that does no work. Its main loop can be busy for seconds on a loaded host.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A command that is given for its reply, with what is read of that. A reply type is our own where qapi's refuses what another
+/// release of QEMU answers: members that came later are demanded there, and words that came later are unknown.
+pub trait Query: QmpCommand {
+    type Reply: DeserializeOwned;
+}
 
 pub struct Qmp {
     writer: Mutex<UnixStream>,
@@ -79,32 +91,49 @@ impl Qmp {
             shared,
             next: AtomicU64::new(1),
         };
-        qmp.request("qmp_capabilities", json!({}), patience)?;
+        qmp.order(&qmp_capabilities { enable: None }, patience)?;
         Ok(qmp)
     }
 
+    /// Gives a command whose reply says nothing but that it was taken.
+    pub fn order(&self, command: &impl QmpCommand<Ok = Empty>, patience: Duration) -> Result<()> {
+        self.request(command, patience).map(drop)
+    }
+
+    /// What `command` asks for.
+    pub fn query<Q: Query>(&self, command: &Q, patience: Duration) -> Result<Q::Reply> {
+        let reply = self.request(command, patience)?;
+        Q::Reply::deserialize(&reply).map_err(|e| {
+            let fact = format!("QEMU's reply to {} can't be understood", Q::NAME);
+            let start: String = reply.to_string().chars().take(200).collect();
+            Error::new(Kind::Machine, fact).found(start).because(e)
+        })
+    }
+
     /// The `return` of `command`.
-    pub fn request(&self, command: &str, arguments: Value, patience: Duration) -> Result<Value> {
+    fn request<C: QmpCommand>(&self, command: &C, patience: Duration) -> Result<Value> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut line = json!({"execute": command, "arguments": arguments, "id": id}).to_string();
-        line.push('\n');
+        let line = request_line(command, id);
         self.shared.lock().replies.insert(id, None);
         let written = {
             let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             writer.write_all(line.as_bytes())
         };
         let reply = match written {
-            Ok(()) => self.reply(command, id, patience),
+            Ok(()) => self.reply(C::NAME, id, patience),
             Err(e) => {
-                Err(Error::new(Kind::Machine, format!("QEMU took no command {command}")).because(e))
+                let fact = format!("QEMU took no command {}", C::NAME);
+                Err(Error::new(Kind::Machine, fact).because(e))
             }
         };
         self.shared.lock().replies.remove(&id);
         let reply = reply?;
         match reply.get("return") {
             Some(value) => Ok(value.clone()),
-            None => Err(Error::new(Kind::Machine, format!("QEMU refused {command}"))
-                .found(reply["error"]["desc"].as_str().unwrap_or("no reason"))),
+            None => Err(
+                Error::new(Kind::Machine, format!("QEMU refused {}", C::NAME))
+                    .found(reply["error"]["desc"].as_str().unwrap_or("no reason")),
+            ),
         }
     }
 
@@ -160,6 +189,13 @@ impl Drop for Qmp {
     }
 }
 
+/// One request, with its newline.
+pub(super) fn request_line<C: QmpCommand>(command: &C, id: u64) -> String {
+    let mut request = request::of(command);
+    request["id"] = id.into();
+    format!("{request}\n")
+}
+
 fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
     for line in BufReader::new(stream).split(b'\n') {
         let Ok(line) = line else { break };
@@ -185,6 +221,9 @@ fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
 mod tests {
     use std::os::unix::net::UnixListener;
     use std::sync::mpsc::channel;
+
+    use qapi::qmp::query_status;
+    use serde_json::json;
 
     use super::*;
 
@@ -217,5 +256,32 @@ mod tests {
         qemu.join().expect("it ends");
         qmp.wait_closed(patience);
         assert_eq!(qmp.seen().port_changed, Some(clock.now()));
+    }
+
+    /// What can't be read is told, and nothing is made up for it.
+    #[test]
+    fn a_reply_of_another_shape_is_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("qmp.sock");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let qemu = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let requests = BufReader::new(stream.try_clone().expect("a clone"));
+            let replies = [json!({}), json!({"running": true})];
+            for (reply, line) in replies.into_iter().zip(requests.lines()) {
+                let request: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+                let reply = json!({"return": reply, "id": request["id"]});
+                writeln!(stream, "{reply}").expect("a reply");
+            }
+        });
+        let patience = Duration::from_secs(20);
+        let qmp = Qmp::connect(&path, patience, &|| Ok(()), Arc::default()).expect("a connection");
+        let refused = qmp.query(&query_status {}, patience).err();
+        assert_eq!(
+            refused.expect("no status").to_string(),
+            "QEMU's reply to query-status can't be understood: missing field `status`\n  found: {\"running\":true}"
+        );
+        drop(qmp);
+        qemu.join().expect("it ends");
     }
 }

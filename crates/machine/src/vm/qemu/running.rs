@@ -8,10 +8,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use qapi::Empty;
+use qapi::qmp::{
+    ImageFormat, QKeyCode, QmpCommand, cont, query_blockstats, query_status, quit, stop,
+    system_reset,
+};
 
-use super::args::{ANSWER_CD, DISK_DRIVE, INSTALL_CD, INSTALL_DRIVE};
+use super::args::{DISK_DRIVE, INSTALL_DRIVE};
 use super::channel::AgentChannel;
+use super::commands;
 use super::process::{Process, describe};
 use super::qmp::{PATIENCE, Qmp};
 use super::rundir::RunDir;
@@ -101,8 +106,9 @@ impl Running {
         })
     }
 
-    fn ask(&self, command: &str, arguments: Value) -> Result<Value> {
-        self.qmp.request(command, arguments, PATIENCE)
+    /// Gives a command whose reply says nothing but that it was taken.
+    fn order(&self, command: &impl QmpCommand<Ok = Empty>) -> Result<()> {
+        self.qmp.order(command, PATIENCE)
     }
 
     pub fn seen(&self) -> events::Seen {
@@ -132,21 +138,20 @@ impl Running {
         if seen.no_room {
             return State::Stopped(Halt::NoRoom);
         }
-        let status = self.ask("query-status", json!({}));
-        let status = status
-            .ok()
-            .and_then(|s| s["status"].as_str().map(String::from));
-        let fault = match status.as_deref() {
+        let status = match self.qmp.query(&query_status {}, PATIENCE) {
             // It went on between the event and the question.
-            Some("running") => return State::Running,
-            Some("io-error") => Fault::Drive,
-            Some("internal-error") => Fault::Internal,
+            Ok(status) if status.runs() => return State::Running,
+            status => status.map_or_else(|_| "paused".to_string(), |s| s.status),
+        };
+        let fault = match status.as_str() {
+            "io-error" => Fault::Drive,
+            "internal-error" => Fault::Internal,
             _ => Fault::Other,
         };
         if let Some(panic) = seen.panic {
             return State::Stopped(Halt::Crash(panic));
         }
-        let mut words = status.unwrap_or_else(|| "paused".to_string());
+        let mut words = status;
         for fault in &seen.faults {
             words.push_str(&format!(" ({fault})"));
         }
@@ -156,24 +161,17 @@ impl Running {
     /// Puts an ISO into the answer drive, or empties both. The guest may have locked the tray: it is forced.
     pub fn discs(&self, iso: Option<&Path>) -> Result<()> {
         let Some(iso) = iso else {
-            for id in [ANSWER_CD, INSTALL_CD] {
-                self.ask("eject", json!({"id": id, "force": true}))?;
-            }
-            return Ok(());
+            return commands::eject_all().iter().try_for_each(|e| self.order(e));
         };
         let iso = Platform::Qemu.absolute(iso)?;
-        let arguments = json!({
-            "id": ANSWER_CD, "filename": iso, "format": "raw", "force": true, "read-only-mode": "retain",
-        });
-        self.ask("blockdev-change-medium", arguments)
-            .map(|_| ())
+        self.order(&commands::insert(&iso))
             .map_err(|e| e.at(iso.display()))
     }
 }
 
 impl Driver for Running {
     fn power_on(&self) -> Result<()> {
-        self.ask("cont", json!({})).map(|_| ())
+        self.order(&cont {})
     }
 
     fn glance(&self, _fresh: bool) -> Result<Glance> {
@@ -191,20 +189,19 @@ impl Driver for Running {
     }
 
     fn load(&self) -> Result<Load> {
-        let answer = self.ask("query-blockstats", json!({}))?;
+        let question = query_blockstats { query_nodes: None };
         let mut load = Load {
             demand: self.process.demand(),
             ..Load::default()
         };
-        for drive in answer.as_array().into_iter().flatten() {
-            let number = |name: &str| drive["stats"][name].as_u64().unwrap_or(0);
-            let (read, written) = (number("rd_bytes"), number("wr_bytes"));
-            load.moved += read + written;
-            match drive["device"].as_str() {
-                Some(INSTALL_DRIVE) => load.disc_read = read,
-                Some(DISK_DRIVE) => {
-                    load.disk_written = written;
-                    load.disk_failures = number("failed_wr_operations");
+        for drive in self.qmp.query(&question, PATIENCE)? {
+            let stats = drive.stats;
+            load.moved += stats.rd_bytes + stats.wr_bytes;
+            match drive.device.as_str() {
+                INSTALL_DRIVE => load.disc_read = stats.rd_bytes,
+                DISK_DRIVE => {
+                    load.disk_written = stats.wr_bytes;
+                    load.disk_failures = stats.failed_wr_operations;
                 }
                 _ => {}
             }
@@ -215,8 +212,7 @@ impl Driver for Running {
     fn picture(&self) -> Result<Vec<u8>> {
         let _screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
         let file = self.dir.screen();
-        // A PPM, as it does without a format.
-        self.ask("screendump", json!({"filename": file}))?;
+        self.order(&commands::picture(&file, ImageFormat::ppm))?;
         let bytes = std::fs::read(&file).map_err(|e| Error::io("read", &file, e));
         let _ = std::fs::remove_file(file);
         bytes
@@ -227,8 +223,7 @@ impl Driver for Running {
     }
 
     fn press_up(&self) -> Result<()> {
-        let keys = json!({"keys": [{"type": "qcode", "data": "up"}]});
-        self.ask("send-key", keys).map(|_| ())
+        self.order(&commands::press(QKeyCode::up))
     }
 
     fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
@@ -261,7 +256,7 @@ impl Driver for Running {
             return;
         }
         let second = Duration::from_secs(1);
-        let _ = self.qmp.request("quit", json!({}), second);
+        let _ = self.qmp.order(&quit {}, second);
         if self.process.wait(second).is_none() {
             self.process.kill();
             self.process.wait(Duration::from_secs(10));
@@ -298,17 +293,17 @@ impl Boot for Running {
     }
 
     fn reset(&self) -> Result<()> {
-        self.ask("system_reset", json!({})).map(|_| ())
+        self.order(&system_reset {})
     }
 }
 
 impl Hold for Running {
     fn hold(&self) -> Result<()> {
-        self.ask("stop", json!({})).map(|_| ())
+        self.order(&stop {})
     }
 
     fn go_on(&self) -> Result<()> {
-        self.ask("cont", json!({})).map(|_| ())
+        self.order(&cont {})
     }
 
     fn found_no_room(&self) -> bool {

@@ -1,40 +1,38 @@
 //! Which expectations of two steps are left, kind by kind.
 
-use super::super::{AclExpectation, FirewallExpectation};
+use super::super::check::{Acl, Bytes, Firewall, FirewallScope, Payload, Planned};
 use super::*;
 use crate::recipe::Start;
 
 /// What is left of each, the first being the earlier.
-fn left(mut lists: Vec<Vec<Expectation>>) -> Vec<Vec<Expectation>> {
-    keep(lists.iter_mut());
+fn left(mut lists: Vec<Vec<Planned>>) -> Vec<Vec<Planned>> {
+    keep_what_lasts(lists.iter_mut());
     lists
 }
 
-fn service(line: Option<&str>, start: Option<Start>) -> Expectation {
-    Expectation::Service {
+fn service(line: Option<&str>, start: Option<Start>) -> Planned {
+    Planned::Service(Service {
         name: "kubelet".into(),
         command_line: line.map(str::to_owned),
         start,
-        depends: Vec::new(),
-        account: None,
-        restart_delays: Vec::new(),
-    }
+        ..Service::default()
+    })
 }
 
-fn value(key: &str, value: Option<&str>, data: RegistryData) -> Expectation {
-    Expectation::RegistryValue {
+fn value(key: &str, value: Option<&str>, data: RegistryData) -> Planned {
+    Planned::Registry {
         key: key.into(),
         value: value.map(str::to_owned),
         data,
     }
 }
 
-fn missing(path: &str) -> Expectation {
-    Expectation::Missing { path: path.into() }
+fn missing(path: &str) -> Planned {
+    Planned::Missing { path: path.into() }
 }
 
-fn acl(path: &str, protected: bool) -> Expectation {
-    Expectation::Acl(AclExpectation {
+fn acl(path: &str, protected: bool) -> Planned {
+    Planned::Acl(Acl {
         path: path.into(),
         protected,
         owner: None,
@@ -48,8 +46,8 @@ const KEY: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\kubelet";
 fn a_service_keeps_what_no_later_step_says() {
     let whole = service(Some("k.exe"), Some(Start::Auto));
     let mut demand = service(None, Some(Start::Demand));
-    if let Expectation::Service { name, .. } = &mut demand {
-        *name = "KUBELET".into();
+    if let Planned::Service(service) = &mut demand {
+        service.name = "KUBELET".into();
     }
     assert_eq!(
         left(vec![vec![whole.clone()], vec![demand.clone()]]),
@@ -108,11 +106,11 @@ fn a_service_and_its_registry_values_do_not_contradict_each_other() {
 
 #[test]
 fn what_lay_in_a_removed_folder_is_not_expected() {
-    let tree = Expectation::TreeFrom {
+    let tree = Planned::File {
         path: r"C:\k".into(),
-        entry: 1,
+        content: Payload::Tree(1),
     };
-    let inside = Expectation::Exists {
+    let inside = Planned::Exists {
         path: r"C:\K\sub\x".into(),
     };
     assert_eq!(
@@ -143,20 +141,20 @@ fn what_lay_in_a_removed_folder_is_not_expected() {
 
 #[test]
 fn bytes_outlive_a_later_word_that_something_is_there() {
-    let file = Expectation::FileFrom {
+    let file = Planned::File {
         path: r"C:\k\kubelet.exe".into(),
-        entry: 1,
+        content: Payload::File(1),
     };
-    let tree = |entry| Expectation::TreeFrom {
+    let tree = |entry| Planned::File {
         path: r"C:\k".into(),
-        entry,
+        content: Payload::Tree(entry),
     };
-    let there = |path: &str| Expectation::Exists { path: path.into() };
+    let there = |path: &str| Planned::Exists { path: path.into() };
     let both = vec![
-        vec![file, tree(2)],
+        vec![file.clone(), tree(2)],
         vec![there(r"C:\K\kubelet.exe"), there(r"C:\k")],
     ];
-    assert_eq!(left(both.clone()), both);
+    assert_eq!(left(both), [vec![file, tree(2)], vec![there(r"C:\k")]]);
     // Two archives in one folder; the same one twice is expected once.
     let two = vec![vec![tree(2)], vec![tree(3)]];
     assert_eq!(left(two.clone()), two);
@@ -169,7 +167,7 @@ fn bytes_outlive_a_later_word_that_something_is_there() {
 #[test]
 fn the_later_one_of_a_name_wins() {
     let rule = |name: &str, present| {
-        Expectation::Firewall(FirewallExpectation {
+        Planned::Firewall(Firewall {
             name: name.into(),
             present,
             inbound: true,
@@ -177,26 +175,23 @@ fn the_later_one_of_a_name_wins() {
             protocol: Some(6),
             ports: vec!["10250".into()],
             remote_ports: Vec::new(),
-            remote: Vec::new(),
-            program: None,
-            profiles: Vec::new(),
-            edge: false,
+            scope: Some(FirewallScope::default()),
         })
     };
-    let feature = |name: &str, enabled| Expectation::Feature {
+    let feature = |name: &str, enabled| Planned::Feature {
         name: name.into(),
         enabled,
     };
-    let capability = |name: &str, present| Expectation::Capability {
+    let capability = |name: &str, present| Planned::Capability {
         name: name.into(),
         present,
     };
-    let user = |name: &str, present| Expectation::User {
+    let user = |name: &str, present| Planned::User {
         name: name.into(),
         present,
         disabled: false,
     };
-    let task = |name: &str, present| Expectation::Task {
+    let task = |name: &str, present| Planned::Task {
         name: name.into(),
         present,
     };
@@ -220,7 +215,7 @@ fn the_later_one_of_a_name_wins() {
 
 #[test]
 fn members_of_a_group_add_up_until_they_are_gone() {
-    let group = |members: &[&str], present| Expectation::Group {
+    let group = |members: &[&str], present| Planned::Group {
         name: "Administrators".into(),
         present,
         members: members.iter().map(|m| (*m).to_owned()).collect(),
@@ -231,7 +226,7 @@ fn members_of_a_group_add_up_until_they_are_gone() {
         left(vec![vec![group(&["a"], true)], vec![group(&[], false)]]),
         [vec![], vec![group(&[], false)]]
     );
-    let gone = Expectation::User {
+    let gone = Planned::User {
         name: "A".into(),
         present: false,
         disabled: false,
@@ -242,5 +237,73 @@ fn members_of_a_group_add_up_until_they_are_gone() {
             vec![gone.clone()]
         ]),
         [vec![group(&["b"], true), group(&[], true)], vec![gone]]
+    );
+}
+
+/// The files of archives, which are known when these are there.
+fn file(path: &str, content: &str) -> Check {
+    Check::File {
+        path: path.into(),
+        content: Bytes {
+            size: 1,
+            sha256: content.into(),
+        },
+    }
+}
+
+fn lasting(mut lists: Vec<Vec<Check>>) -> Vec<Vec<Check>> {
+    keep_what_lasts(lists.iter_mut());
+    lists
+}
+
+#[test]
+fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
+    let there = |path: &str| Check::Exists { path: path.into() };
+    let own = file(r"C:\k\a.exe", "own");
+    assert_eq!(
+        lasting(vec![
+            vec![own.clone()],
+            vec![there(r"c:\K\A.exe"), there(r"C:\k")]
+        ]),
+        [vec![own.clone()], vec![there(r"C:\k")]]
+    );
+    // Gone, and there again with other bytes.
+    let gone = Check::Missing {
+        path: r"C:\k\a.exe".into(),
+    };
+    assert_eq!(
+        lasting(vec![vec![own], vec![gone], vec![there(r"C:\k\a.exe")]]),
+        [vec![], vec![], vec![there(r"C:\k\a.exe")]]
+    );
+}
+
+#[test]
+fn the_last_word_on_a_file_counts() {
+    let gone = Check::Missing {
+        path: r"C:\k\docs".into(),
+    };
+    let back = file(r"C:\k\logs\x", "own");
+    let no_logs = Check::Missing {
+        path: r"C:\k\logs".into(),
+    };
+    assert_eq!(
+        lasting(vec![
+            vec![
+                file(r"C:\k\a.toml", "tree"),
+                file(r"C:\k\b.exe", "tree"),
+                file(r"C:\k\docs\x.md", "tree"),
+                file(r"C:\k\docs-too\x.md", "tree"),
+            ],
+            vec![file(r"c:\K\A.toml", "own"), gone.clone(), no_logs],
+            vec![back.clone()],
+        ]),
+        [
+            vec![
+                file(r"C:\k\b.exe", "tree"),
+                file(r"C:\k\docs-too\x.md", "tree")
+            ],
+            vec![file(r"c:\K\A.toml", "own"), gone],
+            vec![back],
+        ]
     );
 }

@@ -8,7 +8,7 @@
 use super::super::batch::{self, Script};
 use super::super::principal::{known, known_group};
 use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Expectation};
+use super::super::{ExitRule, Planned};
 use super::{POWERSHELL, args};
 use crate::recipe::Encoding;
 use crate::recipe::verb::{Group, Password, User, UserState};
@@ -33,7 +33,7 @@ pub const ACCOUNT: &str = include_str!("account.ps1");
 pub(super) fn user(site: &mut Site<'_>, user: &User) -> Option<()> {
     let name = user.name.value.as_str();
     told_apart(site, &user.name)?;
-    let expect = |present: bool| Expectation::User {
+    let expect = |present: bool| Planned::User {
         name: name.to_owned(),
         present,
         disabled: user.state == UserState::Disabled,
@@ -76,7 +76,7 @@ pub(super) fn user(site: &mut Site<'_>, user: &User) -> Option<()> {
     site.run(NET, settings, ExitRule::Zero, QUICK);
     site.expect(expect(true));
     for group in &user.groups {
-        site.expect(Expectation::Group {
+        site.expect(Planned::Group {
             name: group.value.clone(),
             present: true,
             members: vec![name.to_owned()],
@@ -180,7 +180,7 @@ pub(super) fn group(site: &mut Site<'_>, group: &Group) -> Option<()> {
         }
     }
     site.put(script);
-    site.expect(Expectation::Group {
+    site.expect(Planned::Group {
         name: name.to_owned(),
         present: group.present,
         members: group.members.iter().map(|m| m.value.clone()).collect(),

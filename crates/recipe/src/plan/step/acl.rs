@@ -8,7 +8,7 @@ use super::super::batch::{self, Script};
 use super::super::path::is_vital;
 use super::super::principal::{ADMINISTRATORS, CREATOR_OWNER, SYSTEM, is_sid, sid_or_name};
 use super::super::site::Site;
-use super::super::{AclEntry, AclExpectation, Expectation};
+use super::super::{Planned, check};
 use crate::recipe::verb::{Access, Acl, Right};
 
 const ICACLS: &str = r"C:\Windows\System32\icacls.exe";
@@ -63,7 +63,7 @@ pub(super) fn acl(site: &mut Site<'_>, acl: &Acl) -> Option<()> {
         ));
     }
     site.put(script);
-    site.expect(Expectation::Acl(expectation(acl, path)));
+    site.expect(Planned::Acl(expected(acl, path)));
     Some(())
 }
 
@@ -127,13 +127,13 @@ fn is_creators(access: &Access) -> bool {
     sid_or_name(&access.principal.value) == CREATOR_OWNER
 }
 
-fn expectation(acl: &Acl, path: String) -> AclExpectation {
-    let entries = acl.entries.iter().map(|access| AclEntry {
+fn expected(acl: &Acl, path: String) -> check::Acl {
+    let entries = acl.entries.iter().map(|access| check::AclEntry {
         principal: sid_or_name(&access.principal.value),
         right: access.right,
         deny: access.deny,
     });
-    AclExpectation {
+    check::Acl {
         path,
         protected: !acl.inherit,
         owner: acl.owner.as_ref().map(|owner| sid_or_name(&owner.value)),

@@ -4,7 +4,7 @@
 use super::super::batch::{self, Script};
 use super::super::reg::{self, Key};
 use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Expectation};
+use super::super::{ExitRule, Planned};
 use super::registry::{REG, parse_key};
 use super::script::batch_file;
 use super::service::SC;
@@ -35,7 +35,7 @@ fn exists(site: &mut Site<'_>, at: &Located<String>) -> Option<()> {
     script.line(format!("echo {quoted} does not exist"));
     script.line("exit /b 1");
     site.put(script);
-    site.expect(Expectation::Exists { path: path.text });
+    site.expect(Planned::Exists { path: path.text });
     Some(())
 }
 
@@ -47,7 +47,7 @@ fn missing(site: &mut Site<'_>, at: &Located<String>) -> Option<()> {
     script.line(format!("echo {quoted} exists"));
     script.line("exit /b 1");
     site.put(script);
-    site.expect(Expectation::Missing { path: path.text });
+    site.expect(Planned::Missing { path: path.text });
     Some(())
 }
 
@@ -74,7 +74,7 @@ fn registry_value(
     site.judged(reg::check(data), &key.place)?;
     let script = look(site, &parsed, value, data, &key.place)?;
     site.put(script);
-    site.expect(Expectation::RegistryValue {
+    site.expect(Planned::Registry {
         key: parsed.short(),
         value: Some(value.to_owned()),
         data: data.clone(),

@@ -3,7 +3,7 @@
 //!
 //! Add-MpPreference is not used: it needs PowerShell, Defender installed and its service running, and fails otherwise.
 
-use super::super::Expectation;
+use super::super::Planned;
 use super::super::reg::Key;
 use super::super::site::Site;
 use super::registry::set;
@@ -45,8 +45,8 @@ fn exclude(site: &mut Site<'_>, kind: &str, list: &[String]) -> Option<()> {
     let entries = key(site, &format!(r"\Exclusions\{kind}"))?;
     for entry in list {
         let below = format!(r"\Exclusions\{kind}").to_ascii_lowercase();
-        let said = |e: &Expectation| {
-            matches!(e, Expectation::RegistryValue { key, value: Some(v), .. }
+        let said = |e: &Planned| {
+            matches!(e, Planned::Registry { key, value: Some(v), .. }
                 if v.eq_ignore_ascii_case(entry) && key.to_ascii_lowercase().ends_with(&below))
         };
         if !site.expects.iter().any(said) {

@@ -7,8 +7,9 @@
 use std::path::PathBuf;
 
 use super::super::batch::{self, Script};
+use super::super::check::Packages;
 use super::super::site::{MINUTE, Site, on_disc};
-use super::super::{ExitRule, Expectation};
+use super::super::{ExitRule, Planned};
 use super::files::folder;
 use crate::recipe::Content;
 use crate::recipe::verb::Driver;
@@ -39,9 +40,9 @@ pub(super) fn driver(site: &mut Site<'_>, driver: &Driver) -> Option<()> {
     }
     site.put_judged(script, ExitRule::Pnputil, 30 * MINUTE);
     site.guest_log = Some(r"C:\Windows\INF\setupapi.dev.log".to_owned());
-    site.expect(Expectation::Driver {
-        entry,
-        only: driver.only.clone(),
+    let only = driver.only.clone();
+    site.expect(Planned::Driver {
+        driver: Packages { entry, only },
     });
     Some(())
 }

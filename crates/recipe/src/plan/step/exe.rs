@@ -6,7 +6,7 @@
 use super::super::batch::{self, Script};
 use super::super::path::GuestPath;
 use super::super::site::{MINUTE, Site, exit_rule, on_disc};
-use super::super::{ExitRule, Expectation};
+use super::super::{ExitRule, Planned};
 use super::files::{content_place, single_file};
 use super::script::{batch_file_after, run_batch_file};
 use crate::recipe::verb::{Exe, Program};
@@ -70,7 +70,7 @@ pub(super) fn exe(site: &mut Site<'_>, exe: &Exe) -> Option<()> {
     run_batch_file(site, rule, 60 * MINUTE);
     if let Some(creates) = &exe.creates {
         let path = site.path(creates)?.text;
-        site.expect(Expectation::Exists { path });
+        site.expect(Planned::Exists { path });
     }
     Some(())
 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::super::batch::{self, Script};
+use super::super::check::Payload;
 use super::super::path::{GuestPath, is_vital};
 use super::super::site::{Site, host_name, on_disc};
-use super::super::{Entry, Expectation};
+use super::super::{Entry, Planned};
 use crate::recipe::{Content, Encoding};
 use winimg_base::text::{Located, Place, crlf};
 
@@ -32,9 +33,9 @@ pub(super) fn copy(site: &mut Site<'_>, from: &Content, to: &Located<String>) ->
     let mut script = Script::new();
     let entry = put_file(site, &mut script, entry, &file, &path, to)?;
     site.put(script);
-    site.expect(Expectation::FileFrom {
+    site.expect(Planned::File {
         path: path.text,
-        entry,
+        content: Payload::File(entry),
     });
     Some(())
 }
@@ -97,9 +98,9 @@ fn put_tree(
     ));
     script.line("if errorlevel 8 exit /b %errorlevel%");
     site.put(script);
-    site.expect(Expectation::TreeFrom {
+    site.expect(Planned::File {
         path: path.text,
-        entry,
+        content: Payload::Tree(entry),
     });
     Some(())
 }
@@ -133,9 +134,9 @@ pub(super) fn file(
     let mut script = Script::new();
     let entry = put_file(site, &mut script, entry, &file, &path, to)?;
     site.put(script);
-    site.expect(Expectation::FileFrom {
+    site.expect(Planned::File {
         path: path.text,
-        entry,
+        content: Payload::File(entry),
     });
     Some(())
 }
@@ -155,7 +156,7 @@ pub(super) fn directory(site: &mut Site<'_>, at: &Located<String>) -> Option<()>
     let mut script = Script::new();
     script.make_folder(&quoted);
     site.put(script);
-    site.expect(Expectation::Exists { path: path.text });
+    site.expect(Planned::Exists { path: path.text });
     Some(())
 }
 
@@ -186,7 +187,7 @@ pub(super) fn remove(site: &mut Site<'_>, at: &Located<String>, recursive: bool)
     script.line(format!("echo {whole} is still there"));
     script.line("exit /b 1");
     site.put(script);
-    site.expect(Expectation::Missing { path: path.text });
+    site.expect(Planned::Missing { path: path.text });
     Some(())
 }
 

@@ -3,8 +3,9 @@
 //! `add rule` makes a second rule of the same name, so those that are there go first. netsh ends with 1 for every
 //! failure, "no rule matches" too; hence the look afterwards, which must find none.
 
+use super::super::check::{Firewall, FirewallScope};
 use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Expectation, FirewallExpectation};
+use super::super::{ExitRule, Planned};
 use super::args;
 use crate::recipe::verb::{FirewallRule, Profile, Protocol};
 
@@ -29,7 +30,7 @@ pub(super) fn firewall(site: &mut Site<'_>, rule: &FirewallRule) -> Option<()> {
         let words = words(rule, name, program.clone());
         site.run(NETSH, words, ExitRule::Zero, QUICK);
     }
-    site.expect(Expectation::Firewall(expectation(rule, program)));
+    site.expect(Planned::Firewall(expected(rule, program)));
     Some(())
 }
 
@@ -87,13 +88,13 @@ fn protocol(protocol: Protocol) -> String {
     }
 }
 
-fn expectation(rule: &FirewallRule, program: Option<String>) -> FirewallExpectation {
+fn expected(rule: &FirewallRule, program: Option<String>) -> Firewall {
     let sorted = |ports: &[String]| {
         let mut ports = ports.to_vec();
         ports.sort();
         ports
     };
-    FirewallExpectation {
+    Firewall {
         name: rule.name.value.clone(),
         present: rule.present,
         inbound: rule.inbound,
@@ -108,9 +109,11 @@ fn expectation(rule: &FirewallRule, program: Option<String>) -> FirewallExpectat
         },
         ports: sorted(&rule.ports),
         remote_ports: sorted(&rule.remote_ports),
-        remote: rule.remote.clone(),
-        program,
-        profiles: profiles(&rule.profiles),
-        edge: rule.edge,
+        scope: rule.present.then(|| FirewallScope {
+            remote: rule.remote.clone(),
+            program,
+            profiles: profiles(&rule.profiles),
+            edge: rule.edge,
+        }),
     }
 }

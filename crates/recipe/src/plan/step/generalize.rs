@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::super::batch::Script;
 use super::super::site::{MINUTE, QUICK, Site};
 use super::super::{
-    ExitRule, Expectation, GUEST_DIR, Op, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal,
+    ExitRule, GUEST_DIR, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal,
 };
 use super::restore::restore;
 use super::{CMD, args};
@@ -66,13 +66,13 @@ pub(super) fn generalize(
     let timeout = site.timeout(45 * MINUTE);
     site.ops.push(Op::Wait(Until::Generalized { timeout }));
     site.ops.extend(remove_own_folder());
-    site.expect(Expectation::Missing {
+    site.expect(Planned::Missing {
         path: GUEST_DIR.to_owned(),
     });
-    site.expect(Expectation::Exists {
+    site.expect(Planned::Exists {
         path: TAG.to_owned(),
     });
-    site.expect(Expectation::RegistryValue {
+    site.expect(Planned::Registry {
         key: r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State".to_owned(),
         value: Some("ImageState".to_owned()),
         data: RegistryData::Sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".to_owned()),
@@ -134,7 +134,7 @@ pub(in super::super) fn clean_up(recipe: &Recipe, number: u32, place: &Place) ->
     script.line(format!("if exist \"{ORIGINAL}\" del /f /q \"{ORIGINAL}\""));
     script.line(format!("if exist \"{ORIGINAL}\" exit /b 1"));
     own_setup_scripts(&mut script);
-    let mut expects = vec![Expectation::Missing {
+    let mut expects = vec![Planned::Missing {
         path: GUEST_DIR.to_owned(),
     }];
     expects.extend(restore(recipe, &mut script));

@@ -3,8 +3,9 @@
 //! containerd has to run: a `service` step with `state = "running"` before. Importing again changes nothing.
 
 use super::super::batch::{self, Script};
+use super::super::check::ImageName;
 use super::super::site::{Site, on_disc};
-use super::super::{Entry, Expectation};
+use super::super::{Entry, Planned};
 use crate::recipe::verb::ImageImport;
 
 pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
@@ -34,8 +35,8 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
     script.line(format!("echo containerd does not list {reference}"));
     script.line("exit /b 1");
     site.put(script);
-    site.expect(Expectation::ContainerImage {
-        image: name.clone(),
+    site.expect(Planned::ContainerImage {
+        image: ImageName(name.clone()),
         root: root.text,
     });
     Some(())

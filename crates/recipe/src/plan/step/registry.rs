@@ -4,7 +4,7 @@
 use super::super::batch::Script;
 use super::super::reg::{self, Key};
 use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Expectation};
+use super::super::{ExitRule, Planned};
 use super::args;
 use crate::recipe::{Encoding, RegistryData};
 use winimg_base::argv;
@@ -92,7 +92,7 @@ pub(super) fn set(site: &mut Site<'_>, key: &Key, value: Option<&str>, data: &Re
         Some(arguments) => site.run(REG, arguments, ExitRule::Zero, QUICK),
         None => import(site, key, value, data),
     }
-    site.expect(Expectation::RegistryValue {
+    site.expect(Planned::Registry {
         key: key.short(),
         value: value.map(str::to_owned),
         data: data.clone(),

@@ -4,12 +4,12 @@
 
 use super::super::batch::Script;
 use super::super::reg::Key;
-use super::super::{BUILD_SETTINGS, BuildSetting, Expectation};
+use super::super::{BUILD_SETTINGS, BuildSetting, Planned};
 use super::registry::REG;
 use crate::recipe::{Recipe, RegistryData, Step, Verb};
 
 /// Removes the settings, looks whether they are gone, and gives what then holds.
-pub(super) fn restore(recipe: &Recipe, script: &mut Script) -> Vec<Expectation> {
+pub(super) fn restore(recipe: &Recipe, script: &mut Script) -> Vec<Planned> {
     let steps: Vec<&Step> = recipe
         .steps
         .iter()
@@ -24,7 +24,7 @@ pub(super) fn restore(recipe: &Recipe, script: &mut Script) -> Vec<Expectation> 
         };
         script.line(format!("{REG} delete {place} /f >nul 2>&1"));
         script.line(format!("{REG} query {place} >nul 2>&1 && exit /b 1"));
-        gone.push(Expectation::RegistryValue {
+        gone.push(Planned::Registry {
             key: setting.key.to_owned(),
             value: setting.value.map(|(name, _)| name.to_owned()),
             data: RegistryData::Absent,

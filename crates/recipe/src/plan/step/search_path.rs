@@ -3,7 +3,7 @@
 //! Never `setx`, which cuts at 1,024 characters. The value stays REG_EXPAND_SZ and unexpanded: what `for /f` reads is
 //! not expanded again. Comparing is done by replacing, which takes no account of case and starts no second cmd.
 
-use super::super::Expectation;
+use super::super::Planned;
 use super::super::batch::{self, Script};
 use super::super::site::Site;
 use super::registry::{ENVIRONMENT, REG};
@@ -36,7 +36,7 @@ pub(super) fn path(site: &mut Site<'_>, add: &[Located<String>]) -> Option<()> {
     ));
     site.put(script);
     for (folder, _) in folders {
-        site.expect(Expectation::PathFolder { folder });
+        site.expect(Planned::PathFolder { folder });
     }
     Some(())
 }

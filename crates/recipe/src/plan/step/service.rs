@@ -7,7 +7,7 @@
 use super::super::batch::{self, Script};
 use super::super::expect::service_key;
 use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Expectation};
+use super::super::{ExitRule, Planned, check};
 use super::args;
 use crate::recipe::{RegistryData, Service, ServiceState, Start};
 use winimg_base::argv;
@@ -24,7 +24,7 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
     if service.state == Some(ServiceState::Absent) {
         let script = absent(site, service)?;
         site.put(script);
-        site.expect(Expectation::RegistryValue {
+        site.expect(Planned::Registry {
             key: service_key(name),
             value: None,
             data: RegistryData::Absent,
@@ -87,14 +87,14 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
         }
         Some(ServiceState::Absent) | None => {}
     }
-    site.expect(Expectation::Service {
+    site.expect(Planned::Service(check::Service {
         name: name.to_owned(),
         command_line: image_path(service),
         start: service.start,
         depends: service.depends.clone(),
         account: service.account.clone(),
         restart_delays: service.restart_delays.clone(),
-    });
+    }));
     Some(())
 }
 

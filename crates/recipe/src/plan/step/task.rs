@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::batch::Script;
 use super::super::site::{QUICK, Site, host_name, on_disc};
-use super::super::{Entry, ExitRule, Expectation};
+use super::super::{Entry, ExitRule, Planned};
 use super::args;
 use crate::recipe::Encoding;
 use crate::recipe::verb::{Task, TaskAction, TaskUser, Trigger};
@@ -55,7 +55,7 @@ pub(super) fn task(site: &mut Site<'_>, task: &Task) -> Option<()> {
         let create = args(["/create", "/tn", name, "/xml", &file, "/f"]);
         site.run(SCHTASKS, create, ExitRule::Zero, QUICK);
     }
-    site.expect(Expectation::Task {
+    site.expect(Planned::Task {
         name: name.to_owned(),
         present,
     });

@@ -8,7 +8,7 @@
 use super::super::batch::{self, Script};
 use super::super::path::GuestPath;
 use super::super::site::{MINUTE, Site, on_disc};
-use super::super::{ExitRule, Expectation};
+use super::super::{ExitRule, Planned};
 use super::files::{content_place, single_file};
 use super::script::POWERSHELL_OPTIONS;
 use super::windows_image::{DISM, DISM_LOG, restart_if_pending, rule};
@@ -84,7 +84,7 @@ fn package(site: &mut Site<'_>, from: &Content) -> Option<()> {
     };
     site.put_judged(script, rule, 120 * MINUTE);
     if let Some(kb) = kb {
-        site.expect(Expectation::Update { kb });
+        site.expect(Planned::Update { kb });
     }
     Some(())
 }
@@ -155,7 +155,7 @@ fn online(site: &mut Site<'_>, categories: &[String], kbs: &[String], rounds: u3
     site.run(POWERSHELL, arguments, ExitRule::Zero, 60 * MINUTE);
     site.guest_log = Some(format!(r"{folder}\update.log"));
     for kb in kbs {
-        site.expect(Expectation::Update { kb: kb.clone() });
+        site.expect(Planned::Update { kb: kb.clone() });
     }
     Some(())
 }

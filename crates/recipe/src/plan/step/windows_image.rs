@@ -6,7 +6,7 @@
 
 use super::super::batch::Script;
 use super::super::site::{MINUTE, QUICK, Site, on_disc};
-use super::super::{ExitRule, Expectation};
+use super::super::{ExitRule, Planned};
 use super::args;
 use super::files::folder;
 use super::registry::REG;
@@ -59,7 +59,7 @@ pub(super) fn feature(site: &mut Site<'_>, feature: &Feature) -> Option<()> {
     }
     site.guest_log = Some(DISM_LOG.to_owned());
     for name in &feature.names {
-        site.expect(Expectation::Feature {
+        site.expect(Planned::Feature {
             name: name.value.clone(),
             enabled: feature.enabled,
         });
@@ -83,7 +83,7 @@ pub(super) fn capability(site: &mut Site<'_>, capability: &Capability) -> Option
         }
     }
     site.guest_log = Some(DISM_LOG.to_owned());
-    site.expect(Expectation::Capability {
+    site.expect(Planned::Capability {
         name: capability.name.value.clone(),
         present: capability.present,
     });

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use crate::store::LayerRecord;
     use serde_json::Value;
-    use winimg_recipe::plan::Link;
+    use winimg_recipe::plan::{Link, Part};
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -268,7 +268,7 @@ mod tests {
         let link = |name: &str| Link {
             name: name.into(),
             key: of(name),
-            ingredients: Vec::new(),
+            part: Part::Skipped,
         };
         let record = LayerRecord {
             format: 1,

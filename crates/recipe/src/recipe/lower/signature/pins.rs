@@ -58,7 +58,7 @@ fn read(
         Ok(_) => {
             let digest = Digest::sha256_of(&bytes);
             let words = format!("{} ({digest})", text.value);
-            fields.cx.key_file(&fields.what, key, digest);
+            fields.cx.key_file(&text.value, digest);
             return Some(Located::new(Key { bytes, words }, text.place.clone()));
         }
     }

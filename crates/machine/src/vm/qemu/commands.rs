@@ -1,0 +1,185 @@
+//! The monitor's commands as this crate gives them, and what it reads of their replies (QEMU: QMP reference).
+//!
+//! Pure. Members that a command may go without are left out, so that a QEMU that has never heard of them takes it.
+
+use std::path::Path;
+
+use qapi::Enum as _;
+use qapi::qmp::{
+    BlockdevChangeReadOnlyMode, ImageFormat, KeyValue, QKeyCode, QKeyCodeWrapper, RunState,
+    blockdev_change_medium, eject, query_blockstats, query_status, screendump, send_key,
+};
+use serde::Deserialize;
+
+use super::args::{ANSWER_CD, INSTALL_CD};
+use super::qmp::Query;
+
+/// Presses one key and lets go of it.
+pub fn press(key: QKeyCode) -> send_key {
+    send_key {
+        keys: vec![KeyValue::qcode(QKeyCodeWrapper { data: key })],
+        hold_time: None,
+    }
+}
+
+/// `file` is absolute, and Unicode.
+pub fn picture(file: &Path, format: ImageFormat) -> screendump {
+    screendump {
+        filename: text(file),
+        format: Some(format),
+        device: None,
+        head: None,
+    }
+}
+
+/// Empties both drives. The guest may have locked the trays: they are forced.
+#[allow(
+    deprecated,
+    reason = "`device`, which is left out, is a member nevertheless"
+)]
+pub fn eject_all() -> [eject; 2] {
+    [ANSWER_CD, INSTALL_CD].map(|id| eject {
+        id: Some(id.into()),
+        force: Some(true),
+        device: None,
+    })
+}
+
+/// Puts an ISO into the answer drive, whatever lies there. `iso` is absolute, and Unicode.
+#[allow(
+    deprecated,
+    reason = "`device`, which is left out, is a member nevertheless"
+)]
+pub fn insert(iso: &Path) -> blockdev_change_medium {
+    blockdev_change_medium {
+        id: Some(ANSWER_CD.into()),
+        filename: text(iso),
+        format: Some("raw".into()),
+        force: Some(true),
+        read_only_mode: Some(BlockdevChangeReadOnlyMode::retain),
+        device: None,
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// What the machine is doing, in QEMU's word for it. qapi's type knows the words of one release.
+#[derive(Deserialize)]
+pub struct Status {
+    pub status: String,
+}
+
+impl Status {
+    pub fn runs(&self) -> bool {
+        self.status == RunState::running.name()
+    }
+}
+
+impl Query for query_status {
+    type Reply = Status;
+}
+
+/// What a drive has moved. qapi's type demands counters that QEMU has had since 8.1 alone.
+#[derive(Deserialize)]
+pub struct DriveStats {
+    /// The drive's `id`; older QEMUs leave it out for a node without one.
+    #[serde(default)]
+    pub device: String,
+    pub stats: Counters,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Bytes.
+    pub rd_bytes: u64,
+    /// Bytes.
+    pub wr_bytes: u64,
+    pub failed_wr_operations: u64,
+}
+
+impl Query for query_blockstats {
+    type Reply = Vec<DriveStats>;
+}
+
+#[cfg(test)]
+mod tests {
+    use qapi::qmp::{cont, qmp_capabilities, quit, stop, system_reset};
+    use serde_json::json;
+
+    use super::super::qmp::request_line;
+    use super::*;
+
+    #[test]
+    fn what_goes_over_the_wire() {
+        let file = Path::new("/run/w/last.ppm");
+        let [answer, install] = eject_all();
+        let lines = [
+            request_line(&qmp_capabilities { enable: None }, 1),
+            request_line(&cont {}, 2),
+            request_line(&stop {}, 3),
+            request_line(&system_reset {}, 4),
+            request_line(&quit {}, 5),
+            request_line(&query_status {}, 6),
+            request_line(&query_blockstats { query_nodes: None }, 7),
+            request_line(&press(QKeyCode::up), 8),
+            request_line(&picture(file, ImageFormat::ppm), 9),
+            request_line(
+                &picture(Path::new("/w/żółw \"1\".png"), ImageFormat::png),
+                10,
+            ),
+            request_line(&answer, 11),
+            request_line(&install, 12),
+            request_line(&insert(Path::new("/run/w/payload.iso")), 13),
+        ];
+        assert_eq!(
+            lines.concat(),
+            r#"{"execute":"qmp_capabilities","arguments":{},"id":1}
+{"execute":"cont","arguments":{},"id":2}
+{"execute":"stop","arguments":{},"id":3}
+{"execute":"system_reset","arguments":{},"id":4}
+{"execute":"quit","arguments":{},"id":5}
+{"execute":"query-status","arguments":{},"id":6}
+{"execute":"query-blockstats","arguments":{},"id":7}
+{"execute":"send-key","arguments":{"keys":[{"data":"up","type":"qcode"}]},"id":8}
+{"execute":"screendump","arguments":{"filename":"/run/w/last.ppm","format":"ppm"},"id":9}
+{"execute":"screendump","arguments":{"filename":"/w/żółw \"1\".png","format":"png"},"id":10}
+{"execute":"eject","arguments":{"force":true,"id":"answer"},"id":11}
+{"execute":"eject","arguments":{"force":true,"id":"install"},"id":12}
+{"execute":"blockdev-change-medium","arguments":{"filename":"/run/w/payload.iso","force":true,"format":"raw","id":"answer","read-only-mode":"retain"},"id":13}
+"#
+        );
+    }
+
+    /// As an older QEMU answers, and as one does that is newer than qapi's schema.
+    #[test]
+    fn replies_of_other_releases_are_read() {
+        let old = json!([
+            {"device": "disk0", "parent": {"stats": {}}, "stats": {"rd_bytes": 7, "wr_bytes": 9, "failed_wr_operations": 1}},
+            {"node-name": "#block042", "stats": {}},
+        ]);
+        assert!(<query_blockstats as qapi::Command>::Ok::deserialize(&old).is_err());
+        let read = <query_blockstats as Query>::Reply::deserialize(&old).expect("drives");
+        let figures = |d: &DriveStats| {
+            let s = &d.stats;
+            (
+                d.device.clone(),
+                s.rd_bytes,
+                s.wr_bytes,
+                s.failed_wr_operations,
+            )
+        };
+        assert_eq!(
+            read.iter().map(figures).collect::<Vec<_>>(),
+            [("disk0".into(), 7, 9, 1), (String::new(), 0, 0, 0)]
+        );
+        let new = json!({"running": false, "status": "hibernated", "since": 4});
+        assert!(<query_status as qapi::Command>::Ok::deserialize(&new).is_err());
+        let read = Status::deserialize(&new).expect("a status");
+        assert_eq!((read.runs(), read.status.as_str()), (false, "hibernated"));
+        let running = Status::deserialize(&json!({"status": "running"})).expect("a status");
+        assert!(running.runs());
+    }
+}

@@ -1,0 +1,220 @@
+//! What is said of two builds that differ.
+
+use super::super::chain::{Action, Content, Installation, Part, Payload};
+use super::super::{Chain, ExitRule};
+use super::*;
+use crate::recipe::Encoding;
+
+fn digest(of: &str) -> Digest {
+    Digest::sha256_of(of.as_bytes())
+}
+
+fn machine() -> MachineWish {
+    MachineWish {
+        firmware: Firmware::Uefi,
+        secure_boot: false,
+        disk_bus: DiskBus::Virtio,
+        disk_size: 64 << 30,
+        cpus: 4,
+        memory: 4 << 30,
+        network: false,
+        tpm: false,
+    }
+}
+
+fn installed(machine: MachineWish) -> (&'static str, Part) {
+    let part = Part::Installation(Box::new(Installation {
+        hypervisor: "qemu".into(),
+        iso: digest("iso"),
+        virtio: None,
+        image: "Windows Server 2022 SERVERDATACENTERCORE".into(),
+        answer_file: digest("answer file"),
+        bootstrap: digest("bootstrap"),
+        machine,
+    }));
+    ("the installation", part)
+}
+
+fn script(name: &'static str, text: &str) -> (&'static str, Part) {
+    judged(name, text, ExitRule::Zero)
+}
+
+fn judged(name: &'static str, text: &str, exit: ExitRule) -> (&'static str, Part) {
+    let text = text.into();
+    let part = Part::Step {
+        payload: Vec::new(),
+        ops: vec![Action::Script { text, exit }],
+    };
+    (name, part)
+}
+
+fn kubelet(version: &str) -> (&'static str, Part) {
+    let content = Content::Component {
+        component: "kubelet".into(),
+        version: Some(version.into()),
+        file: "kubelet.exe".into(),
+        digest: digest(version),
+    };
+    carrying("step `kubelet`", vec![content])
+}
+
+fn carrying(name: &'static str, contents: Vec<Content>) -> (&'static str, Part) {
+    let payload = contents.into_iter().zip(0..);
+    let payload = payload.map(|(content, number)| Payload { number, content });
+    let part = Part::Step {
+        payload: payload.collect(),
+        ops: Vec::new(),
+    };
+    (name, part)
+}
+
+fn chain(parts: impl IntoIterator<Item = (&'static str, Part)>) -> Chain {
+    let mut chain = Chain::default();
+    for (name, part) in parts {
+        chain.push(name, part);
+    }
+    chain
+}
+
+fn old() -> [(&'static str, Part); 3] {
+    [
+        installed(machine()),
+        script("step `a`", "echo one\necho two"),
+        kubelet("1.36.0"),
+    ]
+}
+
+#[test]
+fn a_change_is_told_in_words() {
+    let mut all = String::new();
+    let mut case = |what: &str, new: Vec<(&'static str, Part)>| {
+        let words = change(chain(old()).links(), chain(new).links()).join("\n");
+        all += &format!("{what}:\n  {}\n", words.replace('\n', "\n  "));
+    };
+    let [first, a, last] = old();
+    let around = |middle: (&'static str, Part)| vec![first.clone(), middle, last.clone()];
+    case(
+        "another version",
+        vec![first.clone(), a.clone(), kubelet("1.36.1")],
+    );
+    case(
+        "another line",
+        around(script("step `a`", "echo one\necho 2")),
+    );
+    case("a line less", around(script("step `a`", "echo one")));
+    case(
+        "other exit codes",
+        around(judged("step `a`", "echo one\necho two", ExitRule::Any)),
+    );
+    case("turned off", around(("step `a`", Part::Skipped)));
+    case(
+        "a new step",
+        vec![
+            first.clone(),
+            script("step `b`", "b"),
+            a.clone(),
+            last.clone(),
+        ],
+    );
+    case("a step gone", vec![first.clone(), last.clone()]);
+    case("another step", around(script("step `b`", "b")));
+    case(
+        "another order",
+        vec![first.clone(), last.clone(), a.clone()],
+    );
+    let tpm = MachineWish {
+        cpus: 2,
+        disk_size: 65 << 30,
+        disk_bus: DiskBus::Ahci,
+        tpm: true,
+        ..machine()
+    };
+    case(
+        "another machine",
+        vec![installed(tpm), a.clone(), last.clone()],
+    );
+    case("one step more", [old().to_vec(), vec![a.clone()]].concat());
+    assert_eq!(
+        all,
+        "another version:\n  step `kubelet`: the version of `kubelet` 1.36.0 became 1.36.1\n  \
+         step `kubelet`: the file of `kubelet` sha256:0a140b4261f3… became sha256:2e6b748761fa…\n\
+         another line:\n  step `a`: script 1 echo two became echo 2\n\
+         a line less:\n  step `a`: script 1 has fewer lines\n\
+         other exit codes:\n  step `a`: what script 1 may end with exit 0 became any exit code\n\
+         turned off:\n  step `a`: skipped is new\n  step `a`: script 1 is gone\n  \
+         step `a`: what script 1 may end with is gone\n\
+         a new step:\n  step `b` is new\n\
+         a step gone:\n  step `a` is gone\n\
+         another step:\n  step `b` came in place of step `a`\n\
+         another order:\n  step `kubelet` comes where step `a` was\n\
+         another machine:\n  the installation: machine.disk_bus virtio became ahci\n  \
+         the installation: machine.disk_size 65536 MiB became 66560 MiB\n  \
+         the installation: machine.cpus 4 became 2\n  \
+         the installation: machine.tpm false became true\n\
+         one step more:\n  \n"
+    );
+}
+
+/// Every kind of thing that a step carries in, each changed in one way.
+#[test]
+fn whatever_a_step_carries_has_a_name() {
+    let contents = |version: &str, text: &str, encoding| {
+        vec![
+            Content::Tree {
+                component: "cni".into(),
+                version: Some(version.into()),
+                strip: 1,
+                only: vec!["*.exe".into()],
+                digest: digest("tree"),
+            },
+            Content::Image {
+                image: "pause".into(),
+                digest: digest(version),
+            },
+            Content::Local {
+                name: "drivers".into(),
+                digest: digest(text),
+            },
+            Content::Text {
+                file: "kubelet.yaml".into(),
+                text: text.into(),
+                encoding,
+            },
+        ]
+    };
+    let step = |contents| chain([carrying("step `s`", contents)]);
+    let old = step(contents("1", "a: b\n", Encoding::Utf8));
+    let new = step(contents("2", "a: c\n", Encoding::Utf16));
+    assert_eq!(
+        change(old.links(), new.links()).join("\n"),
+        "step `s`: the version of `cni` 1 became 2\n\
+         step `s`: the container image `pause` sha256:6b86b273ff34… became sha256:d4735e3a265e…\n\
+         step `s`: the local file drivers sha256:52c9693cf3f2… became sha256:95805377d127…\n\
+         step `s`: the text p\\0003\\kubelet.yaml a: b became a: c\n\
+         step `s`: the encoding of the text p\\0003\\kubelet.yaml UTF-8 became UTF-16LE with BOM"
+    );
+}
+
+#[test]
+fn of_a_long_line_the_difference_is_shown() {
+    let line = |data: &str| {
+        format!(
+            r"C:\Windows\System32\reg.exe add HKLM\SOFTWARE\Example /v Tier /t REG_SZ /d {data} /f"
+        )
+    };
+    assert_eq!(
+        became(&line("gold"), &line("silver")),
+        "…v Tier /t REG_SZ /d gold /f became …v Tier /t REG_SZ /d silver /f"
+    );
+}
+
+#[test]
+fn every_part_changes_the_keys_from_there_on_and_names_change_none() {
+    let [first, a, last] = old();
+    let before = chain(old());
+    let changed = chain([first.clone(), script("step `a`", "echo"), last.clone()]);
+    assert_eq!(common(before.links(), changed.links()), 1);
+    assert_ne!(before.links()[2].key, changed.links()[2].key);
+    let renamed = chain([first, ("step `other`", a.1), last]);
+    assert_eq!(common(before.links(), renamed.links()), 3);
+}
