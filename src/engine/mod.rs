@@ -8,6 +8,7 @@ pub mod evidence;
 mod expected;
 pub mod forecast;
 pub mod inputs;
+mod leftovers;
 mod media;
 pub mod outside;
 pub mod pause;
@@ -55,9 +56,10 @@ use session::{Notes, Session};
 
 pub use checkpoint::Layers;
 pub use inputs::Inputs;
+pub use leftovers::{Leftovers, run_dirs};
 pub use media::{Media, windows_build};
 pub use run::StepRecord;
-pub use scratch::{Scratch, run_dirs};
+pub use scratch::Scratch;
 
 /// Everything that a build needs to know.
 pub struct Request<'a> {
@@ -216,7 +218,6 @@ fn chapters(
     let phase = |name| Phase::start(name, sink);
 
     let fetching = phase("fetch");
-    store.sweep_drafts(sink.as_ref())?;
     let source = inputs::Source {
         recipe,
         plan,

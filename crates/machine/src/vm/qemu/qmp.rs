@@ -17,9 +17,9 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::clock::Clock;
 use super::events::Seen;
 use crate::guest::request;
+use crate::vm::supervisor::Clock;
 use winimg_base::error::{Error, Kind, Result};
 
 /// How long QEMU may take over a request that does no work. Its main loop can be busy for seconds on a loaded host.
