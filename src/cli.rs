@@ -31,6 +31,15 @@ pub struct Cli {
     /// Format of progress and error output on stderr
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WINIMG_LOG_FORMAT", help_heading = "Logging")]
     pub log_format: LogFormat,
+
+    /// Also show what winimg decides, on stderr; -vv: every exchange with QEMU and the guest as well. WINIMG_LOG selects parts,
+    /// such as winimg_supply=trace. Not with --log-format json
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
+    /// Print no progress: only warnings, errors and the result
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
 }
 
 /// What was typed; ends the process with a message where that is no command.

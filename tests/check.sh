@@ -7,7 +7,7 @@ cargo=${CARGO:-cargo}
 quick=(evidence:: export_record:: floors:: media_answer:: packs:: parity:: release_profile:: shipped::)
 
 base=${BASE:-$(git rev-parse --verify --quiet --abbrev-ref main || echo origin/main)}
-declare -A changed
+declare -A changed=()
 add() { for package in "$@"; do changed[$package]=1; done; }
 while IFS= read -r path; do
     case $path in

@@ -7,6 +7,7 @@ use winimg::record::manifest::{
     Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows, rfc3339, schema,
 };
 use winimg_base::digest::Digest;
+use winimg_recipe::recipe::InputId;
 
 use winimg_recipe::plan::check::{Bytes, Check, Service};
 use winimg_recipe::recipe::{RegistryData as Data, Start};
@@ -16,7 +17,7 @@ const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest
 fn manifest() -> Manifest {
     let iso = Digest::sha256_of(b"iso").to_string();
     let input = |name: &str, url: &str, proof| Input {
-        name: name.into(),
+        id: name.parse().expect("an input"),
         version: None,
         license: None,
         url: url.into(),
@@ -92,7 +93,7 @@ fn manifest() -> Manifest {
                 name: "kubelet".into(),
                 verb: "copy".into(),
                 place: "recipe.toml:12:1".into(),
-                inputs: vec!["kubelet".into()],
+                inputs: vec![InputId::Component("kubelet".into())],
                 exit_codes: vec![Some(0), Some(3010), None],
                 seconds: 1.5,
                 skipped: None,

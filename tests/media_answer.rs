@@ -14,7 +14,9 @@ use winimg_base::text::{Secret, Source};
 use winimg_formats::iso::{self, Stamp};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::{Arch, Image, MediaFacts, Release, WimImages};
-use winimg_recipe::recipe::{DiskBus, Firmware, MachineSpec, Media, Origin, ProofSpec, SetupSpec};
+use winimg_recipe::recipe::{
+    Address, DiskBus, Firmware, MachineSpec, Media, Origin, ProofSpec, SetupSpec,
+};
 
 fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
     Facts {
@@ -669,7 +671,7 @@ fn an_answer_cd_without_joliet_is_refused() {
 /// The parts of a recipe that an answer file is made from.
 fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineSpec, SetupSpec) {
     let nowhere = Origin::new(
-        located("server.iso"),
+        located("").map(|_| Address::Local("server.iso".into())),
         ProofSpec::Unverified {
             reason: located("a test"),
         },

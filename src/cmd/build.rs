@@ -11,7 +11,7 @@ use crate::answer;
 use crate::cli;
 use crate::engine::console::Console;
 use crate::engine::pause::{self, OnError, Options, Pauses};
-use crate::engine::{self, Outcome, Request, Scratch};
+use crate::engine::{self, Leftovers, Outcome, Request, Scratch};
 use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
 use winimg_base::digest::Digest;
@@ -53,6 +53,9 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         fetch.shared.is_some(),
         &context.cancel,
     )?;
+    context
+        .recording
+        .hide(engine::secrets(&opened.recipe, &password));
     opened.remember_lock(&store)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
@@ -63,15 +66,13 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         .unwrap_or_else(|| Path::new("out").join(&recipe.name.value));
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
     // From here on the directory is ours alone; until here nothing was made.
-    let mut scratch = Scratch::create(&output, context.sink.as_ref(), &|| {
-        let ended = hypervisor.remove_leftovers(context.sink.as_ref(), &context.cancel);
-        if let Err(error) = ended {
-            let fact = error.fact();
-            context.sink.warn(format!(
-                "machines of interrupted builds could not be looked for: {fact}"
-            ));
-        }
-    })?;
+    let leftovers = Leftovers {
+        hypervisor: hypervisor.as_ref(),
+        store: &store,
+        sink: context.sink.as_ref(),
+        cancel: &context.cancel,
+    };
+    let mut scratch = Scratch::create(&output, &leftovers)?;
     let events = events(&output)?;
     let console = Console::open(scratch.run(), &recipe.name.value, &output)?;
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
@@ -96,6 +97,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         fetch,
         lock: opened.lock.as_ref().map(|file| &file.lock),
         remarks,
+        recording: context.recording.clone(),
     };
     let built = engine::run(
         &request,

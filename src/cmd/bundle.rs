@@ -72,7 +72,7 @@ fn files(input: &Fetched, store: &Store, watch: &Watch) -> Result<Vec<Input>> {
     for digest in input.found.evidence.values().filter(|d| !have(d)) {
         let found = store.find(Expected::Digest(digest.clone()), watch)?;
         let found = found.ok_or_else(|| {
-            let fact = format!("what proves {} is no longer in the cache", input.name);
+            let fact = format!("what proves {} is no longer in the cache", input.id);
             Error::new(Kind::Fetch, fact).expected(digest)
         })?;
         files.push(file(&found));

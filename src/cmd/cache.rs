@@ -12,6 +12,7 @@ use crate::engine::forecast::forecast;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::lock::LockFile;
+use winimg_recipe::recipe::InputId;
 use winimg_supply::fetch::image;
 use winimg_supply::store::{
     Item, LayerRecord, Protected, PruneLimits, Pruned, Store, Thing, span, total,
@@ -104,7 +105,7 @@ fn protected(store: &Store, context: &Context) -> Protected {
                 let digests = file.lock.digests();
                 let digests: Vec<Digest> = digests.map(|(_, d)| d.clone()).collect();
                 let images = file.lock.inputs.iter();
-                let images = images.filter(|e| e.name.starts_with("image "));
+                let images = images.filter(|e| matches!(e.id, InputId::Image(_)));
                 let images: Vec<Digest> = images.map(|e| e.digest.clone()).collect();
                 (digests, images)
             }
@@ -141,7 +142,7 @@ impl Shown {
             };
             for entry in file.lock.inputs {
                 let names = names.entry(entry.digest).or_default();
-                names.insert(entry.name);
+                names.insert(entry.id.to_string());
             }
         }
         Self {

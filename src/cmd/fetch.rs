@@ -30,7 +30,7 @@ fn row(input: &Fetched) -> Vec<String> {
         false => signers.join(", "),
     };
     vec![
-        input.name.clone(),
+        input.id.to_string(),
         input.found.size.to_string(),
         input.found.digest.to_string(),
         input.from.word().to_string(),

@@ -5,26 +5,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::engine::inputs::{together, uses};
+use crate::engine::inputs::{needed, together};
 use crate::engine::windows_build;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Event, Sink};
-use winimg_base::text::Located;
 use winimg_machine::vm::Platform;
 use winimg_recipe::lock::Found;
 use winimg_recipe::plan::Plan;
-use winimg_recipe::recipe::{ContainerImage, ImageProof, Origin, ProofSpec, Recipe};
-use winimg_supply::fetch::{self, Address, FetchOptions, image::Image};
+use winimg_recipe::recipe::{
+    Address, ContainerImage, Input, InputId, InputSource, ProofSpec, Recipe,
+};
+use winimg_supply::fetch::{self, FetchOptions, image::Image};
 use winimg_supply::store::{Blob, Store};
 
 use super::Context;
 
 /// An input that is in the cache now, and proved.
 pub struct Fetched {
-    /// As in the lock: `kubelet`, `media.iso`, `image pause`.
-    pub name: String,
+    pub id: InputId,
     pub found: Found,
     pub from: From,
     /// The file itself; of a container image its index, manifest, configuration and layers.
@@ -51,21 +51,22 @@ impl From {
 /// Fetches the inputs that `wanted` names, with every proof that the recipe asks for; in the recipe's order.
 pub fn fetch(
     recipe: &Recipe,
-    wanted: &dyn Fn(&str) -> bool,
+    wanted: &dyn Fn(&InputId) -> bool,
     store: &Store,
     context: &Context,
     options: &FetchOptions,
 ) -> Result<Vec<Fetched>> {
-    let images = recipe.images.iter();
-    let images: Vec<ContainerImage> = images
-        .filter(|image| wanted(&image_name(image)))
-        .cloned()
-        .collect();
+    let images = recipe.inputs().filter(|input| wanted(&input.id));
+    let images = images.filter_map(|input| match input.source {
+        InputSource::Image(image) => Some(image.clone()),
+        InputSource::Medium(_) | InputSource::Component(_) => None,
+    });
+    let images: Vec<ContainerImage> = images.collect();
     // An image without a build of its own takes the medium's.
     let needs_build = images.iter().any(|image| image.os_version.is_none());
     let requests: Vec<fetch::Request> = requests(recipe)
         .into_iter()
-        .filter(|r| wanted(&r.name) || (needs_build && r.name == "media.iso"))
+        .filter(|r| wanted(&r.id) || (needs_build && r.id == InputId::Iso))
         .collect();
     let heard = Arc::new(Heard::new(Arc::clone(&context.sink)));
     let sink = Arc::clone(&heard) as Arc<dyn Sink>;
@@ -80,10 +81,10 @@ pub fn fetch(
     let mut build = String::new();
     let mut all = Vec::new();
     for (request, blob) in requests.iter().zip(blobs) {
-        if request.name == "media.iso" && needs_build {
+        if request.id == InputId::Iso && needs_build {
             build = windows_build(blob.path(), recipe)?;
         }
-        if wanted(&request.name) {
+        if wanted(&request.id) {
             all.push(one(request, blob, &heard));
         }
     }
@@ -96,29 +97,19 @@ pub fn fetch(
     Ok(all)
 }
 
-pub fn image_name(image: &ContainerImage) -> String {
-    format!("image {}", image.name.value)
-}
-
 /// The media and every component, those that no step uses too.
 pub fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
-    let media = &recipe.media;
-    let virtio = media.virtio.iter();
-    let virtio = virtio.map(|origin| fetch::Request::named("media.virtio", origin));
-    let components = recipe.components.iter().map(fetch::Request::component);
-    std::iter::once(fetch::Request::named("media.iso", &media.iso))
-        .chain(virtio)
-        .chain(components)
-        .collect()
+    let inputs = recipe.inputs();
+    inputs.filter_map(|i| fetch::Request::of(&i)).collect()
 }
 
 fn one(request: &fetch::Request, blob: Blob, heard: &Heard) -> Fetched {
-    let from = match is_local(&request.origin.url) {
-        true => From::Local,
-        false => heard.from(&request.name),
+    let from = match request.origin.url.value {
+        Address::Local(_) => From::Local,
+        Address::Remote(_) => heard.from(&request.id.to_string()),
     };
     Fetched {
-        name: request.name.clone(),
+        id: request.id.clone(),
         found: Found {
             size: blob.size(),
             digest: blob.digest().clone(),
@@ -131,7 +122,7 @@ fn one(request: &fetch::Request, blob: Blob, heard: &Heard) -> Fetched {
 }
 
 fn container_image(image: Image, heard: &Heard) -> Fetched {
-    let name = format!("image {}", image.name);
+    let id = InputId::Image(image.name.clone());
     let size = image.size();
     let (top, manifest) = (image.top.blob, image.manifest.blob);
     let mut found = Found {
@@ -148,15 +139,11 @@ fn container_image(image: Image, heard: &Heard) -> Fetched {
     blobs.push(manifest);
     blobs.extend(image.parts.into_iter().map(|part| part.blob));
     Fetched {
-        from: heard.from(&name),
-        name,
+        from: heard.from(&id.to_string()),
+        id,
         found,
         blobs,
     }
-}
-
-fn is_local(url: &Located<String>) -> bool {
-    matches!(Address::read(url), Ok(Address::Local(_)))
 }
 
 /// Passes events on, and remembers whose bytes came over the network.
@@ -198,7 +185,7 @@ impl Sink for Heard {
 
 /// What is known of an input before anything is fetched.
 pub struct State {
-    name: String,
+    id: InputId,
     locked: Option<Digest>,
     cache: Cache,
 }
@@ -225,7 +212,7 @@ impl State {
             Cache::Unknown => "unknown",
             Cache::Undecided => "undecided",
         };
-        json!({ "name": self.name, "locked": self.locked, "cache": cache })
+        json!({ "name": self.id, "locked": self.locked, "cache": cache })
     }
 }
 
@@ -238,44 +225,24 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
         Some(_) => Cache::Lacking,
         None => Cache::Unknown,
     };
-    let file = |name: String, origin: &Origin| {
-        let locked = origin.locked.as_ref().map(|l| &l.digest);
-        let pinned = match &origin.proof {
-            ProofSpec::Digest(digest) => Some(&digest.value),
-            _ => None,
-        };
-        let cache = match (&origin.proof, Address::read(&origin.url)) {
-            (ProofSpec::Undecided(_), _) => Cache::Undecided,
-            (_, Ok(Address::Local(path))) if path.is_file() => Cache::Local,
+    let state = |input: Input<'_>| {
+        let locked = input.locked();
+        let known = cache(locked.or(input.pinned()));
+        let cache = match input.origin().map(|o| (&o.proof, &o.url.value)) {
+            Some((ProofSpec::Undecided(_), _)) => Cache::Undecided,
+            Some((_, Address::Local(path))) if path.is_file() => Cache::Local,
             // Only a lock lets its bytes come from the cache.
-            (_, Ok(Address::Local(_))) if locked.is_some_and(holds) => Cache::Held,
-            (_, Ok(Address::Local(path))) => Cache::Absent(path),
-            _ => cache(locked.or(pinned)),
+            Some((_, Address::Local(_))) if locked.is_some_and(holds) => Cache::Held,
+            Some((_, Address::Local(path))) => Cache::Absent(path.clone()),
+            _ => known,
         };
         State {
-            name,
             locked: locked.cloned(),
+            id: input.id,
             cache,
         }
     };
-    let mut states = vec![file("media.iso".into(), &recipe.media.iso)];
-    let virtio = recipe.media.virtio.iter();
-    states.extend(virtio.map(|origin| file("media.virtio".into(), origin)));
-    let components = recipe.components.iter();
-    states.extend(components.map(|c| file(c.name.value.clone(), &c.origin)));
-    states.extend(recipe.images.iter().map(|image| {
-        let locked = image.locked.as_ref().map(|l| &l.manifest);
-        let pinned = match &image.proof {
-            ImageProof::Digest(digest) => Some(&digest.value),
-            ImageProof::Unverified { .. } => None,
-        };
-        State {
-            name: image_name(image),
-            locked: locked.cloned(),
-            cache: cache(locked.or(pinned)),
-        }
-    }));
-    states
+    recipe.inputs().map(state).collect()
 }
 
 /// The cache, when there is one already.
@@ -289,25 +256,17 @@ fn existing_store() -> Option<Store> {
 pub fn absent(recipe: &Recipe, plan: &Plan, platform: Option<Platform>) -> Vec<Diagnostic> {
     let store = existing_store();
     let holds = |digest: &Digest| store.as_ref().is_some_and(|s| s.holds(digest));
-    let media = &recipe.media;
-    // Its drivers and its agent are for QEMU's machines.
-    let virtio = media.virtio.iter();
-    let virtio = virtio.filter(|_| platform != Some(Platform::HyperV));
-    let components = recipe.components.iter();
-    let components = components.filter(|c| uses(plan, &c.name.value));
-    let components = components.map(|c| (format!("component `{}`", c.name.value), &c.origin));
-    std::iter::once(("[media.iso]".to_string(), &media.iso))
-        .chain(virtio.map(|origin| ("[media.virtio]".to_string(), origin)))
-        .chain(components)
-        .filter_map(|(what, origin)| {
-            let Ok(Address::Local(path)) = Address::read(&origin.url) else {
+    needed(recipe, plan, platform)
+        .filter_map(|input| {
+            let origin = input.origin()?;
+            let Address::Local(path) = &origin.url.value else {
                 return None;
             };
-            let locked = origin.locked.as_ref();
-            if path.is_file() || locked.is_some_and(|l| holds(&l.digest)) {
+            if path.is_file() || input.locked().is_some_and(holds) {
                 return None;
             }
-            let whole = std::path::absolute(&path).unwrap_or(path);
+            let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let what = input.id.described();
             let fact = format!("there is no file {} for {what}", whole.display());
             let diagnostic = Diagnostic::error(fact).at(&origin.url.place, "a local path");
             Some(
@@ -320,8 +279,8 @@ pub fn absent(recipe: &Recipe, plan: &Plan, platform: Option<Platform>) -> Vec<D
 
 /// A line for each input, for people.
 pub fn rendered(states: &[State]) -> String {
-    let width = states.iter().map(|s| s.name.chars().count()).max();
-    let width = width.unwrap_or(0);
+    let names = states.iter().map(|s| s.id.to_string().chars().count());
+    let width = names.max().unwrap_or(0);
     let line = |state: &State| {
         let cache: String = match &state.cache {
             Cache::Held => "in the cache".into(),
@@ -335,7 +294,7 @@ pub fn rendered(states: &[State]) -> String {
             Some(digest) => format!("locked {digest}, "),
             None => "not locked, ".into(),
         };
-        format!("  {:width$}  {locked}{cache}\n", state.name)
+        format!("  {:width$}  {locked}{cache}\n", state.id.to_string())
     };
     states.iter().map(line).collect()
 }
@@ -361,15 +320,14 @@ pub fn table(titles: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Refuses a name that is no input of the recipe; the name as the lock has it otherwise.
-pub fn named(recipe: &Recipe, name: &str) -> Result<String> {
-    let names: Vec<&str> = recipe.asks.iter().map(|ask| ask.name.as_str()).collect();
-    let image = format!("image {name}");
-    let found = names
-        .iter()
-        .find(|n| **n == name)
-        .or_else(|| names.iter().find(|n| **n == image));
-    found.map(|n| n.to_string()).ok_or_else(|| {
+/// The input that the command line names; an image may be named without `image`, where no component is called so.
+pub fn named(recipe: &Recipe, name: &str) -> Result<InputId> {
+    let given = name.parse().ok();
+    let mut both = given.into_iter().chain([InputId::Image(name.into())]);
+    let found = both.find(|id| recipe.input(id).is_some());
+    found.ok_or_else(|| {
+        let names: Vec<String> = recipe.inputs().map(|i| i.id.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Error::new(Kind::Recipe, format!("the recipe has no input `{name}`"))
             .cure(winimg_base::diag::suggestion(name, &names, "inputs"))
     })

@@ -7,7 +7,7 @@ use winimg_base::diag::Diagnostics;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
-use winimg_recipe::recipe::Recipe;
+use winimg_recipe::recipe::{InputId, Recipe};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
@@ -23,7 +23,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     }
     let mut recipe = recipe::unlocked(&source, context)?;
     let upgrades = args.upgrade.iter().map(|name| inputs::named(&recipe, name));
-    let upgrades: Vec<String> = upgrades.collect::<Result<_>>()?;
+    let upgrades: Vec<InputId> = upgrades.collect::<Result<_>>()?;
     let path = args.lock.clone();
     let path = path.unwrap_or_else(|| Lock::beside(&source.path));
     let store = super::store(context)?;
@@ -40,12 +40,12 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
 
     let old = old.map(|file| file.lock);
     let kept = kept(&mut recipe, old.as_ref(), &upgrades);
-    let anew = |name: &str| !kept.iter().any(|entry| entry.name == name);
+    let anew = |id: &InputId| !kept.iter().any(|entry| entry.id == *id);
     if args.check
         && recipe
             .asks
             .iter()
-            .any(|ask| anew(&ask.name) && !upgrades.contains(&ask.name))
+            .any(|ask| anew(&ask.id) && !upgrades.contains(&ask.id))
     {
         return Err(would_change(
             &path,
@@ -65,12 +65,12 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
         serial: highest + 1,
         inputs: Vec::new(),
     };
-    let mut found: Vec<_> = fetched.into_iter().map(|f| (f.name, f.found)).collect();
+    let mut found: Vec<_> = fetched.into_iter().map(|f| (f.id, f.found)).collect();
     for ask in &recipe.asks {
-        let at = found.iter().position(|(name, _)| *name == ask.name);
+        let at = found.iter().position(|(id, _)| *id == ask.id);
         let entry = match at.map(|at| found.swap_remove(at)) {
             Some((_, found)) => Some(Entry::new(ask, found)),
-            None => kept.iter().find(|entry| entry.name == ask.name).cloned(),
+            None => kept.iter().find(|entry| entry.id == ask.id).cloned(),
         };
         new.inputs.extend(entry);
     }
@@ -105,14 +105,14 @@ fn refuse_older(args: &cli::Lock, old: Option<&LockFile>, store: &Store) -> Resu
 
 /// The entries that stay: what the recipe asks is unchanged, and nobody wants it anew. The recipe takes them, so that a
 /// container image is chosen for the medium that is locked.
-fn kept(recipe: &mut Recipe, old: Option<&Lock>, upgrades: &[String]) -> Vec<Entry> {
+fn kept(recipe: &mut Recipe, old: Option<&Lock>, upgrades: &[InputId]) -> Vec<Entry> {
     let mut kept = Vec::new();
     for ask in &recipe.asks {
-        let entry = old.and_then(|lock| lock.entry(&ask.name));
-        let entry = entry.filter(|e| e.asked == ask.whole && !upgrades.contains(&ask.name));
+        let entry = old.and_then(|lock| lock.entry(&ask.id));
+        let entry = entry.filter(|e| e.asked == ask.whole && !upgrades.contains(&ask.id));
         kept.extend(entry.cloned());
     }
-    if let Some(iso) = kept.iter().find(|entry| entry.name == "media.iso") {
+    if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
         recipe.media.iso.locked = Some(iso.locked());
     }
     kept
@@ -122,13 +122,13 @@ fn kept(recipe: &mut Recipe, old: Option<&Lock>, upgrades: &[String]) -> Vec<Ent
 fn unanswered(recipe: &Recipe, old: Option<&Lock>, kept: &[Entry]) -> Changes {
     let mut changes = Changes::default();
     for ask in &recipe.asks {
-        if !kept.iter().any(|entry| entry.name == ask.name) {
-            let was = old.and_then(|lock| lock.entry(&ask.name));
+        if !kept.iter().any(|entry| entry.id == ask.id) {
+            let was = old.and_then(|lock| lock.entry(&ask.id));
             let version = ask.version.as_ref().map(|v| v.value.as_str());
-            changes.asked(&ask.name, was, version);
+            changes.asked(&ask.id, was, version);
         }
     }
-    changes.gone(old, |name| recipe.asks.iter().any(|ask| ask.name == name));
+    changes.gone(old, |id| recipe.input(id).is_some());
     changes
 }
 

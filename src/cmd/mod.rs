@@ -35,10 +35,12 @@ use std::sync::{Arc, Weak};
 use clap::CommandFactory as _;
 
 use crate::cli::{Cli, Command, LogFormat, Schema};
+use crate::engine::evidence::Recording;
 use crate::record;
-use crate::report::{JsonLines, Terminal};
+use crate::report::{JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::io::environment_secrets;
 use winimg_supply::store::Store;
 
 pub use hypervisor::{Other, Others};
@@ -49,6 +51,8 @@ pub(crate) struct Context {
     pub cancel: Cancel,
     /// Events are told as lines for people.
     pub prints_text: bool,
+    /// What is traced, for a build that fails.
+    pub recording: Recording,
     pub others: Others,
 }
 
@@ -59,16 +63,24 @@ pub fn run(cli: Cli) -> ExitCode {
 
 /// The same for a program that has more hypervisors.
 pub fn run_with(cli: Cli, others: Others) -> ExitCode {
-    let sink: Arc<dyn Sink> = match cli.log_format {
-        LogFormat::Text => Arc::new(Terminal::new()),
-        LogFormat::Json => Arc::new(JsonLines::new(std::io::stderr())),
+    let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::new()));
+    let sink: Arc<dyn Sink> = match &terminal {
+        Some(terminal) => Arc::clone(terminal) as Arc<dyn Sink>,
+        None => Arc::new(JsonLines::new(std::io::stderr())),
     };
     let context = Context {
-        sink,
+        sink: match cli.quiet {
+            true => Arc::new(Quiet(sink)),
+            false => sink,
+        },
         cancel: Cancel::default(),
-        prints_text: cli.log_format == LogFormat::Text,
+        prints_text: terminal.is_some(),
+        recording: Recording::default(),
         others,
     };
+    if let Err(error) = listen(&cli, terminal.as_ref(), &context.recording) {
+        return failed(&error, &context);
+    }
     let outcome = match &cli.command {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
         #[cfg(unix)]
@@ -79,11 +91,29 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
     };
     match outcome {
         Ok(status) => status,
-        Err(error) => {
-            context.sink.emit(&Event::failed(&error));
-            ExitCode::from(error.kind().exit_status())
-        }
+        Err(error) => failed(&error, &context),
     }
+}
+
+fn failed(error: &Error, context: &Context) -> ExitCode {
+    context.sink.emit(&Event::failed(error));
+    ExitCode::from(error.kind().exit_status())
+}
+
+/// Traces to the terminal what the flags and WINIMG_LOG ask for, and a build's whole work to its recording.
+fn listen(cli: &Cli, terminal: Option<&Arc<Terminal>>, recording: &Recording) -> Result<()> {
+    let given = std::env::var(trace::VARIABLE).ok();
+    let targets = trace::targets(cli.verbose, given.as_deref())?;
+    let is_shown = !cli.quiet && (cli.verbose > 0 || given.is_some());
+    let shown = terminal.filter(|_| is_shown);
+    recording.hide(environment_secrets());
+    let records = matches!(cli.command, Command::Build(_));
+    trace::listen(
+        shown.map(|terminal| (terminal, targets)),
+        recording,
+        records,
+    );
+    Ok(())
 }
 
 fn dispatch(command: Command, context: &Context) -> Result<()> {
@@ -147,6 +177,7 @@ fn no_socket(command: &str) -> Error {
 /// The store where the environment says, with a word about what killed runs left there.
 pub(crate) fn store(context: &Context) -> Result<Store> {
     let store = Store::open(&Store::default_folder()?)?;
+    tracing::debug!(folder = %store.folder().display(), "the cache");
     store.report_swept(context.sink.as_ref());
     Ok(store)
 }

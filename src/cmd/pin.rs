@@ -11,9 +11,8 @@ use crate::engine::inputs::together;
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_base::text::redact;
 use winimg_recipe::recipe::{
-    MissingProof, Origin, ProofSpec, Put, Recipe, Undecided, put, table_of,
+    InputId, MissingProof, Origin, ProofSpec, Put, Recipe, Undecided, put,
 };
 use winimg_supply::fetch::{self, FetchOptions};
 use winimg_supply::store::{Blob, Store};
@@ -87,7 +86,7 @@ struct Pinned {
 
 /// The inputs that `names` name, or all that nothing proves yet.
 fn wanted(recipe: &Recipe, names: &[String]) -> Result<Vec<Wanted>> {
-    let names: Vec<String> = match names {
+    let ids: Vec<InputId> = match names {
         [] => recipe.undecided.iter().filter_map(proof_of).collect(),
         names => {
             let named = names.iter().map(|name| inputs::named(recipe, name));
@@ -96,12 +95,12 @@ fn wanted(recipe: &Recipe, names: &[String]) -> Result<Vec<Wanted>> {
     };
     let requests = inputs::requests(recipe);
     let mut all: Vec<Wanted> = Vec::new();
-    for name in names {
-        if all.iter().any(|one| one.missing.input == name) {
+    for id in ids {
+        if all.iter().any(|one| one.missing.input == id) {
             continue;
         }
-        let request = requests.iter().find(|r| r.name == name).ok_or_else(|| {
-            Error::new(Kind::Recipe, format!("`{name}` cannot be pinned"))
+        let request = requests.iter().find(|r| r.id == id).ok_or_else(|| {
+            Error::new(Kind::Recipe, format!("`{id}` cannot be pinned"))
                 .cure("a container image is pinned with `digest` in its table")
         })?;
         all.push(one(request.clone())?);
@@ -109,7 +108,7 @@ fn wanted(recipe: &Recipe, names: &[String]) -> Result<Vec<Wanted>> {
     Ok(all)
 }
 
-fn proof_of(one: &Undecided) -> Option<String> {
+fn proof_of(one: &Undecided) -> Option<InputId> {
     match one {
         Undecided::Proof(missing) => Some(missing.input.clone()),
         Undecided::Variable { .. } => None,
@@ -117,12 +116,12 @@ fn proof_of(one: &Undecided) -> Option<String> {
 }
 
 fn one(mut request: fetch::Request) -> Result<Wanted> {
-    let name = request.name.clone();
+    let id = request.id.clone();
     let (missing, was_unverified) = match &request.origin.proof {
         ProofSpec::Undecided(missing) => (missing.clone(), false),
         ProofSpec::Unverified { reason } => {
             let missing = MissingProof {
-                input: name,
+                input: id,
                 algorithm: Algorithm::Sha256,
                 variable: None,
                 place: reason.place.clone(),
@@ -132,7 +131,7 @@ fn one(mut request: fetch::Request) -> Result<Wanted> {
             (missing, true)
         }
         ProofSpec::Digest(_) | ProofSpec::ChecksumFile { .. } | ProofSpec::Signed => {
-            let fact = format!("`{name}` has a proof already");
+            let fact = format!("`{id}` has a proof already");
             return Err(Error::new(Kind::Recipe, fact)
                 .from_place(&proof_place(&request.origin))
                 .cure("change it there, if another file is meant"));
@@ -251,7 +250,7 @@ fn write(args: &cli::Pin, pinned: &[Pinned]) -> Result<()> {
 
 impl Pinned {
     fn url(&self) -> String {
-        redact(&self.wanted.request.origin.url.value)
+        self.wanted.request.origin.url.value.to_string()
     }
 
     fn put(&self) -> Put<'_> {
@@ -264,7 +263,7 @@ impl Pinned {
         );
         let (tables, key) = match &missing.variable {
             Some(variable) => (vec!["vars"], variable.name.as_str()),
-            None => (table_of(&missing.input), missing.algorithm.name()),
+            None => (missing.input.table().to_vec(), missing.algorithm.name()),
         };
         Put {
             tables,

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tracing::debug;
+
 use crate::answer;
 use crate::cli::{LockArgs, NetworkArgs, RecipeArgs};
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
@@ -81,7 +83,8 @@ fn opened(
                 .cure("leave --lock and --no-lock away"),
         );
     }
-    let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
+    debug!(path = %source.path.display(), bundled, "the recipe is read");
+    let (recipe, mut diagnostics) = plan::read(&source.path, &source.options);
     let mut remarks = Vec::new();
     let (mut laid, mut lock_path) = (None, None);
     let recipe = recipe.map(|mut recipe| {
@@ -98,6 +101,7 @@ fn opened(
                     false => Comparison::Whole,
                 };
                 laid = lay(path, &mut recipe, comparison, &mut diagnostics);
+                debug!(path = %path.display(), "the lock is used");
                 lock_path = Some(path.clone());
             }
             None => {}
@@ -161,7 +165,7 @@ pub fn unlocked(source: &Source, context: &Context) -> Result<Recipe> {
 
 /// The same, with what is not decided yet.
 pub fn undecided(source: &Source, context: &Context) -> Result<Recipe> {
-    let (recipe, mut diagnostics) = recipe::read(&source.path, &source.options);
+    let (recipe, mut diagnostics) = plan::read(&source.path, &source.options);
     let planned = recipe.and_then(|recipe| {
         planned(&recipe, &mut diagnostics)?;
         Some(recipe)

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::{debug, trace};
+
 use super::run::image_state;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
@@ -40,6 +42,7 @@ fn wait_ready(
     slowness: u32,
     cancel: &Cancel,
 ) -> Result<()> {
+    debug!(timeout = ?timeout * slowness, "Setup is waited for");
     let deadline = guest.now() + timeout * slowness;
     let mut seen = Progress::default();
     loop {
@@ -111,6 +114,11 @@ impl Progress {
             .get(MARKER, 64 << 10)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         self.state = image_state(guest, slowness)?;
+        trace!(
+            marker = self.marker,
+            state = self.state,
+            "Setup was looked at"
+        );
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_machine::vm::Platform;
 use winimg_recipe::plan::chain::Installation;
 use winimg_recipe::plan::{Chain, Entry, Plan, key};
-use winimg_recipe::recipe::Recipe;
+use winimg_recipe::recipe::{InputId, Recipe};
 
 /// The installation and every step, each with the key of the disk after it.
 pub fn of(
@@ -19,10 +19,11 @@ pub fn of(
     media: &Media,
     platform: Platform,
 ) -> Result<Chain> {
+    let virtio = inputs.file(&InputId::Virtio);
     let installation = Installation {
         hypervisor: platform.name().into(),
-        iso: inputs.iso.digest().clone(),
-        virtio: inputs.virtio.as_ref().map(|blob| blob.digest().clone()),
+        iso: inputs.iso()?.digest().clone(),
+        virtio: virtio.map(|blob| blob.digest().clone()),
         image: media.image.name.clone(),
         answer_file: media.answer_file.clone(),
         bootstrap: media.bootstrap.clone(),

@@ -13,17 +13,15 @@ use winimg_formats::archive::{Filter, Limits};
 use winimg_machine::vm::Platform;
 use winimg_recipe::plan::chain::listing;
 use winimg_recipe::plan::{Entry, Plan};
-use winimg_recipe::recipe::{Component, ContainerImage, ProofSpec, Recipe};
+use winimg_recipe::recipe::{Address, ContainerImage, Input, InputId, InputSource, Recipe};
 use winimg_supply::fetch::sharing::Remote;
-use winimg_supply::fetch::{self, Address, FetchOptions, image::Image};
+use winimg_supply::fetch::{self, FetchOptions, image::Image};
 use winimg_supply::store::{Blob, Candidate, Expected, Proof, Store, Tree, Watch};
 
 /// The proved inputs of one build.
 pub struct Inputs {
-    pub iso: Blob,
-    pub virtio: Option<Blob>,
-    /// Of the components that a step uses, in the recipe's order.
-    pub components: Vec<(Component, Blob)>,
+    /// The media, then the components that a step uses, in the recipe's order.
+    pub files: Vec<(InputId, Blob)>,
     /// The container images that a step imports, in the recipe's order.
     pub images: Vec<Image>,
     /// The unpacked trees, by the number of their payload entry.
@@ -67,9 +65,19 @@ impl Own {
 }
 
 impl Inputs {
-    pub fn component(&self, name: &str) -> Option<&Blob> {
-        let found = self.components.iter().find(|(c, _)| c.name.value == name);
+    pub fn file(&self, id: &InputId) -> Option<&Blob> {
+        let found = self.files.iter().find(|(known, _)| known == id);
         found.map(|(_, blob)| blob)
+    }
+
+    pub fn component(&self, name: &str) -> Option<&Blob> {
+        self.file(&InputId::Component(name.into()))
+    }
+
+    /// The medium of Windows, which every build has.
+    pub fn iso(&self) -> Result<&Blob> {
+        let lacking = || Error::new(Kind::Failed, "the medium of Windows was not fetched");
+        self.file(&InputId::Iso).ok_or_else(lacking)
     }
 
     pub fn image(&self, name: &str) -> Option<&Image> {
@@ -80,14 +88,12 @@ impl Inputs {
 impl Inputs {
     /// Of every file that was fetched, or taken from the recipe's folder.
     pub fn digests(&self) -> Vec<Digest> {
-        let media = std::iter::once(&self.iso).chain(&self.virtio);
-        let components = self.components.iter().map(|(_, blob)| blob);
+        let files = self.files.iter().map(|(_, blob)| blob);
         let images = self.images.iter().flat_map(|image| {
             let parts = image.parts.iter();
             [&image.top, &image.manifest].into_iter().chain(parts)
         });
-        media
-            .chain(components)
+        files
             .chain(images.map(|part| &part.blob))
             .chain(self.own.values().flat_map(Own::files).map(|(_, blob)| blob))
             .map(|blob| blob.digest().clone())
@@ -96,19 +102,10 @@ impl Inputs {
 
     /// One sentence for each input that nothing proves.
     pub fn unproved(&self) -> Vec<String> {
-        let media = [
-            ("media.iso", Some(&self.iso)),
-            ("media.virtio", self.virtio.as_ref()),
-        ];
-        let components = self
-            .components
-            .iter()
-            .map(|(c, blob)| (c.name.value.as_str(), Some(blob)));
-        media
-            .into_iter()
-            .chain(components)
-            .filter_map(|(name, blob)| match blob?.proof() {
-                Proof::Unverified { reason } => Some(format!("nothing proves {name}: {reason}")),
+        let files = self.files.iter();
+        files
+            .filter_map(|(id, blob)| match blob.proof() {
+                Proof::Unverified { reason } => Some(format!("nothing proves {id}: {reason}")),
                 _ => None,
             })
             .collect()
@@ -121,16 +118,14 @@ impl Inputs {
         let Some(remote) = remote else {
             return Ok(());
         };
-        let media = &recipe.media;
-        let iso = std::iter::once(("media.iso", &media.iso, &self.iso));
-        let virtio = media.virtio.iter().zip(&self.virtio);
-        let virtio = virtio.map(|(origin, blob)| ("media.virtio", origin, blob));
-        let components = self.components.iter();
-        let components = components.map(|(c, blob)| (c.name.value.as_str(), &c.origin, blob));
-        for (name, origin, blob) in iso.chain(virtio).chain(components) {
-            let is_named = origin.locked.is_some() || matches!(origin.proof, ProofSpec::Digest(_));
-            if is_named && matches!(Address::read(&origin.url), Ok(Address::Remote(_))) {
-                remote.push_blob(name, blob)?;
+        for (id, blob) in &self.files {
+            let Some(input) = recipe.input(id) else {
+                continue;
+            };
+            let is_named = input.locked().or(input.pinned()).is_some();
+            let address = input.origin().map(|origin| &origin.url.value);
+            if is_named && matches!(address, Some(Address::Remote(_))) {
+                remote.push_blob(&id.to_string(), blob)?;
             }
         }
         Ok(())
@@ -159,36 +154,13 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
         sink,
         cancel,
     } = *from;
-    let used: Vec<Component> = recipe
-        .components
-        .iter()
-        .filter(|c| uses(plan, &c.name.value))
-        .cloned()
-        .collect();
-    let mut requests = vec![fetch::Request::named("media.iso", &recipe.media.iso)];
-    // Its drivers and its agent are for QEMU's machines.
-    let virtio = recipe.media.virtio.as_ref();
-    let virtio = virtio.filter(|_| platform == Platform::Qemu);
-    requests.extend(virtio.map(|origin| fetch::Request::named("media.virtio", origin)));
-    requests.extend(used.iter().map(fetch::Request::component));
+    let needed = needed(recipe, plan, Some(platform));
+    let requests: Vec<_> = needed.filter_map(|i| fetch::Request::of(&i)).collect();
+    let ids: Vec<_> = requests.iter().map(|request| request.id.clone()).collect();
     let blobs =
         fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
-    let mut blobs = blobs.into_iter();
-    let mut next = || {
-        blobs
-            .next()
-            .ok_or_else(|| Error::new(Kind::Failed, "a fetched input is missing"))
-    };
-    let iso = next()?;
-    let virtio = virtio.map(|_| next()).transpose()?;
-    let components: Vec<_> = used
-        .into_iter()
-        .map(|c| Ok((c, next()?)))
-        .collect::<Result<_>>()?;
     let mut inputs = Inputs {
-        iso,
-        virtio,
-        components,
+        files: ids.into_iter().zip(blobs).collect(),
         images: Vec::new(),
         trees: BTreeMap::new(),
         own: BTreeMap::new(),
@@ -209,21 +181,34 @@ pub fn fetch_images(inputs: &mut Inputs, from: &Source<'_>, build: &str) -> Resu
         cancel,
         ..
     } = *from;
-    let imported = |image: &&ContainerImage| {
-        let name = &image.name.value;
-        let mut entries = plan.payload.iter();
-        entries.any(|e| matches!(e, Entry::Image { image } if image == name))
-    };
-    let wanted: Vec<ContainerImage> = recipe.images.iter().filter(imported).cloned().collect();
+    let images = needed(recipe, plan, None).filter_map(|input| match input.source {
+        InputSource::Image(image) => Some(image.clone()),
+        InputSource::Medium(_) | InputSource::Component(_) => None,
+    });
+    let wanted: Vec<ContainerImage> = images.collect();
     inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, options)?;
     Ok(())
 }
 
-/// Whether a step that is carried out takes the component.
-pub fn uses(plan: &Plan, name: &str) -> bool {
-    plan.payload.iter().any(|entry| match entry {
-        Entry::Component { component, .. } | Entry::Tree { component, .. } => component == name,
-        Entry::Image { .. } | Entry::Local { .. } | Entry::Text { .. } => false,
+/// What a build on this platform takes: of the components and images those that a step that is carried out names.
+/// Without a platform, what any may take.
+pub fn needed<'r>(
+    recipe: &'r Recipe,
+    plan: &Plan,
+    platform: Option<Platform>,
+) -> impl Iterator<Item = Input<'r>> {
+    recipe.inputs().filter(move |input| match &input.id {
+        InputId::Iso => true,
+        // Its drivers and its agent are for QEMU's machines.
+        InputId::Virtio => platform != Some(Platform::HyperV),
+        InputId::Component(name) => plan.payload.iter().any(|entry| match entry {
+            Entry::Component { component, .. } | Entry::Tree { component, .. } => component == name,
+            Entry::Image { .. } | Entry::Local { .. } | Entry::Text { .. } => false,
+        }),
+        InputId::Image(name) => {
+            let mut entries = plan.payload.iter();
+            entries.any(|entry| matches!(entry, Entry::Image { image } if image == name))
+        }
     })
 }
 
@@ -244,14 +229,11 @@ fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
         else {
             continue;
         };
-        let Some((component, blob)) = inputs
-            .components
-            .iter()
-            .find(|(c, _)| &c.name.value == name)
-        else {
+        let components = &from.recipe.components;
+        let Some(component) = components.iter().find(|c| c.name.value == *name) else {
             continue;
         };
-        let Some(format) = component.unpack else {
+        let (Some(blob), Some(format)) = (inputs.component(name), component.unpack) else {
             continue;
         };
         let filter = Filter {

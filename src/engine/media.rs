@@ -16,7 +16,7 @@ use winimg_formats::udf::Medium;
 use winimg_formats::wim::{Image, MediaFacts, Release};
 use winimg_machine::vm::Platform;
 use winimg_recipe::plan::{self, chain::listing};
-use winimg_recipe::recipe::{Firmware, Recipe};
+use winimg_recipe::recipe::{Firmware, InputId, Recipe};
 use winimg_supply::store::Blob;
 
 /// The answer disc's name in the working directory. It holds the build's password.
@@ -91,9 +91,10 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
         sink,
         ..
     } = *source;
-    inputs.iso.check()?;
+    let iso = inputs.iso()?;
+    iso.check()?;
     let place = &recipe.media.iso.url.place;
-    let medium = Medium::open(inputs.iso.path()).map_err(|e| e.from_place(place))?;
+    let medium = Medium::open(iso.path()).map_err(|e| e.from_place(place))?;
     let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
     // What the file says is the same with every password.
     let facts = facts(recipe, &found, platform, Secret::new("Password-1"))?;
@@ -148,7 +149,7 @@ pub fn discs(
     let facts = facts(recipe, &media.found, platform, password.clone())?;
     let xml = answer::render(&media.template, &facts)?;
     let answer = work.join(ANSWER_DISC);
-    for blob in media.own.values().chain(&inputs.virtio) {
+    for blob in media.own.values().chain(inputs.file(&InputId::Virtio)) {
         blob.check()?;
     }
     let mut disc = media.disc.clone().stamp(Stamp(epoch));
@@ -156,7 +157,7 @@ pub fn discs(
     disc.replace(answer::FILE_NAME, Source::Bytes(xml));
     iso::write(&disc, &answer)?;
     answer::check_disc(&Medium::open(&answer)?)?;
-    let iso = inputs.iso.path();
+    let iso = inputs.iso()?.path();
     let (install, remark) = match recipe.machine.firmware {
         Firmware::Bios if platform == Platform::HyperV => {
             let copy = work.join(INSTALL_COPY);
@@ -278,7 +279,7 @@ fn answer_tree(recipe: &Recipe, inputs: &Inputs, facts: &Facts, xml: &Secret) ->
         Some(origin) => error.from_place(&origin.url.place),
         None => error,
     };
-    let virtio = match &inputs.virtio {
+    let virtio = match inputs.file(&InputId::Virtio) {
         Some(blob) => {
             blob.check()?;
             Some(Medium::open(blob.path()).map_err(blame)?)

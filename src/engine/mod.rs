@@ -8,6 +8,7 @@ pub mod evidence;
 mod expected;
 pub mod forecast;
 pub mod inputs;
+mod leftovers;
 mod media;
 pub mod outside;
 pub mod pause;
@@ -44,6 +45,10 @@ use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{LayerRecord, Store};
 
+use tracing::span::EnteredSpan;
+use tracing::{debug, debug_span};
+
+use evidence::Recording;
 use pause::Pauses;
 use provision::Course;
 use resume::Resumed;
@@ -51,9 +56,10 @@ use session::{Notes, Session};
 
 pub use checkpoint::Layers;
 pub use inputs::Inputs;
+pub use leftovers::{Leftovers, run_dirs};
 pub use media::{Media, windows_build};
 pub use run::StepRecord;
-pub use scratch::{Scratch, run_dirs};
+pub use scratch::Scratch;
 
 /// Everything that a build needs to know.
 pub struct Request<'a> {
@@ -82,6 +88,8 @@ pub struct Request<'a> {
     pub lock: Option<&'a Lock>,
     /// What was odd before the build began: for the manifest.
     pub remarks: Vec<String>,
+    /// What was traced so far; a build that fails leaves it beside its page.
+    pub recording: Recording,
 }
 
 /// How a build ended.
@@ -118,6 +126,7 @@ pub fn run(
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
 ) -> Result<Outcome> {
+    let _span = debug_span!("build", recipe = request.recipe.name.value).entered();
     let mut session = Session::new(request, hypervisor, scratch, sink, cancel);
     let outcome = chapters(request, scratch, &mut session, sink, cancel);
     outcome.map_err(|error| {
@@ -147,6 +156,16 @@ pub fn run(
     })
 }
 
+/// What nothing that is kept or shown may hold.
+pub fn secrets(recipe: &Recipe, password: &Secret) -> Vec<Secret> {
+    let key = recipe.media.product_key.as_ref();
+    let key = key.map(|key| Secret::new(key.value.clone()));
+    let is_secret = |key: &Secret| !key.expose().eq_ignore_ascii_case("kms");
+    std::iter::once(password.clone())
+        .chain(key.filter(is_secret))
+        .collect()
+}
+
 /// With the evidence of what happened. The machine is stopped by now, so its disk can be read.
 fn kept(
     error: Error,
@@ -157,11 +176,14 @@ fn kept(
     cancel: &Cancel,
 ) -> Error {
     let (disk, layers) = (session.disk(), request.store.layers_folder());
-    let key = request.recipe.media.product_key.as_ref();
-    let key = key.map(|key| Secret::new(key.value.clone()));
-    let secrets: Vec<Secret> = std::iter::once(request.password.clone())
-        .chain(key.filter(|key| !key.expose().eq_ignore_ascii_case("kms")))
-        .collect();
+    let secrets = secrets(request.recipe, &request.password);
+    if error.kind() != Kind::Cancelled
+        && let Err(e) = request
+            .recording
+            .write(&scratch.run().join(evidence::DEBUG))
+    {
+        sink.warn(format!("{} could not be written: {e}", evidence::DEBUG));
+    }
     let next = session.chain.as_ref();
     let next = next.map_or_else(String::new, |chain| resume::next(request, chain, cancel));
     let scene = evidence::Scene {
@@ -196,7 +218,6 @@ fn chapters(
     let phase = |name| Phase::start(name, sink);
 
     let fetching = phase("fetch");
-    store.sweep_drafts(sink.as_ref())?;
     let source = inputs::Source {
         recipe,
         plan,
@@ -216,6 +237,9 @@ fn chapters(
     let chain = chain::of(recipe, plan, &inputs, &media, platform)?;
     reading.done();
 
+    for link in chain.links() {
+        debug!(part = link.name, key = %link.key, "layer key");
+    }
     session.chain = Some(chain.clone());
 
     // Held first, then looked for: no prune takes away what is found.
@@ -230,6 +254,7 @@ fn chapters(
     )?;
     let resumed = resumed(request, &chain, sink, cancel)?;
     let key = output_key(request, &chain);
+    debug!(%key, held = resumed.as_ref().map(|r| r.links), of = chain.links().len(), "the layers were looked at");
     let is_whole = |r: &Resumed| r.links == chain.links().len();
     if resumed.as_ref().is_some_and(is_whole) && store.output_is(&request.output, &key) {
         return Ok(Outcome::Unchanged);
@@ -442,6 +467,7 @@ pub struct Phase<'a> {
     name: &'static str,
     started: Instant,
     sink: &'a Arc<dyn Sink>,
+    _span: EnteredSpan,
 }
 
 impl<'a> Phase<'a> {
@@ -451,6 +477,7 @@ impl<'a> Phase<'a> {
             name,
             started: Instant::now(),
             sink,
+            _span: debug_span!("phase", phase = name).entered(),
         }
     }
 

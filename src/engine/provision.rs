@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tracing::debug;
+
 use super::pause::Choice;
 use super::resume::Resumed;
 use super::run::{Done, Engine};
@@ -115,6 +117,16 @@ impl Course<'_> {
             let touched = !self.request.pauses.by_hand().is_empty();
             let is_due = checkpoint::is_due(layers, plan, number, done.restart_owed, worked);
             let is_deep = session.notes.depth >= checkpoint::DEEPEST;
+            let restart_owed = done.restart_owed;
+            debug!(
+                number,
+                is_due,
+                touched,
+                is_deep,
+                restart_owed,
+                ?worked,
+                "whether a layer is sealed here"
+            );
             if is_due && !touched && !is_deep {
                 let layer = self.seal(session, &self.links[..=number])?;
                 session.boot(&layer)?;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tracing::debug;
+
 use super::session::Notes;
 use super::{Layers, Request};
 use winimg_base::error::Result;
@@ -25,7 +27,9 @@ pub fn find(
     cancel: &Cancel,
 ) -> Result<Option<Resumed>> {
     for (index, link) in chain.links().iter().enumerate().take(limit).rev() {
-        match store.layer(&link.key, cancel)? {
+        let kept = store.layer(&link.key, cancel)?;
+        debug!(part = link.name, key = %link.key, found = kept.word(), "a layer was looked for");
+        match kept {
             Kept::Layer(layer) => {
                 let notes = serde_json::from_value::<Notes>(layer.record().notes.clone());
                 // The manifest has to tell of every step: a layer that cannot is none.

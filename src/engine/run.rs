@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use tracing::{debug, debug_span, trace};
+
 use super::payload;
 use super::step_log::{LAST_LINES, StepLog};
 use winimg_base::error::{Error, Kind, Result};
@@ -119,6 +121,7 @@ impl Engine<'_> {
                 restart_owed: false,
             });
         }
+        let _span = debug_span!("step", number, name = step.name, verb = step.verb).entered();
         self.sink.emit(&Event::StepStarted {
             step: number,
             of: self.plan.steps.len(),
@@ -183,6 +186,7 @@ impl Engine<'_> {
                 record.reboots += 1;
                 reboot_needed = false;
             }
+            let _span = debug_span!("op", op = kind(op)).entered();
             let verdict = match op {
                 Op::Put(put) => {
                     let (program, arguments) = put.command();
@@ -231,6 +235,7 @@ impl Engine<'_> {
     /// Restarts the guest and waits until it is back.
     pub fn restart(&self, guest: &mut dyn Guest, step: &PlannedStep) -> Result<()> {
         self.sink.note("      restarting the guest");
+        debug!(timeout = ?step.reboot_timeout * self.slowness, "the guest is to restart");
         guest.reboot(step.reboot_timeout * self.slowness)
     }
 
@@ -291,7 +296,9 @@ impl Engine<'_> {
                     )
                     .cure("let the step end, and restart with a `reboot` step or exit code 3010"));
             };
-            match run.exit.judge(code) {
+            let verdict = run.exit.judge(code);
+            debug!(code, ?verdict, program = run.program, "the program ended");
+            match verdict {
                 Verdict::Busy if guest.now() < deadline => {
                     let wait = BUSY_WAIT.as_secs();
                     self.sink.note(format!(
@@ -318,6 +325,7 @@ impl Engine<'_> {
         let mut deadline = guest.now() + timeout;
         loop {
             let state = image_state(guest, self.slowness)?;
+            trace!(state, "Sysprep is waited for");
             let tag = guest
                 .get(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag", 4096)?
                 .is_some();
@@ -343,6 +351,17 @@ impl Engine<'_> {
             }
             self.cancel.sleep(Duration::from_secs(2))?;
         }
+    }
+}
+
+/// For the trace.
+fn kind(op: &Op) -> &'static str {
+    match op {
+        Op::Put(_) => "put",
+        Op::Run(_) => "run",
+        Op::Reboot => "reboot",
+        Op::Eject => "eject",
+        Op::Wait(_) => "wait",
     }
 }
 

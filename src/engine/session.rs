@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tracing::debug;
 
 use super::media::Discs;
 use super::run::StepRecord;
@@ -101,6 +102,12 @@ impl<'a> Session<'a> {
             for remark in &probe.remarks {
                 self.sink.warn(remark.clone());
             }
+            debug!(
+                version = probe.version,
+                accel = probe.accel,
+                slowness = probe.slowness,
+                "the hypervisor was looked at"
+            );
             self.notes.probe = Some(probe.clone());
             self.probe = Some(probe);
         }
@@ -174,6 +181,7 @@ impl<'a> Session<'a> {
         if let Some(mut guest) = self.guest.take() {
             guest.shut_down()?;
             drop(guest);
+            debug!(timeout = ?OFF_TIMEOUT * slowness, "the machine is to power off");
             running(&mut self.machine)?.wait_off(OFF_TIMEOUT * slowness)?;
         }
         self.machine = None;
@@ -280,6 +288,16 @@ impl<'a> Session<'a> {
             timeout: setup.timeout * self.slowness(),
             still_limit: setup.still_limit,
         };
+        debug!(
+            disk = %plan.disk.display(),
+            firmware = ?plan.firmware,
+            secure_boot = plan.secure_boot,
+            disk_bus = ?plan.disk_bus,
+            cpus = plan.cpus,
+            memory = plan.memory,
+            timeout = ?plan.timeout,
+            "a machine is to start"
+        );
         let (sink, cancel) = (Arc::clone(&self.sink), self.cancel.clone());
         let machine = self.hypervisor.start(plan, sink, cancel)?;
         self.request.pauses.console().show(machine.as_ref());

@@ -72,6 +72,12 @@ pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Art
     space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
     let exporters = exporters(job, &outputs, &source, &staging, sink)?;
 
+    tracing::debug!(
+        bytes = source.disk.len(),
+        threads = job.threads(),
+        level = job.level,
+        "the disk is exported"
+    );
     let progress = |done: u64, total: u64| {
         sink.emit(&Event::Bytes {
             what: "export".into(),
@@ -87,7 +93,9 @@ pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Art
     let mut artifacts = Vec::new();
     for exporter in &exporters {
         cancel.check()?;
-        artifacts.push(exporter.check(&totals, cancel)?);
+        let artifact = exporter.check(&totals, cancel)?;
+        tracing::debug!(file = artifact.file, bytes = artifact.bytes, sha256 = %artifact.sha256, "written and read back");
+        artifacts.push(artifact);
     }
     drop(exporters);
     staging.commit()?;

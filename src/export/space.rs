@@ -38,6 +38,7 @@ pub fn require(
     let data: u64 = disk.data()?.iter().map(|r| r.end - r.start).sum();
     let estimate = estimate(data, outputs);
     let free = fs4::available_space(directory).map_err(|e| Error::io("look at", directory, e))?;
+    tracing::debug!(directory = %directory.display(), data, least = estimate.least, most = estimate.most, free, "free space");
     let mib = |bytes: u64| format!("{} MiB", bytes.div_ceil(1 << 20));
     if free < estimate.least {
         return Err(Error::new(

@@ -20,8 +20,7 @@ use winimg_base::text::{redact, redact_url};
 use winimg_recipe::lock::Lock;
 use winimg_recipe::plan::Check;
 use winimg_recipe::plan::{Entry, Plan};
-use winimg_recipe::recipe::{ImageProof, Origin};
-use winimg_supply::fetch::Address;
+use winimg_recipe::recipe::{ContainerImage, ImageProof, InputId, InputSource, Origin};
 use winimg_supply::fetch::image::Image;
 use winimg_supply::store::{self, Blob};
 
@@ -221,42 +220,50 @@ fn manifest(
 }
 
 fn inputs(request: &Request, built: &Built) -> Vec<manifest::Input> {
-    let media = &request.recipe.media;
-    let mut inputs = vec![input("media.iso", None, &media.iso, &built.inputs.iso)];
-    if let (Some(origin), Some(blob)) = (&media.virtio, &built.inputs.virtio) {
-        inputs.push(input("media.virtio", None, origin, blob));
-    }
-    for (component, blob) in &built.inputs.components {
-        let name = &component.name.value;
-        inputs.push(manifest::Input {
-            license: component.license.clone(),
-            ..input(name, component.version.clone(), &component.origin, blob)
-        });
-    }
-    inputs.extend(built.inputs.images.iter().map(|i| image(request, i)));
-    inputs
+    let file = |id: &InputId, blob| {
+        let asked = request.recipe.input(id)?;
+        let origin = asked.origin()?;
+        Some(match asked.source {
+            InputSource::Component(component) => manifest::Input {
+                version: component.version.clone(),
+                license: component.license.clone(),
+                ..input(id, origin, blob)
+            },
+            InputSource::Medium(_) | InputSource::Image(_) => input(id, origin, blob),
+        })
+    };
+    let files = built.inputs.files.iter();
+    let files = files.filter_map(|(id, blob)| file(id, blob));
+    let images = built.inputs.images.iter().map(|i| image(request, i));
+    files.chain(images).collect()
 }
 
 /// A container image by its manifest, which names all of it.
 fn image(request: &Request, image: &Image) -> manifest::Input {
-    let specs = &request.recipe.images;
-    let spec = specs.iter().find(|w| w.name.value == image.name);
+    let id = InputId::Image(image.name.clone());
+    let asked = request.recipe.input(&id).map(|input| input.source);
     let digest = image.manifest.blob.digest().to_string();
     manifest::Input {
-        name: format!("image {}", image.name),
+        id,
         version: image.os_version.clone(),
         license: None,
         url: image.reference.clone(),
         size: image.size(),
         signers: Vec::new(),
-        proof: match spec.map(|w| &w.proof) {
-            Some(ImageProof::Unverified { reason }) => manifest::Proof::Unverified {
+        proof: match asked {
+            Some(InputSource::Image(ContainerImage {
+                proof: ImageProof::Unverified { reason },
+                ..
+            })) => manifest::Proof::Unverified {
                 reason: reason.value.clone(),
             },
-            Some(ImageProof::Digest(pinned)) => manifest::Proof::Digest {
+            Some(InputSource::Image(ContainerImage {
+                proof: ImageProof::Digest(pinned),
+                ..
+            })) => manifest::Proof::Digest {
                 expected: pinned.value.to_string(),
             },
-            None => manifest::Proof::Digest {
+            _ => manifest::Proof::Digest {
                 expected: digest.clone(),
             },
         },
@@ -264,22 +271,17 @@ fn image(request: &Request, image: &Image) -> manifest::Input {
     }
 }
 
-fn input(name: &str, version: Option<String>, origin: &Origin, blob: &Blob) -> manifest::Input {
+fn input(id: &InputId, origin: &Origin, blob: &Blob) -> manifest::Input {
     manifest::Input {
-        name: name.into(),
-        version,
+        id: id.clone(),
+        version: None,
         license: None,
-        url: recorded(origin),
+        url: origin.url.value.recorded(),
         size: blob.size(),
         digest: blob.digest().to_string(),
         proof: proof(blob.proof()),
         signers: blob.signers().to_vec(),
     }
-}
-
-/// Without secrets; a local file by its name, for its folder is another one on each machine.
-fn recorded(origin: &Origin) -> String {
-    Address::read(&origin.url).map_or_else(|_| redact(&origin.url.value), |a| a.recorded())
 }
 
 fn proof(proof: &store::Proof) -> manifest::Proof {
@@ -314,26 +316,26 @@ fn steps(request: &Request, built: &Built) -> Vec<manifest::Step> {
         .collect()
 }
 
-/// The inputs, by their names in the manifest, that payload entries are of.
-fn taken(plan: &Plan, entries: &[u32]) -> Vec<String> {
+/// The inputs that payload entries are of.
+fn taken(plan: &Plan, entries: &[u32]) -> Vec<InputId> {
     let entries = entries
         .iter()
         .filter_map(|&at| plan.payload.get(at as usize));
-    let mut names: Vec<String> = entries
+    let mut ids: Vec<InputId> = entries
         .filter_map(|entry| match entry {
             Entry::Component { component, .. } | Entry::Tree { component, .. } => {
-                Some(component.clone())
+                Some(InputId::Component(component.clone()))
             }
-            Entry::Image { image } => Some(format!("image {image}")),
+            Entry::Image { image } => Some(InputId::Image(image.clone())),
             Entry::Local { .. } | Entry::Text { .. } => None,
         })
         .collect();
-    names.sort();
-    names.dedup();
-    names
+    ids.sort();
+    ids.dedup();
+    ids
 }
 
-fn step(record: &StepRecord, expects: Vec<Check>, inputs: Vec<String>) -> manifest::Step {
+fn step(record: &StepRecord, expects: Vec<Check>, inputs: Vec<InputId>) -> manifest::Step {
     manifest::Step {
         expects,
         inputs,
@@ -357,7 +359,7 @@ fn packer_build(request: &Request, manifest: &Manifest, run: Uuid) -> packer::Bu
     for input in &manifest.inputs {
         if let Some(version) = &input.version {
             custom_data.insert(
-                format!("{}_version", input.name.replace('-', "_")),
+                format!("{}_version", input.id.to_string().replace('-', "_")),
                 text(version),
             );
         }

@@ -9,6 +9,7 @@ use super::license::License;
 use super::manifest::{Input, Manifest, Proof, Step};
 use super::purl;
 use winimg_recipe::plan::Check;
+use winimg_recipe::recipe::InputId;
 use winimg_trust::Signer;
 
 /// What the SBOMs speak of.
@@ -61,6 +62,8 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub kind: Kind,
+    pub id: InputId,
+    /// The id as text.
     pub name: String,
     pub version: Option<String>,
     pub size: u64,
@@ -166,12 +169,13 @@ fn windows(manifest: &Manifest) -> Windows {
 }
 
 fn part(input: &Input, manifest: &Manifest) -> Part {
-    let kind = match input.name.as_str() {
-        "media.iso" => Kind::Medium,
-        "media.virtio" => Kind::Drivers,
-        name if name.starts_with("image ") => Kind::ContainerImage,
-        _ => Kind::Component,
+    let kind = match input.id {
+        InputId::Iso => Kind::Medium,
+        InputId::Virtio => Kind::Drivers,
+        InputId::Component(_) => Kind::Component,
+        InputId::Image(_) => Kind::ContainerImage,
     };
+    let name = input.id.to_string();
     let url = (kind != Kind::ContainerImage)
         .then(|| public_url(&input.url))
         .flatten();
@@ -182,15 +186,11 @@ fn part(input: &Input, manifest: &Manifest) -> Part {
     Part {
         purl: match kind {
             Kind::ContainerImage => purl::image(&input.url, &input.digest),
-            _ => purl::file(
-                &input.name,
-                version.as_deref(),
-                url.as_deref(),
-                &input.digest,
-            ),
+            _ => purl::file(&name, version.as_deref(), url.as_deref(), &input.digest),
         },
         kind,
-        name: input.name.clone(),
+        id: input.id.clone(),
+        name,
         version,
         size: input.size,
         digest: purl::split(&input.digest),
@@ -247,7 +247,7 @@ fn signer(s: &Signer) -> String {
 }
 
 /// The files that the steps expect, each once, with the inputs of the step that has the last word; by path.
-fn files(steps: &[Step]) -> Vec<(File, Vec<String>)> {
+fn files(steps: &[Step]) -> Vec<(File, Vec<InputId>)> {
     let mut all = BTreeMap::new();
     for step in steps {
         for check in &step.expects {
@@ -273,13 +273,13 @@ fn files(steps: &[Step]) -> Vec<(File, Vec<String>)> {
 }
 
 /// The input that a file is of: the one with its bytes, else the only one that its step took from.
-fn origin(file: &File, inputs: &[String], parts: &[Part]) -> Option<usize> {
-    let named = |part: &&Part| inputs.contains(&part.name);
+fn origin(file: &File, inputs: &[InputId], parts: &[Part]) -> Option<usize> {
+    let named = |part: &&Part| inputs.contains(&part.id);
     let same = |part: &&Part| part.digest.1 == file.sha256;
     let found = match inputs {
         [only] => Some(only),
-        _ => parts.iter().filter(named).find(same).map(|p| &p.name),
+        _ => parts.iter().filter(named).find(same).map(|p| &p.id),
     };
-    let name = found?;
-    parts.iter().position(|p| p.name == *name)
+    let id = found?;
+    parts.iter().position(|p| p.id == *id)
 }

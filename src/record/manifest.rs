@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::plan::{Check, Expected};
+use winimg_recipe::recipe::InputId;
 use winimg_trust::Signer;
 
 /// The value of `schema`.
@@ -125,8 +126,10 @@ pub struct Layer {
 /// A file that went into the build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// The component, or `media.iso`, `media.virtio`.
-    pub name: String,
+    /// The component, or `media.iso`, `media.virtio`, `image NAME`.
+    #[serde(rename = "name")]
+    #[schemars(with = "String")]
+    pub id: InputId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// SPDX, as the recipe says it.
@@ -185,7 +188,8 @@ pub struct Step {
     pub place: String,
     /// The names of the inputs that it took from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inputs: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub inputs: Vec<InputId>,
     /// Of each command it ran, in order; `null` where the guest went down before the end was seen.
     pub exit_codes: Vec<Option<i64>>,
     pub seconds: f64,

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::manifest::{Input, Manifest};
 use super::purl::split;
 use winimg_base::digest::Digest;
+use winimg_recipe::recipe::InputId;
 
 /// in-toto: Statement layer, version 1.
 pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
@@ -129,7 +130,7 @@ fn builder(manifest: &Manifest, asked: &Asked) -> Value {
 /// A ResourceDescriptor (in-toto: Statement v1, fields).
 fn dependency(input: &Input) -> Value {
     let mut descriptor = Map::new();
-    descriptor.insert("name".into(), json!(input.name));
+    descriptor.insert("name".into(), json!(input.id));
     let (uri, path) = uri(input);
     if let Some(uri) = uri {
         descriptor.insert("uri".into(), json!(uri));
@@ -154,7 +155,7 @@ fn dependency(input: &Input) -> Value {
 /// An address as a URI; a path that is none is said as a path.
 fn uri(input: &Input) -> (Option<String>, Option<&str>) {
     let url = input.url.as_str();
-    if input.name.starts_with("image ") {
+    if let InputId::Image(_) = input.id {
         return (Some(super::purl::image(url, &input.digest)), None);
     }
     let bare = url.strip_suffix("?…").unwrap_or(url);

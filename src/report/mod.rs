@@ -1,9 +1,10 @@
-//! Tells people and programs what happens: lines on a terminal, JSON lines, `events.jsonl`.
+//! Tells people and programs what happens: lines on a terminal, JSON lines, `events.jsonl`; and what is traced.
 //!
 //! Only tells. Records such as the manifest are made elsewhere, from returned values.
 
 mod jsonl;
 mod terminal;
+pub mod trace;
 
 use std::sync::Arc;
 
@@ -11,6 +12,22 @@ pub use jsonl::JsonLines;
 pub use terminal::Terminal;
 
 use winimg_base::event::{Event, Sink};
+
+/// Passes on what a user has to know although the work goes on: `-q`.
+pub struct Quiet(pub Arc<dyn Sink>);
+
+impl Sink for Quiet {
+    fn emit(&self, event: &Event) {
+        match event {
+            Event::Warning { .. }
+            | Event::Diagnostics { .. }
+            | Event::Finding { .. }
+            | Event::Paused { .. }
+            | Event::Failed { .. } => self.0.emit(event),
+            _ => {}
+        }
+    }
+}
 
 /// Several sinks as one.
 pub struct Everywhere(pub Vec<Arc<dyn Sink>>);

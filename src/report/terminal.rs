@@ -49,7 +49,8 @@ impl Terminal {
         }
     }
 
-    fn line(&self, text: &str) {
+    /// Lines under the time since the start, above the live line.
+    pub(super) fn line(&self, text: &str) {
         let seconds = self.started.elapsed().as_secs();
         self.write(&format!("{}\n", stamped(seconds, &uncontrolled(text))));
     }

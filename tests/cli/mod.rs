@@ -26,5 +26,6 @@ mod sign;
 pub mod site;
 mod steps;
 mod terminal;
+mod trace;
 mod verify;
 mod words;

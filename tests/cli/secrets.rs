@@ -64,12 +64,14 @@ fn site(proxy: &Proxy) -> Site {
 fn run(site: &Site, proxy: &Proxy, arguments: &[&str]) -> Output {
     let mut command = site.command(arguments);
     command
+        .arg("-vv")
         .envs(ENVIRONMENT)
         .env("http_proxy", proxy.url())
         .env("https_proxy", proxy.url())
         // The registry of the shared cache.
         .env("no_proxy", "127.0.0.1")
         .env("RUST_LOG", "trace")
+        .env("WINIMG_LOG", "trace")
         .output()
         .expect("winimg starts")
 }
@@ -151,6 +153,8 @@ fn a_good_build_shows_and_leaves_no_secret() {
         .concat(),
     );
     let lines = sampler.end();
+    let requests = "request url=http://files.example/tool.exe?";
+    assert!(said.contains(requests), "nothing was traced: {said}");
     // The secrets were used: otherwise the search would prove nothing.
     let given = registry
         .folder
@@ -263,6 +267,14 @@ outcome = \"crashes\"
                 !output.status.success() && said.contains(reason),
                 "{name}: {said}"
             );
+        }
+        // The second build has the file in its cache.
+        for (file, rendered) in [
+            ("out/failure/debug.jsonl", "http://files.example/tool.exe"),
+            ("again/failure/debug.jsonl", "the recipe is read"),
+        ] {
+            let traced = site.read(file);
+            assert!(traced.contains(rendered), "{name}: {traced}");
         }
         let outputs = [("build", &text), ("build in JSON", &json)];
         assert_eq!(

@@ -34,6 +34,7 @@ fn each_way_of_failing_has_its_own_words() {
             [
                 ".winimg-lock",
                 "events.jsonl",
+                "failure/debug.jsonl",
                 "failure/error.txt",
                 "failure/failure.html",
             ],

@@ -38,6 +38,7 @@ fn build(dir: &Path, log: &str, proxy: &Proxy) -> ExitStatus {
     let file = |name: &str| File::create(dir.join(name)).expect("a file");
     let mut child = Command::new(tree::winimg())
         .args([
+            "-vv",
             "--log-format",
             log,
             "build",
@@ -48,6 +49,7 @@ fn build(dir: &Path, log: &str, proxy: &Proxy) -> ExitStatus {
         .current_dir(dir)
         .env("WINIMG_CACHE_DIR", dir.join("cache"))
         .envs(ENVIRONMENT)
+        .env("WINIMG_LOG", "trace")
         .env("http_proxy", proxy.url())
         .env("https_proxy", proxy.url())
         .stdin(Stdio::null())

@@ -178,6 +178,10 @@ fn judge(case: &Case, site: &Site, run: &Run) -> Vec<String> {
     if case.evidence && !page.iter().any(|there| *there) {
         wrong.push("there is no out/failure/failure.html".into());
     }
+    let traced = site.read("out/failure/debug.jsonl");
+    if case.evidence && !traced.contains("\"message\":\"started QEMU\"") {
+        wrong.push(format!("debug.jsonl names no QEMU:\n{}", tail(&traced)));
+    }
     wrong.extend(case.judged.iter().flat_map(|judged| judged(site, run)));
     let left = if case.abrupt {
         Vec::new()

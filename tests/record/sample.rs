@@ -19,7 +19,7 @@ fn digest(text: &str) -> String {
 
 fn input(name: &str, version: Option<&str>, url: &str, proof: Proof) -> Input {
     Input {
-        name: name.into(),
+        id: name.parse().expect("an input"),
         version: version.map(Into::into),
         license: Some("Apache-2.0".into()),
         url: url.into(),
@@ -102,7 +102,10 @@ fn step(name: &str, verb: &str, inputs: &[&str], expects: Vec<Check>) -> Step {
         name: name.into(),
         verb: verb.into(),
         place: "recipe.toml:12:1".into(),
-        inputs: inputs.iter().map(|i| (*i).into()).collect(),
+        inputs: inputs
+            .iter()
+            .map(|i| i.parse().expect("an input"))
+            .collect(),
         exit_codes: vec![Some(0)],
         seconds: 1.5,
         skipped: None,

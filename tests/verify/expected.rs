@@ -167,7 +167,7 @@ fn values() -> Vec<Check> {
             Some("List"),
             Data::MultiSz(vec!["a".into(), "b".into()]),
         ),
-        registry(key, Some("Bytes"), Data::Binary("0102".into())),
+        registry(key, Some("Bytes"), Data::Binary(vec![1, 2])),
         registry(key, None, Data::ExpandSz("%TEMP%".into())),
         registry(key, Some("Secret"), Data::Absent),
         registry(r"HKLM\SOFTWARE\Other", None, Data::Absent),

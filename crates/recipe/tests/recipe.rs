@@ -102,7 +102,7 @@ fn twelve_mistakes_give_twelve_diagnostics_in_one_run() {
 #[test]
 fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
     let checksum = |recipe: &Recipe| match &recipe.components[0].origin.proof {
-        ProofSpec::ChecksumFile { url, .. } => url.value.clone(),
+        ProofSpec::ChecksumFile { url, .. } => url.value.to_string(),
         other => panic!("{other:?}"),
     };
     let component = "[components.tool]\nversion = \"1.2\"\nurl = \"https://example.com/{{version}}/t.exe\"\n\
@@ -133,7 +133,7 @@ fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
     let recipe = good(&[("recipe.toml", &medium)], &Options::default());
     match &recipe.media.iso.proof {
         ProofSpec::ChecksumFile { url, .. } => {
-            assert_eq!(url.value, "https://example.com/x.iso.sha256");
+            assert_eq!(url.value.to_string(), "https://example.com/x.iso.sha256");
         }
         other => panic!("{other:?}"),
     }
@@ -501,7 +501,10 @@ cmd = "echo {{v}}"
     assert_eq!((recipe.machine.cpus, recipe.machine.memory), (8, 8 << 30));
     let x = &recipe.components[0];
     assert_eq!(x.version.as_deref(), Some("1.36"));
-    assert_eq!(x.origin.url.value, "https://example.com/1.36/x.exe");
+    assert_eq!(
+        x.origin.url.value.to_string(),
+        "https://example.com/1.36/x.exe"
+    );
     assert!(matches!(
         x.origin.proof,
         winimg_recipe::recipe::ProofSpec::ChecksumFile { .. }
@@ -990,7 +993,7 @@ url = "{{iso_url}}"
         },
     ] {
         let recipe = good(&[("recipe.toml", &recipe), ("pack.toml", &pack)], &options);
-        assert!(recipe.media.iso.url.value.ends_with("ws.iso"));
+        assert!(recipe.media.iso.url.value.file_name().ends_with("ws.iso"));
     }
 }
 
@@ -1331,4 +1334,72 @@ fn files_that_come_with_winimg_are_called_by_their_name_there() {
     };
     let (_, text) = complaints(&path, &options);
     assert!(text.contains("/shipped/packs/a.toml:3:1\n"), "{text}");
+}
+
+#[test]
+fn a_component_with_the_name_of_a_medium_is_refused_where_it_stands() {
+    for name in ["media.iso", "media.virtio"] {
+        let table = format!(
+            "[components.\"{name}\"]\nurl = \"https://example.com/x.exe\"\nunverified = \"test\"\n"
+        );
+        let text = small_complaints(&table, &Options::default());
+        assert_eq!(
+            text,
+            format!(
+                "error: a component cannot be called \"{name}\"\n  --> recipe.toml:10:13\n   |\n\
+                 10 | [components.\"{name}\"]\n   |             {} locks and manifests call [{name}] so\n   |\n   \
+                 = help: give it another name; the medium itself is described in that table\n\n1 error in recipe.toml\n",
+                "^".repeat(name.len() + 2)
+            )
+        );
+    }
+}
+
+#[test]
+fn the_inputs_are_one_list_and_each_is_asked_for_once() {
+    let path = fixtures().join("complete.toml");
+    let (recipe, text) = complaints(&path, &Options::default());
+    let recipe = recipe.unwrap_or_else(|| panic!("{text}"));
+    let inputs: Vec<String> = recipe.inputs().map(|i| i.id.to_string()).collect();
+    let asked: Vec<String> = recipe.asks.iter().map(|a| a.id.to_string()).collect();
+    assert_eq!(inputs, asked);
+    assert_eq!(inputs[..2], ["media.iso", "media.virtio"]);
+    assert!(inputs.len() > 4, "{inputs:?}");
+}
+
+#[test]
+fn what_is_fetched_is_called_by_its_decoded_name() {
+    let table = "[components.tool]\nurl = \"https://example.com/x/a%20b.exe?sig=s\"\nunverified = \"test\"\n\
+                 [[steps]]\nname = \"copy\"\ncopy = { component = \"tool\", to = 'C:\\k\\' }\n";
+    let recipe = good(&[("recipe.toml", &small(table))], &Options::default());
+    assert_eq!(recipe.components[0].file, "a b.exe");
+    let plan = winimg_recipe::plan::make(&recipe)
+        .unwrap_or_else(|found| panic!("{}", found.render(false)));
+    let text = winimg_recipe::plan::text(&recipe, &plan);
+    assert!(text.contains(r"C:\k\a b.exe"), "{text}");
+    // Only where it is asked for does the URL's own spelling count.
+    assert!(text.contains("https://example.com/x/a%20b.exe?…"), "{text}");
+}
+
+#[test]
+fn an_address_that_leads_nowhere_is_refused_where_it_stands() {
+    for (url, fact) in [
+        ("gopher://h.example/d", "`url` has the scheme `gopher`"),
+        (
+            "https://me:PLANTED@[h/a?sig=PLANTED",
+            "`url` is not a URL: invalid IPv6 address",
+        ),
+        #[cfg(unix)]
+        (
+            "file://server/share/a.exe",
+            "`url` does not name a file of this machine",
+        ),
+    ] {
+        let table = format!("[components.tool]\nurl = \"{url}\"\nunverified = \"test\"\n");
+        let text = small_complaints(&table, &Options::default());
+        assert!(
+            text.starts_with(&format!("error: {fact}\n  --> recipe.toml:11:7\n")),
+            "{text}"
+        );
+    }
 }

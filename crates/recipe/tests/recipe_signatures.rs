@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg_recipe::recipe::{Options, ProofSpec, Recipe, Signature, read};
+use winimg_recipe::recipe::{Address, Options, ProofSpec, Recipe, Signature, read};
 
 /// Of minisign's own documentation.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
@@ -167,7 +167,10 @@ fn signatures_are_looked_for_beside_their_file() {
             "[components.t]\nurl = \"https://h.example/t.exe?sig=S\"\nsignature = {{ {table} }}\n"
         );
         let recipe = good(&more, &[]);
-        let found = only(&recipe).url.as_ref().map(|u| u.value.as_str());
+        let found = only(&recipe).url.as_ref().map(|u| match &u.value {
+            Address::Remote(url) => url.as_str(),
+            Address::Local(path) => panic!("{} is a file", path.display()),
+        });
         assert_eq!(found, url, "{table}");
         assert!(matches!(
             recipe.components[0].origin.proof,
@@ -186,7 +189,7 @@ fn a_later_file_replaces_a_signature_whole_or_drops_it() {
     let with = |more: &str| good(&format!("include = [\"pack.toml\"]\n{more}"), &files);
     let recipe = with("");
     assert_eq!(
-        only(&recipe).url.as_ref().unwrap().value,
+        only(&recipe).url.as_ref().unwrap().value.to_string(),
         "https://h.example/sig"
     );
     // The signature is the proof that the pack did not have.
@@ -197,7 +200,7 @@ fn a_later_file_replaces_a_signature_whole_or_drops_it() {
     let own = format!("[components.t.signature]\nkind = \"minisign\"\nkey = \"{KEY}\"\n");
     let recipe = with(&own);
     assert_eq!(
-        only(&recipe).url.as_ref().unwrap().value,
+        only(&recipe).url.as_ref().unwrap().value.to_string(),
         "https://h.example/t.exe.minisig"
     );
     let recipe = with("[components.t.signature]\nkind = \"none\"\nreason = \"we build it\"\n");

@@ -338,7 +338,7 @@ fn the_packs_refuse_what_would_leave_a_node_without_a_service() {
     assert_eq!(text, "");
     let components = recipe.expect("a recipe").components;
     let kubelet = components.iter().find(|c| c.name.value == "kubelet");
-    let url = &kubelet.expect("kubelet").origin.url.value;
+    let url = kubelet.expect("kubelet").origin.url.value.to_string();
     assert_eq!(
         url,
         "https://dl.k8s.io/release/v1.35.4/bin/windows/amd64/kubelet.exe"

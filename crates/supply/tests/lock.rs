@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use winimg_base::digest::Digest;
 use winimg_recipe::lock::{self, Comparison, Entry, Found, Lock, LockFile};
-use winimg_recipe::recipe::{Options, Recipe, read};
+use winimg_recipe::recipe::{InputId, Options, Recipe, read};
 use winimg_supply::store::Store;
 use winimg_trust::{Scheme, Signer};
 
@@ -101,7 +101,7 @@ fn lock_of(recipe: &Recipe) -> Lock {
     let entry = |ask: &winimg_recipe::recipe::Ask| {
         let mut evidence = BTreeMap::new();
         let mut signers = Vec::new();
-        if ask.name == "kubelet" {
+        if ask.id.to_string() == "kubelet" {
             let url = "https://dl.example.com/v1.36.0/kubelet.exe.sha256";
             evidence.insert(url.to_string(), digest("checksums"));
             signers.push(Signer {
@@ -114,7 +114,7 @@ fn lock_of(recipe: &Recipe) -> Lock {
         }
         let found = Found {
             size: 12,
-            digest: digest(&ask.name),
+            digest: digest(&ask.id.to_string()),
             signers,
             evidence,
         };
@@ -254,7 +254,7 @@ fn what_a_new_lock_changes() {
     new.inputs[2].signers = new.inputs[1].signers.clone();
     new.inputs.remove(0);
     let again = Entry {
-        name: "more".into(),
+        id: InputId::Component("more".into()),
         ..old.inputs[2].clone()
     };
     new.inputs.push(again);

@@ -9,6 +9,7 @@ mod logs;
 mod page;
 mod patterns;
 mod reading;
+mod recording;
 mod redact;
 mod scene;
 mod shown;
@@ -31,9 +32,13 @@ use reading::{Reading, reading};
 use redact::Redactor;
 use timeline::Timeline;
 
+pub use recording::Recording;
+
 /// The directory's name in the output directory, and the page's in it.
 pub const FOLDER: &str = "failure";
 pub const PAGE: &str = "failure.html";
+/// What was traced, in the machine's folder and then beside the page.
+pub const DEBUG: &str = "debug.jsonl";
 
 /// Causes that the error itself names; the page has more.
 const CAUSES_IN_ERROR: usize = 2;

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
+use super::DEBUG;
 use super::causes::Cause;
 use super::reading::Reading;
 use super::shown::{clock, link, second, sentence, shown, size};
@@ -341,6 +342,12 @@ fn timeline(page: &Page) -> String {
         );
     }
     out.push_str("</table>\n");
+    if page.files.iter().any(|(file, _)| file == DEBUG) {
+        let _ = writeln!(
+            out,
+            "<p class=\"source\">What was decided, requested and answered on the way: <a href=\"{DEBUG}\">{DEBUG}</a></p>"
+        );
+    }
     out
 }
 

@@ -22,6 +22,12 @@ pub struct Redactor {
     begins: [bool; 256],
 }
 
+impl Default for Redactor {
+    fn default() -> Self {
+        Self::new(&[])
+    }
+}
+
 impl Redactor {
     pub fn new(secrets: &[Secret]) -> Self {
         let mut forms: Vec<(Vec<u8>, Vec<u8>)> = secrets
@@ -81,10 +87,14 @@ fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// As it is, escaped for XML, in base64, and as an answer file encodes it (Microsoft: "Hide Sensitive Data in an Answer
+/// As it is, escaped for XML and as a text in JSON, in base64, and as an answer file encodes it (Microsoft: "Hide Sensitive Data in an Answer
 /// File"), each in UTF-8 and in UTF-16.
 fn forms(secret: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut texts = vec![secret.to_owned(), escape_xml(secret), BASE64.encode(secret)];
+    // A message of QEMU's stands in a text of a line of JSON.
+    let in_json = escape_json(secret);
+    texts.push(escape_json(&in_json));
+    texts.push(in_json);
     for suffix in ["", "AdministratorPassword", "Password"] {
         texts.push(BASE64.encode(utf16(&format!("{secret}{suffix}"))));
     }
@@ -96,6 +106,11 @@ fn forms(secret: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
         ]
     };
     texts.into_iter().flat_map(both).collect()
+}
+
+fn escape_json(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 /// An answer file without the values of its passwords and product keys. `None`: it is no XML, so nobody knows what in it is
@@ -150,6 +165,11 @@ mod tests {
             assert_eq!(redactor.text(text), left);
             assert_eq!(redactor.bytes(&utf16(text)), utf16(left));
         }
+        let quoted = Redactor::new(&[Secret::new(r#"Pa"ss\42"#)]);
+        assert_eq!(
+            quoted.text(r#"{"a":"Pa\"ss\\42","b":"{\"c\":\"Pa\\\"ss\\\\42\"}"}"#),
+            r#"{"a":"•••","b":"{\"c\":\"•••\"}"}"#
+        );
         let encoded = BASE64.encode(utf16("Pa<ss>-42!AdministratorPassword"));
         assert_eq!(redactor.text(&format!("={encoded}=")), "=•••=");
         assert_eq!(

@@ -38,7 +38,6 @@ pub fn fault(error: &Error, redactor: &Redactor) -> Fault {
             .iter()
             .map(|line| redactor.text(line))
             .collect(),
-        ..Fault::default()
     }
 }
 

@@ -124,6 +124,8 @@ impl Program {
                 .at(self)
                 .because(e)
         })?;
+        // Its arguments are the user's own and may hold a secret.
+        tracing::debug!(program, pid = child.id(), "started --sign-command");
         let input = child.stdin.take();
         let bytes = bytes.to_vec();
         // A program that needs only part of its input may close it early.

@@ -84,7 +84,7 @@ fn ec(text: &Secret) -> Result<Key, Problem> {
     let wrong = || Problem::new("is not an EC key on the curve P-256");
     let pair = pair.ok_or_else(wrong)?;
     let public = pair.public_key().as_der().map_err(|_| wrong())?;
-    let public = Ecdsa::from_der(public.as_ref()).map_err(|why| Problem::new(why))?;
+    let public = Ecdsa::from_der(public.as_ref()).map_err(Problem::new)?;
     Ok(Key::Ec(EcKey(pair), public))
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::process::{Child, Command};
 
+use crate::text::Secret;
+
 /// Starts a child that the kernel kills with the *thread* that calls this (Linux: prctl(2), `PR_SET_PDEATHSIG`): that thread
 /// must stay until the child has ended.
 #[cfg(target_os = "linux")]
@@ -60,6 +62,33 @@ pub fn without_secrets(command: &mut Command) {
     }
 }
 
+/// What of the environment no log may hold. Of a proxy's address that is its password; of a key each line of its own.
+pub fn environment_secrets() -> Vec<Secret> {
+    let of = |name: &str, value: String| match name.to_ascii_lowercase().ends_with("_proxy") {
+        true => proxy_password(&value),
+        false => match value.contains('\n') {
+            true => value
+                .lines()
+                .filter(|line| !line.contains(' '))
+                .map(Secret::new)
+                .collect(),
+            false => vec![Secret::new(value)],
+        },
+    };
+    OURS.iter()
+        .filter_map(|name| Some(of(name, std::env::var(name).ok()?)))
+        .flatten()
+        .collect()
+}
+
+/// As it is written in the address; `user:password@host` needs no scheme.
+fn proxy_password(address: &str) -> Vec<Secret> {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let named = rest.rsplit_once('@').map_or("", |(user, _)| user);
+    let password = named.split_once(':').map(|(_, password)| password);
+    password.into_iter().map(Secret::new).collect()
+}
+
 /// The children's job. Its last handle is ours alone; the system closes it when we end, however that happens, and ends what
 /// is in it (Microsoft: Job Objects). We are not in it ourselves: PowerShell outlives us, to remove the machine.
 #[cfg(windows)]
@@ -112,6 +141,25 @@ mod job {
                 return None;
             }
             Some(Job(job))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_proxys_address_the_password_is_the_secret() {
+        for (address, password) in [
+            ("http://me:p:a@ss@proxy.example:3128/", Some("p:a@ss")),
+            ("me:pass@proxy.example:3128", Some("pass")),
+            ("http://me@proxy.example:3128", None),
+            ("http://proxy.example:3128", None),
+        ] {
+            let found = proxy_password(address);
+            let found: Vec<&str> = found.iter().map(Secret::expose).collect();
+            assert_eq!(found, Vec::from_iter(password), "{address}");
         }
     }
 }

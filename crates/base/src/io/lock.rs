@@ -4,13 +4,13 @@
 //! messages. Lock files are never removed: a removed one could be locked twice.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::file_lock;
 use crate::error::{Error, Kind, Result};
-use crate::event::{Cancel, Sink};
+use crate::event::Cancel;
 
 /// A lock that is held until this value is dropped or the process ends.
 #[derive(Debug)]
@@ -47,6 +47,11 @@ impl Lock {
     /// Whether there is a lock file that a living process holds, or that can't be asked.
     pub fn is_held(path: &Path) -> bool {
         path.exists() && !matches!(Self::try_take(path), Ok(Some(_)))
+    }
+
+    /// The same for a lock file that is there already.
+    pub(super) fn take_existing(path: &Path) -> Result<Option<Self>> {
+        Self::of(path, &mut OpenOptions::new())
     }
 
     fn of(path: &Path, how: &mut OpenOptions) -> Result<Option<Self>> {
@@ -91,7 +96,7 @@ pub fn lock_folder(_: &Path) -> Result<Lock> {
 
 /// Gives the new, empty folder `hidden` the name that sweeps look for, with a lock of this name in it: no sweep ever meets the
 /// folder without its lock.
-pub fn reveal_locked(hidden: &Path, folder: &Path, name: &str) -> Result<Lock> {
+pub(super) fn reveal_locked(hidden: &Path, folder: &Path, name: &str) -> Result<Lock> {
     let create = |e| Error::io("create", folder, e);
     if cfg!(windows) {
         // There a folder that holds an open file keeps its name; a sweep passes over one without a lock file.
@@ -117,46 +122,6 @@ fn create_held(path: &Path) -> std::io::Result<File> {
         std::os::windows::fs::OpenOptionsExt::share_mode(&mut options, shared);
     }
     options.open(path)
-}
-
-/// Removes a killed build's folder, and says so, unless a living process holds the lock of this name in it.
-pub fn remove_leftover(folder: &Path, lock: &str, sink: &dyn Sink) -> Result<()> {
-    let path = folder.join(lock);
-    // On Windows one without a lock file is on its way to its name, or from it: none is made there.
-    let taken = match cfg!(windows) {
-        true => Lock::of(&path, &mut OpenOptions::new()),
-        false => Lock::try_take(&path),
-    };
-    let Ok(Some(lock)) = taken else {
-        return Ok(());
-    };
-    sink.note(format!(
-        "removing what an interrupted build left: {}",
-        folder.display()
-    ));
-    // A folder with an open file in it is not removed on Windows. Nobody begins anything in one of this name.
-    let _lock = (!cfg!(windows)).then_some(lock);
-    match remove_around(folder, &path) {
-        // Another build swept it between our look and our lock.
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        // Its own build removes it just now, or a scanner has a file of it open: the next one looks again.
-        Err(_) if cfg!(windows) => Ok(()),
-        other => other.map_err(|e| Error::io("remove", folder, e)),
-    }
-}
-
-/// The lock file goes last: where something in the folder can't be removed yet, the next look finds it.
-fn remove_around(folder: &Path, lock: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(path)?,
-            false if path != lock => fs::remove_file(path)?,
-            false => {}
-        }
-    }
-    fs::remove_dir_all(folder)
 }
 
 fn holder(path: &Path) -> String {

@@ -6,6 +6,7 @@
 mod child;
 pub mod file_lock;
 mod holes;
+mod leftover;
 mod lock;
 mod positioned;
 mod private;
@@ -20,9 +21,10 @@ use tempfile::NamedTempFile;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
-pub use child::{spawn, without_secrets};
+pub use child::{environment_secrets, spawn, without_secrets};
 pub use holes::data_within;
-pub use lock::{Lock, lock_folder, remove_leftover, reveal_locked};
+pub use leftover::{WorkFolder, is_used, lock_of, remove_work_folder};
+pub use lock::{Lock, lock_folder};
 pub use positioned::Positioned;
 pub use private::{close_to_others, create_private_file, create_private_folders, runtime_folder};
 

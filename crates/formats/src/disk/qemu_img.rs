@@ -144,6 +144,11 @@ fn run_any(
         }
         _ => Error::io("run", program, e),
     })?;
+    tracing::debug!(
+        command = command_line(program, arguments),
+        pid = child.id(),
+        "started a program"
+    );
     let output = drain(child.stdout.take());
     let complaint = drain(child.stderr.take());
     let status = wait(program, &mut child, cancel)?;

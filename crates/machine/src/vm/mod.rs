@@ -1,18 +1,17 @@
 //! Machines that Windows is installed on.
 //!
-//! `qemu` and `hyperv` run them. This module decides nothing about the guest's content.
+//! `qemu` and `hyperv` make them and drive them (`driver`), `supervisor` watches either. This module decides nothing about the guest's content.
 
 pub mod bugcheck;
+pub mod driver;
 pub mod hyperv;
 mod limits;
 mod qcow2;
 #[cfg(unix)]
 pub mod qemu;
 pub mod screen;
-#[cfg_attr(not(unix), allow(dead_code, reason = "only QEMU is watched yet"))]
 mod seen;
-pub mod watch;
-mod watchdog;
+pub mod supervisor;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,13 +3,14 @@
 use std::cmp::Ordering;
 
 use super::{Entry, Lock, called, version};
+use crate::recipe::InputId;
 use winimg_base::error::{Error, Kind};
 
 /// The differences of two locks, by input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Name, was, is.
-    pub rows: Vec<(String, String, String)>,
+    /// Which input, what it was, what it is.
+    pub rows: Vec<(InputId, String, String)>,
 }
 
 impl Changes {
@@ -18,20 +19,20 @@ impl Changes {
     }
 
     /// An input that has to be asked; what it is, nobody knows yet.
-    pub fn asked(&mut self, name: &str, was: Option<&Entry>, version: Option<&str>) {
+    pub fn asked(&mut self, id: &InputId, was: Option<&Entry>, version: Option<&str>) {
         let is = match version {
             Some(version) => format!("{version}, to be asked"),
             None => "to be asked".to_string(),
         };
         let was = was.map_or("-".to_string(), Entry::shown);
-        self.rows.push((name.to_string(), was, is));
+        self.rows.push((id.clone(), was, is));
     }
 
     /// The inputs of a lock that are not `there` any more.
-    pub fn gone(&mut self, old: Option<&Lock>, there: impl Fn(&str) -> bool) {
+    pub fn gone(&mut self, old: Option<&Lock>, there: impl Fn(&InputId) -> bool) {
         let gone = old.iter().flat_map(|lock| &lock.inputs);
-        for was in gone.filter(|was| !there(&was.name)) {
-            self.rows.push((was.name.clone(), was.shown(), "-".into()));
+        for was in gone.filter(|was| !there(&was.id)) {
+            self.rows.push((was.id.clone(), was.shown(), "-".into()));
         }
     }
 
@@ -41,7 +42,9 @@ impl Changes {
             return String::new();
         }
         let title = ("name".to_string(), "was".to_string(), "is".to_string());
-        let rows: Vec<_> = std::iter::once(&title).chain(&self.rows).collect();
+        let rows = self.rows.iter();
+        let rows = rows.map(|(id, was, is)| (id.to_string(), was.clone(), is.clone()));
+        let rows: Vec<_> = std::iter::once(title).chain(rows).collect();
         let width = |column: fn(&(String, String, String)) -> &String| {
             let cells = rows.iter().map(|row| column(row).chars().count());
             cells.max().unwrap_or(0)
@@ -50,23 +53,23 @@ impl Changes {
         let line = |(name, was, is): &(String, String, String)| {
             format!("{name:names$}  {was:before$}  {is}\n")
         };
-        rows.into_iter().map(line).collect()
+        rows.iter().map(line).collect()
     }
 }
 
 /// What changes from one lock to the next, in the new one's order, and then what goes.
 pub fn between(old: Option<&Lock>, new: &Lock) -> Changes {
-    let before = |name: &str| old.and_then(|lock| lock.entry(name));
+    let before = |id: &InputId| old.and_then(|lock| lock.entry(id));
     let mut changes = Changes::default();
     for entry in &new.inputs {
-        let row = match before(&entry.name) {
+        let row = match before(&entry.id) {
             Some(was) if was == entry => continue,
-            Some(was) => (entry.name.clone(), was.shown(), is(was, entry)),
-            None => (entry.name.clone(), "-".into(), entry.shown()),
+            Some(was) => (entry.id.clone(), was.shown(), is(was, entry)),
+            None => (entry.id.clone(), "-".into(), entry.shown()),
         };
         changes.rows.push(row);
     }
-    changes.gone(old, |name| new.entry(name).is_some());
+    changes.gone(old, |id| new.entry(id).is_some());
     changes
 }
 
@@ -86,7 +89,7 @@ fn is(was: &Entry, entry: &Entry) -> String {
 /// The refusal of versions that go down; `recipe` is shown in the cure.
 pub fn lowered(old: &Lock, new: &Lock, recipe: &str) -> Option<Error> {
     let lower = |entry: &&Entry| {
-        let was = old.entry(&entry.name);
+        let was = old.entry(&entry.id);
         let was = was.and_then(|was| was.version.as_deref());
         let order = was
             .zip(entry.version.as_deref())
@@ -98,8 +101,8 @@ pub fn lowered(old: &Lock, new: &Lock, recipe: &str) -> Option<Error> {
         .iter()
         .filter(lower)
         .map(|entry| {
-            let was = old.entry(&entry.name).map_or(String::new(), Entry::shown);
-            format!("{}: {was} -> {}", called(&entry.name), entry.shown())
+            let was = old.entry(&entry.id).map_or(String::new(), Entry::shown);
+            format!("{}: {was} -> {}", called(&entry.id), entry.shown())
         })
         .collect();
     if lines.is_empty() {

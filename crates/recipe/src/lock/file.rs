@@ -187,13 +187,13 @@ impl Reading<'_> {
 
     fn entry(&self, before: &[Entry], entry: &Entry, place: &Place) -> Vec<Diagnostic> {
         let mut facts = Vec::new();
-        if before.iter().any(|e| e.name == entry.name) {
-            facts.push(format!("{} has {} twice", self.name, entry.name));
+        if before.iter().any(|e| e.id == entry.id) {
+            facts.push(format!("{} has {} twice", self.name, entry.id));
         }
         let evidence = entry.evidence.iter().map(|e| &e.digest);
         let digests = std::iter::once(&entry.digest).chain(evidence);
         for digest in digests.filter(|d| d.algorithm != Algorithm::Sha256) {
-            let (name, algorithm) = (&entry.name, digest.algorithm.name());
+            let (name, algorithm) = (&entry.id, digest.algorithm.name());
             facts.push(format!(
                 "{name} is locked by a {algorithm}; a lock holds SHA-256"
             ));

@@ -1,7 +1,7 @@
 //! A lock laid into a recipe, or every way in which the recipe has drifted from it.
 
 use super::{Entry, LockFile, called};
-use crate::recipe::{Ask, Locked, LockedImage, Recipe};
+use crate::recipe::{Ask, InputId, Locked, LockedImage, Recipe};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
 
@@ -23,15 +23,16 @@ pub fn lay(recipe: &mut Recipe, file: &LockFile, comparison: Comparison) -> Diag
     }
     let lock = &file.lock;
     let media = &mut recipe.media;
-    media.iso.locked = lock.entry("media.iso").map(Entry::locked);
+    media.iso.locked = lock.entry(&InputId::Iso).map(Entry::locked);
     if let Some(virtio) = &mut media.virtio {
-        virtio.locked = lock.entry("media.virtio").map(Entry::locked);
+        virtio.locked = lock.entry(&InputId::Virtio).map(Entry::locked);
     }
     for component in &mut recipe.components {
-        component.origin.locked = lock.entry(&component.name.value).map(Entry::locked);
+        let id = InputId::Component(component.name.value.clone());
+        component.origin.locked = lock.entry(&id).map(Entry::locked);
     }
     for image in &mut recipe.images {
-        let entry = lock.entry(&format!("image {}", image.name.value));
+        let entry = lock.entry(&InputId::Image(image.name.value.clone()));
         image.locked = entry.map(|entry| LockedImage {
             top: entry
                 .evidence
@@ -78,10 +79,10 @@ pub fn drift(recipe: &Recipe, file: &LockFile, comparison: Comparison) -> Diagno
     }
     let mut found = Diagnostics::default();
     for ask in &recipe.asks {
-        let facts = match lock.entry(&ask.name) {
+        let facts = match lock.entry(&ask.id) {
             Some(entry) => differences(ask, entry, &file.name, comparison),
             None => {
-                let fact = format!("{} is not in {}", called(&ask.name), file.name);
+                let fact = format!("{} is not in {}", called(&ask.id), file.name);
                 vec![(fact, &ask.place)]
             }
         };
@@ -91,11 +92,11 @@ pub fn drift(recipe: &Recipe, file: &LockFile, comparison: Comparison) -> Diagno
         }
     }
     for (entry, place) in lock.inputs.iter().zip(&file.places) {
-        if !recipe.asks.iter().any(|ask| ask.name == entry.name) {
+        if !recipe.asks.iter().any(|ask| ask.id == entry.id) {
             let fact = format!(
                 "{} has {}, which the recipe no longer asks for",
                 file.name,
-                called(&entry.name)
+                called(&entry.id)
             );
             let help = format!("`winimg lock {path}` drops it");
             found.push(Diagnostic::warning(fact).at(place, "").help(help));
@@ -114,7 +115,7 @@ fn differences<'a>(
     if ask.whole == entry.asked {
         return Vec::new();
     }
-    let what = called(&ask.name);
+    let what = called(&ask.id);
     let version = ask.version.as_ref().map(|v| v.value.as_str());
     if version != entry.version.as_deref() {
         let words =

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::Ask;
+use crate::recipe::{Ask, InputId};
 use winimg_base::digest::Digest;
 use winimg_base::text::Place;
 use winimg_trust::Signer;
@@ -43,8 +43,8 @@ pub struct Lock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// `media.iso`, `media.virtio`, a component's name, `image NAME`.
-    pub name: String,
+    #[serde(rename = "name")]
+    pub id: InputId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// As the recipe asks, without query; of a local file its name.
@@ -103,8 +103,8 @@ impl Lock {
         recipe.with_file_name(name)
     }
 
-    pub fn entry(&self, name: &str) -> Option<&Entry> {
-        self.inputs.iter().find(|e| e.name == name)
+    pub fn entry(&self, id: &InputId) -> Option<&Entry> {
+        self.inputs.iter().find(|e| e.id == *id)
     }
 
     /// Every file that it names: the inputs, and what proves them.
@@ -119,7 +119,7 @@ impl Lock {
     /// What the store keeps of a build with this lock.
     pub fn record(&self) -> BuiltWith {
         let inputs = self.inputs.iter().map(|e| BuiltInput {
-            name: e.name.clone(),
+            id: e.id.clone(),
             version: e.version.clone(),
             digest: e.digest.clone(),
         });
@@ -135,7 +135,7 @@ impl Entry {
     pub fn new(ask: &Ask, found: Found) -> Self {
         let evidence = found.evidence.into_iter();
         Self {
-            name: ask.name.clone(),
+            id: ask.id.clone(),
             version: ask.version.as_ref().map(|v| v.value.clone()),
             url: ask.url.value.clone(),
             proof: ask.proof.value.clone(),
@@ -167,9 +167,9 @@ fn shown(version: Option<&str>, digest: &Digest) -> String {
 }
 
 /// An input as a sentence calls it: `component kubelet`, `media.iso`, `image pause`.
-fn called(name: &str) -> String {
-    match name.starts_with("media.") || name.starts_with("image ") {
-        true => name.to_string(),
-        false => format!("component {name}"),
+fn called(id: &InputId) -> String {
+    match id {
+        InputId::Component(name) => format!("component {name}"),
+        InputId::Iso | InputId::Virtio | InputId::Image(_) => id.to_string(),
     }
 }

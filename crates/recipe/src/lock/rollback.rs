@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Lock, called, shown};
+use crate::recipe::InputId;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind};
 
@@ -19,7 +20,8 @@ pub struct BuiltWith {
 /// One of its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltInput {
-    pub name: String,
+    #[serde(rename = "name")]
+    pub id: InputId,
     pub version: Option<String>,
     pub digest: Digest,
 }
@@ -57,12 +59,12 @@ fn going_back(lock: &Lock, before: &BuiltWith) -> Vec<String> {
     let mut lines = Vec::new();
     for was in &before.inputs {
         let then = shown(was.version.as_deref(), &was.digest);
-        let now = match lock.entry(&was.name) {
+        let now = match lock.entry(&was.id) {
             Some(entry) if entry.digest == was.digest => continue,
             Some(entry) => entry.shown(),
             None => "not there".into(),
         };
-        lines.push(format!("{}: {then} -> {now}", called(&was.name)));
+        lines.push(format!("{}: {then} -> {now}", called(&was.id)));
     }
     lines
 }

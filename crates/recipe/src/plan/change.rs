@@ -48,7 +48,8 @@ pub fn change(old: &[Link], new: &[Link]) -> Vec<String> {
     if rendered.is_empty() {
         rendered.push("its parts come in another order".into());
     }
-    rendered.into_iter()
+    rendered
+        .into_iter()
         .map(|words| format!("{}: {words}", now.name))
         .collect()
 }

@@ -3,29 +3,25 @@
 //!
 //! Pure. Knows an evaluation medium by its digest only; what the medium itself says is read by the build.
 
-use url::{Host, Url};
-
-use crate::recipe::{ImageProof, Origin, ProofSpec, Recipe, Step, Verb};
+use crate::recipe::{InputSource, Origin, ProofSpec, Recipe, Step, Verb};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::{Located, Place};
 use winimg_formats::wim::{Release, evaluation};
 
 /// Adds all that is to be said.
 pub fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
-    let media = &recipe.media;
-    download("[media.iso]", &media.iso, complaints);
-    if let Some(virtio) = &media.virtio {
-        download("[media.virtio]", virtio, complaints);
-    }
-    for component in &recipe.components {
-        let what = format!("component `{}`", component.name.value);
-        download(&what, &component.origin, complaints);
-    }
-    for image in &recipe.images {
-        // Without a digest it is refused when the recipe is read.
-        if matches!(image.proof, ImageProof::Digest(_)) && is_plain(&image.reference) {
-            let what = format!("image `{}`", image.name.value);
-            complaints.push(seen(&what, &image.reference.place));
+    for input in recipe.inputs() {
+        let what = input.id.described();
+        match input.source {
+            InputSource::Medium(origin) => download(&what, origin, complaints),
+            InputSource::Component(component) => download(&what, &component.origin, complaints),
+            // Without a digest it is refused when the recipe is read.
+            InputSource::Image(image)
+                if input.pinned().is_some() && image.reference.value.is_exposed() =>
+            {
+                complaints.push(seen(&what, &image.reference.place));
+            }
+            InputSource::Image(_) => {}
         }
     }
     if let Some((release, place)) = evaluated(recipe) {
@@ -58,7 +54,7 @@ fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
     match &origin.proof {
         ProofSpec::ChecksumFile {
             url, signatures, ..
-        } if is_http(url) && signatures.is_empty() => {
+        } if url.value.is_plain_http() && signatures.is_empty() => {
             let fact = format!("the checksum file of {what} comes over plain http");
             complaints.push(
                 Diagnostic::error(fact)
@@ -68,7 +64,9 @@ fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
             );
         }
         // A lock names the bytes.
-        ProofSpec::Unverified { .. } if is_http(&origin.url) && origin.locked.is_none() => {
+        ProofSpec::Unverified { .. }
+            if origin.url.value.is_plain_http() && origin.locked.is_none() =>
+        {
             let fact = format!("{what} comes over plain http, and nothing proves it");
             complaints.push(
                 Diagnostic::error(fact)
@@ -76,7 +74,7 @@ fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
                     .help("use https, or pin the file: `sha256 = \"…\"`"),
             );
         }
-        ProofSpec::Undecided(_) if is_plain(&origin.url) && origin.locked.is_none() => {
+        ProofSpec::Undecided(_) if origin.url.value.is_exposed() && origin.locked.is_none() => {
             let fact = format!("{what} comes over plain http, and nothing proves it yet");
             complaints.push(
                 Diagnostic::warning(fact)
@@ -84,7 +82,7 @@ fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
                     .help("use https before you pin it"),
             );
         }
-        _ if is_plain(&origin.url) => complaints.push(seen(what, &origin.url.place)),
+        _ if origin.url.value.is_exposed() => complaints.push(seen(what, &origin.url.place)),
         _ => {}
     }
 }
@@ -93,24 +91,6 @@ fn seen(what: &str, place: &Place) -> Diagnostic {
     Diagnostic::warning(format!("{what} comes over plain http"))
         .at(place, "anyone on the way can see and change it")
         .help("the build would refuse what was changed, because the file is proved; https keeps it as it is")
-}
-
-fn is_http(url: &Located<String>) -> bool {
-    Url::parse(url.value.trim()).is_ok_and(|url| url.scheme() == "http")
-}
-
-/// http that leaves this machine.
-fn is_plain(url: &Located<String>) -> bool {
-    let Ok(url) = Url::parse(url.value.trim()) else {
-        return false;
-    };
-    let is_here = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    url.scheme() == "http" && !is_here
 }
 
 /// The release of the evaluation medium that Windows is installed from, where a digest names it.

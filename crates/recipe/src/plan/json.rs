@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::words::{encoding_name, entry_path, expected, named_by};
 use super::{Entry, Op, Plan, PlannedStep, Until, undecided};
 use crate::recipe::{ContainerImage, ImageProof, ProofSpec, Recipe, Signature};
-use winimg_base::text::{redact, redact_url};
+use winimg_base::text::redact_url;
 
 /// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `warnings`, `undecided`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
@@ -32,7 +32,7 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
             json!({
                 "name": c.name.value,
                 "version": c.version,
-                "url": redact(&c.origin.url.value),
+                "url": c.origin.url.value.to_string(),
                 "proof": named_by(&c.origin.proof),
                 "signatures": signatures(&c.origin.signatures),
                 "checksum_signatures": match &c.origin.proof {
@@ -87,7 +87,7 @@ fn signatures(groups: &[Vec<Signature>]) -> Value {
         json!({
             "scheme": s.rule.scheme(),
             "asks": s.words,
-            "url": s.url.as_ref().map(|url| redact(&url.value)),
+            "url": s.url.as_ref().map(|url| url.value.to_string()),
         })
     };
     let groups = groups.iter().map(|g| g.iter().map(one).collect::<Vec<_>>());
@@ -100,7 +100,7 @@ fn image(image: &ContainerImage) -> Value {
         ImageProof::Unverified { reason } => (None, Some(&reason.value)),
     };
     json!({
-        "name": image.name.value, "reference": image.reference.value, "digest": digest,
+        "name": image.name.value, "reference": image.reference.value.to_string(), "digest": digest,
         "unverified": unverified, "os_version": image.os_version,
     })
 }

@@ -1,18 +1,29 @@
 //! From recipe to plan: the steps in their order, their numbers, and what must hold between them.
 
+use std::path::Path;
+
 use super::site::Site;
 use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, expect, inputs, services, step, target};
-use crate::recipe::{Recipe, Step, Verb};
+use crate::recipe::{self, Options, Recipe, Step, Verb};
 use winimg_base::argv;
-use winimg_base::diag::{Diagnostic, Diagnostics};
+use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
 use winimg_base::text::Place;
+
+/// Reads a recipe; with mistakes in it, what planning has to say about the rest is said with them.
+pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
+    recipe::read_judged(path, options, &|draft| {
+        let found = make(draft).err().map_or_else(Vec::new, |found| found.0);
+        let errors = found.into_iter();
+        errors.filter(|d| d.severity == Severity::Error).collect()
+    })
+}
 
 /// Compiles every step. All complaints come at once; with an error among them there is no plan.
 pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
     let mut complaints = Diagnostics::default();
     let mut payload = Vec::new();
     let mut steps = Vec::new();
-    let mut sealed: Option<&Step> = None;
+    let mut is_sealed = false;
     inputs::judge(recipe, &mut complaints);
     services::judge(recipe, &mut complaints);
     for (index, written) in recipe.steps.iter().enumerate() {
@@ -29,14 +40,13 @@ pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
             guest_log: None,
         };
         if written.skipped.is_none() {
-            after_seal(&mut site, sealed);
             step::compile(&mut site);
             arguments(&mut site);
-            sealed = sealed.or(seals(written).then_some(written));
+            is_sealed |= seals(written);
         }
         steps.push(planned(site));
     }
-    if sealed.is_none() {
+    if !is_sealed {
         let number = u32::try_from(steps.len() + 1).unwrap_or(u32::MAX);
         let place = recipe.steps.last().map_or(&recipe.name.place, |s| &s.place);
         complaints.push(unsealed(place));
@@ -94,21 +104,6 @@ fn arguments(site: &mut Site<'_>) {
     for fault in faults {
         site.error(place, fault, "");
     }
-}
-
-/// `generalize` seals the image: nothing may run after it.
-fn after_seal(site: &mut Site<'_>, sealed: Option<&Step>) {
-    let Some(sealed) = sealed else { return };
-    let message = match site.step.verb {
-        Verb::Generalize { .. } => "the image is sealed already",
-        _ => "the image is sealed before this step",
-    };
-    let help = format!(
-        "`generalize` at {} must be the last step that runs",
-        sealed.place
-    );
-    let place = &site.step.place;
-    site.error_with_help(place, message, "cannot run any more", help);
 }
 
 fn unsealed(place: &Place) -> Diagnostic {

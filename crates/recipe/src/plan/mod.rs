@@ -41,7 +41,7 @@ pub use check::{Check, Expected, Planned};
 pub use expect::keep_what_lasts;
 pub use inputs::{evaluated, unused};
 pub use json::json;
-pub use make::make;
+pub use make::{make, read};
 pub use path::is_below;
 pub use target::shut_out;
 pub use text::text;

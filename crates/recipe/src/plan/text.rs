@@ -8,7 +8,7 @@ use super::words::{count, duration, encoding_name, entry_origin, entry_path, exp
 use super::{Entry, Op, Plan, PlannedStep, Run, Until};
 use crate::recipe::Recipe;
 use winimg_base::argv;
-use winimg_base::text::{redact, redact_url};
+use winimg_base::text::redact_url;
 
 const WIDTH: usize = 100;
 
@@ -95,8 +95,7 @@ fn components(out: &mut String, recipe: &Recipe) {
         let _ = writeln!(
             out,
             "  {:width$}  {version}{}",
-            component.name.value,
-            redact(&component.origin.url.value)
+            component.name.value, component.origin.url.value
         );
         for line in proof(&component.origin) {
             let _ = writeln!(out, "  {:width$}  {line}", "");

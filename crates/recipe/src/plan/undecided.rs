@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::recipe::{MissingProof, Origin, PIPED, Recipe, Undecided};
-use winimg_base::text::redact;
+use crate::recipe::{MissingProof, PIPED, Recipe, Undecided};
 
 /// The last part of the plan's text, for the recipe as the command line names it; empty when all is decided.
 pub fn undecided(recipe: &Recipe, named: &str) -> String {
@@ -59,30 +58,21 @@ fn proof(out: &mut String, recipe: &Recipe, missing: &MissingProof) {
     let algorithm = missing.algorithm.name();
     let name = match &missing.variable {
         Some(variable) => variable.name.clone(),
-        None => format!("{}.{algorithm}", missing.table().join(".")),
+        None => format!("{}.{algorithm}", missing.input.table().join(".")),
     };
     let _ = writeln!(out, "  {name}  {}", missing.place);
     let why = missing.variable.as_ref().map_or(&missing.fact, |v| &v.why);
     let _ = writeln!(out, "      {why}");
-    let url = origin(recipe, &missing.input).map(|o| redact(&o.url.value));
+    let input = recipe.input(&missing.input);
+    let url = input
+        .and_then(|i| i.origin())
+        .map(|o| o.url.value.to_string());
     let _ = writeln!(
         out,
         "      {algorithm} of {}, {}",
         missing.input,
         url.unwrap_or_default()
     );
-}
-
-/// What the recipe says of this input.
-fn origin<'r>(recipe: &'r Recipe, input: &str) -> Option<&'r Origin> {
-    match input {
-        "media.iso" => Some(&recipe.media.iso),
-        "media.virtio" => recipe.media.virtio.as_ref(),
-        name => {
-            let mut components = recipe.components.iter();
-            components.find(|c| c.name.value == name).map(|c| &c.origin)
-        }
-    }
 }
 
 pub(super) fn json(one: &Undecided) -> Value {

@@ -7,7 +7,6 @@ use super::check::{FirewallScope, Payload, Service};
 use super::step::start_name;
 use super::{Entry, ExitRule, Plan, Planned};
 use crate::recipe::{Encoding, Origin, ProofSpec, RegistryData, Signature};
-use winimg_base::text::redact;
 
 /// What proves a download: the digest or what stands for it, then each signature that has to be met.
 pub(super) fn proof(origin: &Origin) -> Vec<String> {
@@ -26,7 +25,7 @@ pub(super) fn proof(origin: &Origin) -> Vec<String> {
 /// `signed: minisign, key RWQ…, or cosign, key …`
 fn signed(how: &str, groups: &[Vec<Signature>]) -> Vec<String> {
     let words = |s: &Signature| match &s.url {
-        Some(url) => format!("{}, by {}", s.words, redact(&url.value)),
+        Some(url) => format!("{}, by {}", s.words, url.value),
         None => s.words.clone(),
     };
     let line = |group: &Vec<Signature>| group.iter().map(words).collect::<Vec<_>>().join("; or ");
@@ -42,14 +41,14 @@ pub(super) fn named_by(proof: &ProofSpec) -> String {
         ProofSpec::ChecksumFile {
             url, entry: None, ..
         } => {
-            format!("checksum file {}", redact(&url.value))
+            format!("checksum file {}", url.value)
         }
         ProofSpec::ChecksumFile {
             url,
             entry: Some(entry),
             ..
         } => {
-            format!("checksum file {}, line `{entry}`", redact(&url.value))
+            format!("checksum file {}, line `{entry}`", url.value)
         }
         ProofSpec::Signed => "its signatures".into(),
         ProofSpec::Undecided(_) => "NOT DECIDED: nothing proves it yet".into(),

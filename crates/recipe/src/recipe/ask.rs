@@ -5,32 +5,30 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Ask;
 use super::effective::to_json;
 use super::merge::PROOFS;
 use super::value::{Data, Entry, Table, Value};
+use super::{Ask, InputId, Recipe};
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place, redact};
 
 /// The keys that say who must have signed.
 const RULES: [&str; 2] = ["signature", "checksum_signature"];
 
-/// One for each input, in the recipe's order.
-pub fn list(tree: &Table) -> Vec<Ask> {
-    let table = |key: &str| tree.get(key).and_then(Value::as_table);
-    let mut asks = Vec::new();
-    for name in ["iso", "virtio"] {
-        let entry = table("media").and_then(|media| media.entry(name));
-        asks.extend(entry.and_then(|e| download(&format!("media.{name}"), e)));
-    }
-    let components = table("components").into_iter().flat_map(|t| &t.entries);
-    asks.extend(components.filter_map(|e| download(&e.key, e)));
-    let images = table("images").into_iter().flat_map(|t| &t.entries);
-    asks.extend(images.filter_map(|e| image(&format!("image {}", e.key), e)));
-    asks
+/// One for each input, in their order.
+pub fn list(recipe: &Recipe, tree: &Table) -> Vec<Ask> {
+    let asked = |id: InputId| {
+        let [outer, inner] = id.table();
+        let entry = tree.get(outer)?.as_table()?.entry(inner)?;
+        match &id {
+            InputId::Image(_) => image(id, entry),
+            _ => download(id, entry),
+        }
+    };
+    recipe.inputs().filter_map(|i| asked(i.id)).collect()
 }
 
-fn download(name: &str, entry: &Entry) -> Option<Ask> {
+fn download(id: InputId, entry: &Entry) -> Option<Ask> {
     let table = entry.value.as_table()?;
     let url = text(table, "url")?;
     let version = text(table, "version");
@@ -66,7 +64,7 @@ fn download(name: &str, entry: &Entry) -> Option<Ask> {
         rules_json
     ]);
     Some(Ask {
-        name: name.to_string(),
+        id,
         place: entry.key_place.clone(),
         version,
         url: url.map(|u| shown(&u)),
@@ -86,7 +84,7 @@ fn checksum(table: &Table, url: &str) -> String {
     }
 }
 
-fn image(name: &str, entry: &Entry) -> Option<Ask> {
+fn image(id: InputId, entry: &Entry) -> Option<Ask> {
     let table = entry.value.as_table()?;
     let url = text(table, "reference")?;
     let version = text(table, "os_version");
@@ -99,7 +97,7 @@ fn image(name: &str, entry: &Entry) -> Option<Ask> {
     };
     let whole = json!([version.as_ref().map(|v| &v.value), url.value, proof]);
     Some(Ask {
-        name: name.to_string(),
+        id,
         place: entry.key_place.clone(),
         version,
         url,

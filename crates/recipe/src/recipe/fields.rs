@@ -106,9 +106,10 @@ impl<'a> Context<'a> {
         self.undecided.borrow().clone()
     }
 
-    pub fn finish(self, recipe: Option<Recipe>) -> Lowered {
+    pub fn finish(self, draft: Recipe, is_whole: bool) -> Lowered {
         Lowered {
-            recipe,
+            draft,
+            is_whole,
             problems: self.problems.into_inner(),
             defaults: self.defaults.into_inner(),
             undecided: self.undecided.into_inner(),

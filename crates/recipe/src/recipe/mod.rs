@@ -4,6 +4,7 @@
 //! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread` finds
 //! those that nothing reads, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
+mod address;
 mod alias;
 mod ask;
 mod decide;
@@ -12,6 +13,7 @@ mod effective;
 mod fields;
 mod guest_name;
 mod image_builder;
+mod input;
 mod lower;
 mod merge;
 pub mod powershell;
@@ -19,6 +21,7 @@ mod put;
 pub mod quantity;
 mod raw;
 mod read;
+mod reference;
 mod slip;
 mod step;
 mod template;
@@ -34,21 +37,24 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use oci_spec::distribution::Reference;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
 use winimg_formats::wim::Release;
 
+pub use address::Address;
+pub use input::{Input, InputId, InputSource, NoInput};
 pub use put::{Put, put, quoted};
 pub use quantity::duration;
 pub use raw::PIPED;
-pub use read::{Options, read};
+pub use read::{Options, read, read_judged};
+pub use reference::ImageReference;
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
 };
-pub use undecided::{MissingProof, Undecided, Wanting, complaints, table_of};
+pub use undecided::{MissingProof, Undecided, Wanting, complaints};
 
 /// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../../../recipes/recipe.schema.json");
@@ -72,7 +78,7 @@ pub struct Recipe {
     pub vars: Vec<Var>,
     /// Every value that was written, after variables, then the defaults that were taken.
     pub effective: Vec<Effective>,
-    /// What is asked of each input, for `recipe.lock`: the media, components, container images.
+    /// What is asked of each of [`Recipe::inputs`], in that order, for `recipe.lock`.
     pub asks: Vec<Ask>,
     /// What a person has to decide before it can be built; a build of it is refused until then.
     pub undecided: Vec<Undecided>,
@@ -83,8 +89,7 @@ pub struct Recipe {
 /// What a recipe asks of one input, as it was written after variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// `media.iso`, `media.virtio`, a component's name, `image NAME`.
-    pub name: String,
+    pub id: InputId,
     /// The table of the input.
     pub place: Place,
     /// Of a container image, the Windows build that is wanted.
@@ -142,10 +147,10 @@ pub struct Var {
     pub origin: String,
 }
 
-/// Something to fetch and how it is proved. `url` is http(s), `file://` or a path (relative to the file that says it).
+/// Something to fetch and how it is proved.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    pub url: Located<String>,
+    pub url: Located<Address>,
     pub proof: ProofSpec,
     /// Each of these has to be met, by one of its alternatives.
     pub signatures: Vec<Vec<Signature>>,
@@ -155,7 +160,7 @@ pub struct Origin {
 
 impl Origin {
     /// Without signatures and not locked.
-    pub fn new(url: Located<String>, proof: ProofSpec) -> Self {
+    pub fn new(url: Located<Address>, proof: ProofSpec) -> Self {
         Self {
             url,
             proof,
@@ -174,11 +179,11 @@ pub struct Signature {
     /// What is asked, whole: `authenticode, subject CN=Example Corp, root keys/root.pem (sha256:…)`. Changes when a pin does.
     pub words: String,
     /// Where the signature, bundle, attestation or catalog is; absent for what is signed inside.
-    pub url: Option<Located<String>>,
+    pub url: Option<Located<Address>>,
     /// Where the certificate of a keyless signature is that is not a bundle.
-    pub certificate: Option<Located<String>>,
+    pub certificate: Option<Located<Address>>,
     /// The transparency log that is asked for such a signature's entry.
-    pub log: Option<Located<String>>,
+    pub log: Option<Located<Url>>,
     /// Globs over the paths in an archive: those files have to be signed, not the archive. Empty: the file itself.
     pub members: Vec<String>,
 }
@@ -209,7 +214,7 @@ pub enum ProofSpec {
     Digest(Located<Digest>),
     /// A checksum file; `entry` names the line when it is not the URL's last segment.
     ChecksumFile {
-        url: Located<String>,
+        url: Located<Address>,
         entry: Option<String>,
         /// What the checksum file itself has to be signed with, as [`Origin::signatures`].
         signatures: Vec<Vec<Signature>>,
@@ -317,34 +322,12 @@ pub struct Component {
 #[derive(Clone, Debug)]
 pub struct ContainerImage {
     pub name: Located<String>,
-    /// `registry.k8s.io/pause:3.10.2`, with its registry.
-    pub reference: Located<String>,
+    pub reference: Located<ImageReference>,
     pub proof: ImageProof,
     /// `10.0.20348`; the medium's own build unless given.
     pub os_version: Option<String>,
     /// What `recipe.lock` names, when there is one.
     pub locked: Option<LockedImage>,
-}
-
-impl ContainerImage {
-    /// What the registry is asked for; the error is one sentence.
-    pub fn parsed(&self) -> Result<Reference, String> {
-        let text = &self.reference.value;
-        let bare = text.strip_prefix("http://").unwrap_or(text);
-        bare.parse().map_err(|e| format!("{e}"))
-    }
-
-    /// The name that containerd keeps it under: the tag where there is one, as the kubelet asks for it, and the digest
-    /// otherwise.
-    pub fn kept_as(&self) -> Result<String, String> {
-        let reference = self.parsed()?;
-        let place = format!("{}/{}", reference.registry(), reference.repository());
-        Ok(match (reference.tag(), reference.digest()) {
-            (Some(tag), _) => format!("{place}:{tag}"),
-            (None, Some(digest)) => format!("{place}@{digest}"),
-            (None, None) => place,
-        })
-    }
 }
 
 /// How a container image is known to be the right one. All below it is proved by digests.

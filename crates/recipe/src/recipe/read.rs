@@ -33,6 +33,15 @@ pub struct Options {
 /// Reads a recipe with everything that it includes. All complaints come at once, sorted by file and line; there is
 /// a recipe only when none of them is an error.
 pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
+    read_judged(path, options, &|_| Vec::new())
+}
+
+/// The same; what is right of a refused recipe is shown to `judge`, whose complaints join the others.
+pub fn read_judged(
+    path: &Path,
+    options: &Options,
+    judge: &dyn Fn(&Recipe) -> Vec<Diagnostic>,
+) -> (Option<Recipe>, Diagnostics) {
     let (raw, unreadable) = raw::load(path, options);
     let Some(mut raw) = raw else {
         return (None, Diagnostics(unreadable));
@@ -60,7 +69,7 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
     }
     undecided::settle(&mut raw.tree, &mut problems);
     let lowered = lower::lower(&raw, &scope, decided);
-    let (recipe, defaults) = (lowered.recipe, lowered.defaults);
+    let (draft, defaults) = (lowered.draft, lowered.defaults);
     let mut complaints = lowered.problems;
     let is_wrong = |all: &[Diagnostic]| Diagnostics(all.to_vec()).has_errors();
     // With mistakes there is no plan to list these at the end of: they are told with the others.
@@ -68,19 +77,22 @@ pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
         let known: Vec<String> = problems.iter().map(|p| p.problem.fact.clone()).collect();
         let open = undecided::complaints(&lowered.undecided).into_iter();
         complaints.extend(open.filter(|d| !known.contains(&d.problem.fact)));
+        if !incomplete {
+            complaints.extend(judge(&draft));
+        }
     }
     problems.extend(without_echoes(complaints, &problems));
     let mut diagnostics = Diagnostics(problems);
-    if recipe.is_none() && !diagnostics.has_errors() {
+    if !lowered.is_whole && !diagnostics.has_errors() {
         let fact = "the recipe could not be understood, and nothing says why";
         let help = "this is a mistake in winimg: please report it with the recipe";
         diagnostics.push(Diagnostic::error(fact).help(help));
     }
     diagnostics.sort(&raw.sources.order());
-    let recipe = recipe.filter(|_| !diagnostics.has_errors());
+    let recipe = (!diagnostics.has_errors()).then_some(draft);
     let recipe = recipe.map(|recipe| Recipe {
         effective: effective::list(&raw.tree, &scope, defaults),
-        asks: ask::list(&raw.tree),
+        asks: ask::list(&recipe, &raw.tree),
         files: raw.sources.files(),
         ..recipe
     });

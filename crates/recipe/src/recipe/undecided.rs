@@ -3,6 +3,7 @@
 //! `validate` and `plan` go on without these and list them. Every command that fetches for a build refuses a recipe that has
 //! one; `winimg pin` finds the proofs. Without any other value there is nothing to plan, and it is asked for as an error.
 
+use super::InputId;
 use super::merge::DIGESTS;
 use super::value::{Data, Entry, Table, Value};
 use super::vars::place_of_name;
@@ -35,10 +36,9 @@ pub enum Undecided {
 /// An input that nothing proves yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingProof {
-    /// As in the lock: `media.iso`, or a component's name.
-    pub input: String,
+    pub input: InputId,
     pub algorithm: Algorithm,
-    /// The variable that holds the digest; without one the digest stands in the input's own table.
+    /// The variable that holds the digest; without one the digest belongs into the input's own table.
     pub variable: Option<Wanting>,
     /// The digest's place, or that of the URL where none is named.
     pub place: Place,
@@ -62,21 +62,6 @@ impl Wanting {
             Some(more) => said.help(more),
             None => said,
         }
-    }
-}
-
-impl MissingProof {
-    /// Where the digest belongs when it stands in no variable: `["media", "iso"]`, `["components", "kubelet"]`.
-    pub fn table(&self) -> Vec<&str> {
-        table_of(&self.input)
-    }
-}
-
-/// The tables of an input, from the outermost.
-pub fn table_of(input: &str) -> Vec<&str> {
-    match input.split_once('.') {
-        Some(("media", medium @ ("iso" | "virtio"))) => vec!["media", medium],
-        _ => vec!["components", input],
     }
 }
 

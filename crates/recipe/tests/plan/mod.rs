@@ -1,6 +1,7 @@
 //! Whole plans, verb by verb, compared with the snapshots.
 
 mod arguments;
+mod every;
 mod images;
 mod inputs;
 mod powershell;
@@ -626,11 +627,7 @@ fn every_mistake_is_reported_at_its_step() {
         .step("password", |m| Verb::Generalize {
             answer_file: Some(m.at("").map(|_| local("seal/password.xml"))),
             mode_vm: false,
-        })
-        .step("late", |m| m.cmd("echo late"))
-        .step("late and off", |m| m.cmd("echo off"))
-        .but(|s| s.skipped = Some("false".into()))
-        .step("twice", |m| m.generalize());
+        });
     insta::assert_snapshot!("mistakes", &refused(maker.made()));
 }
 

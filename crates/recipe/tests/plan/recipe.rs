@@ -25,7 +25,8 @@ impl Maker {
         let origin = |url: &str| {
             let digest = Digest::sha256_of(url.as_bytes());
             let digest = Located::new(digest, Place::new(&source, 0..0));
-            Origin::new(at(url), ProofSpec::Digest(digest))
+            let url = Located::new(Address::Local(url.into()), Place::new(&source, 0..0));
+            Origin::new(url, ProofSpec::Digest(digest))
         };
         let recipe = Recipe {
             name: at("test"),
@@ -88,7 +89,7 @@ impl Maker {
             name: Located::new(name.to_owned(), place.clone()),
             version: Some("1.2.3".into()),
             origin: Origin::new(
-                Located::new(url.clone(), place.clone()),
+                Located::new(Address::Remote(url.parse().expect("a URL")), place.clone()),
                 ProofSpec::Digest(Located::new(Digest::sha256_of(url.as_bytes()), place)),
             ),
             file: file.to_owned(),

@@ -81,11 +81,8 @@ fn without_query(value: &str) -> String {
 
 /// Of all URLs that the recipe names.
 fn queries(recipe: &Recipe) -> impl Iterator<Item = &str> {
-    let components = recipe.components.iter().map(|c| &c.origin);
-    let origins = std::iter::once(&recipe.media.iso)
-        .chain(recipe.media.virtio.iter())
-        .chain(components);
-    origins.filter_map(|origin| Some(origin.url.value.split_once('?')?.1))
+    let origins = recipe.inputs().filter_map(|input| input.origin());
+    origins.filter_map(|origin| origin.url.value.query())
 }
 
 #[cfg(test)]

@@ -244,7 +244,7 @@ fn locked_inputs(lock: &Path, index: &Index) -> Result<()> {
         let mut needed = std::iter::once(&entry.digest).chain(evidence);
         let lacking = needed.find(|d| !index.blobs.iter().any(|b| b.digest == **d));
         if let Some(digest) = lacking {
-            let fact = format!("the bundle has no file for {}", entry.name);
+            let fact = format!("the bundle has no file for {}", entry.id);
             return Err(refused(fact).expected(digest));
         }
     }

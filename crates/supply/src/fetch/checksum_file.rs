@@ -4,13 +4,13 @@ use crate::store::{Demand, Expected, met};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
-use winimg_recipe::recipe::Signature;
+use winimg_recipe::recipe::{Address, Signature};
 use winimg_trust::{Rule, Signer, Subject, checksum, openpgp};
 
 use super::evidence::{Asked, Gathered};
 use super::failure::plain_http;
 use super::signatures::Bring;
-use super::{Address, Context, Request, blocking};
+use super::{Context, Request, blocking};
 
 /// What a checksum file says, and who signed it.
 pub(super) struct Said {
@@ -22,14 +22,14 @@ pub(super) struct Said {
 pub(super) async fn read(
     context: &Context,
     request: &Request,
-    url: &Located<String>,
+    url: &Located<Address>,
     entry: &str,
     signatures: &[Vec<Signature>],
     gathered: &mut Gathered,
 ) -> Result<Said> {
-    let what = format!("the checksum file of {}", request.name);
-    let address = Address::read(url)?;
-    let shown = address.shown();
+    let what = format!("the checksum file of {}", request.id);
+    let address = &url.value;
+    let shown = address.to_string();
     if address.is_plain_http() && signatures.is_empty() {
         return Err(plain_http(&what, &shown, &url.place));
     }
@@ -42,7 +42,7 @@ pub(super) async fn read(
         called: "checksum file",
         anew: true,
     };
-    let bytes = asked.bring(&address, gathered).await;
+    let bytes = asked.bring(address, gathered).await;
     let bytes = bytes.map_err(|e| e.from_place(&url.place))?;
     let digest = Digest::sha256_of(&bytes);
     let bring = Bring {

@@ -33,6 +33,7 @@ pub(super) fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .user_agent(concat!("winimg/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::custom(|attempt: Attempt| {
+            tracing::debug!(to = redact(attempt.url().as_str()), "redirect");
             match judge(attempt.previous(), attempt.url()) {
                 Ok(()) => attempt.follow(),
                 Err(problem) => attempt.error(problem),

@@ -18,7 +18,8 @@ use winimg_trust::{Refusal, sigstore};
 
 use super::failure::offline;
 use super::small::Small;
-use super::{Address, Context, blocking};
+use super::{Context, blocking};
+use winimg_recipe::recipe::Address;
 
 /// Longest signature, bundle, certificate or catalog, bytes.
 pub(super) const LIMIT: u64 = 4 << 20;

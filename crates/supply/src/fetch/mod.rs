@@ -4,7 +4,6 @@
 //! as a [`Blob`] or as an error that points at the recipe; all errors of a run come together. What is not proved, or
 //! declared unverified with a reason, is not fetched.
 
-mod address;
 mod checksum_file;
 mod client;
 mod evidence;
@@ -27,47 +26,47 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use crate::store::{Blob, Store, Watch};
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Sink};
-use winimg_recipe::recipe::{Archive, Component, Origin};
-
-pub use address::Address;
+use winimg_recipe::recipe::{Archive, Input, InputId, InputSource, Origin};
 
 /// One file to fetch.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// For events and errors: the component's name, or `media.iso`.
-    pub name: String,
+    pub id: InputId,
     /// Plain or signed; `url` may hold secrets and is shown redacted only.
     pub origin: Origin,
-    /// The file name that a checksum file knows it by.
+    /// The file name, as a checksum file and a signature know it.
     pub file: String,
     /// How it is packed: members of an archive may be signed.
     pub archive: Option<Archive>,
 }
 
 impl Request {
-    /// Something that is not a component, such as `media.iso`; the file name is the URL's last segment.
-    pub fn named(name: &str, origin: &Origin) -> Self {
-        // A malformed address is an error of its own when it is fetched.
-        let file = Address::read(&origin.url).map_or_else(|_| String::new(), |a| a.file_name());
+    /// A file as it is; its name is the URL's last segment.
+    pub fn new(id: InputId, origin: &Origin) -> Self {
         Self {
-            name: name.to_string(),
+            id,
             origin: origin.clone(),
-            file,
+            file: origin.url.value.file_name(),
             archive: None,
         }
     }
 
-    pub fn component(component: &Component) -> Self {
-        Self {
-            name: component.name.value.clone(),
-            origin: component.origin.clone(),
-            file: component.file.clone(),
-            archive: component.unpack,
-        }
+    /// `None` for a container image: a registry has those, see [`image::images`].
+    pub fn of(input: &Input<'_>) -> Option<Self> {
+        let request = Self::new(input.id.clone(), input.origin()?);
+        Some(match input.source {
+            InputSource::Component(component) => Self {
+                file: component.file.clone(),
+                archive: component.unpack,
+                ..request
+            },
+            InputSource::Medium(_) | InputSource::Image(_) => request,
+        })
     }
 }
 
@@ -173,10 +172,12 @@ async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Blob>,
     let mut transfers = JoinSet::new();
     for (index, request) in requests.into_iter().enumerate() {
         let context = Arc::clone(&context);
-        transfers.spawn(async move {
+        let span = tracing::debug_span!("input", input = %request.id);
+        let work = async move {
             let _slot = context.slots.acquire().await;
             (index, obtain::obtain(&context, &request).await)
-        });
+        };
+        transfers.spawn(work.instrument(span));
     }
     while let Some(ended) = transfers.join_next().await {
         match ended {
@@ -205,7 +206,8 @@ async fn cancelled(cancel: &Cancel) {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
+    let span = tracing::Span::current();
+    match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
         Ok(result) => result,
         Err(e) => Err(Error::new(Kind::Failed, "a thread ended unexpectedly").because(e)),
     }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use crate::store::{Blob, Candidate};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::ProofSpec;
+use winimg_recipe::recipe::{Address, ProofSpec};
 
 use super::remote::Remote;
 use super::wanted::{Of, Wanted};
-use super::{Address, Context, Request};
+use super::{Context, Request};
 
 /// Fetches one file. Errors point at the line of the recipe that asked.
 pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob> {
@@ -28,14 +28,14 @@ pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob>
 }
 
 async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Blob> {
-    let address = Address::read(&request.origin.url)?;
-    let wanted = Wanted::read(context, request, &address).await?;
+    let address = &request.origin.url.value;
+    let wanted = Wanted::read(context, request, address).await?;
     match address {
-        Address::Local(path) => local(&wanted, path).await,
+        Address::Local(path) => local(&wanted, path.clone()).await,
         Address::Remote(url) => {
             let remote = Remote {
-                shown: Address::Remote(url.clone()).shown(),
-                url: &url,
+                shown: address.to_string(),
+                url,
                 wanted: &wanted,
             };
             remote.obtain().await
@@ -44,6 +44,7 @@ async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Blob> {
 }
 
 async fn local(wanted: &Wanted<'_>, path: PathBuf) -> Result<Blob> {
+    tracing::debug!(path = %path.display(), "a local file");
     let there = path.clone();
     // The file may be gone when its bytes are locked: a bundle brings them.
     let of = match &wanted.terms.locked {

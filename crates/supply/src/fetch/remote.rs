@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tracing::debug;
+use tracing::field::display;
 use url::Url;
 
 use crate::store::{Blob, Expected, Partial, Resumable, Seen, Terms};
@@ -23,17 +25,22 @@ pub(super) struct Remote<'a> {
 impl Remote<'_> {
     pub async fn obtain(&self) -> Result<Blob> {
         if let Some(blob) = self.find().await? {
+            debug!(digest = %blob.digest(), "in the cache");
             return Ok(blob);
         }
+        let named = self.wanted.terms.digest().map(display);
+        debug!(url = self.shown, named, "not in the cache");
         let partial = self.partial().await?;
         // Whoever held the place may have brought it.
         if let Some(blob) = self.find().await? {
             return Ok(blob);
         }
         if let Some(blob) = self.release().await? {
+            debug!(digest = %blob.digest(), "in quarantine, and proved now");
             return Ok(blob);
         }
         if let Some(blob) = self.shared(&partial).await? {
+            debug!(digest = %blob.digest(), "in the shared cache");
             return Ok(blob);
         }
         let cached = self.cached().await?;

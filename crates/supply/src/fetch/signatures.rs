@@ -1,16 +1,14 @@
 //! What was published for each signature that a recipe asks for, brought together.
 
-use url::Url;
-
 use crate::store::{self, Demand};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
-use winimg_recipe::recipe::{Locked, Signature};
+use winimg_recipe::recipe::{Address, Locked, Signature};
 use winimg_trust::Evidence;
 
+use super::Context;
 use super::evidence::{Asked, Gathered, LIMIT};
-use super::{Address, Context};
 
 /// The signatures of one file, and how to bring them.
 pub(super) struct Bring<'a> {
@@ -124,13 +122,9 @@ impl Bring<'_> {
             .as_ref()
             .zip(evidence.certificate.as_ref());
         if let (Some(log), Some(file), Some((bytes, certificate))) = (&signature.log, file, loose) {
-            let log = Url::parse(&log.value).map_err(|e| {
-                let fact = format!("the log of {} is not an address: {e}", self.what);
-                Error::new(Kind::Recipe, fact).from_place(&log.place)
-            })?;
             let asked = self.asked("signature");
             let entry = asked
-                .log_entry(&log, file, bytes, certificate, gathered)
+                .log_entry(&log.value, file, bytes, certificate, gathered)
                 .await?;
             evidence.log_entry = Some(entry);
         }
@@ -140,11 +134,10 @@ impl Bring<'_> {
     async fn piece(
         &self,
         kind: &str,
-        url: &Located<String>,
+        url: &Located<Address>,
         gathered: &mut Gathered,
     ) -> Result<Vec<u8>> {
-        let address = Address::read(url)?;
-        self.asked(kind).bring(&address, gathered).await
+        self.asked(kind).bring(&url.value, gathered).await
     }
 
     fn asked<'k>(&'k self, kind: &'k str) -> Asked<'k> {
@@ -161,6 +154,5 @@ impl Bring<'_> {
 }
 
 fn shown(signature: &Signature) -> Option<String> {
-    let address = Address::read(signature.url.as_ref()?).ok()?;
-    Some(address.shown())
+    Some(signature.url.as_ref()?.value.to_string())
 }

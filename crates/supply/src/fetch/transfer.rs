@@ -13,6 +13,7 @@ use reqwest::header::{
 };
 use reqwest::{Response, StatusCode};
 use tokio::time::timeout;
+use tracing::debug;
 use url::Url;
 
 use crate::store::{Partial, Resumable, Seen, Watch, other_than_locked};
@@ -141,8 +142,19 @@ impl Transfer<'_> {
             }
             (None, None) => {}
         }
+        let from = left.map(|(have, _)| have);
+        debug!(
+            url = redact(self.url.as_str()),
+            from,
+            cached = self.cached.is_some(),
+            "request"
+        );
         match timeout(self.context.options.stall_timeout, request.send()).await {
-            Ok(Ok(response)) => Ok(response),
+            Ok(Ok(response)) => {
+                let (url, status) = (redact(response.url().as_str()), response.status().as_u16());
+                debug!(status, url, bytes = response.content_length(), "response");
+                Ok(response)
+            }
             Ok(Err(e)) => Err(unanswered(&self.watch.what, self.url, &e)),
             Err(_) => Err(self.stalled(0)),
         }
@@ -276,6 +288,7 @@ impl Transfer<'_> {
         let (Some(need), Ok(free)) = (total, fs4::available_space(folder)) else {
             return Ok(());
         };
+        debug!(folder = %folder.display(), need, free, "free space");
         if need.saturating_add(SPARE) <= free {
             return Ok(());
         }

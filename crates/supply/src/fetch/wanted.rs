@@ -7,12 +7,12 @@ use crate::store::{Expected, Signatures, Store, Terms, Watch};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::{MissingProof, ProofSpec};
+use winimg_recipe::recipe::{Address, MissingProof, ProofSpec};
 
 use super::evidence::Gathered;
 use super::failure::plain_http;
 use super::signatures::{Bring, ask_a_log};
-use super::{Address, Context, Request, blocking, checksum_file};
+use super::{Context, Request, blocking, checksum_file};
 
 pub(super) struct Wanted<'a> {
     pub context: &'a Context,
@@ -37,7 +37,7 @@ impl<'a> Wanted<'a> {
         request: &'a Request,
         address: &Address,
     ) -> Result<Self> {
-        let watch = context.watch(&request.name);
+        let watch = context.watch(&request.id.to_string());
         let mut gathered = Gathered::default();
         let mut vouched = Vec::new();
         let locked = request.origin.locked.as_ref();
@@ -49,12 +49,9 @@ impl<'a> Wanted<'a> {
                 // A lock names the bytes.
                 if address.is_plain_http() && locked.is_none() {
                     let place = &request.origin.url.place;
-                    return Err(plain_http(&request.name, &address.shown(), place));
+                    return Err(plain_http(&watch.what, &address.to_string(), place));
                 }
-                watch.warn(format!(
-                    "{} is not verified: {}",
-                    request.name, reason.value
-                ));
+                watch.warn(format!("{} is not verified: {}", request.id, reason.value));
                 Expected::Unverified {
                     reason: reason.value.clone(),
                 }
@@ -109,7 +106,7 @@ impl<'a> Wanted<'a> {
         };
         let bring = Bring {
             context: self.context,
-            what: &self.request.name,
+            what: &self.watch.what,
             groups: &self.request.origin.signatures,
             locked: self.request.origin.locked.as_ref(),
             anew,

@@ -139,6 +139,7 @@ impl Store {
         }
         // Again each time: a pin may have expired since, and the recipe's rule may be another one.
         let signers = self.judge(&path, &hashed, terms, watch)?;
+        tracing::debug!(%sha256, signers = signers.len(), "a cached file holds");
         Ok(Some(blob(path, hashed, terms, signers)))
     }
 

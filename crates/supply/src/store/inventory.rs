@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use winimg_base::digest::Digest;
-use winimg_base::io::Lock;
+use winimg_base::io::{self, Lock, WorkFolder};
 use winimg_recipe::lock::BuiltWith;
 
 use super::{LayerRecord, Resumable, Seen, Store, layer, read_record};
@@ -80,7 +80,8 @@ impl Store {
         for entry in entries(&self.folder.join("serials")) {
             let built = read_record::<BuiltWith>(&entry.path());
             for input in built.into_iter().flat_map(|b| b.inputs) {
-                names.entry(input.digest).or_default().insert(input.name);
+                let of_digest = names.entry(input.digest).or_default();
+                of_digest.insert(input.id.to_string());
             }
         }
         let mut of_urls: BTreeMap<Digest, BTreeSet<String>> = BTreeMap::new();
@@ -118,10 +119,10 @@ impl Store {
                     let record = read_record::<LayerRecord>(&path.join(layer::RECORD));
                     Thing::Layer(key, record.map(Box::new))
                 }
-                Err(_) if name.starts_with(layer::DRAFT) => Thing::Draft,
+                Err(_) if WorkFolder::Draft.is_named(&name) => Thing::Draft,
                 Err(_) => continue,
             };
-            let busy = matches!(thing, Thing::Draft) && Lock::is_held(&path.join(layer::LOCK));
+            let busy = matches!(thing, Thing::Draft) && io::is_used(&path);
             items.push(self.item(thing, &path, &path.join(layer::RECORD), busy));
         }
         items

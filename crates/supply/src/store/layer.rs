@@ -21,7 +21,7 @@ use serde_json::Value;
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
-use winimg_base::io::{self, Lock};
+use winimg_base::io::{self, Lock, WorkFolder};
 use winimg_formats::disk::DiskForm;
 use winimg_recipe::plan::Link;
 use winimg_recipe::plan::chain::FORMAT;
@@ -34,8 +34,6 @@ use super::{LayerFile, LayerRecord, Store, note_use, read_record, write_record};
 pub const VARIABLES: &str = "uefi-vars.fd";
 pub(super) const RECORD: &str = "layer.json";
 const STAMPS: &str = "stamps.json";
-pub(super) const LOCK: &str = "lock";
-pub(super) const DRAFT: &str = ".new-";
 
 /// A sealed layer whose files, and whose parents' files, are the recorded ones. Read-only by agreement.
 #[derive(Clone, Debug)]
@@ -92,7 +90,7 @@ impl Drop for Draft {
                 // There a folder with an open file in it is not removed.
                 self.lock = None;
             }
-            let _ = fs::remove_dir_all(&self.folder);
+            let _ = io::remove_work_folder(&self.folder);
         }
     }
 }
@@ -114,6 +112,17 @@ pub enum Kept {
     /// Its files, or a parent's, are not the recorded ones: set aside; the words say where, and what was found.
     Damaged(Error),
     Nothing,
+}
+
+impl Kept {
+    /// For the trace.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Layer(_) => "layer",
+            Self::Damaged(_) => "damaged",
+            Self::Nothing => "nothing",
+        }
+    }
 }
 
 impl Store {
@@ -186,15 +195,9 @@ impl Store {
 
     /// An empty folder for a layer.
     pub fn draft(&self) -> Result<Draft> {
-        let id = &uuid::Uuid::new_v4().simple().to_string()[..8];
-        let hidden = self.folder.join("layers").join(format!(".tmp-{id}"));
         let _gate = self.gate_of_drafts()?;
-        #[cfg(unix)]
-        io::create_private_folders(&hidden)?;
-        #[cfg(windows)]
-        fs::create_dir(&hidden).map_err(|e| Error::io("create", &hidden, e))?;
-        let folder = self.folder.join("layers").join(format!("{DRAFT}{id}"));
-        let lock = Some(io::reveal_locked(&hidden, &folder, LOCK)?);
+        let (folder, lock) = WorkFolder::Draft.create(&self.folder.join("layers"))?;
+        let lock = Some(lock);
         Ok(Draft { folder, lock })
     }
 
@@ -205,6 +208,7 @@ impl Store {
             return Err(Error::new(Kind::Failed, "a layer of nothing"));
         };
         let key = last.key.clone();
+        tracing::debug!(%key, parent = about.parent.map(tracing::field::display), "a layer is sealed");
         self.lease.hold(std::slice::from_ref(&key))?;
         let mut files = Vec::new();
         let mut stamps = Vec::new();
@@ -286,7 +290,7 @@ impl Store {
     fn sealed(&self, mut draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
         draft.folder = PathBuf::new();
         io::sync_folder(&self.folder.join("layers"))?;
-        let lock = folder.join(LOCK);
+        let lock = io::lock_of(&folder);
         if draft.lock.is_some() {
             fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
         }
@@ -304,15 +308,7 @@ impl Store {
             },
             false => None,
         };
-        let entries = fs::read_dir(&layers).map_err(|e| Error::io("read", &layers, e))?;
-        for entry in entries.flatten() {
-            let path = entry.path();
-            if !entry.file_name().to_string_lossy().starts_with(DRAFT) {
-                continue;
-            }
-            io::remove_leftover(&path, LOCK, sink)?;
-        }
-        Ok(())
+        WorkFolder::Draft.remove_left(&layers, sink)
     }
 
     /// Where all layers are, and nothing else.
@@ -346,7 +342,7 @@ impl Store {
 
 /// A folder with an open file in it keeps its name on Windows.
 fn unlock(draft: &mut Draft) -> Result<()> {
-    let lock = draft.folder.join(LOCK);
+    let lock = io::lock_of(&draft.folder);
     fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
     draft.lock = None;
     Ok(())

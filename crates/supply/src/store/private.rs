@@ -6,9 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use winimg_base::error::{Error, Result};
-use winimg_base::io;
-
-use super::layer::DRAFT;
+use winimg_base::io::{self, WorkFolder};
 
 /// Closes the folder of the layers, and what earlier versions left open in it.
 pub(super) fn close_layers(store: &Path) -> Result<()> {
@@ -21,7 +19,7 @@ pub(super) fn close_layers(store: &Path) -> Result<()> {
         let is_layer = |path: &Path| path.join(super::layer::RECORD).is_file();
         let is_draft = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with(DRAFT)
+            WorkFolder::Draft.is_named(&name)
         };
         let folders = fs::read_dir(&path).into_iter().flatten().flatten();
         let folders = folders.map(|entry| entry.path());

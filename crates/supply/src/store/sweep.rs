@@ -11,7 +11,6 @@ use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::io;
 
-use super::layer::LOCK;
 use super::lease::{Gate, Lease, leased};
 use super::{FOLDERS, Store};
 
@@ -64,7 +63,7 @@ pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
 fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = in_folder(&store.join(name));
     // A layer's lock goes last when it is sealed.
-    let locks = found.iter().map(|path| path.join(LOCK));
+    let locks = found.iter().map(|path| io::lock_of(path));
     let locks: Vec<PathBuf> = locks.filter(|path| is_sealed(path)).collect();
     found.retain(|path| {
         let file = path.file_name().unwrap_or_default().to_string_lossy();

@@ -10,7 +10,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Error;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::text::{Located, Place, Source};
-use winimg_recipe::recipe::{Origin, ProofSpec};
+use winimg_recipe::recipe::{Address, Origin, ProofSpec};
 use winimg_supply::fetch::{FetchOptions, Request, fetch};
 use winimg_supply::store::{Blob, Store};
 
@@ -67,18 +67,19 @@ impl Desk {
         Located::new(value, Place::new(&source, line - 1..line - 1))
     }
 
-    /// A path as the recipe gives it to the fetch: taken from the recipe's folder.
-    fn resolved(&self, url: &str) -> String {
-        match url.contains("://") {
-            true => url.to_string(),
-            false => self.folder.path().join(url).display().to_string(),
+    /// A path is taken from the recipe's folder.
+    fn resolved(&self, url: &str) -> Address {
+        match url::Url::parse(url) {
+            Ok(url) if url.scheme() == "file" => Address::Local(url.to_file_path().unwrap()),
+            Ok(url) => Address::Remote(url),
+            Err(_) => Address::Local(self.folder.path().join(url)),
         }
     }
 
     /// The URL stands on line 3 of the recipe, its proof on line 4.
     pub fn request(&self, name: &str, url: &str, proof: ProofSpec) -> Request {
         let url = self.located(3, self.resolved(url));
-        Request::named(name, &Origin::new(url, proof))
+        Request::new(name.parse().unwrap(), &Origin::new(url, proof))
     }
 
     pub fn pin(&self, bytes: &[u8]) -> ProofSpec {

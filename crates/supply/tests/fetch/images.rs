@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
-use winimg_recipe::recipe::{ContainerImage, ImageProof};
+use winimg_recipe::recipe::{ContainerImage, ImageProof, ImageReference};
 use winimg_supply::fetch::image::{Image, images};
 
 use crate::fetch::desk::Desk;
@@ -19,7 +19,7 @@ fn spec(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
     let reference = format!("http://{}/pause:3.10.2", address.trim_end_matches('/'));
     ContainerImage {
         name: desk.located(2, "pause".into()),
-        reference: desk.located(3, reference),
+        reference: desk.located(3, ImageReference::parse(&reference).unwrap()),
         proof,
         os_version: None,
         locked: None,

@@ -9,7 +9,7 @@ use support::tree::this_program_as;
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::{ContainerImage, ImageProof};
+use winimg_recipe::recipe::{ContainerImage, ImageProof, ImageReference};
 use winimg_supply::fetch::image::images;
 use winimg_supply::fetch::sharing::{Address, Credentials, Patience, Remote, Settings};
 use winimg_supply::store::Watch;
@@ -28,7 +28,7 @@ fn image(desk: &Desk, reference: String, digest: Option<String>) -> String {
     };
     let spec = ContainerImage {
         name: desk.located(2, "pause".into()),
-        reference: desk.located(3, reference),
+        reference: desk.located(3, ImageReference::parse(&reference).unwrap()),
         proof,
         os_version: None,
         locked: None,

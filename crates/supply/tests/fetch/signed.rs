@@ -10,7 +10,7 @@ use support::tree;
 use regex::Regex;
 use winimg_base::digest::Digest;
 use winimg_base::error::Kind;
-use winimg_recipe::recipe::{self, Locked, Options, Recipe};
+use winimg_recipe::recipe::{self, InputId, Locked, Options, Recipe};
 use winimg_supply::fetch::Request;
 use winimg_supply::store::{Blob, Proof};
 use winimg_trust::Scheme;
@@ -107,7 +107,8 @@ impl Bench {
         edit: impl Fn(&mut Request),
     ) -> Result<Vec<Blob>, (Kind, String)> {
         let recipe = self.recipe(components);
-        let mut requests: Vec<Request> = recipe.components.iter().map(Request::component).collect();
+        let inputs = recipe.inputs().filter(|i| i.id != InputId::Iso);
+        let mut requests: Vec<Request> = inputs.filter_map(|i| Request::of(&i)).collect();
         requests.iter_mut().for_each(edit);
         self.desk.fetch_all(requests).map_err(|errors| {
             let kind = errors[0].kind();

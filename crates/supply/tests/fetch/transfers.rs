@@ -347,6 +347,20 @@ fn local_files_are_copied_and_checksum_files_may_be_local_too() {
 }
 
 #[test]
+fn a_checksum_file_is_searched_for_the_decoded_name() {
+    let desk = Desk::new();
+    let server = Server::of(b"content");
+    let digest = Digest::sha256_of(b"content").hex();
+    let other = "0".repeat(64);
+    desk.write("SHA256SUMS", format!("{other}  b.exe\n{digest}  a b.exe\n"));
+    // Where digests are, http is no fault: the list beside the recipe names them.
+    let blob = desk.fetch(&server.url("/x/a%20b.exe"), desk.checksum("SHA256SUMS"));
+    let blob = blob.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(fs::read(blob.path()).unwrap(), b"content");
+    assert_eq!(server.log(), ["GET /x/a%20b.exe"]);
+}
+
+#[test]
 fn large_local_files_are_used_where_they_stand() {
     let desk = Desk::new();
     let path = desk.write("media.iso", b"");

@@ -13,7 +13,7 @@ use winimg_base::digest::Digest;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_recipe::plan::ExitRule;
 use winimg_recipe::plan::chain::{Action, Chain, Part};
-use winimg_supply::fetch::sharing::{Address, Credentials, Patience, Remote, Sign, Settings};
+use winimg_supply::fetch::sharing::{Address, Credentials, Patience, Remote, Settings, Sign};
 use winimg_supply::store::{About, Layer, Store};
 use winimg_trust::minisign::Rule;
 

@@ -192,6 +192,14 @@ impl Wire {
             request["id"] = self.next_id.into();
         }
         let answer = self.send_and_read(&request, deadline);
+        // Asked twice a second while a program runs.
+        if answer
+            .as_ref()
+            .ok()
+            .is_none_or(|value| value["exited"] != false)
+        {
+            tracing::trace!(asked = %transcript::summary(asked), answer = summary(&answer), "agent");
+        }
         if let Some(transcript) = &mut self.transcript {
             // Without its number: what is asked again and again is one line.
             transcript.exchange(&transcript::summary(asked), &summary(&answer));

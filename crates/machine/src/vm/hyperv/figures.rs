@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::vm::watch::State;
+use crate::vm::driver::{Fault, Halt, State};
 use winimg_base::error::{Error, Kind};
 
 /// What is asked of `Get-VM`.
@@ -16,8 +16,10 @@ pub const ASKED: [&str; 5] = ["State", "Status", "Uptime", "CPUUsage", "Heartbea
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     pub state: State,
+    /// The state as Hyper-V names it.
+    name: String,
     /// `Operating normally`, or what Hyper-V says is wrong.
-    pub status: String,
+    status: String,
     pub heartbeat: String,
     pub restarts: u32,
     /// Processor time that the guest has used.
@@ -30,6 +32,7 @@ impl Figures {
     pub fn take(&mut self, answer: &Value, since: Duration, processors: u64) {
         let text = |name: &str| answer[name].as_str().unwrap_or_default().to_string();
         self.state = state(&text("State"), &text("Status"));
+        self.name = text("State");
         self.status = text("Status");
         self.heartbeat = text("Heartbeat");
         let share = answer["CPUUsage"].as_f64().unwrap_or(0.0).clamp(0.0, 100.0) / 100.0;
@@ -43,6 +46,18 @@ impl Figures {
         }
     }
 
+    /// All that Hyper-V says of it, in a line.
+    pub fn words(&self) -> String {
+        let Self {
+            name,
+            status,
+            heartbeat,
+            restarts,
+            ..
+        } = self;
+        format!("{name}, {status}, heartbeat {heartbeat}, {restarts} restarts")
+    }
+
     /// The guest's own services answer Hyper-V: Windows has started, which says nothing of Setup's end.
     pub fn beats(&self) -> bool {
         self.heartbeat.starts_with("Ok")
@@ -50,37 +65,42 @@ impl Figures {
 }
 
 fn state(name: &str, status: &str) -> State {
-    let why = || match status {
+    let fault = match name {
+        "Off" | "OffCritical" => return State::Off,
+        // What cannot be read now is read two seconds later.
+        "" | "Running" | "Starting" | "Stopping" | "Reset" | "Resuming" | "ForceShutdown"
+        | "ForceReboot" | "Other" => return State::Running,
+        "PausedCritical" | "RunningCritical" => Fault::NoResources,
+        "Paused" | "Pausing" => Fault::Paused,
+        name if name.contains("Sav") => Fault::Saved,
+        _ => Fault::Other,
+    };
+    let words = match status {
         "" => name.to_string(),
         status => format!("{name}: {status}"),
     };
-    match name {
-        "Off" | "OffCritical" => State::Off,
-        // What cannot be read now is read two seconds later.
-        "" | "Running" | "Starting" | "Stopping" | "Reset" | "Resuming" | "ForceShutdown"
-        | "ForceReboot" | "Other" => State::Running,
-        _ => State::Paused(why()),
-    }
+    State::Stopped(Halt::Own(fault, words))
 }
 
-/// The error of a machine that neither runs nor is off; `why` comes from [`state`].
-pub fn paused(why: &str) -> Error {
-    let name = why.split(':').next().unwrap_or_default();
-    match name {
-        "PausedCritical" | "RunningCritical" => Error::new(
+/// The error of a machine that neither runs nor is off.
+pub fn halted(fault: Fault, words: &str) -> Error {
+    match fault {
+        Fault::NoResources => Error::new(
             Kind::Host,
             "the host ran out of disk or memory: Hyper-V paused the machine",
         )
-        .found(why)
+        .found(words)
         .cure("make room where the machine's disk lies (`winimg cache prune`), or put the cache elsewhere"),
-        "Paused" | "Pausing" => Error::new(Kind::Machine, "somebody paused the machine")
-            .found(why)
+        Fault::Paused => Error::new(Kind::Machine, "somebody paused the machine")
+            .found(words)
             .cure("leave machines whose names begin with winimg- to winimg"),
-        name if name.contains("Sav") => Error::new(Kind::Machine, "the machine was saved")
-            .found(why)
+        Fault::Saved => Error::new(Kind::Machine, "the machine was saved")
+            .found(words)
             .lines(["likely: this host shut down or slept, or somebody saved the machine"])
             .cure("build again; a host that builds must not sleep"),
-        _ => Error::new(Kind::Machine, "the machine stopped").found(why),
+        Fault::Drive | Fault::Internal | Fault::Other => {
+            Error::new(Kind::Machine, "the machine stopped").found(words)
+        }
     }
 }
 
@@ -119,7 +139,7 @@ mod tests {
     fn each_state_that_is_no_running_is_named() {
         let rendered = ["Paused", "PausedCritical", "Saved", "FastSavedCritical"].map(|name| {
             match state(name, "Critical") {
-                State::Paused(why) => paused(&why).to_string(),
+                State::Stopped(Halt::Own(fault, words)) => halted(fault, &words).to_string(),
                 other => format!("{other:?}"),
             }
         });

@@ -19,7 +19,7 @@ use super::errors::{Refusal, Trouble};
 use crate::guest::direct;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{Lock, without_secrets, write_atomically};
+use winimg_base::io::{Lock, WorkFolder, lock_of, without_secrets, write_atomically};
 
 /// What the process says first.
 const PROTOCOL: u64 = 1;
@@ -32,9 +32,6 @@ const END: Duration = Duration::from_secs(60);
 /// Bytes of one answer. The largest are pictures of the screen, of 2 to 3 MB.
 const LONGEST_LINE: u64 = 64 << 20;
 const GLANCE: Duration = Duration::from_millis(50);
-/// The lock in the folder of scripts.
-pub const LOCK: &str = "lock";
-pub const FOLDER: &str = "winimg-hyperv-";
 
 pub struct Host {
     program: PathBuf,
@@ -60,10 +57,10 @@ impl Host {
     pub fn new(program: PathBuf) -> Result<Self> {
         let temporary = std::env::temp_dir();
         let folder = tempfile::Builder::new()
-            .prefix(FOLDER)
+            .prefix(WorkFolder::Scripts.prefix())
             .tempdir()
             .map_err(|e| Error::io("create a folder in", &temporary, e))?;
-        let path = folder.path().join(LOCK);
+        let path = lock_of(folder.path());
         let lock = Lock::try_take(&path)?.ok_or_else(|| {
             Error::new(Kind::Failed, "a fresh folder is already locked").at(path.display())
         })?;
@@ -107,6 +104,7 @@ impl Host {
         let result = self.process(&mut inner, cancel).and_then(|()| {
             let began = Instant::now();
             let result = inner.ask(call, cancel);
+            tracing::trace!(%call, good = result.is_ok(), took = ?began.elapsed(), "Hyper-V call");
             if let Some(log) = &mut inner.log {
                 log.write(&call.to_string(), began.elapsed(), result.as_ref().err());
             }
@@ -214,6 +212,7 @@ impl Process {
         let mut child = command.spawn().map_err(|e| {
             Trouble::NoPowerShell(format!("{} cannot be started: {e}", program.display()))
         })?;
+        tracing::debug!(program = %program.display(), pid = child.id(), "started PowerShell");
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Trouble::died("its pipes are missing"));
         };

@@ -1,23 +1,20 @@
-//! What killed builds left: machines that nobody needs any more, and folders of scripts.
+//! What killed builds left of machines: those that nobody needs any more.
 //!
 //! Ours is a machine whose name and notes say so, and dead is its build when nobody holds the lock in the run directory that the notes name.
 //! Touches no other machine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
 use super::call::Call;
 use super::errors::explain;
-use super::host::{self, Host};
+use super::host::Host;
 use super::making::{NAME, NOTES};
 use super::running;
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
-use winimg_base::io::{Lock, remove_leftover};
-
-/// The lock in a build's run directory.
-const RUN_LOCK: &str = "lock";
+use winimg_base::io;
 
 /// Removes the machines of dead builds, and says so.
 pub fn remove(host: &Host, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
@@ -65,23 +62,7 @@ impl Left {
     }
 
     fn is_needed(&self) -> bool {
-        Lock::is_held(&self.run_dir.join(RUN_LOCK))
-    }
-}
-
-/// Removes the folders of scripts of processes that are gone.
-pub fn remove_folders(sink: &dyn Sink) {
-    let entries = std::fs::read_dir(std::env::temp_dir());
-    for entry in entries.into_iter().flatten().flatten() {
-        let path: &Path = &entry.path();
-        let is_ours = entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with(host::FOLDER);
-        if is_ours && path.join(host::LOCK).exists() {
-            // Another user's can't be removed, and need not be.
-            let _ = remove_leftover(path, host::LOCK, sink);
-        }
+        io::is_used(&self.run_dir)
     }
 }
 
@@ -89,7 +70,9 @@ pub fn remove_folders(sink: &dyn Sink) {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::path::Path;
     use std::time::{Duration, Instant};
+    use winimg_base::io::Lock;
 
     #[test]
     fn only_machines_of_dead_builds_are_left_over() {
@@ -100,7 +83,7 @@ mod tests {
         assert!(Left::of(&vm("winimg-1", "mine".into())).is_none());
         let gone = Left::of(&vm("winimg-1", notes(&folder.path().join("gone")))).expect("ours");
         assert!(!gone.is_needed());
-        let held = Lock::try_take(&folder.path().join(RUN_LOCK));
+        let held = Lock::try_take(&io::lock_of(folder.path()));
         let held = held.expect("a lock").expect("nobody holds it");
         let ours = Left::of(&vm("winimg-2", notes(folder.path()))).expect("ours");
         assert!(ours.is_needed());

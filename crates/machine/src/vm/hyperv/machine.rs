@@ -1,143 +1,29 @@
-//! The machine as the build sees it: made, watched, powered off, removed.
+//! Makes a machine, and starts nothing. What fails leaves no machine behind.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::call::{Arg, Call};
-use super::errors::{Trouble as HostTrouble, explain};
+use super::call::Call;
+use super::errors::explain;
 use super::host::Host;
-use super::install::Install;
 use super::making::{self, DISK, INSTALL, NAME, PAYLOAD, VM};
 use super::probe::Found;
 use super::running::{self, Running};
-use super::{figures, room, watch};
-use crate::guest::Guest;
-use crate::guest::direct::{self, Direct, Trouble};
-use crate::vm::watch::State;
-use crate::vm::{Camera, Machine, MachinePlan, Start};
+use crate::vm::{MachinePlan, Start};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Attended, Cancel, Sink};
-use winimg_base::io::folder_of;
+use winimg_base::event::Cancel;
 use winimg_recipe::recipe::Firmware;
 
-/// Between two looks at a machine that is going off.
-const OFF_LOOK: Duration = Duration::from_millis(500);
-/// The account of PowerShell Direct; the answer file gives it its password.
-const USER: &str = "Administrator";
-/// Names of kept objects.
-const CREDENTIAL: &str = "credential";
-const SESSION: &str = "session";
-
-pub struct HyperVMachine {
-    running: Arc<Running>,
-    plan: MachinePlan,
-    sink: Arc<dyn Sink>,
-    /// Closed to end the watch.
-    watched: Option<(Sender<()>, JoinHandle<()>)>,
-}
-
-impl HyperVMachine {
-    /// Makes it, and starts nothing. What fails leaves no machine behind.
-    pub fn new(
-        host: &Arc<Host>,
-        plan: MachinePlan,
-        found: &Found,
-        sink: Arc<dyn Sink>,
-        cancel: Cancel,
-    ) -> Result<Self> {
-        room::check(folder_of(&plan.disk), plan.room)?;
-        let unique = uuid::Uuid::new_v4().simple().to_string();
-        let name = format!("{NAME}{}", &unique[..8]);
-        match make(host, &plan, &name, found, &cancel) {
-            Ok(running) => Ok(Self {
-                running: Arc::new(running),
-                plan,
-                sink,
-                watched: None,
-            }),
-            Err(error) => {
-                remove_by_name(host, &name);
-                Err(error)
-            }
-        }
-    }
-
-    fn direct(&self) -> Direct {
-        let share = || Arc::clone(&self.running);
-        let (check, look, discs, talked, restarts) = (share(), share(), share(), share(), share());
-        let (connect, invoke) = (share(), share());
-        let password = self.plan.password.clone();
-        // Which process keeps the credential.
-        let mut known_to = None;
-        Direct::new(direct::Host {
-            connect: Box::new(move |patience| {
-                let generation = connect.host.generation(&connect.cancel);
-                let generation = generation.map_err(|trouble| described(&trouble))?;
-                if known_to != Some(generation) {
-                    let credential = Call::new("script:credential")
-                        .text("User", USER)
-                        .with("Password", Arg::Secret(password.expose().to_string()))
-                        .keep(CREDENTIAL);
-                    talk(&connect, &credential)?;
-                    known_to = Some(generation);
-                }
-                let session = Call::new(r"Microsoft.PowerShell.Core\New-PSSession")
-                    .text("VMId", &connect.id)
-                    .kept("Credential", CREDENTIAL)
-                    .keep(SESSION)
-                    .within(patience);
-                talk(&connect, &session).map(|_| ())
-            }),
-            invoke: Box::new(move |script, arguments, select, patience| {
-                let call = Call::new(r"Microsoft.PowerShell.Core\Invoke-Command")
-                    .kept("Session", SESSION)
-                    .with("ScriptBlock", Arg::Block(script));
-                let call = match arguments.is_empty() {
-                    true => call,
-                    false => call.with("ArgumentList", Arg::List(arguments)),
-                };
-                let done = talk(&invoke, &call.select(select).within(patience))?;
-                Ok(done.into_iter().next().unwrap_or(Value::Null))
-            }),
-            check: Box::new(move |fresh| check.check(fresh)),
-            restarts: Box::new(move || look.look().restarts),
-            known_restarts: Box::new(move || restarts.figures().restarts),
-            discs: Box::new(move |iso| discs.discs(iso)),
-            talked: Box::new(move |asked| talked.talked(asked)),
-        })
-    }
-}
-
-fn talk(running: &Running, call: &Call) -> Result<Vec<Value>, Trouble> {
-    let done = running.host.call(call, &running.cancel);
-    done.map_err(|trouble| described(&trouble))
-}
-
-/// What breaks a session is told apart from what a script threw.
-fn described(trouble: &HostTrouble) -> Trouble {
-    let failed = || explain("speak to the guest", trouble);
-    match trouble {
-        // What a script throws in the guest comes as this type (Microsoft: RemoteException).
-        HostTrouble::Refused(refusal)
-            if refusal.exception == "System.Management.Automation.RemoteException" =>
-        {
-            Trouble::Threw(refusal.message.trim().to_string())
-        }
-        HostTrouble::Refused(refusal) if refusal.message.contains("The credential is invalid") => {
-            Trouble::Credential(trouble.fact())
-        }
-        HostTrouble::Refused(_) => Trouble::Broken(trouble.fact()),
-        HostTrouble::Interrupted | HostTrouble::NoPowerShell(_) => Trouble::Machine(failed()),
-        // Another process takes its place, and the guest continues meanwhile.
-        HostTrouble::Late { .. } | HostTrouble::Died { .. } | HostTrouble::Garbled { .. } => {
-            Trouble::Host(failed())
-        }
-    }
+pub fn new(
+    host: &Arc<Host>,
+    plan: &MachinePlan,
+    found: &Found,
+    cancel: &Cancel,
+) -> Result<Running> {
+    let unique = uuid::Uuid::new_v4().simple().to_string();
+    let name = format!("{NAME}{}", &unique[..8]);
+    make(host, plan, &name, found, cancel).inspect_err(|_| remove_by_name(host, &name))
 }
 
 fn make(
@@ -234,99 +120,5 @@ fn remove_by_name(host: &Host, name: &str) {
         if let Some(id) = vm["Id"].as_str() {
             running::remove(host, id);
         }
-    }
-}
-
-impl Machine for HyperVMachine {
-    fn guest(&mut self) -> Result<Box<dyn Guest>> {
-        let mut direct = self.direct();
-        let running = Arc::clone(&self.running);
-        let install = Install::new(running, &self.plan, Arc::clone(&self.sink));
-        let (lookout, limits) = install.wait(&mut direct)?;
-        let (sender, end) = channel();
-        self.watched = Some((sender, watch::keep(lookout, limits, end)?));
-        Ok(Box::new(direct))
-    }
-
-    fn wait_off(&mut self, timeout: Duration) -> Result<()> {
-        let deadline = Instant::now() + timeout;
-        loop {
-            self.running.cancel.check()?;
-            match self.running.look().state {
-                State::Off => break,
-                State::Paused(why) => return Err(figures::paused(&why)),
-                State::Gone(_) => return Err(figures::vanished(&self.running.name)),
-                State::Running | State::Held => {
-                    self.running.check(false)?;
-                }
-            }
-            if Instant::now() >= deadline {
-                let fact = format!("the guest did not power off within {} s", timeout.as_secs());
-                return Err(Error::new(Kind::Machine, fact));
-            }
-            self.running.cancel.sleep(OFF_LOOK)?;
-        }
-        self.end_watch();
-        self.no_checkpoint()?;
-        self.running.remove_drives()?;
-        self.running.stop();
-        Ok(())
-    }
-
-    fn stop(&mut self) {
-        self.running.stop();
-        self.end_watch();
-    }
-
-    fn screenshot(&mut self, file: &Path) -> Result<()> {
-        self.running.dump_screen(file)
-    }
-
-    fn camera(&self) -> Camera {
-        // Whoever keeps the camera must not keep the machine's PowerShell.
-        let running = Arc::downgrade(&self.running);
-        Box::new(move |file| match running.upgrade() {
-            Some(running) => running.dump_screen(file),
-            None => Err(Error::new(Kind::Machine, "the machine has ended")),
-        })
-    }
-
-    fn attended(&self) -> Attended {
-        self.running.attended.clone()
-    }
-}
-
-impl HyperVMachine {
-    fn end_watch(&mut self) {
-        if let Some((end, thread)) = self.watched.take() {
-            drop(end);
-            let _ = thread.join();
-        }
-    }
-
-    /// With a checkpoint the machine's last writes would lie in another file than the one that is sealed.
-    fn no_checkpoint(&self) -> Result<()> {
-        let find = Call::new(r"Hyper-V\Get-VMHardDiskDrive")
-            .kept("VM", VM)
-            .select(&["Path"]);
-        let found = self.running.order("look at the machine's disk", &find)?;
-        let path = found.first().and_then(|disk| disk["Path"].as_str());
-        let path = path.unwrap_or_default();
-        let extension = path.rsplit('.').next().unwrap_or_default();
-        if extension.eq_ignore_ascii_case("avhdx") {
-            return Err(
-                Error::new(Kind::Machine, "somebody made a checkpoint of the machine")
-                    .at(path)
-                    .expected(self.running.disk.display())
-                    .cure("leave machines whose names begin with winimg- to winimg; backup programs make checkpoints, too"),
-            );
-        }
-        Ok(())
-    }
-}
-
-impl Drop for HyperVMachine {
-    fn drop(&mut self) {
-        self.stop();
     }
 }

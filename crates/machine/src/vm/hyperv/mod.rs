@@ -1,24 +1,21 @@
 //! Hyper-V on this host.
 //!
-//! `call` and `making` decide what is asked of Hyper-V, `host` has one PowerShell carry it out, `install` and `watch` look at the machine, `machine` is
-//! what the build sees. Builds no PowerShell text from values, installs no role and changes no setting of the host.
+//! `call` and `making` decide what is asked of Hyper-V, `host` has one PowerShell carry it out, `machine` makes a machine, `running` drives it for
+//! the supervisor. Builds no PowerShell text from values, installs no role and changes no setting of the host.
 //! Sources: Microsoft: Hyper-V module for Windows PowerShell; PowerShell Direct; Hyper-V WMI provider (v2).
 
 pub mod call;
+mod channel;
 mod disks;
 mod errors;
 mod figures;
 mod host;
-mod install;
 mod leftovers;
 mod machine;
 mod making;
 mod picture;
 mod probe;
-mod room;
 mod running;
-mod watch;
-mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,9 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::host::Host;
 use self::probe::Found;
 pub use self::probe::{Examined, Need};
+use super::supervisor::{Clock, Supervised, Terms, room};
 use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
+use winimg_base::io::{WorkFolder, folder_of};
 use winimg_formats::disk::Image;
 use winimg_recipe::recipe::Firmware;
 
@@ -90,7 +89,8 @@ impl Hypervisor for HyperV {
     }
 
     fn remove_leftovers(&self, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
-        leftovers::remove_folders(sink);
+        // Another user's can't be removed, and need not be.
+        let _ = WorkFolder::Scripts.remove_left(&std::env::temp_dir(), sink);
         leftovers::remove(&self.host, sink, cancel)
     }
 
@@ -105,7 +105,15 @@ impl Hypervisor for HyperV {
         let found = self.look(&cancel)?;
         self.host.write_down(&plan.run_dir.join(LOG));
         self.remove_leftovers(sink.as_ref(), &cancel)?;
-        let machine = machine::HyperVMachine::new(&self.host, plan, &found, sink, cancel)?;
+        room::check(folder_of(&plan.disk), plan.room)?;
+        let running = machine::new(&self.host, &plan, &found, &cancel)?;
+        let terms = Terms {
+            platform: self.platform(),
+            slowness: 1,
+            clock: Arc::<Clock>::default(),
+            room: None,
+        };
+        let machine = Supervised::new(Arc::new(running), plan, sink, cancel, terms)?;
         Ok(Box::new(machine))
     }
 

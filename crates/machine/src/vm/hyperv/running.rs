@@ -1,64 +1,57 @@
-//! A machine of Hyper-V that exists, shared by all that look at it: the install, the watch and the guest's channel.
+//! A machine of Hyper-V that exists, as the supervisor drives it.
 //!
 //! Translates calls into the few questions and orders that the rest needs. Decides nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::call::{Arg, Call};
+use super::channel::Sessions;
 use super::errors::{Trouble, explain};
 use super::figures::{self, ASKED, Figures};
 use super::host::Host;
 use super::making::{self, PAYLOAD, VM};
 use super::picture;
-use super::watch::Finding;
-use crate::vm::screen::pictures::Pictures;
-use crate::vm::screen::{Screen, ocr};
-use crate::vm::seen::{Purpose, Seen};
-use crate::vm::watch::State;
-use crate::vm::{MachinePlan, Platform, Start};
+use crate::vm::driver::{Channel, Driver, Fault, Glance, Link, Load, Oversight, State};
+use crate::vm::seen::Seen;
+use crate::vm::{MachinePlan, Platform};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Attended, Cancel};
-use winimg_base::io::write_atomically;
+use winimg_base::event::Cancel;
+use winimg_base::text::Secret;
 
 /// Looks in a row that may fail before that is what is wrong.
 const MISSES: u32 = 3;
 /// A look at a machine, with what a busy host adds.
 const LOOK: Duration = Duration::from_secs(60);
+/// Up (Microsoft: Virtual-Key Codes, VK_UP).
+const UP: u64 = 0x26;
 /// To turn it off and remove it.
 const REMOVAL: Duration = Duration::from_secs(120);
 
 pub struct Running {
     pub host: Arc<Host>,
     pub id: String,
-    pub name: String,
     pub cancel: Cancel,
-    /// While it is on, nobody is to judge that the machine stands still.
-    pub attended: Attended,
-    /// The build's private directory: pictures and logs.
-    pub dir: PathBuf,
-    pub disk: PathBuf,
+    /// Of the guest's Administrator.
+    pub password: Secret,
+    name: String,
+    disk: PathBuf,
     processors: u64,
     /// Where each DVD drive is, by the name it is kept under.
-    pub drives: Vec<(&'static str, Value)>,
+    drives: Vec<(&'static str, Value)>,
     /// The process that keeps our objects, as its generation.
     kept_by: AtomicU32,
-    powered_on: OnceLock<Instant>,
     figures: Mutex<(Figures, Option<Instant>)>,
     misses: Mutex<(u32, Option<Trouble>)>,
-    pictures: Mutex<Pictures>,
-    purpose: Mutex<Purpose>,
-    /// Since when the guest has been asked in vain.
-    asked: Mutex<Option<Instant>>,
-    finding: Mutex<Option<Finding>>,
     removed: AtomicBool,
 }
 
 impl Running {
+    /// `made`: its id and its name.
     pub fn new(
         host: Arc<Host>,
         plan: &MachinePlan,
@@ -76,41 +69,18 @@ impl Running {
             id,
             name,
             cancel,
-            attended: Attended::default(),
-            dir: plan.run_dir.clone(),
+            password: plan.password.clone(),
             disk: plan.disk.clone(),
             processors,
             drives,
-            powered_on: OnceLock::new(),
             figures: Mutex::default(),
             misses: Mutex::default(),
-            pictures: Mutex::new(Pictures::open(plan.run_dir.join("screens"))?),
-            purpose: Mutex::new(match plan.start {
-                Start::Install { .. } => Purpose::Install,
-                Start::Boot => Purpose::Boot,
-            }),
-            asked: Mutex::default(),
-            finding: Mutex::default(),
             removed: AtomicBool::new(false),
         })
     }
 
-    pub fn power_on(&self) -> Result<()> {
-        let call = Call::new(r"Hyper-V\Start-VM").kept("VM", VM);
-        self.order("start the machine", &call)?;
-        let _ = self.powered_on.set(Instant::now());
-        Ok(())
-    }
-
-    /// Since power-on.
-    pub fn elapsed(&self) -> Duration {
-        self.powered_on
-            .get()
-            .map_or(Duration::ZERO, Instant::elapsed)
-    }
-
     /// A call whose refusal ends the build.
-    pub fn order(&self, doing: &str, call: &Call) -> Result<Vec<Value>> {
+    fn order(&self, doing: &str, call: &Call) -> Result<Vec<Value>> {
         self.host
             .call(call, &self.cancel)
             .map_err(|trouble| explain(doing, &trouble))
@@ -154,138 +124,8 @@ impl Running {
         lock(&self.figures).0.clone()
     }
 
-    /// An error unless the machine runs, is found well and nobody interrupted. `fresh`: Hyper-V is asked now.
-    pub fn check(&self, fresh: bool) -> Result<()> {
-        self.cancel.check()?;
-        if self.removed.load(Ordering::SeqCst) {
-            return Err(Error::new(Kind::Machine, "the machine was stopped"));
-        }
-        let figures = match fresh {
-            true => self.look(),
-            false => self.figures(),
-        };
-        match &figures.state {
-            State::Off => return Err(Error::new(Kind::Machine, "the guest powered off")),
-            State::Paused(why) => return Err(figures::paused(why)),
-            State::Gone(_) => return Err(figures::vanished(&self.name)),
-            State::Running | State::Held => {}
-        }
-        if let (MISSES.., Some(trouble)) = &*lock(&self.misses) {
-            return Err(explain("look at the machine", trouble));
-        }
-        let finding = lock(&self.finding);
-        match finding.as_ref().and_then(Finding::error) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
-    }
-
-    /// The screen as a PPM. `None`: it can't be had now.
-    pub fn ppm(&self) -> Option<Vec<u8>> {
-        if self.removed.load(Ordering::SeqCst) {
-            return None;
-        }
-        let call = Call::new("script:screen")
-            .text("VmId", &self.id)
-            .number("Width", picture::WIDTH)
-            .number("Height", picture::HEIGHT)
-            .select(&["*"])
-            .within(LOOK);
-        let answer = self.host.call(&call, &self.cancel).ok()?;
-        picture::ppm(answer.first()?)
-    }
-
-    /// Writes the screen: a PPM when the name ends so, a PNG otherwise.
-    pub fn dump_screen(&self, file: &Path) -> Result<()> {
-        let none = || Error::new(Kind::Machine, "Hyper-V gives no picture of the screen now");
-        let ppm = self.ppm().ok_or_else(none)?;
-        if file.extension().is_some_and(|e| e == "ppm") {
-            return write_atomically(file, &ppm);
-        }
-        write_atomically(file, &picture::png(&ppm).ok_or_else(none)?)
-    }
-
-    /// The machine's last picture with its text, and when it was taken.
-    pub fn last_look(&self, stage: &str) -> Seen {
-        let mut seen = Seen {
-            purpose: self.purpose(),
-            elapsed: self.elapsed(),
-            restarts: self.figures().restarts,
-            started: true,
-            disk_written: self.disk_bytes(),
-            disk_folder: winimg_base::io::folder_of(&self.disk).to_path_buf(),
-            ..Seen::default()
-        };
-        let Some(ppm) = self.ppm() else {
-            return seen;
-        };
-        let mut pictures = self.pictures();
-        let file = pictures.stopped();
-        let written = picture::png(&ppm).map(|png| write_atomically(&file, &png));
-        if matches!(written, Some(Ok(()))) {
-            pictures.taken_stopped(seen.elapsed, stage);
-            seen.screenshot = Some(file);
-        }
-        drop(pictures);
-        seen.blue = Screen::from_ppm(&ppm).is_some_and(|s| s.is_stop_blue());
-        seen.text = self.words(&ppm);
-        seen
-    }
-
-    /// What can be read on a picture.
-    pub fn words(&self, ppm: &[u8]) -> Vec<String> {
-        let stop = || self.cancel.is_cancelled() || self.removed.load(Ordering::SeqCst);
-        ocr::read(ppm, &self.dir, ocr::PATIENCE, &stop)
-    }
-
-    /// The disk's file grows as the guest writes.
-    pub fn disk_bytes(&self) -> u64 {
-        std::fs::metadata(&self.disk).map_or(0, |found| found.len())
-    }
-
-    pub fn purpose(&self) -> Purpose {
-        *lock(&self.purpose)
-    }
-
-    /// The guest has answered: from here on it is Windows that runs, whatever it was started for.
-    pub fn steps_begin(&self) {
-        *lock(&self.purpose) = Purpose::Steps;
-    }
-
-    pub fn pictures(&self) -> MutexGuard<'_, Pictures> {
-        lock(&self.pictures)
-    }
-
-    /// The guest was asked, or answered.
-    pub fn talked(&self, asked: bool) {
-        let mut since = lock(&self.asked);
-        match asked {
-            true => {
-                since.get_or_insert_with(Instant::now);
-            }
-            false => *since = None,
-        }
-    }
-
-    pub fn silence(&self) -> Option<Duration> {
-        lock(&self.asked).map(|since| since.elapsed())
-    }
-
-    pub fn find(&self, finding: Option<Finding>) {
-        *lock(&self.finding) = finding;
-    }
-
-    pub fn has_finding(&self) -> bool {
-        lock(&self.finding).is_some()
-    }
-
-    /// Types one key; its virtual-key code.
-    pub fn press(&self, key: u64) -> Result<()> {
-        let call = Call::new("script:key")
-            .text("VmId", &self.id)
-            .number("Key", key)
-            .select(&["*"]);
-        self.order("press a key", &call).map(|_| ())
+    fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::SeqCst)
     }
 
     /// Puts an ISO into the payload drive, or empties all drives.
@@ -306,7 +146,7 @@ impl Running {
     }
 
     /// Removes the drives of a machine that is off.
-    pub fn remove_drives(&self) -> Result<()> {
+    fn remove_drives(&self) -> Result<()> {
         self.keep_drives()?;
         for (drive, _) in &self.drives {
             let remove = Call::new(r"Hyper-V\Remove-VMDvdDrive").kept("VMDvdDrive", drive);
@@ -336,12 +176,123 @@ impl Running {
         Ok(())
     }
 
-    /// Ends it and removes it; its disk stays. Idempotent, and not stopped by an interrupt.
-    pub fn stop(&self) {
-        if self.removed.swap(true, Ordering::SeqCst) {
-            return;
+    /// With a checkpoint the machine's last writes would lie in another file than the one that is sealed.
+    fn no_checkpoint(&self) -> Result<()> {
+        let find = Call::new(r"Hyper-V\Get-VMHardDiskDrive")
+            .kept("VM", VM)
+            .select(&["Path"]);
+        let found = self.order("look at the machine's disk", &find)?;
+        let path = found.first().and_then(|disk| disk["Path"].as_str());
+        let path = path.unwrap_or_default();
+        let extension = path.rsplit('.').next().unwrap_or_default();
+        if extension.eq_ignore_ascii_case("avhdx") {
+            return Err(
+                Error::new(Kind::Machine, "somebody made a checkpoint of the machine")
+                    .at(path)
+                    .expected(self.disk.display())
+                    .cure("leave machines whose names begin with winimg- to winimg; backup programs make checkpoints, too"),
+            );
         }
-        remove(&self.host, &self.id);
+        Ok(())
+    }
+}
+
+impl Driver for Running {
+    fn power_on(&self) -> Result<()> {
+        let call = Call::new(r"Hyper-V\Start-VM").kept("VM", VM);
+        self.order("start the machine", &call).map(|_| ())
+    }
+
+    fn glance(&self, fresh: bool) -> Result<Glance> {
+        if self.is_removed() {
+            return Ok(Glance {
+                state: State::Gone("it was removed".into()),
+                ..Glance::default()
+            });
+        }
+        let figures = match fresh {
+            true => self.look(),
+            false => self.figures(),
+        };
+        if let (State::Running, (MISSES.., Some(trouble))) = (&figures.state, &*lock(&self.misses))
+        {
+            return Err(explain("look at the machine", trouble));
+        }
+        Ok(Glance {
+            words: Some(figures.words()),
+            state: figures.state,
+            restarts: figures.restarts,
+            link: Link::default(),
+        })
+    }
+
+    /// The disk's file grows as the guest writes; nothing is told of what it reads.
+    fn load(&self) -> Result<Load> {
+        let written = std::fs::metadata(&self.disk).map_or(0, |found| found.len());
+        Ok(Load {
+            disk_written: written,
+            moved: written,
+            demand: Some(self.figures().demand),
+            ..Load::default()
+        })
+    }
+
+    fn picture(&self) -> Result<Vec<u8>> {
+        let none = || Error::new(Kind::Machine, "Hyper-V gives no picture of the screen now");
+        if self.is_removed() {
+            return Err(none());
+        }
+        let call = Call::new("script:screen")
+            .text("VmId", &self.id)
+            .number("Width", picture::WIDTH)
+            .number("Height", picture::HEIGHT)
+            .select(&["*"])
+            .within(LOOK);
+        let answer = self.host.call(&call, &self.cancel).map_err(|_| none())?;
+        answer.first().and_then(picture::ppm).ok_or_else(none)
+    }
+
+    fn press_up(&self) -> Result<()> {
+        let call = Call::new("script:key")
+            .text("VmId", &self.id)
+            .number("Key", UP)
+            .select(&["*"]);
+        self.order("press a key", &call).map(|_| ())
+    }
+
+    fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
+        Ok(Box::new(Sessions::new(self, &oversight)))
+    }
+
+    /// Hyper-V tells nobody that a machine ended: it is looked for.
+    fn has_ended(&self, _patience: Duration) -> bool {
+        self.is_removed()
+    }
+
+    /// Removes the machine: the disk is nobody's then.
+    fn settle(&self) -> Result<bool> {
+        self.no_checkpoint()?;
+        self.remove_drives()?;
+        self.stop();
+        Ok(true)
+    }
+
+    /// Ends it and removes it; its disk stays. Not stopped by an interrupt.
+    fn stop(&self) {
+        if !self.removed.swap(true, Ordering::SeqCst) {
+            remove(&self.host, &self.id);
+        }
+    }
+
+    fn halted(&self, fault: Fault, words: &str, look: &dyn Fn() -> Seen) -> Error {
+        look().shown(figures::halted(fault, words))
+    }
+
+    fn gone(&self, _how: &str) -> Error {
+        match self.is_removed() {
+            true => Error::new(Kind::Machine, "the machine was stopped"),
+            false => figures::vanished(&self.name),
+        }
     }
 }
 

@@ -1,30 +1,22 @@
 //! QEMU on this host.
 //!
 //! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process`,
-//! `qmp` and `commands` hold the child, `install` watches Windows come up, `machine` is what the build sees. Downloads and configures nothing.
+//! `qmp` and `commands` hold the child, `running` drives it for the supervisor. Downloads and configures nothing.
 
 pub mod args;
-mod boot;
 pub mod canary;
+mod channel;
 pub mod choice;
-mod clock;
 mod commands;
 pub mod events;
 pub mod firmware;
-mod install;
-pub mod keys;
-mod lookout;
-mod machine;
 pub mod process;
 pub mod program;
 pub mod qmp;
-mod room;
 pub mod rundir;
 mod running;
-mod setup;
 pub mod stage;
 mod verdicts;
-mod watchdog;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,8 +25,10 @@ use self::choice::{Choice, Host};
 use self::firmware::{Pair, Places};
 use self::program::Program;
 use self::rundir::RunDir;
-use self::running::Running;
+use self::running::{Conditions, Running};
 use self::verdicts::Verdicts;
+use super::driver::Hold;
+use super::supervisor::{Clock, Supervised, Terms, room};
 use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
@@ -42,7 +36,7 @@ use winimg_base::io::folder_of;
 use winimg_recipe::recipe::Firmware;
 
 /// Lets the accelerator's verdict be forgotten where an error speaks against it.
-type Doubt = Box<dyn Fn(&Error) + Send>;
+type Doubt = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// What was asked for, what was chosen, and everything that the choice depended on: the key of a kept verdict.
 #[derive(Clone)]
@@ -94,6 +88,7 @@ impl Qemu {
         let now = jiff::Timestamp::now().as_second();
         let question = self.question(accel, firmware, &host);
         let kept = question.as_ref().and_then(|q| self.verdicts.find(q, now));
+        tracing::debug!(?accel, known = kept.is_some(), "the accelerator is chosen");
         let choice = match kept {
             Some(choice) => choice,
             None => {
@@ -105,6 +100,7 @@ impl Qemu {
                 choice
             }
         };
+        tracing::debug!(?choice, "the accelerator was chosen");
         let chosen = Chosen {
             asked: (accel, firmware),
             choice,
@@ -181,15 +177,31 @@ impl Hypervisor for Qemu {
         if let Some(pair) = &uefi {
             own_variables(pair, &dir.vars())?;
         }
+        tracing::debug!(?uefi, "the firmware was chosen");
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
         room::check(folder_of(&plan.disk), plan.room)?;
         let patience = room::patience()?;
-        let doubt = self.doubt(question);
-        let running = Running::start(&self.program.path, &arguments, dir, cancel, &plan)
-            .inspect_err(|error| doubt(error))?;
+        let clock = Arc::<Clock>::default();
+        let running = Running::start(
+            &self.program.path,
+            &arguments,
+            dir,
+            &plan,
+            Conditions {
+                cancel: cancel.clone(),
+                clock: Arc::clone(&clock),
+                slowness: choice.slowness,
+                doubt: self.doubt(question),
+            },
+        )?;
         let running = Arc::new(running);
-        let slowness = choice.slowness;
-        let machine = machine::QemuMachine::new(running, plan, sink, slowness, patience, doubt)?;
+        let terms = Terms {
+            platform: self.platform(),
+            slowness: choice.slowness,
+            clock,
+            room: Some((Arc::clone(&running) as Arc<dyn Hold>, patience)),
+        };
+        let machine = Supervised::new(running, plan, sink, cancel, terms)?;
         Ok(Box::new(machine))
     }
 }

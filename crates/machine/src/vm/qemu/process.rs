@@ -76,6 +76,7 @@ impl Process {
             .recv()
             .map_err(|_| cannot(std::io::Error::other("its thread ended")))?
             .map_err(cannot)?;
+        tracing::debug!(program = %program.display(), pid, arguments = arguments.join(" "), "started QEMU");
         Ok(Self {
             pid,
             shared,

@@ -17,9 +17,9 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::clock::Clock;
 use super::events::Seen;
 use crate::guest::request;
+use crate::vm::supervisor::Clock;
 use winimg_base::error::{Error, Kind, Result};
 
 /// How long QEMU may take over a request that does no work. Its main loop can be busy for seconds on a loaded host.
@@ -114,6 +114,7 @@ impl Qmp {
     fn request<C: QmpCommand>(&self, command: &C, patience: Duration) -> Result<Value> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let line = request_line(command, id);
+        tracing::trace!(command = C::NAME, request = line.trim_end(), "QMP request");
         self.shared.lock().replies.insert(id, None);
         let written = {
             let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,6 +129,7 @@ impl Qmp {
         };
         self.shared.lock().replies.remove(&id);
         let reply = reply?;
+        tracing::trace!(command = C::NAME, %reply, "QMP reply");
         match reply.get("return") {
             Some(value) => Ok(value.clone()),
             None => Err(
@@ -204,6 +206,7 @@ fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
         };
         let mut state = shared.lock();
         if message.get("event").is_some() {
+            tracing::trace!(event = %message, "QMP event");
             state.seen.add(&message, clock.now());
         } else if let Some(id) = message.get("id").and_then(Value::as_u64)
             && let Some(slot) = state.replies.get_mut(&id)

@@ -1,6 +1,6 @@
 //! The machine's private directory: which file lies where, and that its sockets' names fit.
 //!
-//! Refuses a directory too deep for Unix sockets before QEMU does so in worse words. Creates nothing but `screens`.
+//! Refuses a directory too deep for Unix sockets before QEMU does so in worse words. Creates nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -70,18 +70,9 @@ impl RunDir {
         self.0.join(crate::vm::VARIABLES)
     }
 
-    pub fn screens(&self) -> PathBuf {
-        self.0.join("screens")
-    }
-
-    /// The sample that is being judged; overwritten every time.
-    pub fn sample(&self) -> PathBuf {
+    /// A picture of the screen, until it is read.
+    pub fn screen(&self) -> PathBuf {
         self.0.join("screen.ppm")
-    }
-
-    /// The last picture, while its text is read.
-    pub fn last(&self) -> PathBuf {
-        self.0.join("last.ppm")
     }
 }
 

@@ -7,22 +7,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+use crate::vm::driver::Line;
 use winimg_base::error::{Error, Result};
-
-/// A line that matters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// The firmware hands over to the install CD.
-    DiscStarts,
-    /// The CD's loader asks for a key.
-    KeyPrompt,
-    /// The firmware hands over to the disk.
-    DiskStarts,
-    /// An option was tried in vain, as the firmware words it.
-    Failed(String),
-    /// Nothing is left to try: the firmware stops or opens its own shell.
-    NothingBoots,
-}
 
 /// Judges one line or the unfinished rest of one. ANSI sequences may still be in it.
 pub fn judge(line: &str) -> Option<Line> {

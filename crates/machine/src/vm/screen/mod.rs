@@ -5,11 +5,14 @@
 pub mod dialog;
 pub mod ocr;
 pub mod pictures;
+mod png;
 pub mod reading;
 
 use std::collections::BTreeMap;
 
 use flate2::Crc;
+
+pub use self::png::png;
 
 /// Pixels a cell is wide and high. A text cursor of 9 by 16 touches two cells at most, a dialog's caret three.
 const CELL: usize = 16;

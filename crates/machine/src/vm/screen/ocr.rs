@@ -80,6 +80,7 @@ fn run(
         .stderr(Stdio::null());
     without_secrets(&mut command);
     let mut child = spawn(&mut command)?;
+    tracing::debug!(program = %program.display(), pid = child.id(), "started tesseract");
     loop {
         if child.try_wait()?.is_some() {
             return Ok(());

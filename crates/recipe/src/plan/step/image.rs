@@ -21,7 +21,7 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
         image: name.clone(),
     });
     let archive = on_disc(entry, &format!("{name}.tar"));
-    let reference = site.judged(wanted.kept_as(), &wanted.reference.place)?;
+    let reference = wanted.reference.value.kept_as();
     let reference = site.quoted(&reference, &wanted.reference.place)?;
     let mut script = Script::new();
     script.line(format!(

@@ -8,7 +8,9 @@ use crate::recipe::merge::PROOFS;
 use crate::recipe::undecided::{self, MissingProof, Wanting};
 use crate::recipe::value::Entry;
 use crate::recipe::vars::place_of_name;
-use crate::recipe::{Archive, Component, Origin, ProofSpec, Signature, guest_name};
+use crate::recipe::{
+    Address, Archive, Component, InputId, NoInput, Origin, ProofSpec, Signature, guest_name,
+};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::{Located, Place};
 
@@ -28,7 +30,8 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
         ],
     );
     let license = fields.text("license");
-    let origin = origin(&fields, &entry.key, true, unpack.as_ref().map(|u| u.value));
+    let input = InputId::Component(entry.key.clone());
+    let origin = origin(&fields, &input, unpack.as_ref().map(|u| u.value));
     let url = origin.as_ref().map(|o| &o.url);
     let file = file(&fields, given, url);
     fields.finish();
@@ -44,15 +47,21 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
 }
 
 fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let right = !entry.key.is_empty() && entry.key.chars().all(plain);
-    if !right || entry.key.starts_with(['.', '-']) {
-        let fact = format!("a component cannot be called \"{}\"", entry.key);
-        let help = "letters, digits, `-`, `_` and `.`, a letter or digit first";
-        cx.error(fact, &entry.key_place, "", help);
-        return None;
+    let fact = format!("a component cannot be called \"{}\"", entry.key);
+    let place = &entry.key_place;
+    match entry.key.parse() {
+        Ok(InputId::Component(name)) => return Some(Located::new(name, place.clone())),
+        Ok(taken @ (InputId::Iso | InputId::Virtio)) => {
+            let help = "give it another name; the medium itself is described in that table";
+            let label = format!("locks and manifests call [{taken}] so");
+            cx.error(fact, place, &label, help);
+        }
+        Ok(InputId::Image(_)) | Err(NoInput) => {
+            let help = "letters, digits, `-`, `_` and `.`, a letter or digit first";
+            cx.error(fact, place, "", help);
+        }
     }
-    Some(Located::new(entry.key.clone(), entry.key_place.clone()))
+    None
 }
 
 impl Fields<'_> {
@@ -72,23 +81,21 @@ impl Fields<'_> {
 fn file(
     fields: &Fields<'_>,
     given: Option<Located<String>>,
-    url: Option<&Located<String>>,
+    url: Option<&Located<Address>>,
 ) -> Option<String> {
     let (name, place) = match given {
         Some(given) => (given.value, given.place),
         None if fields.has("file") => return None,
         None => {
             let url = url?;
-            match last_segment(&url.value) {
-                Some(name) => (name, url.place.clone()),
-                None => {
-                    let fact = format!("the url of {} does not end in a file name", fields.what);
-                    fields
-                        .cx
-                        .error(fact, &url.place, "", "give the name: `file = \"x.exe\"`");
-                    return None;
-                }
+            let name = url.value.file_name();
+            if name.is_empty() {
+                let fact = format!("the url of {} does not end in a file name", fields.what);
+                let help = "give the name: `file = \"x.exe\"`";
+                fields.cx.error(fact, &url.place, "", help);
+                return None;
             }
+            (name, url.place.clone())
         }
     };
     match guest_name::file_name(&name) {
@@ -103,36 +110,8 @@ fn file(
     }
 }
 
-fn last_segment(url: &str) -> Option<String> {
-    let path = match Url::parse(url) {
-        Ok(parsed) if parsed.scheme().len() > 1 => parsed.path().to_string(),
-        _ => url.replace('\\', "/"),
-    };
-    let last = path.rsplit('/').next().unwrap_or_default();
-    let decoded = percent_decoded(last);
-    (!decoded.is_empty()).then_some(decoded)
-}
-
-fn percent_decoded(text: &str) -> String {
-    // A query in form encoding is the one percent decoder that the URL library offers; `+` is no space in a path.
-    let guarded = text
-        .replace('+', "%2B")
-        .replace('&', "%26")
-        .replace('=', "%3D");
-    let mut pairs = url::form_urlencoded::parse(guarded.as_bytes());
-    pairs
-        .next()
-        .map(|(name, _)| name.into_owned())
-        .unwrap_or_default()
-}
-
-/// `url`, the one of the four proofs, and the signatures. `input` is its name in the lock.
-pub fn origin(
-    fields: &Fields<'_>,
-    input: &str,
-    is_component: bool,
-    archive: Option<Archive>,
-) -> Option<Origin> {
+/// `url`, the one of the four proofs, and the signatures.
+pub fn origin(fields: &Fields<'_>, input: &InputId, archive: Option<Archive>) -> Option<Origin> {
     let url = url(fields);
     let given: Vec<&'static str> = PROOFS.iter().copied().filter(|p| fields.has(p)).collect();
     let signed = Signed {
@@ -142,7 +121,7 @@ pub fn origin(
     };
     let asked = signatures(fields, "signature", &signed);
     let proof = proof(fields, input, &given, &asked);
-    if fields.cx.must_be_signed.get() && is_component {
+    if fields.cx.must_be_signed.get() && matches!(input, InputId::Component(_)) {
         must_be_signed(fields, &asked, proof.as_ref());
     }
     if asked.broken {
@@ -180,7 +159,7 @@ fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofSpec>)
     }
 }
 
-fn url(fields: &Fields<'_>) -> Option<Located<String>> {
+fn url(fields: &Fields<'_>) -> Option<Located<Address>> {
     let url = fields.needed_string("url", "write `url = \"https://…\"`, or the path of a file")?;
     address(fields, "url", url)
 }
@@ -190,29 +169,35 @@ pub(super) fn address(
     fields: &Fields<'_>,
     key: &str,
     url: Located<String>,
-) -> Option<Located<String>> {
+) -> Option<Located<Address>> {
     let cx = fields.cx;
-    let parsed = match Url::parse(&url.value) {
+    let text = url.value.trim();
+    let local = |path| Located::new(Address::Local(cx.sources.input(path)), url.place.clone());
+    let parsed = match Url::parse(text) {
         // `C:\x` looks like a scheme of one letter.
         Ok(parsed) if parsed.scheme().len() > 1 => parsed,
-        Err(error) if url.value.contains("://") => {
+        Err(error) if text.contains("://") => {
             let fact = format!("`{key}` is not a URL: {error}");
             cx.error(fact, &url.place, "", "");
             return None;
         }
         _ => {
-            let path = fields.folder(key, &url.place).join(&url.value);
-            let path = cx.sources.input(path);
-            return Some(Located::new(path.display().to_string(), url.place));
+            return Some(local(fields.folder(key, &url.place).join(text)));
         }
     };
-    if let (true, Ok(path)) = (parsed.scheme() == "file", parsed.to_file_path())
-        && cx.sources.is_outside(&path)
-    {
-        let path = cx.sources.input(path);
-        return Some(Located::new(path.display().to_string(), url.place));
+    if parsed.scheme() == "file" {
+        let Ok(path) = parsed.to_file_path() else {
+            let fact = format!("`{key}` does not name a file of this machine");
+            let help = "write file:///folder/name, or just the path";
+            cx.error(fact, &url.place, "", help);
+            return None;
+        };
+        return Some(match cx.sources.is_outside(&path) {
+            true => local(path),
+            false => Located::new(Address::Local(path), url.place),
+        });
     }
-    if !matches!(parsed.scheme(), "http" | "https" | "file") {
+    if !matches!(parsed.scheme(), "http" | "https") {
         let fact = format!("`{key}` has the scheme `{}`", parsed.scheme());
         let help = "it is http, https, file, or the path of a file";
         cx.error(fact, &url.place, "", help);
@@ -224,12 +209,12 @@ pub(super) fn address(
         cx.error(fact, &url.place, "", help);
         return None;
     }
-    Some(url)
+    Some(Located::new(Address::Remote(parsed), url.place))
 }
 
 fn proof(
     fields: &Fields<'_>,
-    input: &str,
+    input: &InputId,
     given: &[&'static str],
     asked: &Asked,
 ) -> Option<ProofSpec> {
@@ -336,10 +321,10 @@ fn undecided(fields: &Fields<'_>, key: &str) -> Vec<(Wanting, Place)> {
 }
 
 /// A digest that a variable will hold.
-fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofSpec> {
+fn digest_to_come(fields: &Fields<'_>, input: &InputId, key: &str) -> Option<ProofSpec> {
     let (variable, place) = undecided(fields, key).into_iter().next()?;
     let missing = MissingProof {
-        input: input.into(),
+        input: input.clone(),
         algorithm: match key {
             "sha512" => Algorithm::Sha512,
             _ => Algorithm::Sha256,
@@ -354,7 +339,7 @@ fn digest_to_come(fields: &Fields<'_>, input: &str, key: &str) -> Option<ProofSp
 }
 
 /// Neither a proof nor a signature of the whole file is named.
-fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofSpec> {
+fn unproved(fields: &Fields<'_>, input: &InputId, asked: &Asked) -> Option<ProofSpec> {
     // The missing URL was complained about.
     let url = fields.table.entry("url")?;
     if fields.cx.incomplete || asked.broken {
@@ -369,7 +354,7 @@ fn unproved(fields: &Fields<'_>, input: &str, asked: &Asked) -> Option<ProofSpec
         ),
     };
     let missing = MissingProof {
-        input: input.into(),
+        input: input.clone(),
         algorithm: Algorithm::Sha256,
         variable: None,
         place: match has_signed_members {

@@ -4,7 +4,7 @@ use super::step::Known;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Entry, Value};
 use crate::recipe::verb::ImageImport;
-use crate::recipe::{ContainerImage, ImageProof, Verb, guest_name};
+use crate::recipe::{ContainerImage, ImageProof, ImageReference, Verb, guest_name};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::Located;
 
@@ -61,7 +61,10 @@ fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
 }
 
 /// A name without a registry would mean Docker's: whoever writes it often means another.
-fn with_registry(fields: &Fields<'_>, reference: Located<String>) -> Option<Located<String>> {
+fn with_registry(
+    fields: &Fields<'_>,
+    reference: Located<String>,
+) -> Option<Located<ImageReference>> {
     let text = reference
         .value
         .strip_prefix("http://")
@@ -70,7 +73,14 @@ fn with_registry(fields: &Fields<'_>, reference: Located<String>) -> Option<Loca
     let named = registry.is_some_and(|r| r.contains(['.', ':']) || r == "localhost");
     let plain = |c: char| c.is_ascii_alphanumeric() || "./:@-_".contains(c);
     if named && text.chars().all(plain) {
-        return Some(reference);
+        return match ImageReference::parse(&reference.value) {
+            Ok(read) => Some(Located::new(read, reference.place)),
+            Err(why) => {
+                let fact = format!("`{}` names no container image: {why}", reference.value);
+                fields.cx.error(fact, &reference.place, "", "");
+                None
+            }
+        };
     }
     let fact = format!(
         "`{}` is not the name of a container image with its registry",
@@ -82,10 +92,10 @@ fn with_registry(fields: &Fields<'_>, reference: Located<String>) -> Option<Loca
 }
 
 /// `digest`, or one in the reference, or `unverified`.
-fn proof(fields: &Fields<'_>, reference: Option<&Located<String>>) -> Option<ImageProof> {
+fn proof(fields: &Fields<'_>, reference: Option<&Located<ImageReference>>) -> Option<ImageProof> {
     let cx = fields.cx;
     let inside = reference.and_then(|r| {
-        let (_, digest) = r.value.split_once('@')?;
+        let digest = r.value.reference().digest()?;
         Some(Located::new(digest.to_owned(), r.place.clone()))
     });
     let given = fields.needed_if_given("digest");
@@ -98,7 +108,7 @@ fn proof(fields: &Fields<'_>, reference: Option<&Located<String>>) -> Option<Ima
             "a tag can be moved: write its `digest = \"sha256:…\"`, or `unverified = \"why that is fine\"`",
         ),
         1 => {
-            let plain = reference.filter(|r| r.value.starts_with("http://"));
+            let plain = reference.filter(|r| r.value.is_plain_http());
             if let Some(plain) = plain.filter(|_| reason.is_some()) {
                 let fact = "anyone on the way can change what comes over http";
                 cx.error(
@@ -184,11 +194,13 @@ fn known_image(
     name: Located<String>,
     known: Known<'_>,
 ) -> Option<Located<String>> {
-    if known.images.contains(&name.value) {
-        return Some(name);
+    if known.image_names.contains(&name.value) {
+        // As with a component.
+        let is_right = known.images.iter().any(|i| i.name.value == name.value);
+        return is_right.then_some(name);
     }
     if !cx.incomplete {
-        let names: Vec<&str> = known.images.iter().map(String::as_str).collect();
+        let names: Vec<&str> = known.image_names.iter().map(String::as_str).collect();
         let help = winimg_base::diag::suggestion(&name.value, &names, "images");
         let fact = format!("there is no image `{}`", name.value);
         cx.error(fact, &name.place, "not under [images]", &help);

@@ -3,21 +3,24 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::component;
+use super::{component, draft};
 use crate::recipe::fields::Fields;
 use crate::recipe::value::Data;
-use crate::recipe::{Media, SetupSpec, guest_name, is_driver_name};
+use crate::recipe::{InputId, Media, Origin, SetupSpec, guest_name, is_driver_name};
 use winimg_base::text::Located;
 
-pub fn media(top: &Fields<'_>) -> Option<Media> {
+/// What is right of it, and whether that is all.
+pub fn media(top: &Fields<'_>) -> (Media, bool) {
     let shape = "write `[media]` with `image = \"…\"`, and `[media.iso]` with `url` and `sha256`";
     if !top.has("media") {
         top.cx
             .missing("the recipe has no [media]", &top.place, shape);
     }
-    let fields = top.table("media", "[media]")?;
+    let Some(fields) = top.table("media", "[media]") else {
+        return (draft::media(&top.place), false);
+    };
     let iso = match fields.has("iso") {
-        true => download(&fields, "iso", "[media.iso]"),
+        true => download(&fields, "iso", InputId::Iso),
         false => {
             let help = "write `[media.iso]` with `url` and `sha256`: the Windows ISO";
             fields.need("iso", help);
@@ -26,29 +29,34 @@ pub fn media(top: &Fields<'_>) -> Option<Media> {
         }
     };
     let has_virtio = fields.has("virtio");
-    let virtio = download(&fields, "virtio", "[media.virtio]");
+    let virtio = download(&fields, "virtio", InputId::Virtio);
     let image = image(&fields);
     let product_key = product_key(&fields);
     let language = language(&fields);
     let time_zone = time_zone(&fields);
     fields.finish();
-    if has_virtio && virtio.is_none() {
-        return None;
-    }
-    Some(Media {
-        iso: iso?,
+    let parts = [
+        iso.is_some(),
+        virtio.is_some() || !has_virtio,
+        image.is_some(),
+        language.is_some(),
+        time_zone.is_some(),
+    ];
+    let place = &fields.place;
+    let media = Media {
+        iso: iso.unwrap_or_else(|| draft::origin(place)),
         virtio,
-        image: image?,
+        image: image.unwrap_or_else(|| draft::text(place)),
         product_key,
-        language: language?,
-        time_zone: time_zone?,
-    })
+        language: language.unwrap_or_else(|| draft::text(place)),
+        time_zone: time_zone.unwrap_or_else(|| draft::text(place)),
+    };
+    (media, parts.iter().all(|whole| *whole))
 }
 
-fn download(fields: &Fields<'_>, key: &'static str, what: &str) -> Option<crate::recipe::Origin> {
-    let table = fields.table(key, what)?;
-    let input = format!("media.{key}");
-    let origin = component::origin(&table, &input, false, None);
+fn download(fields: &Fields<'_>, key: &'static str, input: InputId) -> Option<Origin> {
+    let table = fields.table(key, &input.described())?;
+    let origin = component::origin(&table, &input, None);
     table.finish();
     origin
 }

@@ -4,6 +4,7 @@
 
 mod account;
 mod component;
+mod draft;
 mod execution;
 mod files;
 mod firewall;
@@ -31,8 +32,10 @@ use winimg_base::text::{Located, Place};
 
 /// What became of the tree.
 pub struct Lowered {
-    /// If nothing is wrong with it.
-    pub recipe: Option<Recipe>,
+    /// The recipe; of one with mistakes what is right, for planning to look at as well.
+    pub draft: Recipe,
+    /// Nothing is left out of the draft.
+    pub is_whole: bool,
     pub problems: Vec<Diagnostic>,
     /// The defaults that were taken.
     pub defaults: Vec<Effective>,
@@ -42,19 +45,20 @@ pub struct Lowered {
 
 pub fn lower(raw: &Raw, scope: &Scope, vars: Vec<Var>) -> Lowered {
     let cx = Context::new(&raw.sources, scope, raw.incomplete);
-    let recipe = recipe(&cx, raw, vars);
-    cx.finish(recipe)
+    let (draft, is_whole) = recipe(&cx, raw, vars);
+    cx.finish(draft, is_whole)
 }
 
-fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
+/// The recipe, and whether all of it is there.
+fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
     let top = Fields::of(cx, &raw.tree, "the recipe", &raw.start);
     let name = name(&top);
     let description = top.text("description");
     misplaced_in_vars(&top);
     let policy = top.choice("policy", &[("proved", false), ("signed", true)]);
     cx.must_be_signed.set(policy.is_some_and(|p| p.value));
-    let media = media::media(&top);
-    let machine = machine::machine(&top, media.as_ref());
+    let (media, media_is_whole) = media::media(&top);
+    let machine = machine::machine(&top, media_is_whole.then_some(&media));
     let setup = media::setup(&top);
     let (mut components, names) = components(&top);
     let (images, image_names) = images(&top);
@@ -63,7 +67,8 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
         step::Known {
             names: &names,
             components: &components,
-            images: &image_names,
+            image_names: &image_names,
+            images: &images,
         },
     );
     if let Some(machine) = &machine {
@@ -76,31 +81,38 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> Option<Recipe> {
         Some(Data::Array(items)) => items.len(),
         _ => 0,
     };
-    let whole = components.len() == names.len() && images.len() == image_names.len();
-    if !whole || steps.len() != wanted {
-        return None;
-    }
+    let tables = [
+        name.is_some(),
+        media_is_whole,
+        machine.is_some(),
+        setup.is_some(),
+        outputs.is_some(),
+        components.len() == names.len(),
+        images.len() == image_names.len(),
+        steps.len() == wanted,
+    ];
     let used = cx.used.borrow();
     for component in &mut components {
         component.is_used = used.contains(&component.name.value);
     }
-    Some(Recipe {
-        name: name?,
+    let recipe = Recipe {
+        name: name.unwrap_or_else(|| draft::text(&top.place)),
         description,
         digest: super::effective::digest(&raw.tree, &cx.key_files()),
-        media: media?,
-        machine: machine?,
-        setup: setup?,
+        media,
+        machine: machine.unwrap_or_else(draft::machine),
+        setup: setup.unwrap_or_else(draft::setup),
         components,
         images,
         steps,
-        outputs: outputs?,
+        outputs: outputs.unwrap_or_default(),
         vars,
         effective: Vec::new(),
         asks: Vec::new(),
         undecided: cx.undecided(),
         files: Vec::new(),
-    })
+    };
+    (recipe, tables.iter().all(|whole| *whole))
 }
 
 fn name(top: &Fields<'_>) -> Option<Located<String>> {

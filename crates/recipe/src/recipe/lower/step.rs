@@ -6,7 +6,7 @@ use super::{
 };
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
-use crate::recipe::{Component, Step, Verb, undecided, words};
+use crate::recipe::{Component, ContainerImage, Step, Verb, undecided, words};
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::text::{Located, Place};
 
@@ -16,8 +16,9 @@ pub struct Known<'a> {
     /// All names, those of components with mistakes too.
     pub names: &'a [String],
     pub components: &'a [Component],
-    /// The names of all container images.
-    pub images: &'a [String],
+    /// The names of all container images, those with mistakes too.
+    pub image_names: &'a [String],
+    pub images: &'a [ContainerImage],
 }
 
 /// A step and where it goes.
@@ -218,7 +219,9 @@ pub fn known_component(
 ) -> Option<Located<String>> {
     if known.names.contains(&name.value) {
         cx.used.borrow_mut().insert(name.value.clone());
-        return Some(name);
+        // With a mistake in the component the step cannot be planned, and nothing is wrong with the step.
+        let is_right = known.components.iter().any(|c| c.name.value == name.value);
+        return is_right.then_some(name);
     }
     if !cx.incomplete {
         let names: Vec<&str> = known.names.iter().map(String::as_str).collect();

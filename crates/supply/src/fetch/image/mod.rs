@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use super::FetchOptions;
 use crate::store::{Blob, Store, changed_since_locked};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
-use winimg_recipe::recipe::{ContainerImage, ImageProof};
+use winimg_recipe::recipe::{ContainerImage, ImageProof, InputId};
 
 pub use choice::named;
 
@@ -88,9 +88,8 @@ async fn one(
     cancel: &Cancel,
     options: &FetchOptions,
 ) -> Result<Image> {
-    let name = format!("image {}", spec.name.value);
-    let wrong = |why| Error::new(Kind::Recipe, format!("{name}: {why}")).at(&spec.reference.value);
-    let reference = spec.parsed().map_err(wrong)?;
+    let name = InputId::Image(spec.name.value.clone()).to_string();
+    let reference = spec.reference.value.reference();
     let pinned = match &spec.proof {
         ImageProof::Digest(digest) => Some(&digest.value),
         ImageProof::Unverified { reason } => {
@@ -104,12 +103,8 @@ async fn one(
         super::proxy::warn_of_broken(|text| sink.warn(text));
     }
     let registry = pull::Registry {
-        client: pull::client(
-            &reference,
-            spec.reference.value.starts_with("http://"),
-            options,
-        )?,
-        reference: &reference,
+        client: pull::client(reference, spec.reference.value.is_plain_http(), options)?,
+        reference,
         store,
         sink,
         cancel,
@@ -142,7 +137,7 @@ async fn one(
     }
     Ok(Image {
         name: spec.name.value.clone(),
-        reference: spec.kept_as().map_err(wrong)?,
+        reference: spec.reference.value.kept_as(),
         os_version,
         top,
         manifest,

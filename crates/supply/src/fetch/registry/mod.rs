@@ -22,6 +22,7 @@ use url::Url;
 use self::access::{Access, Challenge};
 use super::client;
 use winimg_base::digest::{Digest, Hasher};
+use winimg_base::text::redact;
 
 pub use access::{Refusal, refusal};
 pub use credentials::{Credentials, found as credentials};
@@ -217,6 +218,7 @@ impl Client {
     async fn request(&self, method: Method, url: Url, writes: bool) -> Result<RequestBuilder> {
         self.check_scheme(&url)?;
         let is_own = url.origin() == self.base.origin();
+        tracing::debug!(%method, url = redact(url.as_str()), is_own, "request to a registry");
         let request = self.http.request(method, url);
         if !is_own {
             return Ok(request);

@@ -122,6 +122,12 @@ impl Remote {
             Err(fault) => return self.not_read(fault).map(|()| false),
         };
         let further = links.iter().skip(have).rev();
+        tracing::debug!(
+            tags = tags.len(),
+            have,
+            of = links.len(),
+            "layers of the shared cache"
+        );
         let mut there = further.filter(|link| tags.contains(&layer::tag(&link.key)));
         match there.next() {
             Some(link) => self.pull_layer(&link.key, store),

@@ -2,11 +2,13 @@
 //!
 //! Refuses an identity without an issuer, and a GitHub workflow without the repository that has to have run it.
 
+use url::Url;
+
 use super::pins::{self, Key};
 use super::scheme::plain;
 use super::{Signed, address, beside};
-use crate::recipe::Signature;
 use crate::recipe::fields::Fields;
+use crate::recipe::{Address, Signature};
 use winimg_base::text::Located;
 use winimg_trust::{self, sigstore};
 
@@ -64,11 +66,11 @@ pub fn signature(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> 
     })
 }
 
-fn log_url(fields: &Fields<'_>, help: &str) -> Option<Located<String>> {
+fn log_url(fields: &Fields<'_>, help: &str) -> Option<Located<Url>> {
     let url = fields.needed_string("log", help)?;
     let url = address(fields, "log", url)?;
-    if url.value.starts_with("https://") || url.value.starts_with("http://") {
-        return Some(url);
+    if let Address::Remote(log) = url.value {
+        return Some(Located::new(log, url.place));
     }
     let fact = "`log` is not the address of a transparency log";
     fields.cx.error(

@@ -8,17 +8,15 @@ mod pins;
 mod scheme;
 mod x509;
 
-use url::Url;
-
 use super::component::address;
 use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{Archive, Signature};
+use crate::recipe::{Address, Archive, Signature};
 use winimg_base::text::Located;
 
 /// What is signed.
 pub struct Signed<'a> {
-    pub url: Option<&'a Located<String>>,
+    pub url: Option<&'a Located<Address>>,
     /// How it is packed, where the recipe says so.
     pub archive: Option<Archive>,
     pub is_checksum_file: bool,
@@ -129,7 +127,7 @@ fn beside(
     key: &'static str,
     signed: &Signed<'_>,
     suffix: &str,
-) -> Option<Located<String>> {
+) -> Option<Located<Address>> {
     if fields.has(key) {
         let url =
             fields.needed_string(key, "write `url = \"https://…\"`, or the path of a file")?;
@@ -138,35 +136,7 @@ fn beside(
     fields.get(key);
     let url = signed.url?;
     Some(Located::new(
-        suffixed(&url.value, suffix),
+        url.value.with_suffix(suffix),
         fields.place.clone(),
     ))
-}
-
-/// `https://h/a.exe?x` and `.asc`: `https://h/a.exe.asc?x`.
-fn suffixed(url: &str, suffix: &str) -> String {
-    let is_remote = Url::parse(url).is_ok_and(|u| matches!(u.scheme(), "http" | "https"));
-    let end = match is_remote {
-        true => url.find(['?', '#']).unwrap_or(url.len()),
-        false => url.len(),
-    };
-    format!("{}{suffix}{}", &url[..end], &url[end..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::suffixed;
-
-    #[test]
-    fn a_suffix_comes_before_the_query() {
-        for (url, beside) in [
-            ("https://h/a.exe", "https://h/a.exe.asc"),
-            ("https://h/a.exe?sig=S#f", "https://h/a.exe.asc?sig=S#f"),
-            ("file:///srv/a.exe", "file:///srv/a.exe.asc"),
-            ("/srv/a?b.exe", "/srv/a?b.exe.asc"),
-            (r"C:\files\a.exe", r"C:\files\a.exe.asc"),
-        ] {
-            assert_eq!(suffixed(url, ".asc"), beside);
-        }
-    }
 }

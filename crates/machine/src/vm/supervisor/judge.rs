@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::screen::Screen;
-use super::seen::Purpose;
+use crate::vm::driver::{Halt, State};
+use crate::vm::screen::Screen;
+use crate::vm::seen::Purpose;
 
 /// Guest restarts of a normal installation are 2 to 6 (WinPE, first boot, OOBE, and those that drivers add).
 const SETUP_RESTARTS: u32 = 8;
@@ -33,7 +34,7 @@ pub struct Sample {
     pub screen: Option<Screen>,
     /// Bytes read and written on all drives since power-on.
     pub io: u64,
-    /// Processor time that QEMU's threads have used or waited for; `None` where the host does not tell.
+    /// Processor time that the machine has used or waited for; `None` where the host does not tell.
     pub demand: Option<Duration>,
     /// Restarts that the guest asked for.
     pub restarts: u32,
@@ -46,31 +47,23 @@ pub struct Sample {
     pub write_failed: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum State {
-    #[default]
-    Running,
-    /// It stands until there is room on the host's disk.
-    Held,
-    /// Stopped by QEMU: its `query-status`, and what its events said.
-    Paused(String),
-    /// The guest powered off.
-    Off,
-    /// The process is gone without a power-off.
-    Gone(String),
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fine,
-    Paused { why: String },
-    Crashed { how: String },
+    /// The hypervisor stopped it.
+    Stopped(Halt),
+    /// There is no machine any more.
+    Gone(String),
     PoweredOff,
-    RestartLoop { restarts: u32 },
+    RestartLoop {
+        restarts: u32,
+    },
     NoBootDevice,
     FirmwareLate,
     DiskFailed,
-    StandsStill { since: Duration },
+    StandsStill {
+        since: Duration,
+    },
 }
 
 /// How long or how often something may be.
@@ -111,12 +104,8 @@ impl Judge {
     }
 
     pub fn look(&mut self, sample: Sample) -> Verdict {
-        match &sample.state {
-            State::Paused(why) => return Verdict::Paused { why: why.clone() },
-            State::Gone(how) => return Verdict::Crashed { how: how.clone() },
-            State::Off => return Verdict::PoweredOff,
-            State::Held => return Verdict::Fine,
-            State::Running => {}
+        if sample.state != State::Running {
+            return Self::state(&sample.state);
         }
         if sample.write_failed {
             return Verdict::DiskFailed;
@@ -138,6 +127,16 @@ impl Judge {
         self.forget_moving(&sample);
         self.window.push_back(sample);
         self.standing()
+    }
+
+    /// What follows from the state alone.
+    pub fn state(state: &State) -> Verdict {
+        match state {
+            State::Running | State::Held => Verdict::Fine,
+            State::Stopped(halt) => Verdict::Stopped(halt.clone()),
+            State::Gone(how) => Verdict::Gone(how.clone()),
+            State::Off => Verdict::PoweredOff,
+        }
     }
 
     /// A changed screen or a restart empties the window; what is older than the limit leaves it but for one sample.
@@ -183,6 +182,7 @@ impl Judge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm::driver::Fault;
 
     /// A screen of 20 by 10 cells; `text` cells differ from those of another number.
     fn screen(text: u8, cursor: bool) -> Option<Screen> {
@@ -298,26 +298,22 @@ mod tests {
 
     #[test]
     fn what_is_over_is_named_at_once() {
-        let paused = State::Paused("io-error".into());
+        let failed = Halt::Own(Fault::Drive, "io-error".into());
         let gone = State::Gone("signal 6 (SIGABRT)".into());
         let cases = [
             (
                 Sample {
-                    state: paused,
+                    state: State::Stopped(failed.clone()),
                     ..at(2)
                 },
-                Verdict::Paused {
-                    why: "io-error".into(),
-                },
+                Verdict::Stopped(failed),
             ),
             (
                 Sample {
                     state: gone,
                     ..at(2)
                 },
-                Verdict::Crashed {
-                    how: "signal 6 (SIGABRT)".into(),
-                },
+                Verdict::Gone("signal 6 (SIGABRT)".into()),
             ),
             (
                 Sample {

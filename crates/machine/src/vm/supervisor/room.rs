@@ -1,20 +1,18 @@
 //! Room on the host for the machine's disk, which grows as the guest writes.
 //!
 //! QEMU stops a guest whose write finds no room (QEMU: QMP reference, BLOCK_IO_ERROR), but not for NVMe, which hands the error to Windows and
-//! leaves its file system torn. So the guest is also stopped before that, goes on when there is room again, and is given up after a while. Deletes
-//! nothing to make room.
+//! leaves its file system torn. So the guest is also stopped before that, goes on when there is room again, and is given up after a while. Hyper-V
+//! pauses such a machine itself. Deletes nothing to make room.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use qapi::qmp::{cont, stop};
-
-use super::running::Running;
+use super::Supervisor;
+use crate::vm::driver::Hold;
 use crate::vm::seen::time;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Sink;
 use winimg_recipe::recipe::duration;
 
 /// Free bytes below which the guest is stopped: what a fast guest can write between two looks.
@@ -50,7 +48,9 @@ impl Space {
 
 /// Refuses a machine whose disk could not even begin to grow. `wanted`: what the build knows that it needs.
 pub fn check(folder: &Path, wanted: u64) -> Result<()> {
-    enough(folder, Space::of(folder)?, wanted)
+    let space = Space::of(folder)?;
+    tracing::debug!(folder = %folder.display(), ?space, wanted, "free space");
+    enough(folder, space, wanted)
 }
 
 fn enough(folder: &Path, space: Space, wanted: u64) -> Result<()> {
@@ -109,7 +109,7 @@ impl Keeper {
         }
     }
 
-    /// `no_room`: QEMU stopped the guest because a write found none.
+    /// `no_room`: the hypervisor stopped the guest because a write found none.
     fn look(&mut self, now: Duration, space: Space, no_room: bool) -> Act {
         let Some((since, then)) = self.waits else {
             if space.free >= FLOOR && !no_room {
@@ -169,33 +169,33 @@ pub fn write_failed(folder: &Path) -> Error {
     }
 }
 
-/// Watches the folder until the machine has ended.
-pub fn keep(
-    running: Arc<Running>,
-    folder: PathBuf,
+/// Watches the disk's folder until the machine has ended.
+pub(super) fn keep(
+    supervisor: Arc<Supervisor>,
+    hold: Arc<dyn Hold>,
     patience: Duration,
-    sink: Arc<dyn Sink>,
 ) -> Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name("room".into())
-        .spawn(move || watch(&running, &folder, patience, &*sink))
+        .spawn(move || watch(&supervisor, &*hold, patience))
         .map_err(|e| Error::new(Kind::Failed, "no thread can be started").because(e))
 }
 
-fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) {
+fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
+    let (folder, sink) = (supervisor.disk_folder(), &supervisor.sink);
     let began = Instant::now();
     let mut keeper = Keeper::new(patience);
-    while running.process.wait(EVERY).is_none() {
-        let Some(space) = Space::of(folder).ok().filter(|_| running.is_on()) else {
+    while !supervisor.is_over(EVERY) {
+        let Some(space) = Space::of(folder).ok().filter(|_| supervisor.is_on()) else {
             continue;
         };
-        let no_room = running.seen().no_room;
+        let no_room = hold.found_no_room();
         match keeper.look(began.elapsed(), space, no_room) {
             Act::Nothing => {}
             Act::Stop => {
-                running.clock.stop();
+                supervisor.clock.stop();
                 if !no_room {
-                    let _ = running.order(&stop {});
+                    let _ = hold.hold();
                 }
                 sink.warn(format!(
                     "the host's disk is full: the guest stands still until there is room, for {} at most ({} in {})",
@@ -205,9 +205,9 @@ fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) 
                 ));
             }
             Act::GoOn => {
-                // The clock first: whoever sees the machine run must not find that it stands.
-                let went_on = running.order(&cont {});
-                running.clock.go_on();
+                // The clock last: whoever finds the guest stopped has to find the reason.
+                let went_on = hold.go_on();
+                supervisor.clock.go_on();
                 if went_on.is_ok() {
                     sink.note(format!(
                         "there is room again: the guest continues ({})",
@@ -216,7 +216,7 @@ fn watch(running: &Running, folder: &Path, patience: Duration, sink: &dyn Sink) 
                 }
             }
             Act::GiveUp => {
-                running.give_up(NoRoom {
+                supervisor.give_up(NoRoom {
                     folder: folder.to_path_buf(),
                     waited: patience,
                     space,

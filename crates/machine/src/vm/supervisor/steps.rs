@@ -1,53 +1,42 @@
 //! The watch goes on while steps run: a Windows that crashed, hangs in a box or restarts for ever is named long before the step's own timeout.
 //!
-//! What condemns is decided in `vm::watchdog`; here the samples are taken and the finding is kept.
+//! What condemns is decided in `watchdog`; here the samples are taken and the finding is kept.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::install::SAMPLE;
+use super::judge::{Limits, Verdict};
 use super::lookout::Lookout;
-use super::running::Running;
-use super::stage::Line;
-use super::{boot, room};
+use super::naming::{self, About};
+use super::watchdog::Watchdog;
+use super::{SAMPLE, Supervisor};
+use crate::vm::driver::{Glance, Line, Oversight, State};
 use crate::vm::screen::Screen;
 use crate::vm::screen::dialog::{self, Known};
 use crate::vm::seen::{Purpose, Seen};
-use crate::vm::watch::{Limits, State, Verdict};
-use crate::vm::watchdog::Watchdog;
 use winimg_base::error::{Error, Kind, Result};
 
 /// What the watch found, for whoever waits for the guest.
-#[derive(Debug)]
 pub struct Finding {
     verdict: Verdict,
     seen: Seen,
-    limits: Limits,
+    about: About,
 }
 
 impl Finding {
     pub fn error(&self) -> Option<Error> {
-        let seen = &self.seen;
-        Some(match &self.verdict {
-            Verdict::StandsStill { .. } => boot::stands_still(seen),
-            Verdict::RestartLoop { .. } => boot::restart_loop(seen),
-            Verdict::NoBootDevice => boot::nothing_boots(seen),
-            Verdict::FirmwareLate => boot::firmware_late(seen, self.limits.firmware),
-            Verdict::DiskFailed => seen.shown(room::write_failed(&seen.disk_folder)),
-            Verdict::Fine
-            | Verdict::Paused { .. }
-            | Verdict::Crashed { .. }
-            | Verdict::PoweredOff => return None,
-        })
+        naming::ending(&self.verdict, &self.seen, &self.about)
     }
 }
 
 /// Watches until the machine has ended.
-pub fn keep(mut lookout: Lookout, limits: Limits) -> Result<JoinHandle<()>> {
-    lookout.purpose = Purpose::Steps;
-    lookout.running.steps_begin();
+pub fn keep(lookout: Lookout) -> Result<JoinHandle<()>> {
+    let supervisor = Arc::clone(&lookout.supervisor);
+    supervisor.steps_begin();
+    let still = supervisor.plan.still_limit;
+    let limits = Limits::of(Purpose::Steps, still, supervisor.slowness);
     let watch = Watch {
-        running: Arc::clone(&lookout.running),
+        supervisor,
         lookout,
         limits,
         dog: Watchdog::new(limits),
@@ -61,7 +50,7 @@ pub fn keep(mut lookout: Lookout, limits: Limits) -> Result<JoinHandle<()>> {
 }
 
 struct Watch {
-    running: Arc<Running>,
+    supervisor: Arc<Supervisor>,
     lookout: Lookout,
     limits: Limits,
     dog: Watchdog,
@@ -72,46 +61,55 @@ struct Watch {
 
 impl Watch {
     fn run(mut self) {
-        while self.running.process.wait(SAMPLE).is_none() {
-            if self.running.attended.is_on() {
+        while !self.supervisor.is_over(SAMPLE) {
+            if self.supervisor.attended.is_on() {
                 // What a person does to the machine is no fault of it.
                 self.dog = Watchdog::new(self.limits);
-                self.running.find(None);
-            } else if self.running.state() == State::Running {
-                self.look();
+                self.supervisor.find(None);
+                continue;
+            }
+            // Whoever waits for the guest sees the state itself.
+            if let Ok(glance) = self.supervisor.glance(true)
+                && glance.state == State::Running
+            {
+                self.look(glance);
             }
         }
     }
 
-    fn look(&mut self) {
-        let now = self.running.elapsed();
-        let restarted = self.lookout.count_restarts(now);
-        let lines = self.lookout.read_log().unwrap_or_default();
+    fn look(&mut self, glance: Glance) {
+        let now = self.supervisor.elapsed();
+        let silence = self.supervisor.silence(glance.link);
+        let restarted = self.lookout.count_restarts(&glance, now);
+        let lines = self.lookout.read_firmware().unwrap_or_default();
         self.nothing_boots = !restarted && self.nothing_boots;
         self.nothing_boots |= lines.contains(&Line::NothingBoots);
-        let sample = self.lookout.sample(now, self.nothing_boots);
+        let sample = self.lookout.sample(glance, now, self.nothing_boots);
         let screen = sample.screen.clone();
-        let mut verdict = self.dog.look(sample, self.running.silence());
+        let mut verdict = self.dog.look(sample, silence);
         if verdict == Verdict::Fine && self.dog.stands && self.is_hopeless(screen) {
             let since = now.saturating_sub(self.limits.still);
             verdict = Verdict::StandsStill { since };
         }
         let since = match &verdict {
-            Verdict::Fine => return self.running.find(None),
+            Verdict::Fine => return self.supervisor.find(None),
             Verdict::StandsStill { since } => Some(*since),
             _ => None,
         };
-        if !self.running.has_finding() {
-            let seen = self.lookout.seen(now, since);
-            self.running.find(Some(Finding {
+        if !self.supervisor.has_finding() {
+            self.supervisor.find(Some(Finding {
                 verdict,
-                seen,
-                limits: self.limits,
+                seen: self.lookout.seen(since),
+                about: About {
+                    platform: self.supervisor.platform,
+                    firmware: self.limits.firmware,
+                    retries: 0,
+                },
             }));
         }
     }
 
-    /// Setup's last words, behind which the agent may well answer. Each screen that stands is read once.
+    /// Setup's last words, behind which the guest may well answer. Each screen that stands is read once.
     fn is_hopeless(&mut self, screen: Option<Screen>) -> bool {
         let Some(screen) = screen.filter(|s| !s.is_blank()) else {
             return false;
@@ -119,7 +117,7 @@ impl Watch {
         match &self.read {
             Some((read, hopeless)) if read.stands(&screen) => *hopeless,
             _ => {
-                let text = self.running.read_screen().join("\n");
+                let text = self.supervisor.read(&self.lookout.ppm).join("\n");
                 let found = dialog::find(&text);
                 let hopeless = matches!(found, Some(Known::Dialog(known)) if known.hopeless);
                 self.read = Some((screen, hopeless));

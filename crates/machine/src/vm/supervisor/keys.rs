@@ -1,19 +1,23 @@
 //! When to press a key at the CD's prompt, and when to start over.
 //!
-//! A key is pressed only after the firmware said that it starts the CD, only until the CD is read in earnest, and never after
-//! Setup's first restart: the prompt that follows it must run out, or Setup would begin again. The key is `up`, which does nothing
+//! A key is pressed only after the firmware said that it starts the CD, only until the CD is read in earnest (where the firmware says nothing:
+//! only in the machine's first seconds), and never after Setup's first restart: the prompt that follows it must run out, or Setup would begin again. The key is `up`, which does nothing
 //! where it is not waited for (Enter or Esc would open Setup's question whether to quit). Pure: times come from the caller.
 
 use std::time::Duration;
 
-use super::stage::Line;
+use crate::vm::driver::Line;
 
 /// Bytes read from the CD beyond which the loader has gone on: the firmware's own reads and the loader are far below.
 const READ_IN_EARNEST: u64 = 4 << 20;
 const EVERY: Duration = Duration::from_millis(250);
 const AT_MOST: Duration = Duration::from_secs(8);
+/// Where the firmware says nothing: the prompt comes seconds after power-on and waits for five; fast hosts show it early, evaluation media
+/// late.
+const BLIND: Duration = Duration::from_secs(15);
+const BLIND_EVERY: Duration = Duration::from_millis(500);
 /// Starting over when the prompt was missed.
-pub const RETRIES: u32 = 5;
+const RETRIES: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -29,6 +33,8 @@ pub enum Act {
 #[derive(Debug)]
 pub struct Keys {
     prompts: bool,
+    /// No log says when the prompt comes: when a key was pressed last.
+    blind: Option<Option<Duration>>,
     pressing: Option<Pressing>,
     pub retries: u32,
     /// The CD's loader was started since power-on or the last reset.
@@ -49,11 +55,20 @@ impl Keys {
     pub fn new(prompts: bool) -> Self {
         Self {
             prompts,
+            blind: None,
             pressing: None,
             retries: 0,
             disc_started: false,
             nothing_boots: false,
             over: false,
+        }
+    }
+
+    /// The same for a firmware whose log nobody sees.
+    pub fn blind(prompts: bool) -> Self {
+        Self {
+            blind: Some(None),
+            ..Self::new(prompts)
         }
     }
 
@@ -93,6 +108,14 @@ impl Keys {
     }
 
     pub fn tick(&mut self, now: Duration, disc_read: u64) -> Act {
+        if let Some(last) = &mut self.blind {
+            let rests = last.is_some_and(|last| now.saturating_sub(last) < BLIND_EVERY);
+            if !self.prompts || self.over || now >= BLIND || rests {
+                return Act::Nothing;
+            }
+            *last = Some(now);
+            return Act::PressUp;
+        }
         if self.nothing_boots {
             return self.nothing_boots();
         }
@@ -160,6 +183,17 @@ mod tests {
         assert_eq!(presses(&mut keys, 4500, 9000, 8 << 20), NONE);
         keys.saw(&Line::DiscStarts, ms(9000), 8 << 20);
         assert_eq!(presses(&mut keys, 9000, 12000, 8 << 20), NONE);
+    }
+
+    #[test]
+    fn without_a_log_keys_are_pressed_in_the_first_seconds_alone() {
+        let pressed = presses(&mut Keys::blind(true), 0, 60_000, 0);
+        assert_eq!(pressed[..3], [0, 500, 1000]);
+        assert_eq!((pressed.len(), pressed.last()), (30, Some(&14_500)));
+        assert_eq!(presses(&mut Keys::blind(false), 0, 60_000, 0), NONE);
+        let mut keys = Keys::blind(true);
+        keys.guest_restarted();
+        assert_eq!(presses(&mut keys, 0, 60_000, 0), NONE);
     }
 
     #[test]

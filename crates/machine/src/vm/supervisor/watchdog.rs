@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::screen::Screen;
-use super::watch::{Judge, Limits, Sample, Verdict};
+use super::judge::{Judge, Limits, Sample, Verdict};
+use crate::vm::screen::Screen;
 
 /// An agent that was silent for less counts as one that answers.
 const ALIVE: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ impl Watchdog {
         match verdict {
             Verdict::StandsStill { .. } if silent < self.patience(screen.as_ref()) => Verdict::Fine,
             // Steps power off and restart as they like; whoever waits for it judges it.
-            Verdict::PoweredOff | Verdict::Paused { .. } | Verdict::Crashed { .. } => Verdict::Fine,
+            Verdict::PoweredOff | Verdict::Stopped(_) | Verdict::Gone(_) => Verdict::Fine,
             verdict => verdict,
         }
     }

@@ -1,0 +1,304 @@
+//! What to tell about a machine whose watch ended badly: a Windows Setup, a Windows that starts, and one that runs steps.
+//!
+//! Pure: from what was seen to the whole message. Only while Windows is being installed is anything said of Setup and its answer file; what is
+//! said of the guest's channel is the hypervisor's.
+
+mod still;
+
+use std::time::Duration;
+
+use super::judge::Verdict;
+use super::room;
+use crate::vm::Platform;
+use crate::vm::driver::Late;
+use crate::vm::seen::{Purpose, Seen, time};
+use winimg_base::error::{Error, Kind};
+
+/// What a message needs besides what was seen.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    pub platform: Platform,
+    /// How long the firmware may take.
+    pub firmware: Duration,
+    /// How often the install disc was started over for its key prompt.
+    pub retries: u32,
+}
+
+/// The error for a verdict. `None` where there is nothing to say, or only the driver knows what.
+pub fn ending(verdict: &Verdict, seen: &Seen, about: &About) -> Option<Error> {
+    Some(match verdict {
+        Verdict::Fine | Verdict::Stopped(_) | Verdict::Gone(_) => return None,
+        Verdict::PoweredOff => powered_off(seen),
+        Verdict::RestartLoop { .. } => restart_loop(seen, about.platform),
+        Verdict::NoBootDevice if seen.purpose == Purpose::Install => {
+            disc_does_not_boot(seen, about.retries)
+        }
+        Verdict::NoBootDevice => disk_does_not_boot(seen),
+        Verdict::FirmwareLate => firmware_late(seen, about.firmware),
+        Verdict::DiskFailed => seen.shown(room::write_failed(&seen.disk_folder)),
+        Verdict::StandsStill { .. } => still::stands_still(seen, about.platform),
+    })
+}
+
+/// Whose fault it is, as far as the purpose tells.
+fn kind(seen: &Seen) -> Kind {
+    match seen.purpose {
+        Purpose::Install => Kind::Setup,
+        Purpose::Boot | Purpose::Steps => Kind::Machine,
+    }
+}
+
+/// The install disc leads nowhere, or after a restart the disk does.
+fn disc_does_not_boot(seen: &Seen, retries: u32) -> Error {
+    let fact = match (seen.restarts, retries) {
+        (0, 0) => "the firmware finds nothing to boot".to_string(),
+        (0, n) => format!(
+            "the install disc's key prompt was not answered in {} attempts",
+            n + 1
+        ),
+        _ => "the disk does not boot after Windows Setup's restart".to_string(),
+    };
+    let cure = match seen.restarts {
+        0 => {
+            "check that the ISO boots with this firmware: not every disc has a UEFI and a BIOS entry"
+        }
+        _ => {
+            "the answer file's disk layout must fit the firmware: GPT with an EFI partition for UEFI, an active partition for BIOS"
+        }
+    };
+    nothing_boots(seen, fact, cure)
+}
+
+fn disk_does_not_boot(seen: &Seen) -> Error {
+    let (fact, cure) = match (seen.purpose, seen.restarts) {
+        (Purpose::Steps, _) | (_, 1..) => (
+            "the disk does not boot after Windows restarted",
+            "a step changed the partitions, the boot loader or its entries: bcdedit, bcdboot, diskpart",
+        ),
+        _ => (
+            "the firmware finds no Windows on the disk",
+            "firmware, disk bus and UEFI variables have to be those that Windows was installed with",
+        ),
+    };
+    nothing_boots(seen, fact.to_string(), cure)
+}
+
+fn nothing_boots(seen: &Seen, fact: String, cure: &str) -> Error {
+    let error = Error::new(kind(seen), fact)
+        .found(seen.when())
+        .lines(&seen.failed_options);
+    seen.shown(error).cure(cure)
+}
+
+fn powered_off(seen: &Seen) -> Error {
+    let (doing, cure) = match seen.purpose {
+        Purpose::Install => (
+            "being installed",
+            "an answer file, SetupComplete.cmd or a first command that shuts down must not: winimg does",
+        ),
+        _ => (
+            "starting",
+            "a service, a task or a command that runs when Windows starts shut it down",
+        ),
+    };
+    let fact = format!("the machine powered off while Windows was {doing}");
+    Error::new(kind(seen), fact).found(seen.when()).cure(cure)
+}
+
+fn restart_loop(seen: &Seen, platform: Platform) -> Error {
+    let fact = format!("{} restarts again and again", seen.purpose.words());
+    let within = format!("{} within {}", seen.restarts(), time(seen.elapsed));
+    let is_qemu = platform == Platform::Qemu;
+    let error = Error::new(kind(seen), fact);
+    if seen.purpose == Purpose::Install {
+        let error = error
+            .found(within)
+            .lines(["likely: a driver or a command of the specialize pass that fails"])
+            .lines(is_qemu.then_some(
+                "likely: a processor without what this Windows needs (Server 2025: SSE4.2 and POPCNT)",
+            ));
+        return seen
+            .shown(error)
+            .cure("keep the disk (--on-error keep) and read C:\\Windows\\Panther\\setuperr.log");
+    }
+    let error = error
+        .found(match is_qemu {
+            true => format!("{within}, the guest agent never answered"),
+            false => within,
+        })
+        .lines([
+            "likely: a stop error (blue screen), after which Windows restarts by itself",
+            "likely: an update or a driver that fails and is rolled back",
+        ]);
+    seen.shown(error)
+        .cure("the last pictures in screens/ show what comes before each restart")
+}
+
+/// The firmware neither starts anything nor gives up.
+fn firmware_late(seen: &Seen, limit: Duration) -> Error {
+    let error = Error::new(
+        Kind::Machine,
+        format!("the firmware started nothing within {}", time(limit)),
+    )
+    .found(seen.when())
+    .lines(&seen.failed_options);
+    seen.shown(error).cure(
+        "see in the screenshot what it waits for; a firmware that hangs is often an OVMF that does not fit this QEMU",
+    )
+}
+
+/// The guest did not answer within the limit.
+pub fn too_late(seen: &Seen, limit: Duration, late: Late) -> Error {
+    let found = late.found.unwrap_or_else(|| {
+        let works = match (seen.purpose, seen.started) {
+            (Purpose::Install, _) => "a machine that still works",
+            (_, true) => "a Windows that still works",
+            (_, false) => "firmware that still works",
+        };
+        works.to_string()
+    });
+    let error = Error::new(kind(seen), format!("{} within {}", late.fact, time(limit)))
+        .found(format!("{found}, {}", seen.restarts()))
+        .lines(late.lines);
+    seen.shown(error)
+        .cure("give [setup] a longer timeout, or see in the screenshot what it is doing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(purpose: Purpose, restarts: u32) -> Seen {
+        Seen {
+            purpose,
+            elapsed: Duration::from_secs(95),
+            still_since: Some(Duration::from_secs(50)),
+            restarts,
+            started: true,
+            screenshot: Some("/run/w/screens/stopped.png".into()),
+            ..Seen::default()
+        }
+    }
+
+    fn about(platform: Platform, retries: u32) -> About {
+        About {
+            platform,
+            firmware: Duration::from_secs(120),
+            retries,
+        }
+    }
+
+    fn verdicts() -> [Verdict; 6] {
+        [
+            Verdict::PoweredOff,
+            Verdict::RestartLoop { restarts: 6 },
+            Verdict::NoBootDevice,
+            Verdict::FirmwareLate,
+            Verdict::DiskFailed,
+            Verdict::StandsStill {
+                since: Duration::from_secs(50),
+            },
+        ]
+    }
+
+    #[test]
+    fn an_installed_windows_is_reported_without_a_word_of_setup() {
+        for platform in [Platform::Qemu, Platform::HyperV] {
+            for purpose in [Purpose::Boot, Purpose::Steps] {
+                for (verdict, restarts) in verdicts().iter().flat_map(|v| [(v, 0), (v, 5)]) {
+                    let rendered = ending(verdict, &seen(purpose, restarts), &about(platform, 0));
+                    let text = rendered.expect("an error").to_string();
+                    assert!(
+                        !text.contains("Setup") && !text.contains("answer file"),
+                        "{text}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_looks_for_a_guest_agent_under_hyper_v() {
+        for purpose in [Purpose::Install, Purpose::Boot, Purpose::Steps] {
+            for (verdict, restarts) in verdicts().iter().flat_map(|v| [(v, 0), (v, 2)]) {
+                let about = about(Platform::HyperV, 0);
+                let rendered = ending(verdict, &seen(purpose, restarts), &about);
+                let text = rendered.expect("an error").to_string();
+                assert!(
+                    !text.contains("guest agent") && !text.contains("QEMU-GA"),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_boot_is_told_apart() {
+        let cases = [
+            (Purpose::Install, 0, 0, "the firmware finds nothing to boot"),
+            (
+                Purpose::Install,
+                0,
+                5,
+                "the install disc's key prompt was not answered in 6 attempts",
+            ),
+            (
+                Purpose::Install,
+                1,
+                0,
+                "the disk does not boot after Windows Setup's restart",
+            ),
+            (
+                Purpose::Boot,
+                0,
+                0,
+                "the firmware finds no Windows on the disk",
+            ),
+            (
+                Purpose::Boot,
+                1,
+                0,
+                "the disk does not boot after Windows restarted",
+            ),
+            (
+                Purpose::Steps,
+                0,
+                0,
+                "the disk does not boot after Windows restarted",
+            ),
+        ];
+        for (purpose, restarts, retries, fact) in cases {
+            let about = about(Platform::Qemu, retries);
+            let rendered = ending(&Verdict::NoBootDevice, &seen(purpose, restarts), &about);
+            assert_eq!(rendered.expect("an error").fact(), fact);
+        }
+    }
+
+    #[test]
+    fn a_guest_that_came_too_late_says_what_it_was_told() {
+        let late = Late {
+            fact: "Windows took no session of PowerShell Direct",
+            found: Some("heartbeat OkApplicationsUnknown".into()),
+            lines: vec!["the last attempt failed: The credential is invalid.".into()],
+        };
+        let rendered = too_late(&seen(Purpose::Boot, 2), Duration::from_secs(600), late);
+        assert_eq!(
+            rendered.to_string(),
+            "Windows took no session of PowerShell Direct within 10 min 0 s\n  \
+             at: /run/w/screens/stopped.png\n  \
+             found: heartbeat OkApplicationsUnknown, after 2 restarts\n  \
+             | the last attempt failed: The credential is invalid.\n  \
+             cure: give [setup] a longer timeout, or see in the screenshot what it is doing"
+        );
+        let late = Late {
+            fact: "the guest agent did not answer",
+            ..Late::default()
+        };
+        let rendered = too_late(&seen(Purpose::Install, 0), Duration::from_secs(60), late);
+        let text = rendered.to_string();
+        assert!(
+            text.contains("found: a machine that still works, before the first restart\n"),
+            "{text}"
+        );
+    }
+}

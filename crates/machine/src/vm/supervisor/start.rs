@@ -1,0 +1,183 @@
+//! From power-on to the guest's first answer, of Setup or of an installed Windows: looks, tells, presses the one key, and ends as soon as
+//! something is over.
+//!
+//! An answer alone says nothing of Setup's end: whoever asked for the guest looks for that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::judge::{Judge, Limits, Verdict};
+use super::keys::{Act, Keys};
+use super::lookout::Lookout;
+use super::naming::{self, About};
+use super::{SAMPLE, Supervisor};
+use crate::vm::Start;
+use crate::vm::driver::{Channel, Glance, Line, Oversight, State};
+use winimg_base::error::{Error, Result};
+use winimg_base::event::Event;
+use winimg_recipe::recipe::Firmware;
+
+const GLANCE: Duration = Duration::from_millis(100);
+/// For the last events of a machine that dies.
+const DEATH: Duration = Duration::from_millis(200);
+
+pub struct Starting {
+    supervisor: Arc<Supervisor>,
+    lookout: Lookout,
+    keys: Keys,
+    limits: Limits,
+    judge: Judge,
+    next_sample: Duration,
+    nothing_boots: bool,
+}
+
+impl Starting {
+    pub fn new(supervisor: &Arc<Supervisor>) -> Self {
+        let still = supervisor.plan.still_limit;
+        let limits = Limits::of(supervisor.purpose(), still, supervisor.slowness);
+        Self {
+            lookout: Lookout::new(Arc::clone(supervisor)),
+            keys: keys(supervisor),
+            limits,
+            judge: Judge::new(limits),
+            next_sample: SAMPLE,
+            nothing_boots: false,
+            supervisor: Arc::clone(supervisor),
+        }
+    }
+
+    /// Ends with what goes on watching.
+    pub fn wait(mut self, channel: &mut dyn Channel) -> Result<Lookout> {
+        let timeout = self.supervisor.plan.timeout;
+        self.supervisor.power_on()?;
+        loop {
+            self.supervisor.cancel.check()?;
+            self.look().map_err(|e| self.or_death(e))?;
+            let left = timeout.saturating_sub(self.supervisor.elapsed());
+            // The guest may be going down already: then the watch goes on.
+            if channel.try_open(left)? {
+                self.lookout.report(channel.opened().into());
+                return Ok(self.lookout);
+            }
+            if self.supervisor.elapsed() >= timeout {
+                let seen = self.lookout.seen(None);
+                return Err(naming::too_late(&seen, timeout, channel.late()));
+            }
+            self.supervisor.cancel.sleep(GLANCE)?;
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let is_due = self.supervisor.elapsed() >= self.next_sample;
+        let glance = self.supervisor.glance(is_due)?;
+        if glance.state == State::Held {
+            return Ok(());
+        }
+        let now = self.supervisor.elapsed();
+        let restarted = self.lookout.count_restarts(&glance, now);
+        if restarted {
+            self.keys.guest_restarted();
+            self.nothing_boots = false;
+            let count = self.lookout.restarts;
+            self.supervisor.sink.emit(&Event::Restarted { count });
+        }
+        let stage = self.lookout.stage();
+        self.lookout.report(stage);
+        self.read_firmware(now)?;
+        self.press_keys(now)?;
+        // A restart is judged as soon as it is told: a loop is named with the count that the user saw last.
+        if !restarted && !is_due && glance.state == State::Running {
+            return Ok(());
+        }
+        let verdict = self.judge(glance, now);
+        self.next_sample = self.supervisor.elapsed() + SAMPLE;
+        self.conclude(verdict)
+    }
+
+    fn judge(&mut self, glance: Glance, now: Duration) -> Verdict {
+        let runs = glance.state == State::Running;
+        let sample = self.lookout.sample(glance, now, self.nothing_boots);
+        if runs && self.supervisor.attended.is_on() {
+            // What a person does to the machine is no fault of it.
+            self.judge = Judge::new(self.limits);
+            return Verdict::Fine;
+        }
+        self.judge.look(sample)
+    }
+
+    fn read_firmware(&mut self, now: Duration) -> Result<()> {
+        for line in self.lookout.read_firmware()? {
+            if matches!(line, Line::DiscStarts | Line::KeyPrompt) {
+                self.lookout.look_at_drives()?;
+            }
+            self.keys.saw(&line, now, self.lookout.load.disc_read);
+        }
+        Ok(())
+    }
+
+    fn press_keys(&mut self, now: Duration) -> Result<()> {
+        if self.keys.is_pressing() {
+            self.lookout.look_at_drives()?;
+        }
+        match self.keys.tick(now, self.lookout.load.disc_read) {
+            Act::Nothing => {}
+            Act::PressUp => self.supervisor.driver.press_up()?,
+            Act::StartOver => {
+                let retry = self.keys.retries;
+                self.supervisor.sink.note(format!(
+                    "the install disc's key prompt was missed: attempt {}",
+                    retry + 1
+                ));
+                self.lookout.begin_again(now);
+                if let Some(firmware) = self.supervisor.driver.firmware() {
+                    firmware.reset()?;
+                }
+            }
+            Act::GiveUp => self.nothing_boots = true,
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, verdict: Verdict) -> Result<()> {
+        let since = match &verdict {
+            Verdict::Fine => return Ok(()),
+            Verdict::Stopped(halt) => return Err(self.supervisor.halted(halt)),
+            Verdict::Gone(how) => return Err(self.supervisor.driver.gone(how)),
+            Verdict::StandsStill { since } => Some(*since),
+            _ => None,
+        };
+        let about = About {
+            platform: self.supervisor.platform,
+            firmware: self.limits.firmware,
+            retries: self.keys.retries,
+        };
+        match naming::ending(&verdict, &self.lookout.seen(since), &about) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// A question that failed because the machine died is reported as that death.
+    fn or_death(&mut self, error: Error) -> Error {
+        if !self.supervisor.driver.has_ended(DEATH) {
+            return error;
+        }
+        match self.supervisor.glance(false) {
+            Ok(glance) if glance.state != State::Running => {
+                let verdict = Judge::state(&glance.state);
+                self.conclude(verdict).err().unwrap_or(error)
+            }
+            _ => error,
+        }
+    }
+}
+
+/// By the firmware's log, where there is one. Microsoft's BIOS loader asks only when a disk boots, and then the disk comes first anyway.
+fn keys(supervisor: &Supervisor) -> Keys {
+    let plan = &supervisor.plan;
+    let asks = matches!(&plan.start, Start::Install { install_disc, .. } if install_disc.prompts);
+    match supervisor.driver.firmware() {
+        Some(_) => Keys::new(asks && plan.firmware == Firmware::Uefi),
+        None => Keys::blind(asks),
+    }
+}
