@@ -172,7 +172,7 @@ async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Blob>,
     let mut transfers = JoinSet::new();
     for (index, request) in requests.into_iter().enumerate() {
         let context = Arc::clone(&context);
-        let span = tracing::debug_span!("input", input = request.name);
+        let span = tracing::debug_span!("input", input = %request.id);
         let work = async move {
             let _slot = context.slots.acquire().await;
             (index, obtain::obtain(&context, &request).await)
