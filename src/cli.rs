@@ -32,13 +32,20 @@ pub struct Cli {
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WINIMG_LOG_FORMAT", help_heading = "Logging")]
     pub log_format: LogFormat,
 
-    /// Also show what winimg decides, on stderr; -vv: every exchange with QEMU and the guest as well. WINIMG_LOG selects parts,
-    /// such as winimg_supply=trace. Not with --log-format json
-    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    /// Also log decisions to stderr; -vv: every exchange with QEMU and the guest
+    ///
+    /// WINIMG_LOG selects parts, such as winimg_supply=trace. Not with --log-format json.
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, help_heading = "Logging")]
     pub verbose: u8,
 
     /// Print no progress: only warnings, errors and the result
-    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    #[arg(
+        long,
+        short,
+        global = true,
+        conflicts_with = "verbose",
+        help_heading = "Logging"
+    )]
     pub quiet: bool,
 }
 
