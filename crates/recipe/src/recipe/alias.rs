@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::decide::{Said, refused_name};
 use super::declare::Declaration;
+use super::declare::Said;
 use super::template::{self, Part};
 use super::vars::Scope;
+use super::words::refused_name;
 use winimg_base::diag::Diagnostic;
 
 /// All words about variables; `None` where there is none, or none that could be read.

@@ -8,44 +8,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::declare::Declaration;
-use super::raw::{Sources, user_in_url};
+use super::declare::{Declaration, Level, Said};
+use super::mask::user_in_url;
+use super::sources::Sources;
 use super::template::{self, Part};
-use super::undecided::Wanting;
 use super::unread::Given;
-use super::value::{self, Data, Table, Value};
+use super::value::{self, Data, Table, Value, Wanting};
 use super::vars::{Scope, place_of_name};
+use super::words::{OWN_VERSION, refused_name};
 use super::{Options, Var, alias, image_builder, var_file, words};
 use winimg_base::diag::{Diagnostic, suggestion};
 use winimg_base::text::{Place, Source};
 
 const ENV_PREFIX: &str = "WINIMG_VAR_";
-/// Known in every recipe: the version of this program.
-pub const OWN_VERSION: &str = "winimg_version";
-
-/// Where a word comes from; a later one wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// The `default` of a declaration.
-    Default,
-    Include,
-    Recipe,
-    Environment,
-    ImageBuilder,
-    VarFile,
-    Flag,
-}
-
-/// A word about a variable.
-#[derive(Clone, Debug)]
-pub struct Said {
-    pub text: String,
-    origin: String,
-    pub place: Place,
-    pub level: Level,
-    /// Only the recipe's own values may name other variables; what comes from outside is taken as it is.
-    pub template: bool,
-}
 
 /// Decides every variable. `root` is the recipe itself, without its includes.
 pub fn decide(
@@ -381,44 +356,6 @@ impl Resolving<'_> {
         self.problems.extend(refused);
         allowed.then_some(text)
     }
-}
-
-/// Why a variable cannot have this name, and the cure.
-pub fn refused_name(name: &str) -> Option<(String, String)> {
-    if words::is_secret(name) {
-        let fact = format!("`{name}` would be a secret");
-        return Some((fact, words::SECRET_HELP.into()));
-    }
-    if name == "name" || name == "version" {
-        let fact = format!("a variable cannot be called `{name}`");
-        let help = format!(
-            "`{{{{{name}}}}}` is a component's own {name}: say whose, as in `image_{name}`"
-        );
-        return Some((fact, help));
-    }
-    if name == OWN_VERSION {
-        let fact = format!("a variable cannot be called `{name}`");
-        let help = format!("`{{{{{name}}}}}` is the version of this program");
-        return Some((fact, help));
-    }
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let reserved = [
-        "true",
-        "false",
-        "null",
-        "undefined",
-        "this",
-        "else",
-        "as",
-        "raw",
-    ];
-    if !starts || !name.chars().all(plain) || reserved.contains(&name) {
-        let fact = format!("a variable cannot be called `{name}`");
-        let help = "letters, digits and `_`, a letter first, and none of Handlebars' own words";
-        return Some((fact, help.into()));
-    }
-    None
 }
 
 /// Strings, whole numbers and booleans as text.

@@ -125,3 +125,27 @@ fn wrong(value: &Value, expected: &str) -> Diagnostic {
     let fact = format!("expected {expected}, not {}", value.kind());
     Diagnostic::error(fact).at(&value.place, "")
 }
+
+/// A word about a variable.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub text: String,
+    pub origin: String,
+    pub place: Place,
+    pub level: Level,
+    /// Only the recipe's own values may name other variables; what comes from outside is taken as it is.
+    pub template: bool,
+}
+
+/// Where a word comes from; a later one wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// The `default` of a declaration.
+    Default,
+    Include,
+    Recipe,
+    Environment,
+    ImageBuilder,
+    VarFile,
+    Flag,
+}

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::lower::Lowered;
-use super::raw::{OUTSIDE, OUTSIDE_HELP, Sources};
-use super::undecided::{self, MissingProof, Undecided, Wanting};
-use super::value::{Data, Table, Value};
+use super::Effective;
+use super::sources::{OUTSIDE, OUTSIDE_HELP, Sources};
+use super::undecided::{self, MissingProof, Undecided};
+use super::value::{Data, Table, Value, Wanting};
 use super::vars::Scope;
 use super::words;
-use super::{Effective, Recipe};
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
@@ -106,14 +105,13 @@ impl<'a> Context<'a> {
         self.undecided.borrow().clone()
     }
 
-    pub fn finish(self, draft: Recipe, is_whole: bool) -> Lowered {
-        Lowered {
-            draft,
-            is_whole,
-            problems: self.problems.into_inner(),
-            defaults: self.defaults.into_inner(),
-            undecided: self.undecided.into_inner(),
-        }
+    /// The complaints, the defaults that were taken, and what a person must still decide.
+    pub fn into_parts(self) -> (Vec<Diagnostic>, Vec<Effective>, Vec<Undecided>) {
+        (
+            self.problems.into_inner(),
+            self.defaults.into_inner(),
+            self.undecided.into_inner(),
+        )
     }
 }
 

@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::raw::{Sources, holds_url, mask, user_in_url};
+use super::mask::{holds_url, mask, user_in_url};
+use super::sources::Sources;
 use super::value::{self, Data, Entry, Table, Value};
 use winimg_base::diag::{Diagnostic, suggestion};
 use winimg_base::text::{Place, Source};

@@ -15,6 +15,7 @@ mod guest_name;
 mod image_builder;
 mod input;
 mod lower;
+mod mask;
 mod merge;
 pub mod powershell;
 mod put;
@@ -23,6 +24,7 @@ mod raw;
 mod read;
 mod reference;
 mod slip;
+mod sources;
 mod step;
 mod template;
 mod undecided;
@@ -54,7 +56,8 @@ pub use reference::ImageReference;
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
 };
-pub use undecided::{MissingProof, Undecided, Wanting, complaints};
+pub use undecided::{MissingProof, Undecided, complaints};
+pub use value::Wanting;
 
 /// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../../../recipes/recipe.schema.json");

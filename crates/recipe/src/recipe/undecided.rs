@@ -5,19 +5,12 @@
 
 use super::InputId;
 use super::merge::DIGESTS;
+use super::value::Wanting;
 use super::value::{Data, Entry, Table, Value};
 use super::vars::place_of_name;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Algorithm;
 use winimg_base::text::Place;
-
-/// A variable that is declared with `required`, and has no value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanting {
-    pub name: String,
-    /// What it is and where to find it, as its pack says: one sentence without a full stop.
-    pub why: String,
-}
 
 /// One thing that a person has to decide before a build.
 #[derive(Clone, Debug, PartialEq, Eq)]

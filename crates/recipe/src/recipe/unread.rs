@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::decide::OWN_VERSION;
 use super::lower::DECIDING;
 use super::template::{self, Part};
 use super::value::{Data, Table, Value};
+use super::words::OWN_VERSION;
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::text::Place;
 

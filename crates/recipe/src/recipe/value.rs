@@ -8,7 +8,6 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 use super::slip;
-use super::undecided::Wanting;
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::{Place, Source};
 
@@ -232,4 +231,12 @@ fn shift(value: &mut Value, offset: usize) {
         }
         _ => {}
     }
+}
+
+/// A variable that is declared with `required`, and has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanting {
+    pub name: String,
+    /// What it is and where to find it, as its pack says: one sentence without a full stop.
+    pub why: String,
 }

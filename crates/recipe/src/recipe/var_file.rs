@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::raw::{Sources, mask, mask_lines, read_text};
+use super::mask::{mask, mask_lines};
+use super::sources::{Sources, read_text};
 use super::value::{self, Data, Table, Value};
 use super::{Root, words};
 use winimg_base::diag::Diagnostic;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Var;
 use super::template::{self, Part};
-use super::undecided::Wanting;
+use super::value::Wanting;
 use super::value::{Data, Table, Value};
 use super::words;
 use winimg_base::diag::{Diagnostic, suggestion};

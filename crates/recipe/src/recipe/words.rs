@@ -221,6 +221,47 @@ pub fn is_secret(name: &str) -> bool {
         || lower.ends_with("password")
 }
 
+/// Known in every recipe: the version of this program.
+pub const OWN_VERSION: &str = "winimg_version";
+
+/// Why a variable cannot have this name, and the cure.
+pub fn refused_name(name: &str) -> Option<(String, String)> {
+    if is_secret(name) {
+        let fact = format!("`{name}` would be a secret");
+        return Some((fact, SECRET_HELP.into()));
+    }
+    if name == "name" || name == "version" {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = format!(
+            "`{{{{{name}}}}}` is a component's own {name}: say whose, as in `image_{name}`"
+        );
+        return Some((fact, help));
+    }
+    if name == OWN_VERSION {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = format!("`{{{{{name}}}}}` is the version of this program");
+        return Some((fact, help));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let reserved = [
+        "true",
+        "false",
+        "null",
+        "undefined",
+        "this",
+        "else",
+        "as",
+        "raw",
+    ];
+    if !starts || !name.chars().all(plain) || reserved.contains(&name) {
+        let fact = format!("a variable cannot be called `{name}`");
+        let help = "letters, digits and `_`, a letter first, and none of Handlebars' own words";
+        return Some((fact, help.into()));
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,12 +1,13 @@
 //! `[components.NAME]`, and what every download has: a URL and what proves it.
 
-use url::Url;
+use super::address::address;
 
 use super::signature::{Asked, Signed, signatures};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::merge::PROOFS;
-use crate::recipe::undecided::{self, MissingProof, Wanting};
+use crate::recipe::undecided::{self, MissingProof};
 use crate::recipe::value::Entry;
+use crate::recipe::value::Wanting;
 use crate::recipe::vars::place_of_name;
 use crate::recipe::{
     Address, Archive, Component, InputId, NoInput, Origin, ProofSpec, Signature, guest_name,
@@ -162,54 +163,6 @@ fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofSpec>)
 fn url(fields: &Fields<'_>) -> Option<Located<Address>> {
     let url = fields.needed_string("url", "write `url = \"https://…\"`, or the path of a file")?;
     address(fields, "url", url)
-}
-
-/// http(s), `file://`, or a path, which is taken from the folder of the file that says it.
-pub(super) fn address(
-    fields: &Fields<'_>,
-    key: &str,
-    url: Located<String>,
-) -> Option<Located<Address>> {
-    let cx = fields.cx;
-    let text = url.value.trim();
-    let local = |path| Located::new(Address::Local(cx.sources.input(path)), url.place.clone());
-    let parsed = match Url::parse(text) {
-        // `C:\x` looks like a scheme of one letter.
-        Ok(parsed) if parsed.scheme().len() > 1 => parsed,
-        Err(error) if text.contains("://") => {
-            let fact = format!("`{key}` is not a URL: {error}");
-            cx.error(fact, &url.place, "", "");
-            return None;
-        }
-        _ => {
-            return Some(local(fields.folder(key, &url.place).join(text)));
-        }
-    };
-    if parsed.scheme() == "file" {
-        let Ok(path) = parsed.to_file_path() else {
-            let fact = format!("`{key}` does not name a file of this machine");
-            let help = "write file:///folder/name, or just the path";
-            cx.error(fact, &url.place, "", help);
-            return None;
-        };
-        return Some(match cx.sources.is_outside(&path) {
-            true => local(path),
-            false => Located::new(Address::Local(path), url.place),
-        });
-    }
-    if !matches!(parsed.scheme(), "http" | "https") {
-        let fact = format!("`{key}` has the scheme `{}`", parsed.scheme());
-        let help = "it is http, https, file, or the path of a file";
-        cx.error(fact, &url.place, "", help);
-        return None;
-    }
-    if parsed.password().is_some() || !parsed.username().is_empty() {
-        let fact = format!("`{key}` holds a user name or password");
-        let help = "a recipe holds no secrets; take it out of the URL";
-        cx.error(fact, &url.place, "", help);
-        return None;
-    }
-    Some(Located::new(Address::Remote(parsed), url.place))
 }
 
 fn proof(

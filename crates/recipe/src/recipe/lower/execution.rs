@@ -2,7 +2,7 @@
 
 use super::registry;
 use crate::recipe::fields::{Context, Fields};
-use crate::recipe::raw::read_text;
+use crate::recipe::sources::read_text;
 use crate::recipe::value::{Data, Value};
 use crate::recipe::{Assertion, ExitCodes, Verb, powershell};
 use winimg_base::diag::Diagnostic;

@@ -1,6 +1,6 @@
 //! Verbs about files: `copy`, `extract`, `file`, `directory`, `remove`.
 
-use super::step::{Known, component};
+use super::known::{Known, component};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::Value;
 use crate::recipe::{Content, Encoding, Verb};

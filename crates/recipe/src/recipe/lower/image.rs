@@ -1,6 +1,6 @@
 //! `[images.NAME]` and the verb `image`.
 
-use super::step::Known;
+use super::known::Known;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Entry, Value};
 use crate::recipe::verb::ImageImport;

@@ -3,12 +3,14 @@
 //! Each part reads one table. A part that complained gives `None` and the others go on.
 
 mod account;
+mod address;
 mod component;
 mod draft;
 mod execution;
 mod files;
 mod firewall;
 mod image;
+mod known;
 mod machine;
 mod media;
 mod outputs;
@@ -46,7 +48,14 @@ pub struct Lowered {
 pub fn lower(raw: &Raw, scope: &Scope, vars: Vec<Var>) -> Lowered {
     let cx = Context::new(&raw.sources, scope, raw.incomplete);
     let (draft, is_whole) = recipe(&cx, raw, vars);
-    cx.finish(draft, is_whole)
+    let (problems, defaults, undecided) = cx.into_parts();
+    Lowered {
+        draft,
+        is_whole,
+        problems,
+        defaults,
+        undecided,
+    }
 }
 
 /// The recipe, and whether all of it is there.
@@ -64,7 +73,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
     let (images, image_names) = images(&top);
     let steps = steps(
         &top,
-        step::Known {
+        known::Known {
             names: &names,
             components: &components,
             image_names: &image_names,
@@ -187,7 +196,7 @@ fn misplaced_in_vars(top: &Fields<'_>) {
 /// Of the keys of the recipe itself, those that nobody calls a variable.
 pub const DECIDING: &[&str] = &["policy", "include", "schema"];
 
-fn steps(top: &Fields<'_>, known: step::Known<'_>) -> Vec<Step> {
+fn steps(top: &Fields<'_>, known: known::Known<'_>) -> Vec<Step> {
     let cx = top.cx;
     let items = match top.get("steps") {
         None => return Vec::new(),

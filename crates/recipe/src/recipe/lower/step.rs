@@ -1,25 +1,15 @@
 //! `[[steps]]`: the name, whether it runs, how long it may take, and its one verb.
 
+use super::known::Known;
 use super::{
     account, execution, files, firewall, image, registry, schedule, security, system, update,
     windows,
 };
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
-use crate::recipe::{Component, ContainerImage, Step, Verb, undecided, words};
+use crate::recipe::{Step, Verb, undecided, words};
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::text::{Located, Place};
-
-/// What a verb may refer to.
-#[derive(Clone, Copy)]
-pub struct Known<'a> {
-    /// All names, those of components with mistakes too.
-    pub names: &'a [String],
-    pub components: &'a [Component],
-    /// The names of all container images, those with mistakes too.
-    pub image_names: &'a [String],
-    pub images: &'a [ContainerImage],
-}
 
 /// A step and where it goes.
 pub struct Placed {
@@ -204,32 +194,6 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "defender" => security::defender(cx, value),
         _ => None,
     }
-}
-
-/// `component`, naming one of the recipe's.
-pub fn component(fields: &Fields<'_>, known: Known<'_>) -> Option<Located<String>> {
-    let name = fields.needed_string("component", "name a component: `component = \"kubelet\"`")?;
-    known_component(fields.cx, name, known)
-}
-
-pub fn known_component(
-    cx: &Context<'_>,
-    name: Located<String>,
-    known: Known<'_>,
-) -> Option<Located<String>> {
-    if known.names.contains(&name.value) {
-        cx.used.borrow_mut().insert(name.value.clone());
-        // With a mistake in the component the step cannot be planned, and nothing is wrong with the step.
-        let is_right = known.components.iter().any(|c| c.name.value == name.value);
-        return is_right.then_some(name);
-    }
-    if !cx.incomplete {
-        let names: Vec<&str> = known.names.iter().map(String::as_str).collect();
-        let help = winimg_base::diag::suggestion(&name.value, &names, "components");
-        let fact = format!("there is no component `{}`", name.value);
-        cx.error(fact, &name.place, "not under [components]", &help);
-    }
-    None
 }
 
 /// What `when` decides: `Some(None)` to run, `Some(Some(text))` to skip, with the text as written; `None` when it

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::execution::exit_codes;
 use super::files::content;
-use super::step::Known;
+use super::known::Known;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Value};
 use crate::recipe::{Service, ServiceState, Start, Verb};

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::files::content;
-use super::step::{Known, known_component};
+use super::known::{Known, known_component};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::Value;
 use crate::recipe::verb::{CATEGORIES, Update};

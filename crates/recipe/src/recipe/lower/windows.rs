@@ -3,7 +3,7 @@
 
 use super::execution::exit_codes;
 use super::files::content;
-use super::step::{Known, component};
+use super::known::{Known, component};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Value};
 use crate::recipe::verb::{Capability, Cleanup, Driver, Exe, Feature, Program};

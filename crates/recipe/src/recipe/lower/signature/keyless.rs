@@ -5,7 +5,7 @@
 use url::Url;
 
 use super::pins::{self, Key};
-use super::scheme::plain;
+use super::plain;
 use super::{Signed, address, beside};
 use crate::recipe::fields::Fields;
 use crate::recipe::{Address, Signature};

@@ -8,7 +8,7 @@ mod pins;
 mod scheme;
 mod x509;
 
-use super::component::address;
+use super::address::address;
 use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Value};
 use crate::recipe::{Address, Archive, Signature};
@@ -139,4 +139,17 @@ fn beside(
         url.value.with_suffix(suffix),
         fields.place.clone(),
     ))
+}
+
+/// A signature of which only rule and words are known.
+fn plain(fields: &Fields<'_>, rule: winimg_trust::Rule, words: String) -> Signature {
+    Signature {
+        place: fields.place.clone(),
+        rule,
+        words,
+        url: None,
+        certificate: None,
+        log: None,
+        members: Vec::new(),
+    }
 }

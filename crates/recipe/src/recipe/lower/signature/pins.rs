@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use crate::recipe::fields::Fields;
-use crate::recipe::raw::{OUTSIDE, OUTSIDE_HELP};
+use crate::recipe::sources::{OUTSIDE, OUTSIDE_HELP};
 use crate::recipe::value::{Data, Value};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::Located;

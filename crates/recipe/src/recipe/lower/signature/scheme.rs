@@ -1,6 +1,7 @@
 //! One signature's table: its kind, and the keys of those kinds that a bare key judges.
 
 use super::pins::{self, Key};
+use super::plain;
 use super::{Signed, beside, keyless, x509};
 use crate::recipe::Signature;
 use crate::recipe::fields::Fields;
@@ -59,19 +60,6 @@ pub fn signature(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> 
         return None;
     }
     read
-}
-
-/// A signature of which only rule and words are known.
-pub fn plain(fields: &Fields<'_>, rule: winimg_trust::Rule, words: String) -> Signature {
-    Signature {
-        place: fields.place.clone(),
-        rule,
-        words,
-        url: None,
-        certificate: None,
-        log: None,
-        members: Vec::new(),
-    }
 }
 
 /// The rule, or a complaint at the key that it was made from.

@@ -4,7 +4,7 @@
 //! signature of a program, which an archive may be hidden in.
 
 use super::pins;
-use super::scheme::plain;
+use super::plain;
 use super::{Signed, beside};
 use crate::recipe::Signature;
 use crate::recipe::fields::Fields;

@@ -1,0 +1,117 @@
+//! Secrets in a recipe's text, overwritten byte for byte, so that no complaint can show them.
+
+use std::sync::Arc;
+
+use super::value::{self, Data, Table, Value};
+use super::words;
+use winimg_base::text::Source;
+
+/// The text with the values of `[vars]` that would be secrets, users' passwords, and the user names in URLs, overwritten byte for byte,
+/// so that no complaint about that file can show them.
+pub fn mask_secrets(name: &str, text: String) -> String {
+    let source = Arc::new(Source {
+        name: name.into(),
+        text,
+    });
+    let (table, broken) = value::parse(&source);
+    let mut bytes = source.text.clone().into_bytes();
+    if !broken.is_empty() {
+        mask_lines(&source.text, &mut bytes);
+    }
+    let vars = table.get("vars").and_then(Value::as_table);
+    for entry in vars.iter().flat_map(|t| &t.entries) {
+        if words::is_secret(&entry.key) {
+            mask_value(&entry.value, &mut bytes);
+        }
+    }
+    for password in user_passwords(&table) {
+        mask_value(password, &mut bytes);
+    }
+    mask_urls(&table, &mut bytes);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Where the syntax is broken, the lines that look as if they gave a secret a value.
+pub fn mask_lines(text: &str, bytes: &mut [u8]) {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some((key, value)) = line.split_once('=')
+            && words::is_secret(key.trim().trim_matches(['"', '\'']))
+        {
+            let value = start + line.len() - value.trim_start().len();
+            mask(bytes, value..start + line.len(), b'*');
+        }
+        start += line.len();
+    }
+}
+
+fn mask_urls(table: &Table, bytes: &mut [u8]) {
+    for entry in &table.entries {
+        mask_urls_in(&entry.key, &entry.value, bytes);
+    }
+}
+
+fn mask_urls_in(key: &str, value: &Value, bytes: &mut [u8]) {
+    match &value.data {
+        Data::Table(inner) => mask_urls(inner, bytes),
+        Data::Array(items) => items.iter().for_each(|item| mask_urls_in(key, item, bytes)),
+        Data::String(_) if holds_url(key) => {
+            let place = &value.place;
+            let text = place.source.text.get(place.span.clone()).unwrap_or("");
+            if let Some(user) = user_in_url(text) {
+                let start = place.span.start;
+                mask(bytes, start + user.start..start + user.end, b'*');
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a key's value is an address.
+pub fn holds_url(key: &str) -> bool {
+    key.ends_with("url") || ["certificate", "log", "catalog"].contains(&key)
+}
+
+/// Where the user name and password of a URL stand.
+pub fn user_in_url(text: &str) -> Option<std::ops::Range<usize>> {
+    let start = text.find("://")? + 3;
+    let host = text[start..].split(['/', '?', '#']).next()?;
+    let end = start + host.rfind('@')?;
+    Some(start..end)
+}
+
+fn mask_value(value: &Value, bytes: &mut [u8]) {
+    match &value.data {
+        Data::Array(items) => items.iter().for_each(|v| mask_value(v, bytes)),
+        Data::Table(table) => table
+            .entries
+            .iter()
+            .for_each(|e| mask_value(&e.value, bytes)),
+        Data::String(_) => mask(bytes, value.place.span.clone(), b'*'),
+        _ => mask(bytes, value.place.span.clone(), b'1'),
+    }
+}
+
+/// Overwrites all but quotes and line ends.
+pub fn mask(bytes: &mut [u8], span: std::ops::Range<usize>, with: u8) {
+    for byte in bytes.get_mut(span).into_iter().flatten() {
+        if !matches!(byte, b'"' | b'\'' | b'\r' | b'\n') {
+            *byte = with;
+        }
+    }
+}
+
+/// What `user` steps have for a password that is neither made in the guest nor known to everybody: refused later on.
+fn user_passwords(table: &Table) -> Vec<&Value> {
+    let steps = match table.get("steps").map(|steps| &steps.data) {
+        Some(Data::Array(steps)) => steps.as_slice(),
+        _ => &[],
+    };
+    let users = steps.iter().filter_map(|step| step.as_table()?.get("user"));
+    let given = users.filter_map(|user| user.as_table()?.get("password"));
+    let allowed = |value: &&Value| match &value.data {
+        Data::String(text) => text == "random" || text.starts_with("published:"),
+        _ => false,
+    };
+    given.filter(|value| !allowed(value)).collect()
+}

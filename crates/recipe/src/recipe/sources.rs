@@ -1,0 +1,234 @@
+//! The files and flags that a recipe was read from, and where their relative paths start.
+//!
+//! Refuses paths that lead out of a bundle.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Options, ReadFile, Root};
+use winimg_base::io;
+use winimg_base::text::{Place, Source};
+
+/// Every file and flag that was read, in that order, each with the folder that its relative paths start from.
+#[derive(Debug, Default)]
+pub struct Sources {
+    said: Vec<Said>,
+    /// The files that were opened or named, in that order.
+    files: RefCell<Vec<ReadFile>>,
+    /// Paths that stand elsewhere now.
+    moved: Vec<(PathBuf, PathBuf)>,
+    /// Nothing is read outside of it.
+    within: Option<PathBuf>,
+}
+
+/// What is wrong with a path that leads out of a bundle.
+pub const OUTSIDE: &str = "a bundle reads nothing outside of itself";
+pub const OUTSIDE_HELP: &str = "put the file beside the recipe and make the bundle again; a path given with --var or --set is refused, too";
+
+#[derive(Debug)]
+struct Said {
+    source: Arc<Source>,
+    folder: PathBuf,
+    root: Root,
+}
+
+impl Sources {
+    pub fn of(options: &Options) -> Self {
+        Self {
+            moved: options.moved.clone(),
+            within: options.within.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The text of a flag or of the environment.
+    pub fn add(&mut self, name: impl Into<String>, text: String, folder: PathBuf) -> Arc<Source> {
+        self.add_file(name, text, folder, Root::Flag)
+    }
+
+    /// The text of a file.
+    pub fn add_file(
+        &mut self,
+        name: impl Into<String>,
+        text: String,
+        folder: PathBuf,
+        root: Root,
+    ) -> Arc<Source> {
+        let source = Arc::new(Source {
+            name: name.into(),
+            text,
+        });
+        self.said.push(Said {
+            source: Arc::clone(&source),
+            folder,
+            root,
+        });
+        source
+    }
+
+    fn find(&self, place: &Place) -> Option<&Said> {
+        let mut said = self.said.iter();
+        said.find(|s| Arc::ptr_eq(&s.source, &place.source))
+    }
+
+    /// The folder that a path written at `place` is relative to.
+    pub fn folder(&self, place: &Place) -> &Path {
+        self.find(place).map_or(Path::new(""), |s| &s.folder)
+    }
+
+    /// What leads to a path that is written at `place`.
+    pub fn root(&self, place: &Place, text: &str) -> Root {
+        match self.find(place).map(|s| &s.root) {
+            Some(root) if *root != Root::Flag && !Path::new(text).is_absolute() => root.clone(),
+            _ => Root::Named(text.to_string()),
+        }
+    }
+
+    /// A local path that is written at `place`, noted if it is there. It may lead [outside](Self::is_outside).
+    pub fn local(&self, place: &Place, text: &str) -> PathBuf {
+        let path = self.stands(self.folder(place).join(text));
+        if !self.is_outside(&path) && path.exists() {
+            self.note(&path, self.root(place, text));
+        }
+        path
+    }
+
+    /// Whether the path leads out of the bundle that the recipe came in, by itself or by a link.
+    pub fn is_outside(&self, path: &Path) -> bool {
+        let Some(within) = &self.within else {
+            return false;
+        };
+        // Its text first: Windows connects to the host of `\\host\share` as soon as it is asked about such a path.
+        if !tidy(path).starts_with(within) {
+            return true;
+        }
+        match (io::canonicalize(path), io::canonicalize(within)) {
+            (Ok(real), Ok(within)) => !real.starts_with(within),
+            // Nothing is there.
+            (Err(_), _) => false,
+            (Ok(_), Err(_)) => true,
+        }
+    }
+
+    /// Where an input stands that a recipe names by its path: in a bundle it comes by its digest in the lock, and whatever
+    /// this machine has at such a place is not looked at.
+    pub fn input(&self, path: PathBuf) -> PathBuf {
+        match &self.within {
+            Some(within) if self.is_outside(&path) => within
+                .join("inputs")
+                .join(path.file_name().unwrap_or_default()),
+            _ => path,
+        }
+    }
+
+    /// The path, or where it stands now.
+    pub fn stands(&self, path: PathBuf) -> PathBuf {
+        let moved = self.moved.iter().find(|(from, _)| *from == path);
+        moved.map_or(path, |(_, to)| to.clone())
+    }
+
+    /// Remembers a file or folder that the recipe is read from.
+    pub fn note(&self, path: &Path, root: Root) {
+        let file = ReadFile {
+            path: path.to_path_buf(),
+            root,
+        };
+        let mut files = self.files.borrow_mut();
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+
+    pub fn files(&self) -> Vec<ReadFile> {
+        self.files.borrow().clone()
+    }
+
+    pub fn order(&self) -> Vec<Arc<Source>> {
+        self.said.iter().map(|s| Arc::clone(&s.source)).collect()
+    }
+}
+
+/// `a/b/../c` is `a/c`, without asking the file system.
+pub fn tidy(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir
+                if matches!(out.components().next_back(), Some(Component::Normal(_))) =>
+            {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// UTF-8, with or without a byte order mark.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    decoded(fs::read(path).map_err(|error| error.to_string())?)
+}
+
+pub fn decoded(bytes: Vec<u8>) -> Result<String, String> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err("it is UTF-16; save it as UTF-8".into());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        format!("byte {at} is not UTF-8")
+    })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn within(folder: &Path) -> Sources {
+        Sources {
+            within: Some(folder.to_path_buf()),
+            ..Sources::default()
+        }
+    }
+
+    #[test]
+    fn paths_lead_out_of_a_bundle_by_their_text_and_by_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("bundle");
+        fs::create_dir(&bundle).unwrap();
+        fs::write(bundle.join("own"), "").unwrap();
+        fs::write(folder.path().join("host"), "").unwrap();
+        symlink("../host", bundle.join("link")).unwrap();
+        // A link to the bundle from outside: its text leads elsewhere, so nothing is asked about it.
+        symlink("bundle/own", folder.path().join("in")).unwrap();
+        let sources = within(&bundle);
+        for inside in ["own", "none", "a/../own", "."] {
+            assert!(!sources.is_outside(&bundle.join(inside)), "{inside}");
+        }
+        for outside in ["../host", "../none", "link", "../in", "/etc/passwd", ""] {
+            let path = match outside {
+                "" => PathBuf::new(),
+                _ => bundle.join(outside),
+            };
+            assert!(sources.is_outside(&path), "{outside}");
+        }
+    }
+
+    #[test]
+    fn bundles_below_a_link_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().join("large-disk");
+        fs::create_dir_all(real.join("key")).unwrap();
+        fs::write(real.join("key/own"), "").unwrap();
+        symlink(&real, folder.path().join("bundles")).unwrap();
+        let place = folder.path().join("bundles/key");
+        let sources = within(&place);
+        assert!(!sources.is_outside(&place.join("own")));
+        assert!(sources.is_outside(&place.join("../../host")));
+    }
+}
