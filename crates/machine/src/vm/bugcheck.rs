@@ -3,9 +3,7 @@
 //! Pure. Sources: Microsoft: Bug Check Code Reference; QEMU: QMP reference, GUEST_PANICKED. Only codes that the making of images meets have a
 //! cause; every other is told as its number.
 
-use super::screen::reading;
-use super::seen::{Purpose, Seen};
-use winimg_base::error::{Error, Kind};
+use super::reading;
 
 /// What the hypervisor tells of a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -181,89 +179,9 @@ pub fn on_screen(text: &str) -> Option<&'static StopCode> {
     found.pop()
 }
 
-/// The error for a kernel that told its end.
-pub fn error(panic: &Panic, seen: &Seen) -> Error {
-    let kind = match seen.purpose {
-        Purpose::Install => Kind::Setup,
-        Purpose::Boot | Purpose::Steps => Kind::Machine,
-    };
-    let fact = match panic.words() {
-        Some(words) => format!("Windows crashed with the stop error {words}"),
-        None => "Windows crashed with a stop error".to_string(),
-    };
-    let mut lines = Vec::new();
-    if !panic.parameters.is_empty() {
-        let numbers = panic.parameters.iter().map(|n| format!("{n:#x}"));
-        lines.push(format!(
-            "parameters: {}",
-            numbers.collect::<Vec<_>>().join(" ")
-        ));
-    }
-    let known = panic.code.and_then(by_code);
-    let known = known.or_else(|| on_screen(&reading::squash(&seen.text.join("\n"))));
-    if let Some(known) = known {
-        if panic.code.is_none() {
-            lines.push(format!("the screen names {}", known.words()));
-        }
-        lines.push(format!("likely: {}", known.cause));
-    }
-    let error = Error::new(kind, fact).found(seen.when()).lines(lines);
-    seen.shown(error).cure(
-        "Microsoft's Bug Check Code Reference explains the code; the drivers and the steps that ran last are the first to suspect",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    fn seen(text: &[&str]) -> Seen {
-        Seen {
-            purpose: Purpose::Boot,
-            elapsed: Duration::from_secs(31),
-            screenshot: Some("/run/w/screens/stopped.png".into()),
-            text: text.iter().map(ToString::to_string).collect(),
-            ..Seen::default()
-        }
-    }
-
-    #[test]
-    fn the_crash_registers_give_code_parameters_and_cause() {
-        let panic = Panic {
-            code: Some(0x7b),
-            parameters: vec![0xffff_f88a_0000_1000, 0xc000_0034, 0, 0],
-        };
-        assert_eq!(
-            error(&panic, &seen(&[])).to_string(),
-            "Windows crashed with the stop error INACCESSIBLE_BOOT_DEVICE (0x7B)\n  \
-             at: /run/w/screens/stopped.png\n  \
-             found: 31 s after power-on, before the first restart\n  \
-             | parameters: 0xfffff88a00001000 0xc0000034 0x0 0x0\n  \
-             | likely: no driver for the disk in the image, or the disk sits on another bus than when Windows was installed\n  \
-             cure: Microsoft's Bug Check Code Reference explains the code; the drivers and the steps that ran last are the first to suspect"
-        );
-        let unknown = Panic {
-            code: Some(0xdead),
-            ..Panic::default()
-        };
-        assert_eq!(unknown.words().as_deref(), Some("0xDEAD"));
-    }
-
-    #[test]
-    fn without_registers_the_screen_names_the_code() {
-        let screen = seen(&["Stop code: UNMOUNTABLE BOOT VOLUME"]);
-        assert_eq!(
-            error(&Panic::default(), &screen).to_string(),
-            "Windows crashed with a stop error\n  \
-             at: /run/w/screens/stopped.png\n  \
-             found: 31 s after power-on, before the first restart\n  \
-             | the screen names UNMOUNTABLE_BOOT_VOLUME (0xED)\n  \
-             | likely: the file system is damaged: the disk was cut off while Windows wrote\n  \
-             | the screen says: Stop code: UNMOUNTABLE BOOT VOLUME\n  \
-             cure: Microsoft's Bug Check Code Reference explains the code; the drivers and the steps that ran last are the first to suspect"
-        );
-    }
 
     #[test]
     fn each_code_has_one_row_and_is_read_from_a_screen() {

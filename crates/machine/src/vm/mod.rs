@@ -9,6 +9,7 @@ mod limits;
 mod qcow2;
 #[cfg(unix)]
 pub mod qemu;
+mod reading;
 pub mod screen;
 mod seen;
 pub mod supervisor;

@@ -5,7 +5,6 @@
 //! Sources: Microsoft: Hyper-V module for Windows PowerShell; PowerShell Direct; Hyper-V WMI provider (v2).
 
 pub mod call;
-mod channel;
 mod disks;
 mod errors;
 mod figures;

@@ -2,6 +2,8 @@
 //!
 //! Translates calls into the few questions and orders that the rest needs. Decides nothing.
 
+mod channel;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use self::channel::Sessions;
 use super::call::{Arg, Call};
-use super::channel::Sessions;
 use super::errors::{Trouble, explain};
 use super::figures::{self, ASKED, Figures};
 use super::host::Host;

@@ -5,7 +5,6 @@
 
 pub mod args;
 pub mod canary;
-mod channel;
 pub mod choice;
 mod commands;
 pub mod events;

@@ -2,6 +2,8 @@
 //!
 //! Translates QMP into the few questions and orders that the rest needs. Decides nothing.
 
+mod channel;
+
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
@@ -14,8 +16,8 @@ use qapi::qmp::{
     system_reset,
 };
 
+use self::channel::AgentChannel;
 use super::args::{DISK_DRIVE, INSTALL_DRIVE};
-use super::channel::AgentChannel;
 use super::commands;
 use super::process::{Process, describe};
 use super::qmp::{PATIENCE, Qmp};

@@ -3,8 +3,8 @@
 //! Pure: a text that was read from the screen goes in, a name, a cause and a cure come out. Sources: the texts are Windows Setup's own
 //! (Microsoft: Windows Setup log files and event logs; Unattended Windows Setup Reference). A Windows in another language is not recognised here.
 
-use super::reading::{holds, squash};
 use crate::vm::bugcheck::{self, StopCode};
+use crate::vm::reading::{holds, squash};
 
 /// A box that is known.
 #[derive(Debug, PartialEq, Eq)]

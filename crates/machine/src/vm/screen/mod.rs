@@ -6,7 +6,6 @@ pub mod dialog;
 pub mod ocr;
 pub mod pictures;
 mod png;
-pub mod reading;
 
 use std::collections::BTreeMap;
 

@@ -22,11 +22,10 @@ pub use self::clock::Clock;
 pub use self::machine::{Supervised, Terms};
 use self::room::NoRoom;
 use self::steps::Finding;
-use super::bugcheck;
 use super::driver::{Driver, Glance, Halt, Link, Oversight, State};
 use super::screen::pictures::Pictures;
 use super::screen::{self, Screen, ocr};
-use super::seen::{Purpose, Seen};
+use super::seen::{self, Purpose, Seen};
 use super::{MachinePlan, Platform, Start};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Attended, Cancel, Sink};
@@ -119,7 +118,7 @@ impl Supervisor {
         let look = || self.last_look(self.purpose().words());
         match halt {
             Halt::NoRoom => room::write_failed(self.disk_folder()),
-            Halt::Crash(panic) => bugcheck::error(panic, &look()),
+            Halt::Crash(panic) => seen::crashed(panic, &look()),
             Halt::Own(fault, words) => self.driver.halted(*fault, words, &look),
         }
     }

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::running::Running;
+use super::Running;
 use crate::guest::Guest;
 use crate::guest::agent::{Agent, Host};
 use crate::vm::driver::{Channel, Late, Oversight};

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::call::{Arg, Call};
-use super::errors::{Trouble as HostTrouble, explain};
-use super::running::Running;
+use super::Running;
 use crate::guest::Guest;
 use crate::guest::direct::{self, Direct, Opened, Trouble};
 use crate::vm::driver::{Channel, Late, Oversight};
+use crate::vm::hyperv::call::{Arg, Call};
+use crate::vm::hyperv::errors::{Trouble as HostTrouble, explain};
 use winimg_base::error::Result;
 
 /// The account of PowerShell Direct; the answer file gives it its password.
