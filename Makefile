@@ -25,12 +25,15 @@ packages: ## install the Debian packages that demo and test need
 
 .PHONY: build
 build:
-	$(CARGO) build --locked --workspace $(BUILD_ALSO)
+	$(CARGO) build --locked $(or $(BUILD_ONLY),--workspace $(BUILD_ALSO))
 
 .PHONY: standin
 standin: packages build ## make the stand-in installer and its components
 	tests/sim/windows/build.sh $(STANDIN)
 	tests/demo/components.sh $(STANDIN)/components
+
+# The tool and the stand-in installer, without simulators and tests.
+demo: BUILD_ONLY := --package winimg --package winimg-standin --bins
 
 .PHONY: demo
 demo: standin ## build an image from the stand-in installer into out/demo
@@ -139,7 +142,8 @@ windows-if-any: packages
 
 .PHONY: test-windows
 test-windows: windows-calls ## winimg.exe for Windows hosts, under Wine: the same, and its unit tests
-	tests/windows/cargo.sh $(WINDOWS) test --package winimg --package fake-hyperv --lib
+	tests/windows/cargo.sh $(WINDOWS) test $(addprefix --package winimg-,base formats trust recipe supply machine) \
+		--package winimg --package fake-hyperv --lib
 
 .PHONY: bench-export
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios

@@ -11,7 +11,7 @@ mod export;
 mod export_record;
 mod faults;
 mod faults_qemu;
-mod floors;
+mod house;
 mod hyperv;
 mod media_answer;
 mod packs;

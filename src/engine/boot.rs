@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::{debug, trace};
 
-use super::run::image_state;
+use super::image_state::image_state;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::guest::{Command, Guest};

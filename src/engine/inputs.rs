@@ -34,7 +34,7 @@ pub struct Inputs {
 pub enum Own {
     File {
         name: String,
-        blob: Blob,
+        blob: Box<Blob>,
     },
     /// By their paths in the folder, with slashes.
     Folder(BTreeMap<String, Blob>),
@@ -44,7 +44,7 @@ impl Own {
     /// By their paths below the entry's place on the payload disc.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Blob)> {
         let (file, folder) = match self {
-            Self::File { name, blob } => (Some((name, blob)), None),
+            Self::File { name, blob } => (Some((name, &**blob)), None),
             Self::Folder(files) => (None, Some(files)),
         };
         let files = file.into_iter().chain(folder.into_iter().flatten());
@@ -268,7 +268,7 @@ fn take_own(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
                 let name = path.file_name().unwrap_or_default();
                 Own::File {
                     name: name.to_string_lossy().into_owned(),
-                    blob: admit_own(path, from)?,
+                    blob: Box::new(admit_own(path, from)?),
                 }
             }
         };

@@ -3,9 +3,11 @@
 //! QEMU dies with its build; of Hyper-V's machines the hypervisor knows which are nobody's. Which folders are left over is told by their locks
 //! (`WorkFolder`). What killed processes left of files in the store is swept when it is opened.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use winimg_base::error::Result;
+use winimg_base::error::{Error, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::{self, WorkFolder};
 use winimg_machine::vm::Hypervisor;
@@ -50,4 +52,22 @@ impl Leftovers<'_> {
 /// The run directories of this user's builds, running or left over.
 pub fn run_dirs() -> Result<Vec<PathBuf>> {
     WorkFolder::Build.all(&io::runtime_folder()?)
+}
+
+/// Makes `logs`, and takes away what an earlier build said there: its steps may have had other numbers, and its failure
+/// is not this one's. Artifacts and records stay until they are replaced.
+pub fn clear_earlier(output: &Path) -> Result<()> {
+    let logs = output.join("logs");
+    fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;
+    let entries = fs::read_dir(&logs).map_err(|e| Error::io("read", &logs, e))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|e| e == "log") {
+            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    let failure = output.join("failure");
+    match fs::remove_dir_all(&failure) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("remove", &failure, e)),
+        _ => Ok(()),
+    }
 }

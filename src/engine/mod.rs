@@ -7,12 +7,14 @@ pub mod console;
 pub mod evidence;
 mod expected;
 pub mod forecast;
+mod image_state;
 pub mod inputs;
 mod leftovers;
 mod media;
 pub mod outside;
 pub mod pause;
 pub mod payload;
+mod phase;
 mod provision;
 mod resume;
 pub mod run;
@@ -23,11 +25,8 @@ pub mod shell;
 mod standing;
 mod step_log;
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde::Serialize;
 
@@ -45,10 +44,10 @@ use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{LayerRecord, Store};
 
-use tracing::span::EnteredSpan;
 use tracing::{debug, debug_span};
 
 use evidence::Recording;
+use leftovers::clear_earlier;
 use pause::Pauses;
 use provision::Course;
 use resume::Resumed;
@@ -58,6 +57,7 @@ pub use checkpoint::Layers;
 pub use inputs::Inputs;
 pub use leftovers::{Leftovers, run_dirs};
 pub use media::{Media, windows_build};
+pub use phase::Phase;
 pub use run::StepRecord;
 pub use scratch::Scratch;
 
@@ -441,50 +441,5 @@ fn export_job<'a>(
         threads: 0,
         level: export::DEFAULT_LEVEL,
         properties: &[],
-    }
-}
-
-/// Makes `logs`, and takes away what an earlier build said there: its steps may have had other numbers, and its failure
-/// is not this one's. Artifacts and records stay until they are replaced.
-fn clear_earlier(output: &Path) -> Result<()> {
-    let logs = output.join("logs");
-    fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;
-    let entries = fs::read_dir(&logs).map_err(|e| Error::io("read", &logs, e))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if path.extension().is_some_and(|e| e == "log") {
-            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
-        }
-    }
-    let failure = output.join("failure");
-    match fs::remove_dir_all(&failure) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("remove", &failure, e)),
-        _ => Ok(()),
-    }
-}
-
-/// A phase's two events: at its start, and at its good end.
-pub struct Phase<'a> {
-    name: &'static str,
-    started: Instant,
-    sink: &'a Arc<dyn Sink>,
-    _span: EnteredSpan,
-}
-
-impl<'a> Phase<'a> {
-    pub fn start(name: &'static str, sink: &'a Arc<dyn Sink>) -> Self {
-        sink.emit(&Event::PhaseStarted { phase: name });
-        Self {
-            name,
-            started: Instant::now(),
-            sink,
-            _span: debug_span!("phase", phase = name).entered(),
-        }
-    }
-
-    pub fn done(self) {
-        self.sink.emit(&Event::PhaseFinished {
-            phase: self.name,
-            seconds: self.started.elapsed().as_secs_f64(),
-        });
     }
 }

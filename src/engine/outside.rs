@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{boot, payload, run};
+use super::{boot, image_state, payload};
 use crate::answer;
 use winimg_base::argv;
 use winimg_base::error::Result;
@@ -43,7 +43,10 @@ pub fn outside(recipe: &Recipe, platform: Platform) -> Result<Outside> {
 
 fn own_commands() -> Vec<(&'static str, String)> {
     let line = |c: Command| argv::display(&c.program, &c.arguments);
-    let mut all = vec![("until Setup is complete", line(run::ask_image_state(1)))];
+    let mut all = vec![(
+        "until Setup is complete",
+        line(image_state::ask_image_state(1)),
+    )];
     let removals = boot::ANSWER_FILES.map(|file| line(boot::removal(file, 1)));
     all.extend(removals.map(|line| ("if the file is there", line)));
     let (program, arguments) = payload::ready().command();

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use tracing::{debug, debug_span, trace};
 
+use super::image_state::image_state;
 use super::payload;
 use super::step_log::{LAST_LINES, StepLog};
 use winimg_base::error::{Error, Kind, Result};
@@ -362,35 +363,6 @@ fn kind(op: &Op) -> &'static str {
         Op::Reboot => "reboot",
         Op::Eject => "eject",
         Op::Wait(_) => "wait",
-    }
-}
-
-/// `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State`, value `ImageState`; empty when it is not there.
-pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
-    let command = ask_image_state(slowness);
-    let mut said = Vec::new();
-    guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))?;
-    let said = String::from_utf8_lossy(&said);
-    Ok(said
-        .split_whitespace()
-        .find(|word| word.starts_with("IMAGE_STATE_"))
-        .unwrap_or_default()
-        .to_string())
-}
-
-/// The command that [`image_state`] runs.
-pub(super) fn ask_image_state(slowness: u32) -> Command {
-    Command {
-        program: r"C:\Windows\System32\reg.exe".into(),
-        arguments: [
-            "query",
-            r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State",
-            "/v",
-            "ImageState",
-        ]
-        .map(String::from)
-        .to_vec(),
-        timeout: Duration::from_secs(60) * slowness,
     }
 }
 

@@ -101,17 +101,11 @@ impl Finding {
 /// What can't be read is not what it should be.
 impl From<Error> for Box<Finding> {
     fn from(error: Error) -> Self {
-        let problem = error.problem();
-        let found = problem
-            .found
-            .iter()
-            .chain(&problem.at)
-            .chain(&problem.lines);
-        let found: Vec<&str> = found.map(String::as_str).collect();
         let mut finding = Finding::error(error.with_causes());
-        finding.problem.expected.clone_from(&problem.expected);
-        finding.problem.cures.clone_from(&problem.cures);
-        finding.problem.found = (!found.is_empty()).then(|| found.join("; "));
+        finding.problem = Problem {
+            fact: error.with_causes(),
+            ..error.problem().clone()
+        };
         finding
     }
 }
@@ -131,6 +125,9 @@ impl std::fmt::Display for Finding {
         }
         for (name, text) in self.problem.details() {
             write!(f, "\n  {name}: {text}")?;
+        }
+        for line in &self.problem.lines {
+            write!(f, "\n  | {line}")?;
         }
         for cure in &self.problem.cures {
             write!(f, "\n  cure: {cure}")?;

@@ -42,7 +42,9 @@ mod tests {
     #[test]
     fn the_media_of_the_packs_are_known() {
         for release in Release::ALL {
-            let pack = format!("recipes/packs/windows-server-{}.toml", release.year());
+            let year = release.year();
+            let packs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recipes/packs");
+            let pack = format!("{packs}/windows-server-{year}.toml");
             let text = std::fs::read_to_string(&pack).expect("the pack");
             let line = text.lines().find(|l| l.starts_with("iso_checksum"));
             let hex = line.and_then(|l| l.split('"').nth(1)).expect("a digest");

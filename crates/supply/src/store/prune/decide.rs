@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use crate::store::{Item, Thing};
 use winimg_base::digest::Digest;
 
+use super::span;
 use super::{Protected, PruneLimits, Pruned};
 
 /// What goes and what stays, of all that is there.
@@ -221,19 +222,6 @@ impl Deciding<'_> {
 
 fn unused_for(item: &Item, now: SystemTime) -> Duration {
     now.duration_since(item.used).unwrap_or_default()
-}
-
-/// `45 days`, `3 hours`, `2 minutes`, `7 seconds`: the largest unit, rounded down.
-pub fn span(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (number, unit) = match seconds {
-        0..60 => (seconds, "second"),
-        60..3600 => (seconds / 60, "minute"),
-        3600..172_800 => (seconds / 3600, "hour"),
-        _ => (seconds / 86_400, "day"),
-    };
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {unit}{s}")
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ use super::sweep::{TRASH, remove_whole};
 use super::{Item, Store, read_record};
 
 use decide::decide;
-pub use decide::span;
 
 /// What shall go besides leftovers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -168,4 +167,17 @@ impl<'a> Names<'a> {
         io::sync_folder(&self.store.join(TRASH))?;
         self.folders.iter().try_for_each(|f| io::sync_folder(f))
     }
+}
+
+/// `45 days`, `3 hours`, `2 minutes`, `7 seconds`: the largest unit, rounded down.
+pub fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (number, unit) = match seconds {
+        0..60 => (seconds, "second"),
+        60..3600 => (seconds / 60, "minute"),
+        3600..172_800 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {unit}{s}")
 }
