@@ -61,7 +61,7 @@ fn fails() -> Vec<Case> {
         case("it forgets the program").fault(&format!("at = 'status'\n{STEP}\ndo = 'forgets'")).fails(8, "lost the program it ran"),
         case("it does not tell the exit code")
             .fault(&format!("at = 'status'\n{STEP}\ndo = 'no-code'"))
-            .fails(8, "did not tell how the program ended"),
+            .fails(8, "did not report how the program ended"),
     ]
 }
 
