@@ -101,12 +101,17 @@ impl Finding {
 /// What can't be read is not what it should be.
 impl From<Error> for Box<Finding> {
     fn from(error: Error) -> Self {
-        let mut finding = Finding::error(error.with_causes());
-        finding.problem = Problem {
+        let problem = Problem {
             fact: error.with_causes(),
+            // A finding's line of TOML is its step's.
+            place: None,
             ..error.problem().clone()
         };
-        finding
+        Box::new(Finding {
+            severity: Severity::Error,
+            problem,
+            step: None,
+        })
     }
 }
 
@@ -208,5 +213,31 @@ impl Report {
             unknown: self.count(Severity::Unknown),
             text: format!("{image}: {}", self.summary()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use winimg_base::error::Kind;
+    use winimg_base::text::{Place, Source};
+
+    #[test]
+    fn an_event_names_one_line_of_the_recipe() {
+        let source = Arc::new(Source {
+            name: "recipe.toml".into(),
+            text: "name = 1\n".into(),
+        });
+        let error = Error::new(Kind::Verify, "the hive cannot be read").at("SYSTEM");
+        let error = error.from_place(&Place::new(&source, 0..4));
+        let mut report = Report::default();
+        report.add(Err(error.into()), Some(("kubelet", "recipe.toml:31:1")));
+        let event = serde_json::to_string(&report.findings[0].event()).expect("JSON");
+        assert_eq!(
+            event,
+            r#"{"event":"finding","severity":"error","message":"the hive cannot be read","at":"SYSTEM","step":"kubelet","recipe":"recipe.toml:31:1","text":"error: the hive cannot be read\n  step: kubelet (recipe.toml:31:1)\n  at: SYSTEM"}"#
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What went wrong, and what to do about it: the one body under errors, complaints about a recipe, findings, refusals and
 //! their events.
 //!
-//! Holds and serialises; whoever carries one adds what it weighs and how it is shown.
+//! Holds and serialises. The type that carries a problem adds its severity and how it is shown.
 
 use std::fmt;
 

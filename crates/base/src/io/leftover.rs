@@ -1,7 +1,7 @@
 //! Working folders and what killed processes leave of them: here they are named, found and removed, and nowhere else.
 //!
-//! Each holds a lock that dies with its process. So a leftover is told from the folder of a living process without a clock, and nothing needs a
-//! hand. Knows nothing of machines that outlive their build (their hypervisor ends them) and of files in the making inside the store (the store
+//! Each holds a lock that dies with its process. So a leftover is distinguished from the folder of a living process without a clock, and nobody has to
+//! clean up. Knows nothing of machines that outlive their build (their hypervisor ends them) and of files in the making inside the store (the store
 //! sweeps them).
 
 use std::fs;

@@ -94,7 +94,7 @@ pub trait Channel {
     /// An attempt at the first answer, where one is due. `left`: until the machine is too late. Trouble of the machine is an error.
     fn try_open(&mut self, left: Duration) -> Result<bool>;
 
-    /// What is told the user when the guest has answered.
+    /// What the user reads when the guest has answered.
     fn opened(&self) -> &'static str;
 
     /// What is said of a guest that never answered.
@@ -128,7 +128,7 @@ pub struct Glance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     pub open: bool,
-    /// When it opened or closed last, where that is told.
+    /// When it opened or closed last, where the hypervisor says so.
     pub changed: Option<Instant>,
 }
 

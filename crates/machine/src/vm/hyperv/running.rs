@@ -228,7 +228,7 @@ impl Driver for Running {
         })
     }
 
-    /// The disk's file grows as the guest writes; nothing is told of what it reads.
+    /// The disk's file grows as the guest writes; Hyper-V does not say what it reads.
     fn load(&self) -> Result<Load> {
         let written = std::fs::metadata(&self.disk).map_or(0, |found| found.len());
         Ok(Load {

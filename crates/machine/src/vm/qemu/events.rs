@@ -109,7 +109,7 @@ impl Seen {
     }
 }
 
-/// The Hyper-V crash registers hold the stop code and its four parameters; whatever else is told of a crash holds none.
+/// The Hyper-V crash registers hold the stop code and its four parameters; other reports of a crash hold none.
 fn panic(info: &Value) -> Panic {
     match GuestPanicInformation::deserialize(info) {
         Ok(GuestPanicInformation::hyper_v(rendered)) => Panic {

@@ -150,7 +150,7 @@ fn talk(running: &Running, call: &Call) -> Result<Vec<Value>, Trouble> {
     done.map_err(|trouble| rendered(&trouble))
 }
 
-/// What breaks a session is told apart from what a script threw.
+/// Distinguishes what breaks a session from what a script threw.
 fn rendered(trouble: &HostTrouble) -> Trouble {
     let failed = || explain("speak to the guest", trouble);
     match trouble {
