@@ -20,17 +20,9 @@ const DISABLED: u16 = 0x0001;
 
 pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Verdict {
     let rid = rid(image, ACCOUNT, "Users", name)?;
-    let Some(rid) = rid else {
-        return match present {
-            false => Ok(()),
-            true => Err(Finding::error(format!("there is no user {name}"))
-                .cure("see the log of the step that makes the account")),
-        };
+    let Some(rid) = wanted(rid, present, &format!("user {name}"), "account")? else {
+        return Ok(());
     };
-    if !present {
-        return Err(Finding::error(format!("the user {name} is still there"))
-            .cure("see which later step or program makes the account"));
-    }
     let bits = match image.value(&format!(r"{ACCOUNT}\Users\{rid:08X}"), "F")? {
         Some(Data::Binary(bytes)) => bytes
             .get(0x38..0x3a)
@@ -54,17 +46,9 @@ pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Ver
 
 pub fn group(image: &Image<'_>, name: &str, present: bool, members: &[String]) -> Verdict {
     let found = alias(image, name)?;
-    let Some((domain, rid)) = found else {
-        return match present {
-            false => Ok(()),
-            true => Err(Finding::error(format!("there is no group {name}"))
-                .cure("see the log of the step that makes the group")),
-        };
+    let Some((domain, rid)) = wanted(found, present, &format!("group {name}"), "group")? else {
+        return Ok(());
     };
-    if !present {
-        return Err(Finding::error(format!("the group {name} is still there"))
-            .cure("see which later step or program makes the group"));
-    }
     let mut missing = Vec::new();
     let mut unknown = Vec::new();
     for member in members {
@@ -87,6 +71,17 @@ pub fn group(image: &Image<'_>, name: &str, present: bool, members: &[String]) -
             "who {} is, and so whether the group {name} has it",
             unknown.join(", ")
         ))),
+    }
+}
+
+/// What is there and has to be; `None`: it is rightly absent. `what` as in "the user node", `made` is what a step makes.
+fn wanted<T>(found: Option<T>, present: bool, what: &str, made: &str) -> Answer<Option<T>> {
+    match (found, present) {
+        (None, true) => Err(Finding::error(format!("there is no {what}"))
+            .cure(format!("see the log of the step that makes the {made}"))),
+        (Some(_), false) => Err(Finding::error(format!("the {what} is still there"))
+            .cure(format!("see which later step or program makes the {made}"))),
+        (found, _) => Ok(found),
     }
 }
 
