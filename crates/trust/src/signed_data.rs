@@ -65,7 +65,8 @@ impl<'a> SignedData<'a> {
         let mut outer = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
         let kind = outer.oid()?;
         if kind != SIGNED_DATA {
-            return Err(Refusal::new(Reason::Unsupported, "it is not a SignedData")
+            return Err(Reason::Unsupported
+                .refusal("it is not a SignedData")
                 .expected(SIGNED_DATA)
                 .found(kind));
         }
@@ -90,11 +91,9 @@ impl<'a> SignedData<'a> {
         walk.finish()?;
         let signer = SignerInfo::read(&signers.expect(SEQUENCE)?)?;
         if signers.peek().is_some() {
-            return Err(Refusal::new(
-                Reason::Unsupported,
-                "it has more than one signer in one place",
-            )
-            .expected("exactly one"));
+            return Err(Reason::Unsupported
+                .refusal("it has more than one signer in one place")
+                .expected("exactly one"));
         }
         Ok(Self {
             content_type,
@@ -210,19 +209,17 @@ impl<'a> SignerInfo<'a> {
     ) -> Result<(), Refusal> {
         let claimed = self.signed(CONTENT_TYPE, OID)?.oid(WHAT)?;
         if claimed != content_type {
-            return Err(
-                Refusal::new(Reason::Changed, "it was made for another kind of content")
-                    .expected(content_type)
-                    .found(claimed),
-            );
+            return Err(Reason::Changed
+                .refusal("it was made for another kind of content")
+                .expected(content_type)
+                .found(claimed));
         }
         let claimed = self.signed(MESSAGE_DIGEST, OCTET_STRING)?.value;
         if claimed != digest {
-            return Err(
-                Refusal::new(Reason::Changed, "it is of other bytes than these")
-                    .expected(hex::encode(claimed))
-                    .found(hex::encode(digest)),
-            );
+            return Err(Reason::Changed
+                .refusal("it is of other bytes than these")
+                .expected(hex::encode(claimed))
+                .found(hex::encode(digest)));
         }
         Ok(())
     }
@@ -245,11 +242,9 @@ impl<'a> SignerInfo<'a> {
     /// Without signed attributes a signature over someone else's attributes would pass for one over a file of those bytes.
     fn signed_attributes(&self) -> Result<&(&'a [u8], Vec<Attribute<'a>>), Refusal> {
         self.signed.as_ref().ok_or_else(|| {
-            Refusal::new(
-                Reason::Unsupported,
-                "it has no signed attributes, so it does not say what it is about",
-            )
-            .cure("sign with signed attributes: `openssl cms -sign` does so without `-noattr`")
+            Reason::Unsupported
+                .refusal("it has no signed attributes, so it does not say what it is about")
+                .cure("sign with signed attributes: `openssl cms -sign` does so without `-noattr`")
         })
     }
 

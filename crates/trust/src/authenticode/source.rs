@@ -21,7 +21,7 @@ impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, Refusal> {
         let mut file = File::open(path).map_err(unreadable)?;
         let length = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
-        file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        file.rewind().map_err(unreadable)?;
         Ok(Self { file, length })
     }
 
@@ -45,7 +45,8 @@ impl Source {
     pub(super) fn exactly<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], Refusal> {
         let bytes = self.bytes(offset, N)?.and_then(|b| b.try_into().ok());
         bytes.ok_or_else(|| {
-            Refusal::new(Reason::Malformed, "the file is cut off")
+            Reason::Malformed
+                .refusal("the file is cut off")
                 .expected(format_args!(
                     "{} bytes at least",
                     offset.saturating_add(N as u64)
@@ -66,7 +67,7 @@ impl Source {
 
     /// The whole file, as it is now, has the digest that it was admitted by.
     pub(super) fn finish(mut self, subject: Subject<'_>) -> Result<(), Refusal> {
-        self.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        self.rewind().map_err(unreadable)?;
         Reading::of(self.file, subject).finish(subject)
     }
 
