@@ -8,7 +8,7 @@ use support::tree::root;
 
 const MINUTES: Duration = Duration::from_secs(60);
 
-/// Builds with winimg's own answer file after `change`, which Windows refuses; the lint is told to let it pass.
+/// Builds with winimg's own answer file after `change`, which Windows refuses; the lint only warns.
 fn refused(name: &str, change: &[(&str, &str)]) {
     let dir = tempfile::tempdir_in(root().join("target")).expect("a directory");
     let mut xml =
