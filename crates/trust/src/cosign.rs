@@ -237,15 +237,9 @@ fn bare(signature: Vec<u8>) -> Found {
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, Refusal> {
-    let plain: String = text.split_ascii_whitespace().collect();
-    BASE64_STANDARD
-        .decode(plain)
-        .ok()
-        .filter(|bytes| !bytes.is_empty())
-        .ok_or_else(|| {
-            let fact = "it is neither base64 nor a bundle, or it is cut off";
-            Reason::Malformed.refusal(fact)
-        })
+    let bytes = reading::base64(text.as_bytes()).filter(|bytes| !bytes.is_empty());
+    let fact = "it is neither base64 nor a bundle, or it is cut off";
+    bytes.ok_or_else(|| Reason::Malformed.refusal(fact))
 }
 
 fn bundle(text: &str) -> Result<Found, Refusal> {

@@ -7,6 +7,8 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_base::markup;
 
@@ -48,6 +50,13 @@ pub fn signature_text(evidence: &Evidence) -> Result<&str, Refusal> {
     std::str::from_utf8(signature(evidence)?)
         .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text))
         .map_err(|_| Reason::Malformed.refusal("its file is not text"))
+}
+
+/// The bytes behind base64 in one line or many.
+pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    let mut text = text.to_vec();
+    text.retain(|b| !b.is_ascii_whitespace());
+    BASE64_STANDARD.decode(text).ok()
 }
 
 /// Control characters, and those that hide or turn what stands beside them (Unicode TR 36).

@@ -250,17 +250,12 @@ impl<'a> SignerInfo<'a> {
 
     /// The only value of the only signed attribute of that type.
     pub(super) fn signed(&self, oid: ObjectIdentifier, tag: u8) -> Result<Tlv<'a>, Refusal> {
+        let bad = |fact: String| tlv::malformed(WHAT, &fact);
         let mut all = self.signed_attributes()?.1.iter().filter(|a| a.oid == oid);
         match (all.next(), all.next()) {
             (Some(one), None) => tlv::only(one.values.value, tag, "a signed attribute"),
-            (None, _) => Err(tlv::malformed(
-                WHAT,
-                &format!("lacks the signed attribute {oid}"),
-            )),
-            _ => Err(tlv::malformed(
-                WHAT,
-                &format!("has the signed attribute {oid} twice"),
-            )),
+            (None, _) => Err(bad(format!("lacks the signed attribute {oid}"))),
+            _ => Err(bad(format!("has the signed attribute {oid} twice"))),
         }
     }
 
@@ -284,10 +279,8 @@ impl<'a> SignerInfo<'a> {
             let mut values = attribute.values.walk("an unsigned attribute")?;
             while let Some(value) = values.next()? {
                 if found.len() == limit {
-                    return Err(tlv::malformed(
-                        WHAT,
-                        &format!("has more than {limit} values of the attribute {oid}"),
-                    ));
+                    let fact = format!("has more than {limit} values of the attribute {oid}");
+                    return Err(tlv::malformed(WHAT, &fact));
                 }
                 found.push(value);
             }
@@ -316,10 +309,8 @@ fn certificates<'a>(set: &Tlv<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
         // Others are attribute certificates, as Microsoft's timestamps carry them.
         if tlv.tag == SEQUENCE && !found.contains(&tlv.raw) {
             if found.len() == MAX_CERTIFICATES {
-                return Err(tlv::malformed(
-                    WHAT,
-                    &format!("has more than {MAX_CERTIFICATES} in it"),
-                ));
+                let fact = format!("has more than {MAX_CERTIFICATES} in it");
+                return Err(tlv::malformed(WHAT, &fact));
             }
             found.push(tlv.raw);
         }
@@ -334,10 +325,8 @@ fn attributes<'a>(set: &Tlv<'a>) -> Result<Vec<Attribute<'a>>, Refusal> {
     while walk.peek().is_some() {
         let tlv = walk.expect(SEQUENCE)?;
         if found.len() == MAX_ATTRIBUTES {
-            return Err(tlv::malformed(
-                WHAT,
-                &format!("has more than {MAX_ATTRIBUTES} in it"),
-            ));
+            let fact = format!("has more than {MAX_ATTRIBUTES} in it");
+            return Err(tlv::malformed(WHAT, &fact));
         }
         let mut parts = tlv.walk(WHAT)?;
         let oid = parts.oid()?;

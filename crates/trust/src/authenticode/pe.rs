@@ -31,7 +31,7 @@ pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
         return Ok(None);
     };
     let table = file.bytes(offset, size as usize)?;
-    let table = table.ok_or_else(|| cut(file, offset + size))?;
+    let table = table.ok_or_else(|| file.cut_off(offset + size))?;
     let body = only_entry(&table, offset)?;
     let (der, rest) = tlv::first(body, SEQUENCE, "the certificate table")?;
     let start = offset + (ENTRY_HEADER + der.raw.len()) as u64;
@@ -102,10 +102,7 @@ fn only_entry(table: &[u8], offset: u64) -> Result<&[u8], Refusal> {
 fn layout(file: &mut Source) -> Result<Layout, Refusal> {
     let start = u64::from(file.u32(0x3c)?);
     if file.exactly::<4>(start)? != *b"PE\0\0" {
-        return Err(tlv::malformed(
-            "the file",
-            "is a DOS program, not a PE file",
-        ));
+        return Err(malformed("is a DOS program, not a PE file"));
     }
     let sections = file.u16(start + 6)?;
     let optional_size = u64::from(file.u16(start + 20)?);
@@ -114,20 +111,16 @@ fn layout(file: &mut Source) -> Result<Layout, Refusal> {
         0x10b => (92, 96),
         0x20b => (108, 112),
         other => {
-            return Err(
-                tlv::malformed("the file", "has an optional header of an unknown kind")
-                    .expected("0x010b or 0x020b")
-                    .found(format_args!("{other:#06x}")),
-            );
+            return Err(malformed("has an optional header of an unknown kind")
+                .expected("0x010b or 0x020b")
+                .found(format_args!("{other:#06x}")));
         }
     };
     // What is left out of the digest has to stand in the optional header, not in what follows it.
     if optional_size < directory {
-        return Err(
-            tlv::malformed("the file", "has an optional header that is cut off")
-                .expected(format_args!("{directory} bytes at least"))
-                .found(format_args!("{optional_size} bytes")),
-        );
+        return Err(malformed("has an optional header that is cut off")
+            .expected(format_args!("{directory} bytes at least"))
+            .found(format_args!("{optional_size} bytes")));
     }
     let headers = u64::from(file.u32(optional + 60)?);
     let entries = u64::from(file.u32(optional + count)?);
@@ -153,10 +146,7 @@ fn layout(file: &mut Source) -> Result<Layout, Refusal> {
 /// taken over what they own.
 fn sections_end(file: &mut Source, table: u64, count: u16, headers: u64) -> Result<u64, Refusal> {
     if headers < table + u64::from(count) * 40 {
-        return Err(tlv::malformed(
-            "the file",
-            "has headers longer than it says",
-        ));
+        return Err(malformed("has headers longer than it says"));
     }
     let mut parts = Vec::new();
     for number in 0..u64::from(count) {
@@ -172,7 +162,7 @@ fn sections_end(file: &mut Source, table: u64, count: u16, headers: u64) -> Resu
     let mut end = headers;
     for (at, size) in parts {
         if at < end {
-            return Err(tlv::malformed("the file", "has sections that overlap")
+            return Err(malformed("has sections that overlap")
                 .expected(format_args!(
                     "the next section at offset {end:#x} or after it"
                 ))
@@ -187,7 +177,7 @@ fn sections_end(file: &mut Source, table: u64, count: u16, headers: u64) -> Resu
         end = at + size;
     }
     if end > file.length() {
-        return Err(cut(file, end));
+        return Err(file.cut_off(end));
     }
     Ok(end)
 }
@@ -203,17 +193,16 @@ fn certificate_table(
     }
     let end = offset + size;
     if end > file.length() {
-        return Err(cut(file, end));
+        return Err(file.cut_off(end));
     }
     if offset < sections_end || !offset.is_multiple_of(8) {
-        return Err(tlv::malformed(
-            "the file",
-            "has its certificate table in a place where none can be",
-        )
-        .expected(format_args!(
-            "a multiple of 8 from offset {sections_end:#x} on"
-        ))
-        .found(format_args!("{offset:#x}")));
+        return Err(
+            malformed("has its certificate table in a place where none can be")
+                .expected(format_args!(
+                    "a multiple of 8 from offset {sections_end:#x} on"
+                ))
+                .found(format_args!("{offset:#x}")),
+        );
     }
     if end < file.length() {
         return Err(Reason::Uncovered
@@ -230,9 +219,6 @@ fn certificate_table(
     Ok(Some((offset, size)))
 }
 
-fn cut(file: &Source, wanted: u64) -> Refusal {
-    Reason::Malformed
-        .refusal("the file is cut off")
-        .expected(format_args!("{wanted} bytes at least"))
-        .found(format_args!("{} bytes", file.length()))
+fn malformed(fact: &str) -> Refusal {
+    tlv::malformed("the file", fact)
 }

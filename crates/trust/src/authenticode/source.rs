@@ -44,15 +44,15 @@ impl Source {
     /// `N` bytes that have to be there.
     pub(super) fn exactly<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], Refusal> {
         let bytes = self.bytes(offset, N)?.and_then(|b| b.try_into().ok());
-        bytes.ok_or_else(|| {
-            Reason::Malformed
-                .refusal("the file is cut off")
-                .expected(format_args!(
-                    "{} bytes at least",
-                    offset.saturating_add(N as u64)
-                ))
-                .found(format_args!("{} bytes", self.length))
-        })
+        bytes.ok_or_else(|| self.cut_off(offset.saturating_add(N as u64)))
+    }
+
+    /// The refusal of a file that has to have this many bytes.
+    pub(super) fn cut_off(&self, wanted: u64) -> Refusal {
+        Reason::Malformed
+            .refusal("the file is cut off")
+            .expected(format_args!("{wanted} bytes at least"))
+            .found(format_args!("{} bytes", self.length))
     }
 
     /// A little-endian number that has to be there.

@@ -146,16 +146,9 @@ fn is_about(
 ) -> Result<bool, Refusal> {
     let same = |bytes: Option<&[u8]>, digest: &Digest| bytes == Some(digest.bytes());
     for known in &statement.subject {
-        let short = known
-            .digest
-            .sha256
-            .as_ref()
-            .map(|d| d.as_bytes().as_slice());
-        let wide = known
-            .digest
-            .sha512
-            .as_ref()
-            .map(|d| d.as_bytes().as_slice());
+        let digest = &known.digest;
+        let short = digest.sha256.as_ref().map(|d| d.as_bytes().as_slice());
+        let wide = digest.sha512.as_ref().map(|d| d.as_bytes().as_slice());
         let is = match (subject.digest.algorithm, short, wide) {
             (Algorithm::Sha256, Some(short), _) => same(Some(short), subject.digest),
             (Algorithm::Sha512, _, Some(wide)) => same(Some(wide), subject.digest),
@@ -217,18 +210,13 @@ fn digest_of(subject: &sigstore_types::Subject) -> String {
     }
 }
 
-fn list(all: Vec<String>) -> String {
+fn list(mut words: Vec<String>) -> String {
     // There may be as many as the file has room for.
     let mut seen = HashSet::new();
-    let mut words = all;
     words.retain(|word| seen.insert(word.clone()));
     let more = words.len().saturating_sub(LISTED);
-    let mut text = words
-        .iter()
-        .take(LISTED)
-        .map(shown)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let listed: Vec<String> = words.iter().take(LISTED).map(shown).collect();
+    let mut text = listed.join(", ");
     if more > 0 {
         text.push_str(&format!(" and {more} more"));
     }

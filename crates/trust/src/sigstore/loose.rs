@@ -6,8 +6,6 @@
 //!
 //! cosign: specs/SIGNATURE_SPEC.md; Rekor: openapi.yaml (`/api/v1/index/retrieve`, `/api/v1/log/entries`).
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sigstore_types::{
     Bundle, CertificateContent, DerCertificate, DigestBytes, HashAlgorithm, KindVersion, MediaType,
@@ -18,6 +16,7 @@ use sigstore_verify::rekor::body::HashedRekordV001Body;
 use sigstore_verify::rekor::{LogEntry, RekorEntryBody};
 
 use super::{bounded, bundle, shown};
+use crate::reading::base64;
 use crate::{Evidence, Reason, Refusal};
 use winimg_base::digest::Digest;
 use winimg_base::markup;
@@ -307,7 +306,7 @@ fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     if bytes.first() == Some(&0x30) {
         return Ok(bytes.to_vec());
     }
-    match decode(bytes) {
+    match base64(bytes) {
         Some(der) if der.first() == Some(&0x30) => Ok(der),
         _ if markup::is_page(bytes) => Err(bundle::page()),
         _ => Err(Reason::Malformed
@@ -326,10 +325,7 @@ fn read_certificate(bytes: &[u8]) -> Result<DerCertificate, Refusal> {
             .expected("one certificate in PEM, or base64 of that")
             .found(beginning(bytes))
     };
-    let decoded = match decode(bytes) {
-        Some(pem) => pem,
-        None => bytes.to_vec(),
-    };
+    let decoded = base64(bytes).unwrap_or_else(|| bytes.to_vec());
     let text = std::str::from_utf8(bundle::without_mark(&decoded))
         .map_err(|_| refused("its certificate cannot be read"))?;
     if text.matches("-----BEGIN ").count() > 1 {
@@ -339,16 +335,6 @@ fn read_certificate(bytes: &[u8]) -> Result<DerCertificate, Refusal> {
         return Err(bundle::of_a_key());
     }
     DerCertificate::from_pem(text).map_err(|_| refused("its certificate cannot be read"))
-}
-
-/// Base64 in one line or many.
-fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
-    let joined: Vec<u8> = bytes
-        .iter()
-        .copied()
-        .filter(|b| !b.is_ascii_whitespace())
-        .collect();
-    STANDARD.decode(joined).ok()
 }
 
 fn beginning(bytes: &[u8]) -> String {

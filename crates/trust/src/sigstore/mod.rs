@@ -78,18 +78,17 @@ impl Rule {
 
     /// The pins, as the records show them.
     fn pins(&self) -> String {
-        let predicate = match &self.attestation {
-            Some(predicate) => format!(", predicate {predicate}"),
-            None => String::new(),
-        };
-        let repository = match &self.repository {
-            Some(repository) => format!(", repository {repository}"),
-            None => String::new(),
-        };
-        format!(
-            "identity {} of issuer {}{repository}{predicate}, {}",
-            self.identity, self.issuer, self.root
-        )
+        let mut pins = format!("identity {} of issuer {}", self.identity, self.issuer);
+        let pinned = [
+            ("repository", &self.repository),
+            ("predicate", &self.attestation),
+        ];
+        for (name, value) in pinned {
+            if let Some(value) = value {
+                pins += &format!(", {name} {value}");
+            }
+        }
+        format!("{pins}, {}", self.root)
     }
 }
 
