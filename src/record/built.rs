@@ -153,15 +153,13 @@ fn asked(request: &Request, recording: &Recording, lock: Option<Digest>) -> Aske
         ("ami", outputs.ami.is_some()),
         ("qcow2", outputs.qcow2),
     ];
+    let outputs = outputs.into_iter().filter(|(_, wanted)| *wanted);
+    let outputs = outputs.map(|(name, _)| name.to_owned());
     Asked {
         builder: recording.builder.into(),
         variables: variables.collect(),
         overrides: set.map(|e| (e.path.clone(), e.value.clone())).collect(),
-        outputs: outputs
-            .iter()
-            .filter(|(_, wanted)| *wanted)
-            .map(|(name, _)| (*name).to_owned())
-            .collect(),
+        outputs: outputs.collect(),
         lock,
         epoch: request.epoch,
         verified: request.verify,

@@ -76,12 +76,9 @@ impl Finding {
 
     /// Both are errors, and differ in the step at most.
     fn says_the_same(&self, other: &Self) -> bool {
-        let parts = |f: &Self| {
-            let p = &f.problem;
-            (p.fact.clone(), p.expected.clone(), p.found.clone())
-        };
         let both = [self, other].map(|f| f.severity == Severity::Error);
-        both == [true; 2] && parts(self) == parts(other)
+        let (a, b) = (&self.problem, &other.problem);
+        both == [true; 2] && (&a.fact, &a.expected, &a.found) == (&b.fact, &b.expected, &b.found)
     }
 
     pub fn event(&self) -> Event {

@@ -3,7 +3,7 @@
 //! Sources: Microsoft, "Configure Windows to automate logon"; OpenSSH: sshd(8), host keys; Microsoft, "Installation and
 //! configuration for Windows Remote Management"; cloudbase-init: the registry key of its plugins' states.
 
-use winimg_formats::hive::Key;
+use winimg_formats::hive::{Data, Key};
 use winimg_recipe::plan::GUEST_DIR;
 
 use super::finding::{Finding, Verdict};
@@ -54,10 +54,8 @@ fn own_script(image: &Image<'_>, name: &str) -> Verdict {
 
 fn automatic_logon(image: &Image<'_>) -> Verdict {
     let on = match image.value(WINLOGON, "AutoAdminLogon")? {
-        Some(winimg_formats::hive::Data::Sz(text) | winimg_formats::hive::Data::ExpandSz(text)) => {
-            text == "1"
-        }
-        Some(winimg_formats::hive::Data::Dword(n)) => n == 1,
+        Some(Data::Sz(text) | Data::ExpandSz(text)) => text == "1",
+        Some(Data::Dword(n)) => n == 1,
         _ => false,
     };
     match on {
