@@ -47,6 +47,29 @@ pub enum Exit {
     GuestGone,
 }
 
+/// Why a guest can be asked no more.
+#[derive(Debug)]
+pub enum Ended {
+    PoweredOff,
+    /// The machine failed, or the user interrupted.
+    Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::PoweredOff => Self::new(Kind::Machine, "the guest powered off"),
+            Ended::Failed(error) => error,
+        }
+    }
+}
+
 /// What is put into the guest.
 pub enum Put<'a> {
     /// A few KB, written through the channel itself.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::bugcheck::Panic;
 use super::seen::Seen;
-use crate::guest::Guest;
+use crate::guest::{Ended, Guest};
 use winimg_base::error::{Error, Result};
 
 /// One machine of a hypervisor, from the moment it is made until it is stopped.
@@ -77,7 +77,7 @@ pub trait Hold: Send + Sync {
 /// What a guest's channel needs of the one that watches the machine.
 pub trait Oversight: Send + Sync {
     /// An error unless the machine runs, is found well and nobody interrupted. `fresh`: the hypervisor is asked now.
-    fn check(&self, fresh: bool) -> Result<()>;
+    fn check(&self, fresh: bool) -> Result<(), Ended>;
 
     /// Told when the guest is asked (`true`), and when anything comes from it.
     fn talked(&self, asked: bool);

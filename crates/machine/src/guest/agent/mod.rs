@@ -18,7 +18,7 @@ use qapi::qga::{GuestShutdownMode, guest_shutdown};
 
 use self::transcript::Transcript;
 use self::wire::{Trouble, Wire};
-use super::{Command, Exit, Guest, Put};
+use super::{Command, Ended, Exit, Guest, Put};
 use winimg_base::error::{Error, Kind, Result};
 
 /// The guest's end of the channel, as the machine sees it.
@@ -147,7 +147,7 @@ impl Guest for Agent {
 
     fn is_there(&mut self) -> Result<bool> {
         if (self.wire.host.port)().off {
-            return Err(Error::new(Kind::Machine, "the guest powered off"));
+            return Err(Ended::PoweredOff.into());
         }
         match self.wire.watch() {
             Ok(()) => Ok(true),

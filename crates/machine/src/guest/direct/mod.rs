@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Command, Exit, Guest, Put};
+use super::{Command, Ended, Exit, Guest, Put};
 use winimg_base::error::{Error, Kind, Result};
 
 pub use scripts::{JOB, scripts};
@@ -39,7 +39,7 @@ const HOST_FAILURES: u32 = 3;
 /// Why the guest gave no answer.
 #[derive(Debug)]
 pub enum Trouble {
-    /// "The credential is invalid.": no such account yet, or another password.
+    /// No such account yet, or another password.
     Credential(String),
     /// There is no session any more, or none yet.
     Broken(String),
@@ -64,7 +64,7 @@ pub struct Host {
     pub connect: Box<Connect>,
     pub invoke: Box<Invoke>,
     /// An error as soon as the machine is dead, paused or off, or the user interrupted. `true`: the machine is asked now.
-    pub check: Box<dyn Fn(bool) -> Result<()> + Send>,
+    pub check: Box<dyn Fn(bool) -> Result<(), Ended> + Send>,
     /// How often the machine restarted, asked now.
     pub restarts: Box<dyn Fn() -> u32 + Send>,
     /// The same as it was seen last.
@@ -98,12 +98,12 @@ enum Stop {
     /// What was heard last.
     Late(String),
     Threw(String),
-    Error(Error),
+    Ended(Ended),
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
+impl<E: Into<Ended>> From<E> for Stop {
+    fn from(ended: E) -> Self {
+        Self::Ended(ended.into())
     }
 }
 
@@ -198,7 +198,7 @@ impl Direct {
                 Err(Trouble::Credential(said)) => {
                     let since = *wrong_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= wrong_for {
-                        return Err(wrong_password(wrong_for).into());
+                        return Err(wrong_password(wrong_for, &said).into());
                     }
                     said
                 }
@@ -219,7 +219,7 @@ impl Direct {
         }
     }
 
-    fn pause(&self, time: Duration, deadline: Instant) -> Result<()> {
+    fn pause(&self, time: Duration, deadline: Instant) -> Result<(), Ended> {
         let end = (Instant::now() + time).min(deadline);
         while Instant::now() < end {
             (self.host.check)(false)?;
@@ -312,20 +312,14 @@ impl Guest for Direct {
     fn shut_down(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         match self.ask("off", &[], &["boot"], deadline, CREDENTIAL) {
-            Ok(_) => Ok(()),
-            Err(Stop::Threw(words)) => Err(explain("the power-off", Stop::Threw(words))),
-            // It may be off already: whoever waits for that tells.
-            Err(Stop::Late(_)) => Ok(()),
-            Err(Stop::Error(error)) if error.fact() == POWERED_OFF => Ok(()),
+            // It may be off already: `Machine::wait_off` sees that.
+            Ok(_) | Err(Stop::Late(_) | Stop::Ended(Ended::PoweredOff)) => Ok(()),
             Err(other) => Err(explain("the power-off", other)),
         }
     }
 }
 
-/// What `Host::check` says of a machine that is off.
-pub const POWERED_OFF: &str = "the guest powered off";
-
-fn wrong_password(time: Duration) -> Error {
+fn wrong_password(time: Duration, said: &str) -> Error {
     Error::new(
         Kind::Machine,
         format!(
@@ -334,7 +328,7 @@ fn wrong_password(time: Duration) -> Error {
         ),
     )
     .expected("the password of this build, which the answer file or an earlier build gave it")
-    .found("The credential is invalid.")
+    .found(said)
     .cure("a step that changes, disables or renames the Administrator shuts winimg out; a layer made with another password needs --fresh")
 }
 
@@ -365,6 +359,6 @@ fn explain(doing: &str, stop: Stop) -> Error {
         Stop::Threw(words) => {
             Error::new(Kind::Machine, format!("the guest refused {doing}")).found(words)
         }
-        Stop::Error(error) => error,
+        Stop::Ended(ended) => ended.into(),
     }
 }

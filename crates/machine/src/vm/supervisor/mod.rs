@@ -27,6 +27,7 @@ use super::screen::pictures::Pictures;
 use super::screen::{self, Screen, ocr};
 use super::seen::{self, Purpose, Seen};
 use super::{MachinePlan, Platform, Start};
+use crate::guest::Ended;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Attended, Cancel, Sink};
 use winimg_base::io::{folder_of, write_atomically};
@@ -223,16 +224,16 @@ impl Supervisor {
 }
 
 impl Oversight for Supervisor {
-    fn check(&self, fresh: bool) -> Result<()> {
+    fn check(&self, fresh: bool) -> Result<(), Ended> {
         self.cancel.check()?;
         if let Some(error) = lock(&self.finding).as_ref().and_then(Finding::error) {
-            return Err(error);
+            return Err(error.into());
         }
         match self.glance(fresh)?.state {
             State::Running | State::Held => Ok(()),
-            State::Off => Err(Error::new(Kind::Machine, "the guest powered off")),
-            State::Stopped(halt) => Err(self.halted(&halt)),
-            State::Gone(how) => Err(self.driver.gone(&how)),
+            State::Off => Err(Ended::PoweredOff),
+            State::Stopped(halt) => Err(self.halted(&halt).into()),
+            State::Gone(how) => Err(self.driver.gone(&how).into()),
         }
     }
 
