@@ -5,6 +5,7 @@
 #[cfg(unix)]
 pub mod agent;
 pub mod direct;
+mod output;
 #[cfg(unix)]
 pub mod request;
 
@@ -67,6 +68,64 @@ impl From<Ended> for Error {
             Ended::PoweredOff => Self::new(Kind::Machine, "the guest powered off"),
             Ended::Failed(error) => error,
         }
+    }
+}
+
+/// The most that [`Put::Bytes`] takes: a channel carries text, and a disc is many times faster.
+const LARGEST: usize = 256 << 10;
+
+/// Refuses what is too large for `channel`.
+fn check_size(path: &str, bytes: &[u8], channel: &str) -> Result<()> {
+    if bytes.len() <= LARGEST {
+        return Ok(());
+    }
+    let fact = format!("this file is too large for {channel}");
+    Err(Error::new(Kind::Failed, fact)
+        .at(path)
+        .expected(format!("at most {LARGEST} bytes"))
+        .found(format!("{} bytes", bytes.len()))
+        .cure("deliver it on the payload disc"))
+}
+
+fn larger_than(limit: usize, path: &str) -> Error {
+    Error::new(Kind::Machine, "the guest's file is larger than it may be")
+        .at(path)
+        .expected(format!("at most {limit} bytes"))
+}
+
+fn not_started(command: &Command, words: &str) -> Error {
+    Error::new(Kind::Step, "the guest can't start the program")
+        .at(&command.program)
+        .found(words)
+}
+
+/// `then`: what became of it.
+fn not_ended(command: &Command, then: &str) -> Error {
+    let seconds = command.timeout.as_secs();
+    let fact = format!("the program did not end within {seconds} s");
+    Error::new(Kind::Step, fact)
+        .at(&command.program)
+        .lines([then])
+        .cure("give the step a longer timeout, or find out what it waits for")
+}
+
+fn not_restarted(timeout: Duration) -> Error {
+    let fact = format!("the guest did not restart within {} s", timeout.as_secs());
+    Error::new(Kind::Machine, fact)
+}
+
+fn not_back(timeout: Duration) -> Error {
+    let fact = format!("the guest did not come back within {} s", timeout.as_secs());
+    Error::new(Kind::Machine, fact).cure(
+        "look at the machine's screen: an update may still be working, or Windows shows an error",
+    )
+}
+
+/// A code of 32 bits with its sign.
+fn sign_extended(code: i64) -> i64 {
+    match u32::try_from(code) {
+        Ok(code) => i64::from(code.cast_signed()),
+        Err(_) => code,
     }
 }
 

@@ -15,7 +15,7 @@ mod seen;
 pub mod supervisor;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -227,3 +227,8 @@ pub trait Machine: Send {
 
 /// Writes the screen into a file: a PPM when its name ends so, a PNG otherwise.
 pub type Camera = Box<dyn Fn(&Path) -> Result<()> + Send + Sync>;
+
+/// What a thread that panicked leaves behind is used as it is.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

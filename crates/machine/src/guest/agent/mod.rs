@@ -18,15 +18,13 @@ use qapi::qga::{GuestShutdownMode, guest_shutdown};
 
 use self::transcript::Transcript;
 use self::wire::{Trouble, Wire};
-use super::{Command, Ended, Exit, Guest, Put};
+use super::{Command, Ended, Exit, Guest, Put, not_back, not_restarted};
 use winimg_base::error::{Error, Kind, Result};
 
 /// The guest's end of the channel, as the machine sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Port {
     pub open: bool,
-    /// How often it was opened.
-    pub opened: u32,
     /// How often it was closed or the guest restarted. A change means that what was asked before is lost.
     pub downs: u32,
     /// The guest powered off.
@@ -35,10 +33,7 @@ pub struct Port {
 
 impl Port {
     pub fn change(&mut self, open: bool) {
-        match open {
-            true => self.opened += 1,
-            false => self.downs += 1,
-        }
+        self.downs += u32::from(!open);
         self.open = open;
     }
 }
@@ -90,12 +85,10 @@ impl Agent {
 
     fn come_back(&mut self, timeout: Duration, deadline: Instant) -> Result<()> {
         self.wire.open(deadline).map_err(|trouble| match trouble {
-            Trouble::Gone => Error::new(Kind::Machine, "the guest powered off instead of restarting"),
-            Trouble::Late => Error::new(
-                Kind::Machine,
-                format!("the guest did not come back within {} s", timeout.as_secs()),
-            )
-            .cure("look at the machine's screen: an update may still be working, or Windows shows an error"),
+            Trouble::Gone => {
+                Error::new(Kind::Machine, "the guest powered off instead of restarting")
+            }
+            Trouble::Late => not_back(timeout),
             other => explain("the restart", other),
         })
     }
@@ -169,13 +162,6 @@ impl Guest for Agent {
             Err(other) => Err(explain("the power-off", other)),
         }
     }
-}
-
-fn not_restarted(timeout: Duration) -> Error {
-    Error::new(
-        Kind::Machine,
-        format!("the guest did not restart within {} s", timeout.as_secs()),
-    )
 }
 
 /// `doing` fits after "while" and after "refused".

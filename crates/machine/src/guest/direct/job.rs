@@ -8,9 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use super::output::Text;
 use super::{CREDENTIAL, Direct, JOB, LEAST_PATIENCE, PATIENCE, Stop, boot_of, explain};
-use crate::guest::{Command, Ended, Exit};
+use crate::guest::output::Text;
+use crate::guest::{Command, Ended, Exit, not_ended, not_started, sign_extended};
 use winimg_base::argv;
 use winimg_base::error::{Error, Kind, Result};
 
@@ -87,7 +87,7 @@ fn wait(
             return Ok(exit(command, &answer)?);
         }
         if Instant::now() >= deadline {
-            return Err(too_long(command).into());
+            return Err(not_ended(command, "it was ended, with what it had started").into());
         }
         direct.pause(pause, deadline)?;
         pause = (pause * 3 / 2).min(LONGEST_PAUSE);
@@ -96,33 +96,10 @@ fn wait(
 
 fn exit(command: &Command, answer: &Value) -> Result<Exit> {
     match answer["exit"].as_i64() {
-        // The full 32 bits, with their sign.
-        Some(code) => Ok(Exit::Code(match u32::try_from(code) {
-            Ok(code) => i64::from(code.cast_signed()),
-            Err(_) => code,
-        })),
+        Some(code) => Ok(Exit::Code(sign_extended(code))),
         None => {
             let words = answer["error"].as_str();
             Err(not_started(command, words.unwrap_or("no reason was given")))
         }
     }
-}
-
-fn not_started(command: &Command, words: &str) -> Error {
-    Error::new(Kind::Step, "the guest can't start the program")
-        .at(&command.program)
-        .found(words)
-}
-
-fn too_long(command: &Command) -> Error {
-    Error::new(
-        Kind::Step,
-        format!(
-            "the program did not end within {} s",
-            command.timeout.as_secs()
-        ),
-    )
-    .at(&command.program)
-    .lines(["it was ended, with what it had started"])
-    .cure("give the step a longer timeout, or find out what it waits for")
 }

@@ -6,7 +6,6 @@
 
 mod files;
 mod job;
-mod output;
 mod scripts;
 #[cfg(test)]
 mod tests;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Command, Ended, Exit, Guest, Put};
+use super::{Command, Ended, Exit, Guest, Put, not_back, not_restarted};
 use winimg_base::error::{Error, Kind, Result};
 
 pub use scripts::{JOB, scripts};
@@ -239,7 +238,7 @@ impl Direct {
                     return Ok(());
                 }
                 Ok(_) => not_restarted(timeout),
-                Err(Stop::Late(said)) => return Err(not_back(timeout, &said)),
+                Err(Stop::Late(said)) => return Err(not_back(timeout).found(said)),
                 Err(other) => return Err(explain("the restart", other)),
             };
             if Instant::now() >= deadline {
@@ -330,22 +329,6 @@ fn wrong_password(time: Duration, said: &str) -> Error {
     .expected("the password of this build, which the answer file or an earlier build gave it")
     .found(said)
     .cure("a step that changes, disables or renames the Administrator shuts winimg out; a layer made with another password needs --fresh")
-}
-
-fn not_restarted(timeout: Duration) -> Error {
-    Error::new(
-        Kind::Machine,
-        format!("the guest did not restart within {} s", timeout.as_secs()),
-    )
-}
-
-fn not_back(timeout: Duration, said: &str) -> Error {
-    Error::new(
-        Kind::Machine,
-        format!("the guest did not come back within {} s", timeout.as_secs()),
-    )
-    .found(said)
-    .cure("look at the machine's screen: an update may still be working, or Windows shows an error")
 }
 
 /// `doing` fits after "during" and after "refused".

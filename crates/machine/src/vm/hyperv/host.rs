@@ -7,8 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use super::call::{Call, SCRIPTS};
 use super::errors::{Refusal, Trouble};
 use crate::guest::direct;
+use crate::vm::lock;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{Lock, WorkFolder, lock_of, without_secrets, write_atomically};
@@ -83,24 +84,24 @@ impl Host {
 
     /// Adds each call from now on to a file, without secrets. A file that can't be written stops nothing.
     pub fn write_down(&self, file: &Path) {
-        self.lock().log = CallLog::open(file);
+        lock(&self.inner).log = CallLog::open(file);
     }
 
     /// The machine that goes when we do; none from the moment it was removed.
     pub fn own(&self, id: Option<&str>) {
-        self.lock().owned = id.map(String::from);
+        lock(&self.inner).owned = id.map(String::from);
     }
 
     /// Of the process that takes the next call; a new one keeps nothing of what an older one kept.
     pub fn generation(&self, cancel: &Cancel) -> Result<u32, Trouble> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         self.process(&mut inner, cancel)?;
         Ok(inner.generation)
     }
 
     /// Carries out one call; others wait. What it gave, as far as it was selected.
     pub fn call(&self, call: &Call, cancel: &Cancel) -> Result<Vec<Value>, Trouble> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let result = self.process(&mut inner, cancel).and_then(|()| {
             let began = Instant::now();
             let result = inner.ask(call, cancel);
@@ -117,10 +118,6 @@ impl Host {
             }
         }
         result.map_err(|trouble| trouble.with_words(self.last_words()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn script(&self) -> PathBuf {
@@ -165,7 +162,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        if let Some(process) = self.lock().process.take() {
+        if let Some(process) = lock(&self.inner).process.take() {
             process.end();
         }
     }

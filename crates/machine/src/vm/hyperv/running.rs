@@ -6,7 +6,7 @@ mod channel;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use super::making::{self, PAYLOAD, VM};
 use super::picture;
 use crate::vm::driver::{Channel, Driver, Fault, Glance, Link, Load, Oversight, State};
 use crate::vm::seen::Seen;
-use crate::vm::{MachinePlan, Platform};
+use crate::vm::{MachinePlan, Platform, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::text::Secret;
@@ -340,8 +340,4 @@ pub fn remove(host: &Host, id: &str) -> bool {
         }
     }
     false
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_counts_openings_and_only_its_own() {
+    fn the_port_counts_closings_and_only_its_own() {
         let change = |id: &str, open: bool| json!({"event": "VSERPORT_CHANGE", "data": {"id": id, "open": open}});
         let mut seen = Seen::default();
         for event in [
@@ -169,7 +169,6 @@ mod tests {
         }
         let expected = Port {
             open: true,
-            opened: 2,
             downs: 1,
             off: false,
         };

@@ -18,7 +18,7 @@ pub mod stage;
 mod verdicts;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use self::choice::{Choice, Host};
 use self::firmware::{Pair, Places};
@@ -28,7 +28,7 @@ use self::running::{Conditions, Running};
 use self::verdicts::Verdicts;
 use super::driver::Hold;
 use super::supervisor::{Clock, Supervised, Terms, room};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::folder_of;
@@ -76,7 +76,7 @@ impl Qemu {
     }
 
     fn choose(&self, accel: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Chosen> {
-        let mut known = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.chosen);
         if let Some(chosen) = known.iter().find(|c| c.asked == (accel, firmware)) {
             return Ok(chosen.clone());
         }

@@ -8,13 +8,14 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::vm::lock;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{spawn, without_secrets};
 
@@ -32,12 +33,6 @@ pub struct Process {
 struct Shared {
     status: Mutex<Option<ExitStatus>>,
     ended: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<ExitStatus>> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Process {
@@ -92,27 +87,19 @@ impl Process {
 
     /// How it ended, when it has.
     pub fn ended(&self) -> Option<ExitStatus> {
-        *self.shared.lock()
+        *lock(&self.shared.status)
     }
 
     /// Waits for its end, at most `patience`.
     pub fn wait(&self, patience: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + patience;
-        let mut status = self.shared.lock();
-        while status.is_none() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.shared.ended.wait_timeout(status, left);
-            status = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        *status
+        let status = lock(&self.shared.status);
+        let waited = (self.shared.ended).wait_timeout_while(status, patience, |s| s.is_none());
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// SIGKILL, unless it has ended. The child is reaped only under the same lock, so the number is still its own.
     pub fn kill(&self) {
-        let status = self.shared.lock();
+        let status = lock(&self.shared.status);
         if status.is_none()
             && let Ok(pid) = i32::try_from(self.pid)
         {
@@ -162,7 +149,7 @@ impl Drop for Process {
 fn keep(mut child: Child, shared: &Shared) {
     loop {
         wait_unreaped(&child);
-        let mut status = shared.lock();
+        let mut status = lock(&shared.status);
         match child.try_wait() {
             Ok(None) => {}
             Ok(ended) => *status = ended,

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::events::Seen;
 use crate::guest::request;
+use crate::vm::lock;
 use crate::vm::supervisor::Clock;
 use winimg_base::error::{Error, Kind, Result};
 
@@ -53,7 +54,14 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
+    }
+
+    /// Until `is_done`, at most `patience`.
+    fn wait(&self, patience: Duration, is_done: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        let waited = (self.changed).wait_timeout_while(state, patience, |state| !is_done(state));
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -117,7 +125,7 @@ impl Qmp {
         tracing::trace!(command = C::NAME, request = line.trim_end(), "QMP request");
         self.shared.lock().replies.insert(id, None);
         let written = {
-            let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut writer = lock(&self.writer);
             writer.write_all(line.as_bytes())
         };
         let reply = match written {
@@ -140,31 +148,21 @@ impl Qmp {
     }
 
     fn reply(&self, command: &str, id: u64, patience: Duration) -> Result<Value> {
-        let deadline = Instant::now() + patience;
-        let mut state = self.shared.lock();
-        loop {
-            if let Some(reply) = state.replies.get_mut(&id).and_then(Option::take) {
-                return Ok(reply);
-            }
-            if state.closed {
-                return Err(Error::new(
-                    Kind::Machine,
-                    format!("QEMU ended before it answered {command}"),
-                ));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Error::new(
-                    Kind::Machine,
-                    format!(
-                        "QEMU did not answer {command} within {} s",
-                        patience.as_secs()
-                    ),
-                ));
-            }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let has_come = |state: &State| state.replies.get(&id).is_some_and(Option::is_some);
+        let mut state = self
+            .shared
+            .wait(patience, |state| state.closed || has_come(state));
+        if let Some(reply) = state.replies.get_mut(&id).and_then(Option::take) {
+            return Ok(reply);
         }
+        let fact = match state.closed {
+            true => format!("QEMU ended before it answered {command}"),
+            false => {
+                let seconds = patience.as_secs();
+                format!("QEMU did not answer {command} within {seconds} s")
+            }
+        };
+        Err(Error::new(Kind::Machine, fact))
     }
 
     pub fn seen(&self) -> Seen {
@@ -173,20 +171,14 @@ impl Qmp {
 
     /// Waits until QEMU has closed the connection, so that no event is missing any more.
     pub fn wait_closed(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
-        let mut state = self.shared.lock();
-        while !state.closed && Instant::now() < deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        drop(self.shared.wait(patience, |state| state.closed));
     }
 }
 
 impl Drop for Qmp {
     fn drop(&mut self) {
         // Ends the reading thread, whose clone of the stream would keep the connection.
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = lock(&self.writer);
         let _ = writer.shutdown(std::net::Shutdown::Both);
     }
 }

@@ -26,7 +26,7 @@ use super::driver::{Driver, Glance, Halt, Link, Oversight, State};
 use super::screen::pictures::Pictures;
 use super::screen::{self, Screen, ocr};
 use super::seen::{self, Purpose, Seen};
-use super::{MachinePlan, Platform, Start};
+use super::{MachinePlan, Platform, Start, lock};
 use crate::guest::Ended;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Attended, Cancel, Sink};
@@ -264,8 +264,4 @@ fn write_picture(file: &Path, ppm: &[u8]) -> Result<()> {
     let png = screen::png(ppm)
         .ok_or_else(|| Error::new(Kind::Machine, "the picture of the screen is cut short"))?;
     write_atomically(file, &png)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 use encoding_rs::{CoderResult, Decoder, UTF_16LE};
 
 /// Bytes without a line's end after which a piece is given nevertheless.
-const LONGEST: usize = 8 << 10;
+pub const LONGEST: usize = 4 << 10;
 
 /// UTF-8, or UTF-16 where the first bytes make that unmistakable (`wsl`, `reg export`); what is neither, such as an OEM code page, is read with
 /// replacement characters.
