@@ -30,7 +30,8 @@ pub use winimg_formats::iso::Disc;
 use winimg_recipe::recipe::{DiskBus, Firmware};
 
 /// What the user asked for with `--accel`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Accel {
     #[default]
     Auto,

@@ -25,7 +25,7 @@ use self::firmware::{Pair, Places};
 use self::program::Program;
 use self::rundir::RunDir;
 use self::running::{Conditions, Running};
-use self::verdicts::Verdicts;
+use self::verdicts::{Question, Verdicts};
 use super::driver::Hold;
 use super::supervisor::{Clock, Supervised, Terms, room};
 use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, lock};
@@ -37,12 +37,12 @@ use winimg_recipe::recipe::Firmware;
 /// Lets the accelerator's verdict be forgotten where an error speaks against it.
 type Doubt = Box<dyn Fn(&Error) + Send + Sync>;
 
-/// What was asked for, what was chosen, and everything that the choice depended on: the key of a kept verdict.
+/// What was asked for and what was chosen. `question`: where the host can be told from itself after a restart.
 #[derive(Clone)]
 struct Chosen {
     asked: (Accel, Firmware),
     choice: Choice,
-    question: Option<String>,
+    question: Option<Question>,
 }
 
 /// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
@@ -109,18 +109,19 @@ impl Qemu {
         Ok(chosen)
     }
 
-    /// Everything that the choice depends on.
-    fn question(&self, accel: Accel, firmware: Firmware, host: &Host<'_>) -> Option<String> {
-        let Program { path, version, .. } = &self.program;
-        let (path, why) = (path.display(), host.kvm_obstacle.as_deref().unwrap_or(""));
-        let here = verdicts::host()?;
-        Some(format!(
-            "{here} {accel:?} {firmware:?} {path} {version} {why}"
-        ))
+    fn question(&self, accel: Accel, firmware: Firmware, host: &Host<'_>) -> Option<Question> {
+        Some(Question {
+            host: verdicts::host()?,
+            accel,
+            firmware,
+            program: self.program.path.clone(),
+            version: self.program.version.clone(),
+            kvm_obstacle: host.kvm_obstacle.clone(),
+        })
     }
 
     /// For errors of a machine that does not come up.
-    fn doubt(&self, question: Option<String>) -> Doubt {
+    fn doubt(&self, question: Option<Question>) -> Doubt {
         let verdicts = self.verdicts.clone();
         Box::new(move |error| {
             if error.kind() == Kind::Machine
