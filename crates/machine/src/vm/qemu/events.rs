@@ -129,30 +129,30 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    #[test]
-    fn resets_in_a_row_are_one_restart_and_the_hosts_are_none() {
+    /// What the guest's resets at these times, in ms, add up to.
+    fn restarts(times: impl IntoIterator<Item = u64>) -> Seen {
         let start = Instant::now();
         let guest = json!({"event": "RESET", "data": {"guest": true, "reason": "guest-reset"}});
-        let host =
-            json!({"event": "RESET", "data": {"guest": false, "reason": "host-qmp-system-reset"}});
         let mut seen = Seen::default();
-        for ms in [0, 10, 30, 20_000, 20_900] {
+        for ms in times {
             seen.add(&guest, start + Duration::from_millis(ms));
         }
-        seen.add(&host, start + Duration::from_millis(40_000));
+        seen
+    }
+
+    #[test]
+    fn resets_in_a_row_are_one_restart_and_the_hosts_are_none() {
+        let mut seen = restarts([0, 10, 30, 20_000, 20_900]);
+        let host =
+            json!({"event": "RESET", "data": {"guest": false, "reason": "host-qmp-system-reset"}});
+        seen.add(&host, Instant::now() + Duration::from_secs(40));
         assert_eq!(seen.restarts, 2);
     }
 
     #[test]
     fn restarts_without_a_pause_add_up() {
-        let start = Instant::now();
-        let guest = json!({"event": "RESET", "data": {"guest": true, "reason": "guest-reset"}});
-        let mut seen = Seen::default();
-        for n in 0..40 {
-            seen.add(&guest, start + Duration::from_millis(n * 300));
-        }
         // 0, 1.2, 2.4 … 10.8 s: more than any Setup needs.
-        assert_eq!(seen.restarts, 10);
+        assert_eq!(restarts((0..40).map(|n| n * 300)).restarts, 10);
     }
 
     #[test]

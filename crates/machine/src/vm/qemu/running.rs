@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use qapi::Empty;
 use qapi::qmp::{
-    ImageFormat, QKeyCode, QmpCommand, cont, query_blockstats, query_status, quit, stop,
-    system_reset,
+    QKeyCode, QmpCommand, cont, query_blockstats, query_status, quit, stop, system_reset,
 };
 
 use self::channel::AgentChannel;
@@ -214,7 +213,7 @@ impl Driver for Running {
     fn picture(&self) -> Result<Vec<u8>> {
         let _screen = lock(&self.screen);
         let file = self.dir.screen();
-        self.order(&commands::picture(&file, ImageFormat::ppm))?;
+        self.order(&commands::picture(&file))?;
         let bytes = std::fs::read(&file).map_err(|e| Error::io("read", &file, e));
         let _ = std::fs::remove_file(file);
         bytes

@@ -231,18 +231,20 @@ fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
 mod tests {
     use super::*;
 
-    const WHOLE: u64 = 100 << 30;
+    /// Of a file system of 100 GiB.
+    fn mib(free: u64) -> Space {
+        Space {
+            free: free << 20,
+            whole: 100 << 30,
+        }
+    }
 
     /// What is done each minute, for MiB that are free and whether QEMU stopped the guest.
     fn acts(minutes: &[(u64, bool)]) -> Vec<Act> {
         let mut keeper = Keeper::new(BUDGET);
         let look = |(minute, (free, no_room)): (usize, &(u64, bool))| {
             let now = Duration::from_secs(minute as u64 * 60);
-            let space = Space {
-                free: free << 20,
-                whole: WHOLE,
-            };
-            keeper.look(now, space, *no_room)
+            keeper.look(now, mib(*free), *no_room)
         };
         minutes.iter().enumerate().map(look).collect()
     }
@@ -252,15 +254,7 @@ mod tests {
         use Act::*;
         let few = |free| (free, false);
         assert_eq!(
-            acts(&[
-                few(9000),
-                few(255),
-                few(300),
-                few(1023),
-                few(1024),
-                few(256),
-                few(255)
-            ]),
+            acts(&[9000, 255, 300, 1023, 1024, 256, 255].map(few)),
             [Nothing, Stop, Nothing, Nothing, GoOn, Nothing, Stop]
         );
         // A quota: much is free, and a write found no room all the same.
@@ -278,11 +272,7 @@ mod tests {
     #[test]
     fn how_long_is_the_hosts_affair() {
         let mut keeper = Keeper::new(patience_of("1m30s").expect("a time"));
-        let space = Space {
-            free: 10 << 20,
-            whole: WHOLE,
-        };
-        let mut look = |s| keeper.look(Duration::from_secs(s), space, false);
+        let mut look = |s| keeper.look(Duration::from_secs(s), mib(10), false);
         assert_eq!(
             [look(0), look(89), look(90)],
             [Act::Stop, Act::Nothing, Act::GiveUp]
@@ -298,11 +288,10 @@ mod tests {
     #[test]
     fn a_small_file_system_needs_no_gibibyte() {
         let mut keeper = Keeper::new(BUDGET);
-        let space = |mib: u64| Space {
-            free: mib << 20,
-            whole: 600 << 20,
+        let mut look = |free| {
+            let whole = 600 << 20;
+            keeper.look(Duration::ZERO, Space { whole, ..mib(free) }, false)
         };
-        let mut look = |mib| keeper.look(Duration::ZERO, space(mib), false);
         assert_eq!(
             [look(250), look(279), look(280)],
             [Act::Stop, Act::Nothing, Act::GoOn]
@@ -311,40 +300,17 @@ mod tests {
 
     #[test]
     fn a_full_host_is_refused_with_its_numbers() {
-        let space = Space {
-            free: 511 << 20,
-            whole: 20 << 30,
-        };
+        let space = mib(511);
         let folder = Path::new("/cache/layers/.new-1");
         let error = enough(folder, space, 0).expect_err("no room");
         assert_eq!(
             error.to_string(),
             "no room on this host for the machine's disk\n  at: /cache/layers/.new-1\n  \
-             expected: 512 MiB free\n  found: 511 MiB of 20480 MiB free\n  cure: make room there \
+             expected: 512 MiB free\n  found: 511 MiB of 102400 MiB free\n  cure: make room there \
              (`winimg cache prune` removes what builds no longer need), or put the cache elsewhere"
         );
-        assert!(
-            enough(
-                folder,
-                Space {
-                    free: 512 << 20,
-                    ..space
-                },
-                0
-            )
-            .is_ok()
-        );
-        assert!(
-            enough(
-                folder,
-                Space {
-                    free: 5 << 30,
-                    ..space
-                },
-                6 << 30
-            )
-            .is_err()
-        );
+        assert!(enough(folder, mib(512), 0).is_ok());
+        assert!(enough(folder, mib(5 << 10), 6 << 30).is_err());
         let gone = NoRoom {
             folder: folder.into(),
             waited: BUDGET,

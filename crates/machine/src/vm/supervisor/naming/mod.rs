@@ -201,77 +201,61 @@ mod tests {
         ]
     }
 
+    /// Every message there is under these platforms, for these purposes.
+    fn messages(platforms: &[Platform], purposes: &[Purpose]) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (platform, purpose) in platforms
+            .iter()
+            .flat_map(|p| purposes.iter().map(move |q| (p, q)))
+        {
+            for (verdict, restarts) in verdicts().iter().flat_map(|v| [(v, 0), (v, 2), (v, 5)]) {
+                let rendered = ending(verdict, &seen(*purpose, restarts), &about(*platform, 0));
+                texts.push(rendered.expect("an error").to_string());
+            }
+        }
+        texts
+    }
+
     #[test]
     fn an_installed_windows_is_reported_without_a_word_of_setup() {
-        for platform in [Platform::Qemu, Platform::HyperV] {
-            for purpose in [Purpose::Boot, Purpose::Steps] {
-                for (verdict, restarts) in verdicts().iter().flat_map(|v| [(v, 0), (v, 5)]) {
-                    let rendered = ending(verdict, &seen(purpose, restarts), &about(platform, 0));
-                    let text = rendered.expect("an error").to_string();
-                    assert!(
-                        !text.contains("Setup") && !text.contains("answer file"),
-                        "{text}"
-                    );
-                }
-            }
+        let purposes = [Purpose::Boot, Purpose::Steps];
+        for text in messages(&[Platform::Qemu, Platform::HyperV], &purposes) {
+            assert!(
+                !text.contains("Setup") && !text.contains("answer file"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn nobody_looks_for_a_guest_agent_under_hyper_v() {
-        for purpose in [Purpose::Install, Purpose::Boot, Purpose::Steps] {
-            for (verdict, restarts) in verdicts().iter().flat_map(|v| [(v, 0), (v, 2)]) {
-                let about = about(Platform::HyperV, 0);
-                let rendered = ending(verdict, &seen(purpose, restarts), &about);
-                let text = rendered.expect("an error").to_string();
-                assert!(
-                    !text.contains("guest agent") && !text.contains("QEMU-GA"),
-                    "{text}"
-                );
-            }
+        let purposes = [Purpose::Install, Purpose::Boot, Purpose::Steps];
+        for text in messages(&[Platform::HyperV], &purposes) {
+            assert!(
+                !text.contains("guest agent") && !text.contains("QEMU-GA"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_does_not_boot_is_told_apart() {
-        let cases = [
-            (Purpose::Install, 0, 0, "the firmware finds nothing to boot"),
-            (
-                Purpose::Install,
-                0,
-                5,
-                "the install disc's key prompt was not answered in 6 attempts",
-            ),
-            (
-                Purpose::Install,
-                1,
-                0,
-                "the disk does not boot after Windows Setup's restart",
-            ),
-            (
-                Purpose::Boot,
-                0,
-                0,
-                "the firmware finds no Windows on the disk",
-            ),
-            (
-                Purpose::Boot,
-                1,
-                0,
-                "the disk does not boot after Windows restarted",
-            ),
-            (
-                Purpose::Steps,
-                0,
-                0,
-                "the disk does not boot after Windows restarted",
-            ),
-        ];
-        for (purpose, restarts, retries, fact) in cases {
+        let fact = |purpose, restarts, retries| {
             let about = about(Platform::Qemu, retries);
             let rendered = ending(&Verdict::NoBootDevice, &seen(purpose, restarts), &about);
-            assert_eq!(rendered.expect("an error").fact(), fact);
-        }
+            rendered.expect("an error").fact().to_string()
+        };
+        let nothing = "the firmware finds nothing to boot";
+        assert_eq!(fact(Purpose::Install, 0, 0), nothing);
+        let prompt = "the install disc's key prompt was not answered in 6 attempts";
+        assert_eq!(fact(Purpose::Install, 0, 5), prompt);
+        let setup = "the disk does not boot after Windows Setup's restart";
+        assert_eq!(fact(Purpose::Install, 1, 0), setup);
+        let no_windows = "the firmware finds no Windows on the disk";
+        assert_eq!(fact(Purpose::Boot, 0, 0), no_windows);
+        let again = "the disk does not boot after Windows restarted";
+        assert_eq!(fact(Purpose::Boot, 1, 0), again);
+        assert_eq!(fact(Purpose::Steps, 0, 0), again);
     }
 
     #[test]
