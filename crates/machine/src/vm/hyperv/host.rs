@@ -15,9 +15,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::call::{Call, SCRIPTS};
-use super::errors::{Refusal, Trouble};
+use super::errors::{Refusal, Trouble, explain};
 use crate::guest::direct;
-use crate::vm::lock;
+use crate::vm::{last_lines, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{Lock, WorkFolder, lock_of, without_secrets, write_atomically};
@@ -120,6 +120,12 @@ impl Host {
         result.map_err(|trouble| trouble.with_words(self.last_words()))
     }
 
+    /// The same for a call whose refusal is an error: `doing` completes "Hyper-V refused to …".
+    pub fn order(&self, doing: &str, call: &Call, cancel: &Cancel) -> Result<Vec<Value>> {
+        self.call(call, cancel)
+            .map_err(|trouble| explain(doing, &trouble))
+    }
+
     fn script(&self) -> PathBuf {
         self.folder.path().join("hyperv").join("host.ps1")
     }
@@ -152,11 +158,7 @@ impl Host {
 
     /// The last lines of what PowerShell said outside the protocol.
     fn last_words(&self) -> Vec<String> {
-        let bytes = std::fs::read(self.stderr()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
-        let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-        let first = lines.len().saturating_sub(5);
-        lines[first..].iter().map(ToString::to_string).collect()
+        last_lines(&self.stderr(), 0, 5)
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::errors::explain;
 use super::host::Host;
 use super::making::{self, DISK, INSTALL, NAME, PAYLOAD, VM};
 use super::probe::Found;
@@ -33,10 +32,7 @@ fn make(
     found: &Found,
     cancel: &Cancel,
 ) -> Result<Running> {
-    let order = |doing: &str, call: &Call| {
-        host.call(call, cancel)
-            .map_err(|trouble| explain(doing, &trouble))
-    };
+    let order = |doing: &str, call: &Call| host.order(doing, call, cancel);
     let made = order("make the machine", &making::create(plan, name))?;
     let id = made.first().and_then(|vm| vm["Id"].as_str());
     let Some(id) = id.map(String::from) else {

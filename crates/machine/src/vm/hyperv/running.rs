@@ -83,9 +83,7 @@ impl Running {
 
     /// A call whose refusal ends the build.
     fn order(&self, doing: &str, call: &Call) -> Result<Vec<Value>> {
-        self.host
-            .call(call, &self.cancel)
-            .map_err(|trouble| explain(doing, &trouble))
+        self.host.order(doing, call, &self.cancel)
     }
 
     /// Asks Hyper-V. A single answer that fails is none: the machine is then what it was.

@@ -4,7 +4,6 @@
 //! spawning *thread* ends, so a thread of its own spawns the child and stays until the child has ended.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -15,7 +14,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::vm::lock;
+use crate::vm::{last_lines, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{spawn, without_secrets};
 
@@ -188,21 +187,4 @@ pub fn describe(status: ExitStatus) -> String {
         },
         (None, None) => "an unknown status".to_string(),
     }
-}
-
-/// The last `count` lines of a log from `start` on, without an error: a log that can't be read has none.
-pub fn last_lines(path: &Path, start: u64, count: usize) -> Vec<String> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(8192).max(start)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-    let first = lines.len().saturating_sub(count);
-    lines[first..].iter().map(ToString::to_string).collect()
 }

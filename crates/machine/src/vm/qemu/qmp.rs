@@ -215,68 +215,63 @@ fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::JoinHandle;
 
     use qapi::qmp::query_status;
     use serde_json::json;
 
     use super::*;
 
-    /// What the watch measures the agent's silence by: both ends of it by the same clock.
-    #[test]
-    fn events_have_the_machines_time() {
+    /// A monitor that answers each request with the next of `replies`, then says `last` once it is let.
+    fn monitor(
+        replies: Vec<Value>,
+        last: Value,
+        clock: &Arc<Clock>,
+    ) -> (Qmp, Sender<()>, JoinHandle<()>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("qmp.sock");
         let listener = UnixListener::bind(&path).expect("a socket");
-        let (stands, stood) = channel();
+        let (goes_on, waits) = channel();
         let qemu = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
-            let mut said = String::new();
-            BufReader::new(stream.try_clone().expect("a clone"))
-                .read_line(&mut said)
-                .expect("a request");
-            let request: Value = serde_json::from_str(&said).expect("JSON");
-            let reply = json!({"return": {}, "id": request["id"]});
-            writeln!(stream, "{}\n{reply}", json!({"QMP": {}})).expect("a reply");
-            stood.recv().expect("a word");
-            let event = json!({"event": "VSERPORT_CHANGE", "data": {"id": "agent0", "open": true}});
-            writeln!(stream, "{event}").expect("an event");
+            let requests = BufReader::new(stream.try_clone().expect("a clone"));
+            for (reply, line) in replies.into_iter().zip(requests.lines()) {
+                let request: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+                let reply = json!({"return": reply, "id": request["id"]});
+                writeln!(stream, "{}\n{reply}", json!({"QMP": {}})).expect("a reply");
+            }
+            waits.recv().expect("a word");
+            writeln!(stream, "{last}").expect("an event");
         });
+        let qmp = Qmp::connect(&path, PATIENCE, &|| Ok(()), Arc::clone(clock));
+        (qmp.expect("a connection"), goes_on, qemu)
+    }
+
+    /// What the watch measures the agent's silence by: both ends of it by the same clock.
+    #[test]
+    fn events_have_the_machines_time() {
         let clock = Arc::new(Clock::default());
-        let patience = Duration::from_secs(20);
-        let qmp = Qmp::connect(&path, patience, &|| Ok(()), Arc::clone(&clock));
-        let qmp = qmp.expect("a connection");
+        let event = json!({"event": "VSERPORT_CHANGE", "data": {"id": "agent0", "open": true}});
+        let (qmp, goes_on, qemu) = monitor(vec![json!({})], event, &clock);
         clock.stop();
-        stands.send(()).expect("it listens");
+        goes_on.send(()).expect("it listens");
         qemu.join().expect("it ends");
-        qmp.wait_closed(patience);
+        qmp.wait_closed(PATIENCE);
         assert_eq!(qmp.seen().port_changed, Some(clock.now()));
     }
 
     /// What can't be read is told, and nothing is made up for it.
     #[test]
     fn a_reply_of_another_shape_is_an_error() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("qmp.sock");
-        let listener = UnixListener::bind(&path).expect("a socket");
-        let qemu = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("a client");
-            let requests = BufReader::new(stream.try_clone().expect("a clone"));
-            let replies = [json!({}), json!({"running": true})];
-            for (reply, line) in replies.into_iter().zip(requests.lines()) {
-                let request: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
-                let reply = json!({"return": reply, "id": request["id"]});
-                writeln!(stream, "{reply}").expect("a reply");
-            }
-        });
-        let patience = Duration::from_secs(20);
-        let qmp = Qmp::connect(&path, patience, &|| Ok(()), Arc::default()).expect("a connection");
-        let refused = qmp.query(&query_status {}, patience).err();
+        let replies = vec![json!({}), json!({"running": true})];
+        let (qmp, goes_on, qemu) = monitor(replies, json!({}), &Arc::default());
+        let refused = qmp.query(&query_status {}, PATIENCE).err();
         assert_eq!(
             refused.expect("no status").to_string(),
             "QEMU's reply to query-status can't be understood: missing field `status`\n  found: {\"running\":true}"
         );
-        drop(qmp);
+        goes_on.send(()).expect("it listens");
         qemu.join().expect("it ends");
     }
 }

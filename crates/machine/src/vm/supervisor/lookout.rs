@@ -156,7 +156,7 @@ impl Lookout {
         if self.logged.as_ref() == Some(line) {
             return;
         }
-        let path = self.supervisor.log_file();
+        let path = self.supervisor.plan.run_dir.join("machine.log");
         if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
             // A full disk is told by the work that needs it.
             let _ = writeln!(file, "{} after power-on: {line}", time(now));

@@ -14,8 +14,9 @@ mod start;
 mod steps;
 mod watchdog;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use self::clock::Clock;
@@ -96,10 +97,6 @@ impl Supervisor {
         Ok(())
     }
 
-    fn is_on(&self) -> bool {
-        self.powered_on.get().is_some()
-    }
-
     /// What the driver says, and whether the machine only waits for room.
     fn glance(&self, fresh: bool) -> Result<Glance> {
         let mut glance = self.driver.glance(fresh)?;
@@ -178,17 +175,8 @@ impl Supervisor {
         folder_of(&self.plan.disk)
     }
 
-    fn log_file(&self) -> PathBuf {
-        self.plan.run_dir.join("machine.log")
-    }
-
     fn pictures(&self) -> MutexGuard<'_, Pictures> {
         lock(&self.pictures)
-    }
-
-    /// There will be no room: whoever waits for the guest gets the error.
-    fn give_up(&self, no_room: NoRoom) {
-        let _ = self.no_room.set(no_room);
     }
 
     /// How long the guest has been asked in vain since its end of the channel opened, or that end has been closed.
@@ -204,10 +192,6 @@ impl Supervisor {
     /// What the watch found last.
     fn find(&self, finding: Option<Finding>) {
         *lock(&self.finding) = finding;
-    }
-
-    fn has_finding(&self) -> bool {
-        lock(&self.finding).is_some()
     }
 
     /// Waits for the watch's end, at most `time`.
@@ -264,4 +248,10 @@ fn write_picture(file: &Path, ppm: &[u8]) -> Result<()> {
     let png = screen::png(ppm)
         .ok_or_else(|| Error::new(Kind::Machine, "the picture of the screen is cut short"))?;
     write_atomically(file, &png)
+}
+
+/// Something that watches beside the build.
+fn spawn(name: &str, watch: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(watch);
+    thread.map_err(|e| Error::new(Kind::Failed, "no thread can be started").because(e))
 }

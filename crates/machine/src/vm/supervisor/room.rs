@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Supervisor;
+use super::{Supervisor, spawn};
 use crate::vm::driver::Hold;
 use crate::vm::seen::time;
 use winimg_base::error::{Error, Kind, Result};
@@ -175,10 +175,7 @@ pub(super) fn keep(
     hold: Arc<dyn Hold>,
     patience: Duration,
 ) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name("room".into())
-        .spawn(move || watch(&supervisor, &*hold, patience))
-        .map_err(|e| Error::new(Kind::Failed, "no thread can be started").because(e))
+    spawn("room", move || watch(&supervisor, &*hold, patience))
 }
 
 fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
@@ -186,7 +183,10 @@ fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
     let began = Instant::now();
     let mut keeper = Keeper::new(patience);
     while !supervisor.is_over(EVERY) {
-        let Some(space) = Space::of(folder).ok().filter(|_| supervisor.is_on()) else {
+        let Some(space) = Space::of(folder)
+            .ok()
+            .filter(|_| supervisor.powered_on.get().is_some())
+        else {
             continue;
         };
         let no_room = hold.found_no_room();
@@ -216,9 +216,11 @@ fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
                 }
             }
             Act::GiveUp => {
-                supervisor.give_up(NoRoom {
-                    folder: folder.to_path_buf(),
-                    waited: patience,
+                let folder = folder.to_path_buf();
+                let waited = patience;
+                let _ = supervisor.no_room.set(NoRoom {
+                    folder,
+                    waited,
                     space,
                 });
                 return;

@@ -40,14 +40,6 @@ pub fn ending(verdict: &Verdict, seen: &Seen, about: &About) -> Option<Error> {
     })
 }
 
-/// Whose fault it is, as far as the purpose tells.
-fn kind(seen: &Seen) -> Kind {
-    match seen.purpose {
-        Purpose::Install => Kind::Setup,
-        Purpose::Boot | Purpose::Steps => Kind::Machine,
-    }
-}
-
 /// The install disc leads nowhere, or after a restart the disk does.
 fn disc_does_not_boot(seen: &Seen, retries: u32) -> Error {
     let fact = match (seen.restarts, retries) {
@@ -84,7 +76,7 @@ fn disk_does_not_boot(seen: &Seen) -> Error {
 }
 
 fn nothing_boots(seen: &Seen, fact: String, cure: &str) -> Error {
-    let error = Error::new(kind(seen), fact)
+    let error = Error::new(seen.purpose.into(), fact)
         .found(seen.when())
         .lines(&seen.failed_options);
     seen.shown(error).cure(cure)
@@ -102,14 +94,16 @@ fn powered_off(seen: &Seen) -> Error {
         ),
     };
     let fact = format!("the machine powered off while Windows was {doing}");
-    Error::new(kind(seen), fact).found(seen.when()).cure(cure)
+    Error::new(seen.purpose.into(), fact)
+        .found(seen.when())
+        .cure(cure)
 }
 
 fn restart_loop(seen: &Seen, platform: Platform) -> Error {
     let fact = format!("{} restarts again and again", seen.purpose.words());
     let within = format!("{} within {}", seen.restarts(), time(seen.elapsed));
     let is_qemu = platform == Platform::Qemu;
-    let error = Error::new(kind(seen), fact);
+    let error = Error::new(seen.purpose.into(), fact);
     if seen.purpose == Purpose::Install {
         let error = error
             .found(within)
@@ -157,9 +151,12 @@ pub fn too_late(seen: &Seen, limit: Duration, late: Late) -> Error {
         };
         works.to_string()
     });
-    let error = Error::new(kind(seen), format!("{} within {}", late.fact, time(limit)))
-        .found(format!("{found}, {}", seen.restarts()))
-        .lines(late.lines);
+    let error = Error::new(
+        seen.purpose.into(),
+        format!("{} within {}", late.fact, time(limit)),
+    )
+    .found(format!("{found}, {}", seen.restarts()))
+    .lines(late.lines);
     seen.shown(error)
         .cure("give [setup] a longer timeout, or see in the screenshot what it is doing")
 }
