@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 pub use winimg_base::argv as quote;
 use winimg_base::error::{Error, Kind, Result};
 
-/// A program to run in the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Full path, `C:\Windows\System32\reg.exe`.
@@ -39,7 +38,6 @@ impl Command {
     }
 }
 
-/// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The full 32-bit code, sign-extended as the agent reports it.
@@ -74,7 +72,6 @@ impl From<Ended> for Error {
 /// The most that [`Put::Bytes`] takes: a channel carries text, and a disc is many times faster.
 const LARGEST: usize = 256 << 10;
 
-/// Refuses what is too large for `channel`.
 fn check_size(path: &str, bytes: &[u8], channel: &str) -> Result<()> {
     if bytes.len() <= LARGEST {
         return Ok(());
@@ -129,7 +126,6 @@ fn sign_extended(code: i64) -> i64 {
     }
 }
 
-/// What is put into the guest.
 pub enum Put<'a> {
     /// A few KB, written through the channel itself.
     Bytes { path: &'a str, bytes: &'a [u8] },
@@ -139,7 +135,9 @@ pub enum Put<'a> {
     NoDiscs,
 }
 
-/// A guest that runs Windows and answers.
+/// Puts an ISO into the payload drive; `None` empties every drive.
+pub type ChangeDiscs = dyn Fn(Option<&Path>) -> Result<()> + Send;
+
 pub trait Guest: Send {
     /// Runs to the end. `output` gets stdout and stderr as they come (or at the end, where the channel cannot stream).
     fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit>;
@@ -169,6 +167,6 @@ pub trait Guest: Send {
         Instant::now()
     }
 
-    /// Asks the guest to power off; `Machine::wait_off` tells when it has.
+    /// Asks the guest to power off; `Machine::wait_off` waits for that.
     fn shut_down(&mut self) -> Result<()>;
 }

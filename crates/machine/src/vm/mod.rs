@@ -144,7 +144,20 @@ pub enum Start {
     Boot,
 }
 
-/// What the host can do, as `doctor` and the manifest tell it.
+impl Start {
+    /// The install disc and the answer disc, where Windows is installed.
+    fn discs(&self) -> Option<(&Disc, &Path)> {
+        match self {
+            Self::Install {
+                install_disc,
+                answer_disc,
+            } => Some((install_disc, answer_disc)),
+            Self::Boot => None,
+        }
+    }
+}
+
+/// What the host can do, as `doctor` and the manifest show it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Probe {
     /// `QEMU 7.2.22`

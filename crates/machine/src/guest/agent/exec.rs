@@ -32,7 +32,7 @@ pub fn run(wire: &mut Wire, command: &Command, output: &mut dyn FnMut(&[u8])) ->
     }
 }
 
-/// The last `guest-exec-status`. It is asked for with the command's whole deadline: the agent forgets a program once it has told its end, so
+/// The last `guest-exec-status`. It is asked for with the command's whole deadline: the agent forgets a program once it has reported its end, so
 /// that answer must never be given up.
 fn start_and_wait(
     wire: &mut Wire,
@@ -113,7 +113,7 @@ mod tests {
     use base64::engine::general_purpose::STANDARD as BASE64;
     use serde_json::{Value, json};
 
-    /// The end of a program as an agent tells it.
+    /// The end of a program as an agent reports it.
     fn ended(mut rendered: Value) -> GuestExecStatus {
         rendered["exited"] = true.into();
         serde_json::from_value(rendered).expect("a status")

@@ -18,7 +18,7 @@ use qapi::qga::{GuestShutdownMode, guest_shutdown};
 
 use self::transcript::Transcript;
 use self::wire::{Trouble, Wire};
-use super::{Command, Ended, Exit, Guest, Put, not_back, not_restarted};
+use super::{ChangeDiscs, Command, Ended, Exit, Guest, Put, not_back, not_restarted};
 use winimg_base::error::{Error, Kind, Result};
 
 /// The guest's end of the channel, as the machine sees it.
@@ -27,7 +27,6 @@ pub struct Port {
     pub open: bool,
     /// How often it was closed or the guest restarted. A change means that what was asked before is lost.
     pub downs: u32,
-    /// The guest powered off.
     pub off: bool,
 }
 
@@ -37,9 +36,6 @@ impl Port {
         self.open = open;
     }
 }
-
-/// Puts an ISO into the payload drive; `None` empties every drive.
-pub type ChangeDiscs = dyn Fn(Option<&Path>) -> Result<()> + Send;
 
 /// What the agent needs of the machine around it. Each function returns at once.
 pub struct Host {

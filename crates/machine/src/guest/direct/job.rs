@@ -1,6 +1,6 @@
 //! Programs in the guest: a job is started, asked how it fares, and forgotten.
 //!
-//! The job goes on while no session is there. What ended with a restart of Windows is told as that.
+//! The job goes on while no session is there. A job that ended with a restart of Windows is reported as that.
 
 use std::time::{Duration, Instant};
 

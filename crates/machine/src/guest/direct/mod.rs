@@ -10,12 +10,11 @@ mod scripts;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Command, Ended, Exit, Guest, Put, not_back, not_restarted};
+use super::{ChangeDiscs, Command, Ended, Exit, Guest, Put, not_back, not_restarted};
 use winimg_base::error::{Error, Kind, Result};
 
 pub use scripts::{JOB, scripts};
@@ -35,7 +34,6 @@ const CREDENTIAL_AT_START: Duration = Duration::from_secs(300);
 /// PowerShells in a row that may fail.
 const HOST_FAILURES: u32 = 3;
 
-/// Why the guest gave no answer.
 #[derive(Debug)]
 pub enum Trouble {
     /// No such account yet, or another password.
@@ -55,8 +53,6 @@ pub type Connect = dyn FnMut(Duration) -> Result<(), Trouble> + Send;
 /// Runs a script in the session: its name, its arguments, what is wanted of its object, and how long it may take.
 pub type Invoke =
     dyn Fn(&'static str, Vec<Value>, &[&'static str], Duration) -> Result<Value, Trouble> + Send;
-/// Puts an ISO into the payload drive; `None` empties every drive.
-pub type ChangeDiscs = dyn Fn(Option<&Path>) -> Result<()> + Send;
 
 /// What the channel needs of the machine around it.
 pub struct Host {
@@ -73,19 +69,17 @@ pub struct Host {
     pub talked: Box<dyn Fn(bool) + Send>,
 }
 
-/// What came of an attempt at the first session.
 #[derive(Debug)]
 pub enum Opened {
     Yes,
-    /// What the attempt was told.
+    /// Why the attempt failed.
     NotYet(String),
 }
 
-/// A guest behind PowerShell Direct.
 pub struct Direct {
     host: Host,
     connected: bool,
-    /// Which start of Windows was spoken to last; changes are told by `run` and awaited by `wait_back`.
+    /// Which start of Windows was spoken to last; a change ends `run`, and `wait_back` waits for one.
     boot: String,
     restarts: u32,
     host_failures: u32,
@@ -276,7 +270,7 @@ impl Guest for Direct {
         (self.host.check)(false)?;
         match self.attempt("restart", &[], &["boot"], PATIENCE) {
             Ok(answer) => self.boot = boot_of(&answer),
-            // It may have gone before its answer did; `come_back` tells.
+            // It may have gone before its answer did; `come_back` finds out.
             Err(Trouble::Broken(_) | Trouble::Credential(_)) => {}
             Err(Trouble::Threw(words)) => return Err(explain("the restart", Stop::Threw(words))),
             Err(Trouble::Host(error) | Trouble::Machine(error)) => return Err(error),

@@ -82,6 +82,7 @@ pub enum Arg {
 }
 
 /// One call. `with` is in the order that people read.
+#[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// A cmdlet, or `script:NAME`.
@@ -103,50 +104,41 @@ impl Call {
         }
     }
 
-    #[must_use]
     pub fn with(mut self, name: &'static str, value: Arg) -> Self {
         self.with.push((name, value));
         self
     }
 
-    #[must_use]
     pub fn text(self, name: &'static str, value: impl Into<String>) -> Self {
         self.with(name, Arg::Text(value.into()))
     }
 
-    #[must_use]
     pub fn number(self, name: &'static str, value: u64) -> Self {
         self.with(name, Arg::Number(value))
     }
 
-    #[must_use]
     pub fn flag(self, name: &'static str, value: bool) -> Self {
         self.with(name, Arg::Flag(value))
     }
 
-    #[must_use]
     pub fn on(self, name: &'static str) -> Self {
         self.flag(name, true)
     }
 
-    #[must_use]
     pub fn kept(self, name: &'static str, what: &'static str) -> Self {
         self.with(name, Arg::Kept(what))
     }
 
-    #[must_use]
     pub fn select(mut self, names: &[&'static str]) -> Self {
         self.select = names.to_vec();
         self
     }
 
-    #[must_use]
     pub fn keep(mut self, name: &'static str) -> Self {
         self.keep = Some(name);
         self
     }
 
-    #[must_use]
     pub fn within(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -217,7 +209,7 @@ fn shown_value(value: &Value) -> String {
     }
 }
 
-/// In single quotes where PowerShell needs them. Contents of files are told by their length.
+/// In single quotes where PowerShell needs them. Contents of files are shown by their length.
 fn shown(text: &str) -> String {
     if text.chars().count() > LONGEST {
         return format!("[{} characters]", text.chars().count());

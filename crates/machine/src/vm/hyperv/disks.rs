@@ -55,7 +55,7 @@ pub fn move_parent(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> 
         .map(drop)
 }
 
-/// Whether it is whole; then its free blocks are given back, and zeroed where they stay. What could not be done is told in words.
+/// Whether it is whole; then its free blocks are given back, and zeroed where they stay. Gives what could not be done, in words.
 pub fn close(host: &Host, image: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
     let disk = path(&Platform::HyperV.absolute(image.file)?);
     let test = Call::new(r"Hyper-V\Test-VHD")

@@ -1,6 +1,6 @@
 //! The one PowerShell that carries out our calls: a process, a line of JSON each way, a deadline for each.
 //!
-//! What is called is decided elsewhere. A process that hangs, dies or talks nonsense is replaced by another, which is told which machine is ours;
+//! What is called is decided elsewhere. A process that hangs, dies or talks nonsense is replaced by another, which learns which machine is ours;
 //! the call it had is an error. The process is not killed with us: when its input ends it removes the machine itself, then it goes.
 
 use std::fs::{File, OpenOptions};
@@ -48,7 +48,7 @@ struct Inner {
     /// How many processes there were.
     generation: u32,
     next_id: u64,
-    /// The machine that a new process is told of.
+    /// The machine that a new process has to know.
     owned: Option<String>,
     log: Option<CallLog>,
 }
@@ -148,7 +148,7 @@ impl Host {
         };
         let found = Call::new(r"Hyper-V\Get-VM").text("Id", &id).keep("vm");
         match inner.ask(&found, cancel) {
-            // A machine that is gone is told by whoever looks at it next.
+            // A machine that is gone is found so by the next look at it.
             Ok(_) | Err(Trouble::Refused(_)) => {}
             Err(other) => return Err(other),
         }
@@ -379,7 +379,7 @@ impl CallLog {
             text = format!("  {} times more, until {time}\n", self.repeats);
         }
         text += &format!("{time} [{:.1} s] {line}\n", took.as_secs_f64());
-        // A full disk is told by the work that needs it.
+        // A full disk is reported by the work that needs it.
         let _ = self.file.write_all(text.as_bytes());
         self.last = line;
         self.repeats = 0;

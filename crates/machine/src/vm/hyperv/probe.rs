@@ -1,6 +1,6 @@
 //! Whether this host can run machines of Hyper-V, and what it lacks.
 //!
-//! Pure but for the two questions. All that is missing is told at once, each with its cure.
+//! Pure but for the two questions. All that is missing is reported at once, each with its cure.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub struct Found {
     pub probe: Probe,
     /// Logical ones.
     pub processors: u64,
-    /// Its machines make checkpoints by themselves unless they are told not to (Microsoft: Set-VM; since Windows 10 1709).
+    /// Its machines make checkpoints by themselves unless that is switched off (Microsoft: Set-VM; since Windows 10 1709).
     pub checkpoints: bool,
 }
 

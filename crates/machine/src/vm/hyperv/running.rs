@@ -264,7 +264,7 @@ impl Driver for Running {
         Ok(Box::new(Sessions::new(self, &oversight)))
     }
 
-    /// Hyper-V tells nobody that a machine ended: it is looked for.
+    /// Hyper-V sends no event when a machine ends: it is looked for.
     fn has_ended(&self, _patience: Duration) -> bool {
         self.is_removed()
     }

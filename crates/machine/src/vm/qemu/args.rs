@@ -10,7 +10,7 @@ use super::firmware::Pair;
 use super::rundir::RunDir;
 use serde::{Deserialize, Serialize};
 
-use crate::vm::{MachinePlan, Start};
+use crate::vm::MachinePlan;
 use winimg_recipe::recipe::{DiskBus, Firmware};
 
 /// The drives, as QMP names them.
@@ -56,13 +56,15 @@ pub fn arguments(
     args.add("-vga", "std");
     firmware(&mut args, plan, uefi, dir);
     disk(&mut args, plan);
-    let (install, answer) = discs(&plan.start);
+    let discs = plan.start.discs();
+    let install = discs.map(|(disc, _)| (disc.format, disc.file.as_path()));
+    let answer = discs.map(|(_, disc)| ("raw", disc));
     let boot = Some(2);
     cd(&mut args, INSTALL_CD, INSTALL_DRIVE, "ide.1", install, boot);
     cd(&mut args, ANSWER_CD, "cd1", "ide.2", answer, None);
     channels(&mut args, dir);
     network(&mut args, plan.network);
-    // A guest that tells its crash stands there for a picture, instead of being gone with its screen.
+    // A guest that reports its crash is paused for a picture, instead of being gone with its screen.
     args.add("-action", "panic=pause");
     // Started stopped, so that QMP sees every event from the first instruction on.
     args.flag("-S");
@@ -141,7 +143,7 @@ fn machine(args: &mut Arguments, plan: &MachinePlan, how: &Acceleration, uefi: O
 fn firmware(args: &mut Arguments, plan: &MachinePlan, uefi: Option<&Pair>, dir: &RunDir) {
     match (plan.firmware, uefi) {
         (Firmware::Uefi, Some(pair)) => args.add_flash(pair, dir),
-        // SeaBIOS tells on its debug port what OVMF tells on COM1.
+        // SeaBIOS writes to its debug port what OVMF writes to COM1.
         _ => {
             args.add(
                 "-chardev",
@@ -174,29 +176,13 @@ fn disk(args: &mut Arguments, plan: &MachinePlan) {
     );
 }
 
-/// What lies in the two drives, each with its format: the install disc, and the answer disc.
-type InDrive<'a> = Option<(&'a str, &'a Path)>;
-
-fn discs(start: &Start) -> (InDrive<'_>, InDrive<'_>) {
-    match start {
-        Start::Install {
-            install_disc,
-            answer_disc,
-        } => (
-            Some((install_disc.format, &install_disc.file)),
-            Some(("raw", answer_disc)),
-        ),
-        Start::Boot => (None, None),
-    }
-}
-
-/// All CDs on AHCI, which every Windows reads without a driver.
+/// All CDs on AHCI, which every Windows reads without a driver. `disc`: its format and its file.
 fn cd(
     args: &mut Arguments,
     id: &str,
     drive: &str,
     bus: &str,
-    disc: InDrive<'_>,
+    disc: Option<(&str, &Path)>,
     bootindex: Option<u32>,
 ) {
     let mut value = format!("if=none,id={drive},media=cdrom,readonly=on");
@@ -229,7 +215,7 @@ fn channels(args: &mut Arguments, dir: &RunDir) {
             path(&dir.agent())
         ),
     );
-    // The id is what VSERPORT_CHANGE tells; the name is what the guest agent opens.
+    // The id is what VSERPORT_CHANGE names; the name is what the guest agent opens.
     args.add(
         "-device",
         format!("virtserialport,bus=channels.0,chardev=agent,id={AGENT_PORT},name=org.qemu.guest_agent.0"),

@@ -1,4 +1,4 @@
-//! The boot canary: a guest of four instructions that tells whether an accelerator runs guests at all.
+//! The boot canary: a guest of four instructions that shows whether an accelerator runs guests at all.
 //!
 //! `/dev/kvm`, `query-kvm` and bare ioctls all look healthy on hosts whose KVM crashes or crawls under a real guest, so the same QEMU,
 //! machine and processor boot a sector that writes to `isa-debug-exit` (QEMU: hw/misc/debugexit.c: the process ends with 2 × value + 1).

@@ -9,7 +9,7 @@ use super::canary::Outcome;
 use crate::vm::Accel;
 use winimg_base::error::{Error, Kind, Result};
 
-/// Hyper-V enlightenments (QEMU: docs/system/i386/hyperv): all that make Windows faster, and `hv-crash`, by which a stop error tells its code;
+/// Hyper-V enlightenments (QEMU: docs/system/i386/hyperv): all that make Windows faster, and `hv-crash`, by which a stop error reports its code;
 /// none that are for debugging, for Intel alone or for pinned processors.
 const ENLIGHTENMENTS: &str = "hv-relaxed,hv-vapic,hv-spinlocks=0x1fff,hv-vpindex,hv-runtime,hv-synic,hv-time,hv-stimer,\
 hv-stimer-direct,hv-tlbflush,hv-ipi,hv-frequencies,hv-crash";
@@ -256,7 +256,7 @@ mod tests {
         );
     }
 
-    /// A kernel whose KVM lacks enlightenments and crashes as well: only what decided is told.
+    /// A kernel whose KVM lacks enlightenments and crashes as well: only what decided is shown.
     #[test]
     fn a_plainer_processor_that_fails_too_has_one_remark() {
         let how = "QEMU ended with signal 6 (SIGABRT)";

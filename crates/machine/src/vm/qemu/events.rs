@@ -19,7 +19,7 @@ use crate::vm::bugcheck::Panic;
 /// The id of the agent's port, by which `VSERPORT_CHANGE` names it.
 pub const AGENT_PORT: &str = "agent0";
 
-/// One restart is told as up to three `RESET`s in a row.
+/// One restart comes as up to three `RESET`s in a row.
 const ONE_RESTART: Duration = Duration::from_secs(1);
 
 /// Why the machine went off by itself.
@@ -41,9 +41,9 @@ pub struct Seen {
     pub stopped: bool,
     /// `STOP` because a write found no room on the host, without a `RESUME` after it.
     pub no_room: bool,
-    /// What was told about a fault of a drive, in words.
+    /// Faults of drives, in words.
     pub faults: Vec<String>,
-    /// What the guest's kernel told when it crashed.
+    /// What the guest's kernel reported when it crashed.
     pub panic: Option<Panic>,
     /// When the port opened or closed, or the guest restarted.
     pub port_changed: Option<Instant>,
@@ -210,7 +210,7 @@ mod tests {
         assert!(seen.port.off);
     }
 
-    /// As QEMU before 4.0 tells them, without a reason; and with words that came after qapi's schema.
+    /// As QEMU before 4.0 sends them, without a reason; and with words that came after qapi's schema.
     #[test]
     fn events_of_other_releases_count() {
         let mut seen = Seen::default();

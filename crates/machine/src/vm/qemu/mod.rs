@@ -37,7 +37,7 @@ use winimg_recipe::recipe::Firmware;
 /// Lets the accelerator's verdict be forgotten where an error speaks against it.
 type Doubt = Box<dyn Fn(&Error) + Send + Sync>;
 
-/// What was asked for and what was chosen. `question`: where the host can be told from itself after a restart.
+/// What was asked for and what was chosen. `question`: none on a host that does not say when it was started.
 #[derive(Clone)]
 struct Chosen {
     asked: (Accel, Firmware),

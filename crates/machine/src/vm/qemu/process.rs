@@ -108,7 +108,7 @@ impl Process {
 
     /// How much processor it wanted so far: the time its threads ran and the time they were ready but had to wait for a processor. On a host
     /// with more to do than processors a busy guest runs little and waits much; an idle one does neither.
-    /// (Linux: Documentation/scheduler/sched-stats, `/proc/<pid>/schedstat`.) `None` where the host does not tell.
+    /// (Linux: Documentation/scheduler/sched-stats, `/proc/<pid>/schedstat`.) `None` where the host does not say.
     pub fn demand(&self) -> Option<Duration> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
         let each = threads.flatten().filter_map(|thread| {

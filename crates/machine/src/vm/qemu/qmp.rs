@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(qmp.seen().port_changed, Some(clock.now()));
     }
 
-    /// What can't be read is told, and nothing is made up for it.
+    /// What can't be read is an error, and nothing is made up for it.
     #[test]
     fn a_reply_of_another_shape_is_an_error() {
         let replies = vec![json!({}), json!({"running": true})];

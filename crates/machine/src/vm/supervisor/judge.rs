@@ -25,7 +25,6 @@ const IDLE_SHARE: f64 = 0.5;
 /// Bytes per second below which drives count as quiet: Windows in an error box still writes a log now and then.
 const QUIET_BYTES: f64 = 64.0 * 1024.0;
 
-/// What the machine was seen doing.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     /// Since power-on.
@@ -34,39 +33,29 @@ pub struct Sample {
     pub screen: Option<Screen>,
     /// Bytes read and written on all drives since power-on.
     pub io: u64,
-    /// Processor time that the machine has used or waited for; `None` where the host does not tell.
+    /// Processor time that the machine has used or waited for; `None` where the host does not say.
     pub demand: Option<Duration>,
-    /// Restarts that the guest asked for.
     pub restarts: u32,
     pub state: State,
-    /// The firmware has nothing left to boot.
     pub nothing_boots: bool,
     /// How long the firmware has been at work without starting anything.
     pub firmware_for: Option<Duration>,
-    /// A write of the guest's failed on the host.
     pub write_failed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fine,
-    /// The hypervisor stopped it.
     Stopped(Halt),
-    /// There is no machine any more.
     Gone(String),
     PoweredOff,
-    RestartLoop {
-        restarts: u32,
-    },
+    RestartLoop { restarts: u32 },
     NoBootDevice,
     FirmwareLate,
     DiskFailed,
-    StandsStill {
-        since: Duration,
-    },
+    StandsStill { since: Duration },
 }
 
-/// How long or how often something may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub still: Duration,

@@ -146,7 +146,6 @@ impl Supervisor {
         seen
     }
 
-    /// What can be read on a picture.
     fn read(&self, ppm: &[u8]) -> Vec<String> {
         let stop = || self.cancel.is_cancelled() || self.driver.has_ended(Duration::ZERO);
         ocr::read(ppm, &self.plan.run_dir, ocr::PATIENCE, &stop)
@@ -243,7 +242,6 @@ impl Oversight for Supervisor {
     }
 }
 
-/// Writes a PPM as the PNG that people look at.
 fn write_picture(file: &Path, ppm: &[u8]) -> Result<()> {
     let png = screen::png(ppm)
         .ok_or_else(|| Error::new(Kind::Machine, "the picture of the screen is cut short"))?;

@@ -85,7 +85,6 @@ fn patience_of(text: &str) -> Result<Duration> {
     })
 }
 
-/// What is to be done about room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Nothing,
@@ -131,7 +130,6 @@ impl Keeper {
     }
 }
 
-/// The machine was given up for want of room.
 #[derive(Clone, Debug)]
 pub struct NoRoom {
     folder: PathBuf,
@@ -169,7 +167,6 @@ pub fn write_failed(folder: &Path) -> Error {
     }
 }
 
-/// Watches the disk's folder until the machine has ended.
 pub(super) fn keep(
     supervisor: Arc<Supervisor>,
     hold: Arc<dyn Hold>,
@@ -205,7 +202,7 @@ fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
                 ));
             }
             Act::GoOn => {
-                // The clock last: whoever finds the guest stopped has to find the reason.
+                // The clock last: as long as the guest is stopped, the reason has to be there.
                 let went_on = hold.go_on();
                 supervisor.clock.go_on();
                 if went_on.is_ok() {

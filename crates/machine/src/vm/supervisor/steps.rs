@@ -17,7 +17,7 @@ use crate::vm::screen::dialog::{self, Known};
 use crate::vm::seen::{Purpose, Seen};
 use winimg_base::error::{Error, Result};
 
-/// What the watch found, for whoever waits for the guest.
+/// What the watch found, for the thread that waits for the guest.
 pub struct Finding {
     verdict: Verdict,
     seen: Seen,
@@ -66,7 +66,7 @@ impl Watch {
                 self.supervisor.find(None);
                 continue;
             }
-            // Whoever waits for the guest sees the state itself.
+            // The thread that waits for the guest sees the state itself.
             if let Ok(glance) = self.supervisor.glance(true)
                 && glance.state == State::Running
             {

@@ -29,7 +29,7 @@ pub struct Sessions {
     direct: Direct,
     /// Since power-on.
     last_attempt: Option<Duration>,
-    /// What the last attempt was told.
+    /// Why the last attempt failed.
     said: String,
 }
 

@@ -1,4 +1,4 @@
-//! What to tell about a machine whose watch ended badly: a Windows Setup, a Windows that starts, and one that runs steps.
+//! The error of a machine whose watch ended badly: a Windows Setup, a Windows that starts, and one that runs steps.
 //!
 //! Pure: from what was seen to the whole message. Only while Windows is being installed is anything said of Setup and its answer file; what is
 //! said of the guest's channel is the hypervisor's.
@@ -128,7 +128,6 @@ fn restart_loop(seen: &Seen, platform: Platform) -> Error {
         .cure("the last pictures in screens/ show what comes before each restart")
 }
 
-/// The firmware neither starts anything nor gives up.
 fn firmware_late(seen: &Seen, limit: Duration) -> Error {
     let error = Error::new(
         Kind::Machine,
@@ -141,7 +140,6 @@ fn firmware_late(seen: &Seen, limit: Duration) -> Error {
     )
 }
 
-/// The guest did not answer within the limit.
 pub fn too_late(seen: &Seen, limit: Duration, late: Late) -> Error {
     let found = late.found.unwrap_or_else(|| {
         let works = match (seen.purpose, seen.started) {

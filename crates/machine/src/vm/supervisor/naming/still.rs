@@ -1,4 +1,4 @@
-//! What to tell about a machine that stands at a screen, with the causes that fit its phase.
+//! The error of a machine that stands at a screen, with the causes that fit its phase.
 //!
 //! Pure. Under Hyper-V the causes are those of a machine without drivers and an agent of its own: all it needs is in Windows (Microsoft: Windows
 //! Setup log files and event logs; the texts of Setup's own boxes; PowerShell Direct).
