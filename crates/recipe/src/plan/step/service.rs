@@ -181,7 +181,7 @@ fn options(service: &Service) -> Vec<String> {
 fn image_path(service: &Service) -> Option<String> {
     let program = service.program.as_ref()?;
     let program = program.value.replace('/', "\\");
-    Some(argv::command_line(&program, &service.arguments))
+    Some(argv::display(&program, &service.arguments))
 }
 
 pub(in super::super) fn start_name(start: Start) -> &'static str {
