@@ -46,6 +46,11 @@ pub fn lay(recipe: &mut Recipe, file: &LockFile, comparison: Comparison) -> Diag
 }
 
 impl Entry {
+    /// Whether the recipe asks for it as it did.
+    pub fn is_asked_by(&self, ask: &Ask) -> bool {
+        self.id == ask.id && differences(ask, self, "", Comparison::Whole).is_empty()
+    }
+
     /// What has to be found again.
     pub fn locked(&self) -> Locked {
         let evidence = self.evidence.iter();
@@ -112,9 +117,6 @@ fn differences<'a>(
     file: &str,
     comparison: Comparison,
 ) -> Vec<(String, &'a Place)> {
-    if ask.whole == entry.asked {
-        return Vec::new();
-    }
     let what = called(&ask.id);
     let version = ask.version.as_ref().map(|v| v.value.as_str());
     if version != entry.version.as_deref() {
@@ -161,7 +163,9 @@ fn differences<'a>(
         };
         facts.push((fact, place));
     }
-    if facts.is_empty() && comparison == Comparison::Whole {
+    let whole = entry.asked.as_ref();
+    let is_other = whole.is_some_and(|digest| *digest != ask.digest);
+    if facts.is_empty() && is_other && comparison == Comparison::Whole {
         let fact = format!("{what}: {file} was made for another query in its URL");
         facts.push((fact, &ask.url.place));
     }
