@@ -9,13 +9,12 @@ use super::super::batch::{self, Script};
 use super::super::principal::{known, known_group};
 use super::super::site::{QUICK, Site};
 use super::super::{ExitRule, Planned};
-use super::{POWERSHELL, args};
+use super::{FIND, POWERSHELL, args};
 use crate::recipe::Encoding;
 use crate::recipe::verb::{Group, Password, User, UserState};
 use winimg_base::text::{Located, crlf};
 
 pub(super) const NET: &str = r"C:\Windows\System32\net.exe";
-const FIND: &str = r"C:\Windows\System32\find.exe";
 /// Whoever is made by `net user /add` is in it; whoever is made by PowerShell is in no group.
 const USERS: &str = "Users";
 
@@ -222,12 +221,10 @@ fn add_member(site: &mut Site<'_>, script: &mut Script, member: &Located<String>
         script.line("set \"member=\"");
         let command = named(sid, "");
         script.line(format!(
-            "for /f \"delims=\" %%n in ('{command}') do set \"member=%%n\""
+            "for /f \"delims=\" %%n in ('{command}') do set \"member=%%n\"\n\
+             if not defined member echo {sid} has no name in this Windows\n\
+             if not defined member exit /b 1"
         ));
-        script.line(format!(
-            "if not defined member echo {sid} has no name in this Windows"
-        ));
-        script.line("if not defined member exit /b 1");
         join(site, script, "\"%member%\"");
         return Some(());
     }

@@ -98,15 +98,13 @@ fn wusa_rule() -> ExitRule {
 
 /// Runs the line and says what its code means, for whoever reads the step's log.
 fn judged(line: &str, label: &str, says: &[(i64, &str)]) -> Script {
-    let mut script = Script::new();
-    script.line(line);
-    script.line("set code=%errorlevel%");
-    script.line("set said=failed with %code%");
+    let mut script = Script::of(format!(
+        "{line}\nset code=%errorlevel%\nset said=failed with %code%"
+    ));
     for (code, words) in says {
         script.line(format!("if %code%=={code} set said={words}"));
     }
-    script.line(format!("echo {label}: %said%"));
-    script.line("exit /b %code%");
+    script.line(format!("echo {label}: %said%\nexit /b %code%"));
     script
 }
 
