@@ -11,7 +11,7 @@ use super::path::is_below;
 use crate::recipe::RegistryData;
 
 /// Drops, or cuts down, every check that a later one overrides; and that a file is there where its bytes are expected: one
-/// that is gone is told once. The lists are those of the steps, in their order.
+/// that is gone is reported once. The lists are those of the steps, in their order.
 pub fn keep_what_lasts<'a, F, D, I>(lists: impl Iterator<Item = &'a mut Vec<Check<F, D, I>>>)
 where
     F: Files + Clone + PartialEq + 'a,

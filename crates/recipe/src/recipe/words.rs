@@ -36,139 +36,138 @@ pub const VERBS: &[&str] = &[
 
 /// Packer's and image-builder's names (HashiCorp: Packer QEMU and Hyper-V builders, PowerShell and windows-restart
 /// provisioners; kubernetes-sigs/image-builder: Windows variables), with what to write instead.
-const FOREIGN: &[(&[&str], &str)] = &[
-    (&["sha1"], "a SHA-1 proves nothing: write `sha256`"),
-    (&["md5"], "an MD5 proves nothing: write `sha256`"),
+const FOREIGN: &[(&str, &str)] = &[
+    ("sha1", "a SHA-1 proves nothing: write `sha256`"),
+    ("md5", "an MD5 proves nothing: write `sha256`"),
+    ("checksum", "write `sha256`, `sha512` or `checksum_url`"),
+    ("digest", "write `sha256`, `sha512` or `checksum_url`"),
+    ("iso_url", "write `url` under `[media.iso]`"),
+    ("iso_urls", "write one `url` under `[media.iso]`"),
+    ("os_iso_url", "write `url` under `[media.iso]`"),
     (
-        &["checksum", "digest"],
-        "write `sha256`, `sha512` or `checksum_url`",
-    ),
-    (
-        &["iso_url", "os_iso_url"],
-        "write `url` under `[media.iso]`",
-    ),
-    (&["iso_urls"], "write one `url` under `[media.iso]`"),
-    (
-        &["iso_checksum"],
+        "iso_checksum",
         "write `sha256`, `sha512` or `checksum_url` under `[media.iso]`",
     ),
     (
-        &["secondary_iso_images"],
+        "secondary_iso_images",
         "the virtio-win ISO goes under `[media.virtio]`",
     ),
     (
-        &["image_name"],
+        "image_name",
         "write `image` under `[media]`: the name of the image inside the WIM",
     ),
     (
-        &["disk_size"],
+        "disk_size",
         "write `disk_size = \"64 GiB\"` under `[machine]`",
     ),
-    (&["memory"], "write `memory = \"4 GiB\"` under `[machine]`"),
-    (&["cpus"], "write `cpus` under `[machine]`"),
+    ("memory", "write `memory = \"4 GiB\"` under `[machine]`"),
+    ("cpus", "write `cpus` under `[machine]`"),
     (
-        &["efi_boot"],
+        "efi_boot",
         "write `firmware = \"uefi\"` or `\"bios\"` under `[machine]`",
     ),
     (
-        &["efi_firmware_code", "efi_firmware_vars"],
+        "efi_firmware_code",
         "the firmware files are found on the host; `firmware` stands under `[machine]`",
     ),
     (
-        &["generation"],
+        "efi_firmware_vars",
+        "the firmware files are found on the host; `firmware` stands under `[machine]`",
+    ),
+    (
+        "generation",
         "generation 2 is `firmware = \"uefi\"` under `[machine]`, generation 1 is `\"bios\"`",
     ),
     (
-        &["enable_secure_boot"],
+        "enable_secure_boot",
         "write `secure_boot` under `[machine]`",
     ),
-    (&["vtpm"], "write `tpm` under `[machine]`"),
+    ("vtpm", "write `tpm` under `[machine]`"),
     (
-        &["disk_interface"],
+        "disk_interface",
         "write `disk_bus` under `[machine]`: nvme, virtio or ahci",
     ),
-    (&["accelerator"], "give `--accel` on the command line"),
+    ("accelerator", "give `--accel` on the command line"),
     (
-        &["headless"],
+        "headless",
         "there is nothing to write: the machine never opens a window",
     ),
+    ("output_directory", "give `--output` on the command line"),
+    ("output_dir", "give `--output` on the command line"),
+    ("vm_name", "write `name` at the top of the recipe"),
+    ("build_name", "write `name` at the top of the recipe"),
     (
-        &["output_directory", "output_dir"],
-        "give `--output` on the command line",
-    ),
-    (
-        &["vm_name", "build_name"],
-        "write `name` at the top of the recipe",
-    ),
-    (
-        &["format"],
+        "format",
         "write the formats under `[outputs]`: raw, vhd, ova, ami, qcow2",
     ),
     (
-        &["use_fixed_vhd_format"],
+        "use_fixed_vhd_format",
         "`vhd = {}` under `[outputs]` is always fixed",
     ),
     (
-        &["vmx_version"],
+        "vmx_version",
         "write `ova = { hardware_version = 19 }` under `[outputs]`",
     ),
     (
-        &["boot_command", "boot_wait"],
+        "boot_command",
         "there is nothing to write: the key prompt is handled without typing",
     ),
     (
-        &["shutdown_command"],
+        "boot_wait",
+        "there is nothing to write: the key prompt is handled without typing",
+    ),
+    (
+        "shutdown_command",
         "write a step with `generalize = {}`; the shutdown follows by itself",
     ),
-    (&["unattend_timezone"], "write `time_zone` under `[media]`"),
+    ("unattend_timezone", "write `time_zone` under `[media]`"),
     (
-        &["cd_files"],
+        "cd_files",
         "copy files with a step: `copy = { path = …, to = … }`",
     ),
     (
-        &["provisioner", "provisioners"],
+        "provisioner",
         "each provisioner is a `[[steps]]` table with one verb",
     ),
-    (&["variables", "variable"], "write `[vars]`"),
     (
-        &["shell", "inline_shell"],
-        "the verbs are `cmd` and `powershell`",
+        "provisioners",
+        "each provisioner is a `[[steps]]` table with one verb",
     ),
+    ("variables", "write `[vars]`"),
+    ("variable", "write `[vars]`"),
+    ("shell", "the verbs are `cmd` and `powershell`"),
+    ("inline_shell", "the verbs are `cmd` and `powershell`"),
+    ("windows-restart", "the verb is `reboot = {}`"),
+    ("windows_restart", "the verb is `reboot = {}`"),
     (
-        &["windows-restart", "windows_restart"],
-        "the verb is `reboot = {}`",
-    ),
-    (
-        &["valid_exit_codes"],
+        "valid_exit_codes",
         "write `exit_codes = { ok = [0], reboot = [3010] }`",
     ),
     (
-        &["environment_vars"],
+        "environment_vars",
         "set them inside the script, or for good with an `environment` step",
     ),
     (
-        &["scripts"],
+        "scripts",
         "one step runs one script: write one step for each",
     ),
+    ("elevated_user", "every step already runs as SYSTEM"),
+    ("elevated_password", "every step already runs as SYSTEM"),
+    ("pause_before", "use a step with `reboot` or `assert`"),
     (
-        &["elevated_user", "elevated_password"],
-        "every step already runs as SYSTEM",
-    ),
-    (&["pause_before"], "use a step with `reboot` or `assert`"),
-    (
-        &["containerd_url"],
+        "containerd_url",
         "write `url` under `[components.containerd]`",
     ),
     (
-        &["containerd_version"],
+        "containerd_version",
         "write `version` under `[components.containerd]`, or declare it under `[vars]`",
     ),
     (
-        &["kubernetes_semver"],
+        "kubernetes_semver",
         "declare it under `[vars]` to use it as `{{kubernetes_semver}}`",
     ),
     (
-        &["cloudbase_init_url"],
+        "cloudbase_init_url",
         "write `url` under the cloudbase-init component",
     ),
 ];
@@ -186,7 +185,7 @@ pub fn of_the_top(key: &str) -> Option<String> {
 
 /// What to write instead of another tool's word.
 pub fn foreign(word: &str) -> Option<&'static str> {
-    let found = FOREIGN.iter().find(|(names, _)| names.contains(&word))?;
+    let found = FOREIGN.iter().find(|(name, _)| *name == word)?;
     Some(found.1)
 }
 

@@ -2,7 +2,7 @@
 //! things it cannot do: a random password, and one that never expires.
 //!
 //! net.exe ends with 2 for every refusal but always prints the error's number, in every language; "is a member already"
-//! (1378) and "is not there" are told apart from failures by it. Built-in groups are named in English and, where there is
+//! (1378) and "is not there" are distinguished from failures by it. Built-in groups are named in English and, where there is
 //! no group of that name, looked up by SID.
 
 use super::super::batch::{self, Script};
@@ -15,7 +15,7 @@ use crate::recipe::verb::{Group, Password, User, UserState};
 use winimg_base::text::{Located, crlf};
 
 pub(super) const NET: &str = r"C:\Windows\System32\net.exe";
-/// Whoever is made by `net user /add` is in it; whoever is made by PowerShell is in no group.
+/// An account that `net user /add` makes is in it; one that PowerShell makes is in no group.
 const USERS: &str = "Users";
 
 /// There in every Windows and in the groups that Windows put them in (Microsoft: Local accounts, default accounts).

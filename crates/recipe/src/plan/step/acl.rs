@@ -125,7 +125,7 @@ fn entry(site: &mut Site<'_>, access: &Access) -> Option<String> {
     Some(format!("\"{name}:%{flags}%{right}\""))
 }
 
-/// For whoever makes something below, and so for what is below alone.
+/// For the account that makes something below, and so for what is below alone.
 fn is_creators(access: &Access) -> bool {
     sid_or_name(&access.principal.value) == CREATOR_OWNER
 }

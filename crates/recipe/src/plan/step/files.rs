@@ -81,7 +81,7 @@ fn copy_folder(
     put_tree(site, entry, path, to)
 }
 
-/// The whole entry below `path`. Below 8 robocopy's codes only tell what it did (Microsoft: robocopy return codes).
+/// The whole entry below `path`. Below 8 robocopy's codes only say what it did (Microsoft: robocopy return codes).
 fn put_tree(
     site: &mut Site<'_>,
     entry: Entry,
