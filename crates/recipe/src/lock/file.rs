@@ -20,6 +20,8 @@ const LIMIT: u64 = 4 << 20;
 
 const HEAD: &str = "# Written by `winimg lock`. Commit it, and do not edit it by hand.\n";
 
+const RESTORE: &str = "restore the committed one, or delete it and run `winimg lock`, which resolves every input again";
+
 /// As it is written.
 #[derive(Serialize)]
 struct Written<'a> {
@@ -79,42 +81,32 @@ impl LockFile {
             let fact = format!("cannot read the lock {name}: {why}");
             Diagnostics(vec![Diagnostic::error(fact)])
         };
-        let long = fs::metadata(path).is_ok_and(|m| m.len() > LIMIT);
-        if long {
+        if fs::metadata(path).is_ok_and(|m| m.len() > LIMIT) {
             return Err(unreadable(format!("it is longer than {LIMIT} bytes")));
         }
         let text = fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
-        Self::parse(&name, &text)
-    }
-
-    pub fn parse(name: &str, text: &str) -> Result<Self, Diagnostics> {
-        let source = Arc::new(Source {
-            name: name.to_string(),
-            // As git may have laid it down on Windows.
-            text: text.replace("\r\n", "\n"),
-        });
+        let file = path.file_name().unwrap_or_default();
         let reading = Reading {
-            name: short(name),
-            source: &source,
+            name: file.to_string_lossy().into_owned(),
+            source: Arc::new(Source {
+                name,
+                // As git may have laid it down on Windows.
+                text: text.replace("\r\n", "\n"),
+            }),
         };
         reading.lock().map_err(Diagnostics)
     }
 }
 
-/// The file's own name.
-fn short(name: &str) -> String {
-    let last = Path::new(name).file_name();
-    last.map_or(name.to_string(), |n| n.to_string_lossy().into_owned())
-}
-
-struct Reading<'a> {
+struct Reading {
+    /// The file's own name.
     name: String,
-    source: &'a Arc<Source>,
+    source: Arc<Source>,
 }
 
-impl Reading<'_> {
+impl Reading {
     fn place(&self, span: Range<usize>) -> Place {
-        Place::new(self.source, span)
+        Place::new(&self.source, span)
     }
 
     fn lock(&self) -> Result<LockFile, Vec<Diagnostic>> {
@@ -138,7 +130,7 @@ impl Reading<'_> {
                     self.name
                 ))
                 .at(&self.place(read.content.span()), "over another text")
-                .help("restore the committed one, or delete it and run `winimg lock`, which resolves every input again"),
+                .help(RESTORE),
             );
         }
         if *read.serial.get_ref() == 0 {
@@ -219,9 +211,7 @@ impl Reading<'_> {
         let merged = lines.any(|line| conflict.iter().any(|mark| line.starts_with(mark)));
         let help = match merged {
             true => "two branches changed it: take either side whole, then run `winimg lock`",
-            false => {
-                "restore the committed one, or delete it and run `winimg lock`, which resolves every input again"
-            }
+            false => RESTORE,
         };
         vec![Diagnostic::error(fact).at(&place, "").help(help)]
     }
