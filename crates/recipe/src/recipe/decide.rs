@@ -195,7 +195,7 @@ impl Deciding<'_> {
         for entry in table.entries {
             if self.declared(&entry.key, &entry.key_place) {
                 self.note(&entry.key, &entry.key_place);
-                self.from_file(entry, Level::VarFile);
+                self.take(entry, Level::VarFile);
             }
         }
     }
@@ -207,11 +207,11 @@ impl Deciding<'_> {
         let (entries, remarks) = image_builder::entries(path, table, declared);
         self.problems.extend(remarks);
         for entry in entries {
-            self.from_file(entry, Level::ImageBuilder);
+            self.take(entry, Level::ImageBuilder);
         }
     }
 
-    fn from_file(&mut self, entry: value::Entry, level: Level) {
+    fn take(&mut self, entry: value::Entry, level: Level) {
         match scalar(&entry.value) {
             Ok(text) => {
                 let origin = entry.key_place.to_string();

@@ -5,23 +5,22 @@ use super::*;
 use crate::recipe::Start;
 
 /// What is left of each step's checks, the first being the earliest.
-fn lasting<F, D, I, const N: usize>(steps: [&[Check<F, D, I>]; N]) -> [Vec<Check<F, D, I>>; N]
+fn lasting<F, D, I, const N: usize>(mut steps: [Vec<Check<F, D, I>>; N]) -> [Vec<Check<F, D, I>>; N]
 where
     F: Files + Clone + PartialEq,
     D: Clone + PartialEq,
     I: Clone + PartialEq,
 {
-    let mut steps = steps.map(<[_]>::to_vec);
     keep_what_lasts(steps.iter_mut());
     steps
 }
 
-/// What is left of an earlier step's check, all of the later one's being left.
+/// What is left of an earlier step's check, the later one's being left as it is.
 #[track_caller]
-fn after(earlier: &Planned, later: &[Planned]) -> Vec<Planned> {
-    let [earlier, kept] = lasting([std::slice::from_ref(earlier), later]);
-    assert_eq!(kept, later);
-    earlier
+fn after(earlier: &Planned, later: &Planned) -> Option<Planned> {
+    let [mut left, kept] = lasting([vec![earlier.clone()], vec![later.clone()]]);
+    assert_eq!(kept, std::slice::from_ref(later));
+    left.pop()
 }
 
 fn service(line: Option<&str>, start: Option<Start>) -> Planned {
@@ -63,18 +62,18 @@ fn a_service_keeps_what_no_later_step_says() {
     if let Planned::Service(service) = &mut demand {
         service.name = "KUBELET".into();
     }
-    assert_eq!(after(&whole, &[demand]), [service(Some("k.exe"), None)]);
+    assert_eq!(after(&whole, &demand), Some(service(Some("k.exe"), None)));
     // Said again in full: the earlier one has nothing left to say.
     let again = service(Some("k.exe --v=2"), Some(Start::Demand));
-    assert_eq!(after(&whole, &[again.clone()]), []);
+    assert_eq!(after(&whole, &again), None);
     // Only that it is there.
     let there = service(None, None);
-    assert_eq!(after(&whole, &[there.clone()]), [whole.clone()]);
-    assert_eq!(after(&there, &[whole.clone()]), []);
+    assert_eq!(after(&whole, &there), Some(whole.clone()));
+    assert_eq!(after(&there, &whole), None);
     // Gone, and made anew.
     let gone = value(KEY, None, RegistryData::Absent);
     assert_eq!(
-        lasting([&[whole], &[gone], &[again.clone()]]),
+        lasting([vec![whole], vec![gone], vec![again.clone()]]),
         [vec![], vec![], vec![again]]
     );
 }
@@ -84,13 +83,13 @@ fn a_service_and_its_registry_values_do_not_contradict_each_other() {
     let whole = service(Some("k.exe"), Some(Start::Auto));
     let start = value(KEY, Some("start"), RegistryData::Dword(3));
     let other = value(KEY, Some("Environment"), RegistryData::Sz("A=1".into()));
-    let both = [start.clone(), other.clone()];
-    assert_eq!(after(&whole, &both), [service(Some("k.exe"), None)]);
-    assert_eq!(after(&start, &[whole.clone()]), []);
-    assert_eq!(after(&other, &[whole.clone()]), [other]);
+    assert_eq!(after(&whole, &start), Some(service(Some("k.exe"), None)));
+    assert_eq!(after(&whole, &other), Some(whole.clone()));
+    assert_eq!(after(&start, &whole), None);
+    assert_eq!(after(&other, &whole), Some(other));
     // The key's default value is no deletion.
     let default = value(KEY, None, RegistryData::Sz("x".into()));
-    assert_eq!(after(&whole, &[default]), [whole]);
+    assert_eq!(after(&whole, &default), Some(whole));
 }
 
 #[test]
@@ -103,17 +102,17 @@ fn what_lay_in_a_removed_folder_is_not_expected() {
         path: r"C:\K\sub\x".into(),
     };
     for earlier in [&tree, &inside, &acl(r"C:\k\sub", true)] {
-        assert_eq!(after(earlier, &[missing(r"C:\k")]), []);
+        assert_eq!(after(earlier, &missing(r"C:\k")), None);
     }
     // A part of the tree is gone; the rest is still looked at file by file.
-    assert_eq!(after(&tree, &[missing(r"C:\k\sub")]), [tree.clone()]);
+    assert_eq!(after(&tree, &missing(r"C:\k\sub")), Some(tree.clone()));
     // It came back, with a file in it or with a list of its own.
-    assert_eq!(after(&missing(r"C:\k"), &[inside.clone()]), []);
-    assert_eq!(after(&missing(r"C:\k"), &[acl(r"C:\K", false)]), []);
+    assert_eq!(after(&missing(r"C:\k"), &inside), None);
+    assert_eq!(after(&missing(r"C:\k"), &acl(r"C:\K", false)), None);
     // An access list says nothing of the content, nor the content of the list.
     let list = acl(r"C:\k\sub\x", true);
-    assert_eq!(after(&inside, &[list.clone()]), [inside.clone()]);
-    assert_eq!(after(&list, &[inside]), [list]);
+    assert_eq!(after(&inside, &list), Some(inside.clone()));
+    assert_eq!(after(&list, &inside), Some(list));
 }
 
 #[test]
@@ -129,14 +128,14 @@ fn bytes_outlive_a_later_word_that_something_is_there() {
     let there = |path: &str| Planned::Exists { path: path.into() };
     assert_eq!(
         lasting([
-            &[file.clone(), tree(2)],
-            &[there(r"C:\K\kubelet.exe"), there(r"C:\k")],
+            vec![file.clone(), tree(2)],
+            vec![there(r"C:\K\kubelet.exe"), there(r"C:\k")],
         ]),
         [vec![file, tree(2)], vec![there(r"C:\k")]]
     );
     // Two archives in one folder; the same one twice is expected once.
-    assert_eq!(after(&tree(2), &[tree(3)]), [tree(2)]);
-    assert_eq!(after(&tree(2), &[tree(2)]), []);
+    assert_eq!(after(&tree(2), &tree(3)), Some(tree(2)));
+    assert_eq!(after(&tree(2), &tree(2)), None);
 }
 
 #[test]
@@ -179,10 +178,10 @@ fn the_later_one_of_a_name_wins() {
         (acl(r"C:\k", true), acl(r"c:\K", false)),
     ];
     for (earlier, later) in pairs {
-        assert_eq!(after(&earlier, &[later]), []);
+        assert_eq!(after(&earlier, &later), None);
     }
     let a = feature("A", true);
-    assert_eq!(after(&a, &[capability("A", false)]), [a]);
+    assert_eq!(after(&a, &capability("A", false)), Some(a));
 }
 
 #[test]
@@ -193,15 +192,15 @@ fn members_of_a_group_add_up_until_they_are_gone() {
         members: members.iter().map(|m| (*m).to_owned()).collect(),
     };
     let a = group(&["a"], true);
-    assert_eq!(after(&a, &[group(&["b"], true)]), [a.clone()]);
-    assert_eq!(after(&a, &[group(&[], false)]), []);
+    assert_eq!(after(&a, &group(&["b"], true)), Some(a.clone()));
+    assert_eq!(after(&a, &group(&[], false)), None);
     let gone = Planned::User {
         name: "A".into(),
         present: false,
         disabled: false,
     };
     assert_eq!(
-        lasting([&[group(&["a", "b"], true), a], &[gone.clone()]]),
+        lasting([vec![group(&["a", "b"], true), a], vec![gone.clone()]]),
         [vec![group(&["b"], true), group(&[], true)], vec![gone]]
     );
 }
@@ -222,7 +221,10 @@ fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
     let there = |path: &str| Check::Exists { path: path.into() };
     let own = file(r"C:\k\a.exe", "own");
     assert_eq!(
-        lasting([&[own.clone()], &[there(r"c:\K\A.exe"), there(r"C:\k")]]),
+        lasting([
+            vec![own.clone()],
+            vec![there(r"c:\K\A.exe"), there(r"C:\k")]
+        ]),
         [vec![own.clone()], vec![there(r"C:\k")]]
     );
     // Gone, and there again with other bytes.
@@ -230,7 +232,7 @@ fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
         path: r"C:\k\a.exe".into(),
     };
     assert_eq!(
-        lasting([&[own], &[gone], &[there(r"C:\k\a.exe")]]),
+        lasting([vec![own], vec![gone], vec![there(r"C:\k\a.exe")]]),
         [vec![], vec![], vec![there(r"C:\k\a.exe")]]
     );
 }
@@ -246,14 +248,14 @@ fn the_last_word_on_a_file_counts() {
     };
     assert_eq!(
         lasting([
-            &[
+            vec![
                 file(r"C:\k\a.toml", "tree"),
                 file(r"C:\k\b.exe", "tree"),
                 file(r"C:\k\docs\x.md", "tree"),
                 file(r"C:\k\docs-too\x.md", "tree"),
             ],
-            &[file(r"c:\K\A.toml", "own"), gone.clone(), no_logs],
-            &[back.clone()],
+            vec![file(r"c:\K\A.toml", "own"), gone.clone(), no_logs],
+            vec![back.clone()],
         ]),
         [
             vec![
