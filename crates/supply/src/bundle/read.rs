@@ -90,11 +90,11 @@ impl Reading<'_> {
             if !seen.insert(name.clone()) {
                 return Err(refused(format!("the bundle has {name} twice")));
             }
-            match member {
-                Member::File(file) => self.file(&mut entry, &file.path, &member, beside.path())?,
-                Member::Blob(blob) => {
-                    self.blob(&mut entry, &name, &member)?;
-                    done += blob.size;
+            match member.path {
+                Some(path) => self.file(&mut entry, path, member.digest, beside.path())?,
+                None => {
+                    self.blob(&mut entry, &name, member.digest)?;
+                    done += member.size;
                     self.watch.bytes(done, Some(total))?;
                 }
             }
@@ -134,7 +134,7 @@ impl Reading<'_> {
         &self,
         entry: &mut Entry<'_, &File>,
         path: &str,
-        member: &Member<'_>,
+        digest: &Digest,
         folder: &Path,
     ) -> Result<()> {
         let to = folder.join(path);
@@ -142,19 +142,18 @@ impl Reading<'_> {
         let mut file = File::create_new(&to).map_err(|e| Error::io("write", &to, e))?;
         let found = self.copy(entry, &mut file)?;
         file.sync_all().map_err(|e| Error::io("write", &to, e))?;
-        match found == *member.digest() {
+        match found == *digest {
             true => Ok(()),
             false => Err(refused(format!(
                 "{FILES}{path} of the bundle is not the file that its index names"
             ))
-            .expected(member.digest())
+            .expected(digest)
             .found(found)),
         }
     }
 
     /// An input; one that the store has already need not be read.
-    fn blob(&self, entry: &mut Entry<'_, &File>, name: &str, member: &Member<'_>) -> Result<()> {
-        let digest = member.digest();
+    fn blob(&self, entry: &mut Entry<'_, &File>, name: &str, digest: &Digest) -> Result<()> {
         let expected = Expected::Digest(digest.clone());
         let watch = self.watch.named(name);
         if self.store.find(&expected, &watch)?.is_some() {
@@ -208,10 +207,10 @@ fn expected<'i>(index: &'i Index, entry: &Entry<'_, &File>) -> Result<(String, M
         let fact = format!("the bundle has {name:?}, which its index does not name");
         return Err(refused(fact));
     };
-    if entry.size() != member.size() {
+    if entry.size() != member.size {
         let fact = format!("{name} of the bundle has another size than its index says");
         return Err(refused(fact)
-            .expected(format!("{} bytes", member.size()))
+            .expected(format!("{} bytes", member.size))
             .found(format!("{} bytes", entry.size())));
     }
     Ok((name, member))
