@@ -23,7 +23,13 @@ impl Lazy {
         if let Some(client) = self.0.get() {
             return Ok(client);
         }
-        let client = build(options)?;
+        let client = builder().connect_timeout(options.connect_timeout).build();
+        let client = client.map_err(|e| {
+            let cause = super::failure::innermost(&e);
+            Error::new(Kind::Host, format!("https cannot be set up: {cause}")).cure(
+                "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
+            )
+        })?;
         Ok(self.0.get_or_init(|| client))
     }
 }
@@ -50,18 +56,6 @@ pub(super) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
         Host::Ipv4(ip) => ip.is_loopback(),
         Host::Ipv6(ip) => ip.is_loopback(),
     }
-}
-
-fn build(options: &FetchOptions) -> Result<reqwest::Client> {
-    builder()
-        .connect_timeout(options.connect_timeout)
-        .build()
-        .map_err(|e| {
-            let cause = super::failure::innermost(&e);
-            Error::new(Kind::Host, format!("https cannot be set up: {cause}")).cure(
-                "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
-            )
-        })
 }
 
 /// Whether a redirect from `previous` (oldest first) to `next` may be followed, else why not.

@@ -4,12 +4,11 @@
 //! they are judged with the file. A lock names them by digest; what it names is not asked for again.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use url::Url;
 
-use crate::store::{Blob, Candidate, Expected, Resumable, Seen, Store, Watch};
+use crate::store::{Blob, Candidate, Expected, Seen, Store, Watch};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
@@ -17,7 +16,6 @@ use winimg_recipe::recipe::Locked;
 use winimg_trust::{Refusal, sigstore};
 
 use super::failure::offline;
-use super::small::Small;
 use super::{Context, blocking};
 use winimg_recipe::recipe::Address;
 
@@ -49,6 +47,17 @@ pub(super) struct Asked<'a> {
     pub called: &'a str,
     /// Asked of the network although the store may have it.
     pub anew: bool,
+}
+
+/// How a small file is asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Ask<'a> {
+    /// It is read from where a publisher puts it beside another file; of its name, such as `signature`, errors speak.
+    Published(&'a str),
+    /// A service's answer.
+    Answer,
+    /// A service's answer to this JSON, which is posted.
+    Query(&'a str),
 }
 
 impl Asked<'_> {
@@ -95,7 +104,7 @@ impl Asked<'_> {
     async fn ask_log(&self, base: &str, file: &Digest) -> Result<Vec<u8>> {
         let index = self.log_url(&format!("{base}/api/v1/index/retrieve"))?;
         let query = sigstore::rekor_query(file).to_string();
-        let answer = self.small(&index, Some(&query), None).await?;
+        let answer = self.small(&index, Ask::Query(&query)).await?;
         let ids = sigstore::entry_ids(&answer);
         let ids = ids.map_err(|refusal| self.refused(refusal, &redact(index.as_str())))?;
         if ids.is_empty() {
@@ -118,7 +127,7 @@ impl Asked<'_> {
         let mut answers = Vec::new();
         for id in ids {
             let url = self.log_url(&format!("{base}/api/v1/log/entries/{id}"))?;
-            answers.extend(self.small(&url, None, None).await?);
+            answers.extend(self.small(&url, Ask::Answer).await?);
             answers.push(b'\n');
             if answers.len() as u64 > self.limit {
                 let fact = format!("{}: the log's answers are too long", self.watch.what);
@@ -153,7 +162,7 @@ impl Asked<'_> {
                 Some(blob) => return Ok(blob),
                 None => {
                     self.must_be_online(&shown)?;
-                    let bytes = self.small(url, None, Some(self.called)).await?;
+                    let bytes = self.small(url, Ask::Published(self.called)).await?;
                     self.keep(url.as_str(), &shown, bytes).await?
                 }
             },
@@ -197,47 +206,53 @@ impl Asked<'_> {
     }
 
     async fn local(&self, path: &Path) -> Result<Blob> {
-        let (store, watch) = (self.context.store.clone(), self.watch.clone());
         let (path, limit, missing) = (path.to_path_buf(), self.limit, self.missing);
-        blocking(move || {
-            check_small(&path, limit, missing, &watch)?;
-            store.admit(Candidate::Local(path), kept(), &watch)
+        self.at_store(move |store, watch| {
+            check_small(&path, limit, missing, watch)?;
+            store.admit(Candidate::Local(path), kept(), watch)
         })
         .await
-    }
-
-    async fn small(&self, url: &Url, query: Option<&str>, called: Option<&str>) -> Result<Vec<u8>> {
-        let small = Small {
-            context: self.context,
-            url,
-            watch: &self.watch,
-            limit: self.limit,
-            missing: self.missing,
-            called,
-            query,
-        };
-        small.bring().await
     }
 
     async fn in_store(&self, digest: Digest) -> Result<Option<Blob>> {
-        let (store, watch) = (self.context.store.clone(), self.watch.clone());
-        blocking(move || store.find(Expected::Digest(digest), &watch)).await
+        self.at_store(move |store, watch| store.find(Expected::Digest(digest), watch))
+            .await
     }
 
+    /// Puts bytes that came from `url` into the store, and remembers that.
     async fn keep(&self, url: &str, shown: &str, bytes: Vec<u8>) -> Result<Blob> {
-        let (store, watch) = (self.context.store.clone(), self.watch.clone());
         let (url, shown) = (url.to_string(), shown.to_string());
-        blocking(move || keep(&store, &url, shown, &bytes, &watch)).await
+        self.at_store(move |store, watch| {
+            let blob = store.admit_bytes(&format!("evidence {url}"), &bytes, kept(), watch)?;
+            let seen = Seen {
+                url: shown,
+                etag: None,
+                last_modified: None,
+                sha256: blob.digest().clone(),
+                size: blob.size(),
+            };
+            store.record_seen(&url, &seen)?;
+            Ok(blob)
+        })
+        .await
     }
 
     async fn read(&self, blob: Blob) -> Result<Vec<u8>> {
-        let (limit, missing, watch) = (self.limit, self.missing, self.watch.clone());
-        blocking(move || {
+        let (limit, missing) = (self.limit, self.missing);
+        self.at_store(move |_, watch| {
             let path = blob.path();
-            check_small(path, limit, missing, &watch)?;
+            check_small(path, limit, missing, watch)?;
             std::fs::read(path).map_err(|e| Error::io("read", path, e))
         })
         .await
+    }
+
+    async fn at_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store, &Watch) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (store, watch) = (self.context.store.clone(), self.watch.clone());
+        blocking(move || work(&store, &watch)).await
     }
 }
 
@@ -246,26 +261,6 @@ fn kept() -> Expected {
     Expected::Unverified {
         reason: "it is judged with the file that it speaks of".into(),
     }
-}
-
-/// Puts bytes that came from `url` into the store, and remembers that.
-fn keep(store: &Store, url: &str, shown: String, bytes: &[u8], watch: &Watch) -> Result<Blob> {
-    let partial = store.partial(&format!("evidence {url}"), &watch.cancel, |_| {})?;
-    let mut file = partial.begin(&Resumable::default())?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(|e| Error::new(Kind::Failed, "a signature cannot be kept").because(e))?;
-    let blob = store.admit(partial.candidate(), kept(), watch)?;
-    partial.discard()?;
-    let seen = Seen {
-        url: shown,
-        etag: None,
-        last_modified: None,
-        sha256: blob.digest().clone(),
-        size: blob.size(),
-    };
-    store.record_seen(url, &seen)?;
-    Ok(blob)
 }
 
 fn check_small(path: &Path, limit: u64, missing: Kind, watch: &Watch) -> Result<()> {

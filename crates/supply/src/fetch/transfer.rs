@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::time::Duration;
 
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE,
@@ -25,9 +24,6 @@ use winimg_recipe::recipe::Locked;
 use super::failure::{Failure, refused, unanswered};
 use super::retry::Tries;
 use super::{Context, page};
-
-/// Room that stays free on the store's disk, bytes.
-const SPARE: u64 = 64 << 20;
 
 /// What to transfer.
 pub(super) struct Transfer<'a> {
@@ -59,19 +55,15 @@ pub(super) enum Got {
 impl Transfer<'_> {
     /// Tries until the file is whole or there is no point.
     pub async fn run(&self, partial: &Partial) -> Result<Got> {
-        let mut tries = Tries::default();
-        let mut furthest = kept(partial);
+        let mut tries = Tries::having(kept(partial));
         loop {
-            let failure = match self.attempt(partial).await {
+            match self.attempt(partial).await {
                 Ok(got) => return Ok(got),
-                Err(failure) => failure,
-            };
-            let have = kept(partial);
-            let progressed = have > furthest;
-            furthest = furthest.max(have);
-            let (wait, error) = tries.after(failure, progressed, &self.context.options)?;
-            report_wait(self.watch, &error, wait);
-            tokio::time::sleep(wait).await;
+                Err(failure) => {
+                    let (have, options) = (kept(partial), &self.context.options);
+                    tries.wait(failure, have, options, self.watch).await?;
+                }
+            }
         }
     }
 
@@ -196,7 +188,9 @@ impl Transfer<'_> {
         }
         partial.discard()?;
         self.check_length(from.total.unwrap_or(0).max(head.len() as u64))?;
-        self.check_room(from.total)?;
+        if let Some(total) = from.total {
+            self.context.store.check_room(&self.watch.what, total)?;
+        }
         let mut file = partial.begin(&from)?;
         write(&mut file, &head)?;
         self.body(response, partial, file, head.len() as u64, from.total)
@@ -281,34 +275,6 @@ impl Transfer<'_> {
         }
         Ok(())
     }
-
-    fn check_room(&self, total: Option<u64>) -> Result<()> {
-        let folder = self.context.store.folder();
-        // A filesystem that does not tell its room is tried.
-        let (Some(need), Ok(free)) = (total, fs4::available_space(folder)) else {
-            return Ok(());
-        };
-        debug!(folder = %folder.display(), need, free, "free space");
-        if need.saturating_add(SPARE) <= free {
-            return Ok(());
-        }
-        Err(Error::new(
-            Kind::Host,
-            format!("{}: there is no room for it in the store", self.watch.what),
-        )
-        .at(folder.display())
-        .expected(format!("{need} bytes, and {SPARE} to spare"))
-        .found(format!("{free} bytes free"))
-        .cure("make room, or set WINIMG_CACHE_DIR to a larger disk"))
-    }
-}
-
-pub(super) fn report_wait(watch: &Watch, error: &Error, wait: Duration) {
-    watch.note(format!(
-        "{}; trying again in {:.0} s",
-        error.fact(),
-        wait.as_secs_f64().ceil()
-    ));
 }
 
 /// Bytes that a further try need not bring again.

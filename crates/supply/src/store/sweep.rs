@@ -12,7 +12,7 @@ use winimg_base::event::Sink;
 use winimg_base::io;
 
 use super::lease::{Gate, Lease, leased};
-use super::{FOLDERS, Store};
+use super::{FOLDERS, Store, entries, name_of};
 
 /// Where names go before their bytes do; nothing is ever taken from there.
 pub(super) const TRASH: &str = "trash";
@@ -25,19 +25,16 @@ impl Store {
             sink.note(format!("removed what an interrupted run left: {path}"));
         }
     }
-}
 
-impl Store {
     /// Removes what killed processes left of a file beside which they wrote, as far as nobody else is there.
     pub fn sweep_beside(&self, path: &Path) -> Vec<PathBuf> {
         let Some(_alone) = alone(&self.folder, &self.lease) else {
             return Vec::new();
         };
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let prefix = format!(".{name}.");
-        let mut found = in_folder(io::folder_of(path));
+        let prefix = format!(".{}.", name_of(path));
+        let mut found = entries(io::folder_of(path));
         found.retain(|path| {
-            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            let file = name_of(path);
             file.starts_with(&prefix) && file.ends_with(".part")
         });
         remove(found)
@@ -61,12 +58,12 @@ pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
 }
 
 fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
-    let mut found = in_folder(&store.join(name));
+    let mut found = entries(&store.join(name));
     // A layer's lock goes last when it is sealed.
     let locks = found.iter().map(|path| io::lock_of(path));
     let locks: Vec<PathBuf> = locks.filter(|path| is_sealed(path)).collect();
     found.retain(|path| {
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let file = name_of(path);
         match name {
             TRASH => true,
             // A draft that has its name has its lock.
@@ -89,15 +86,7 @@ fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 fn is_sealed(lock: &Path) -> bool {
-    let folder = io::folder_of(lock).file_name().unwrap_or_default();
-    Digest::from_hex(&folder.to_string_lossy()).is_ok() && lock.exists()
-}
-
-fn in_folder(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
+    Digest::from_hex(&name_of(io::folder_of(lock))).is_ok() && lock.exists()
 }
 
 fn remove(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {

@@ -45,7 +45,9 @@ fn layout<W: Write>(image: &Image, out: W) -> std::io::Result<W> {
 
 /// containerd takes the image's name from its own annotation.
 fn index(image: &Image) -> String {
-    let Part { media_type, blob } = &image.manifest;
+    let Part {
+        media_type, blob, ..
+    } = &image.manifest;
     let mut platform = json!({ "architecture": "amd64", "os": "windows" });
     if let Some(version) = &image.os_version {
         platform["os.version"] = json!(version);

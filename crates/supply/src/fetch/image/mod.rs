@@ -12,7 +12,8 @@ pub(super) mod pull;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::FetchOptions;
+use super::registry::Client;
+use super::{CameFrom, FetchOptions};
 use crate::store::{Blob, Store, changed_since_locked};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
@@ -41,12 +42,20 @@ pub struct Image {
 pub struct Part {
     pub media_type: String,
     pub blob: Blob,
+    pub from: CameFrom,
 }
 
 impl Image {
     /// Writes what `ctr images import` reads: an OCI image layout as a tar file, the same bytes every time.
     pub fn write(&self, path: &Path) -> Result<()> {
         archive::write(self, path)
+    }
+
+    /// Where its configuration and layers came from: the network when any of them did. A tag's manifest is asked for each time.
+    pub fn from(&self) -> CameFrom {
+        let mut all = self.parts.iter().map(|part| part.from);
+        all.find(|from| *from != CameFrom::Cache)
+            .unwrap_or(CameFrom::Cache)
     }
 
     /// Bytes of all blobs.
@@ -102,8 +111,11 @@ async fn one(
     if !options.offline {
         super::proxy::warn_of_broken(|text| sink.warn(text));
     }
+    // Over plain http only where the recipe writes `http://`, which it may only with a digest.
+    let plain = spec.reference.value.is_plain_http();
+    let (connect, read) = (options.connect_timeout, options.stall_timeout);
     let registry = pull::Registry {
-        client: pull::client(reference, spec.reference.value.is_plain_http(), options)?,
+        client: Client::new(reference, plain, None, connect, Some(read))?,
         reference,
         store,
         sink,

@@ -13,7 +13,6 @@
 use std::fs::File;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use minisign_verify::{Error as Refusal, Signature};
 use oci_client::manifest::OciImageManifest;
@@ -80,7 +79,7 @@ impl Remote {
         }
         let sizes = wanted.iter().map(|found| found.record.size());
         let bytes = sizes.fold(0, u64::saturating_add);
-        registry::check_room(store.folder(), bytes)?;
+        store.check_room("the layers of the shared cache", bytes)?;
         for found in wanted.into_iter().rev() {
             let (after, bytes) = (found.record.after().to_owned(), found.record.size());
             self.bring(found, store)?;
@@ -93,20 +92,19 @@ impl Remote {
 
     /// The layer's manifest and record, if it is there and to be believed.
     fn find(&self, key: &Digest) -> Result<Option<Found>, Fault> {
-        let (registry, tag) = (Arc::clone(&self.registry), tag(key));
+        let (registry, tag) = (&self.registry, tag(key));
         let watch = self.watch("a layer's record");
-        let name = tag.clone();
-        let parts = self.run(async move {
-            let Some(manifest) = registry.manifest(&name).await? else {
+        let small = async |digest: &str, limit| {
+            let digest = pull::digest(digest, &tag)?;
+            registry.small(&digest, limit, &watch).await
+        };
+        let parts = self.run(async {
+            let Some(manifest) = registry.manifest(&tag).await? else {
                 return Ok(None);
             };
-            let config = pull::digest(&manifest.config.digest, &name)?;
-            let record = registry.small(&config, RECORD_LIMIT, &watch).await?;
+            let record = small(&manifest.config.digest, RECORD_LIMIT).await?;
             let signature = match registry::part(&manifest, SIGNATURE_NAME) {
-                Some(part) => {
-                    let digest = pull::digest(&part.digest, &name)?;
-                    registry.small(&digest, SIGNATURE_LIMIT, &watch).await?
-                }
+                Some(part) => small(&part.digest, SIGNATURE_LIMIT).await?,
                 None => None,
             };
             Ok(Some((manifest, record, signature)))
@@ -114,7 +112,7 @@ impl Remote {
         let Some((manifest, record, signature)) = parts? else {
             return Ok(None);
         };
-        let place = |e: Error| e.at(format!("{} {tag}", self.registry.shown()));
+        let place = |e: Error| e.at(format!("{} {tag}", registry.shown()));
         let bytes = record.unwrap_or_default();
         let record = believed(&bytes, signature.as_deref(), &self.keys, key).map_err(place)?;
         Ok(Some(Found {
@@ -135,11 +133,8 @@ impl Remote {
                     .error(format!("the shared cache lacks {what}"))
             };
             let digest = pull::digest(&part.ok_or_else(missing)?.digest, &what)?;
-            let (registry, watch) = (Arc::clone(&self.registry), self.watch(what.clone()));
-            let (file, path) = (file.clone(), draft.file(&file.name));
-            let came =
-                self.run(async move { unpack(&registry, &digest, &file, &path, &watch).await });
-            if !came? {
+            let (path, watch) = (draft.file(&file.name), self.watch(what.clone()));
+            if !self.run(unpack(&self.registry, &digest, file, &path, &watch))? {
                 return Err(missing().into());
             }
         }
@@ -172,8 +167,8 @@ impl Remote {
     /// `false`: another layer has its name there.
     fn give_one(&self, layer: &Layer, store: &Store, sign: &Sign) -> Result<bool, Fault> {
         let (bytes, tag) = (layer.record_bytes()?, tag(&layer.record().key));
-        let (registry, name) = (Arc::clone(&self.registry), tag.clone());
-        if let Some(there) = self.run(async move { registry.manifest(&name).await })? {
+        let (registry, after) = (&self.registry, layer.record().after());
+        if let Some(there) = self.run(registry.manifest(&tag))? {
             return Ok(there.config.digest == Digest::sha256_of(&bytes).to_string());
         }
         let comment = format!(
@@ -188,15 +183,12 @@ impl Remote {
         for (file, path) in layer.files() {
             let packed = draft.file(&format!("{}.zst", file.name));
             let (digest, size) = pack(&path, &packed, &self.cancel)?;
-            let after = layer.record().after();
             let watch = self.watch(format!("{} after {after} to the shared cache", file.name));
-            let (registry, given) = (Arc::clone(&self.registry), digest.clone());
-            self.run(async move { registry.upload(&packed, &given, size, &watch).await })?;
+            self.run(registry.upload(&packed, &digest, size, &watch))?;
             let described = registry::described(FILE, &digest, size);
             parts.push(registry::titled(described, &file.name));
         }
-        let registry = Arc::clone(&self.registry);
-        self.run(async move {
+        self.run(async {
             let config = registry.give(LAYER, bytes).await?;
             let signature = registry.give(SIGNATURE, signature.into_bytes()).await?;
             parts.push(registry::titled(signature, SIGNATURE_NAME));
@@ -210,10 +202,8 @@ impl Remote {
             // Last: what has a name is whole.
             registry.tag(&tag, manifest).await
         })?;
-        let after = layer.record().after();
-        self.sink.note(format!(
-            "the layer after {after} is in the shared cache now"
-        ));
+        let text = format!("the layer after {after} is in the shared cache now");
+        self.sink.note(text);
         Ok(true)
     }
 }
