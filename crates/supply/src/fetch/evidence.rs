@@ -15,7 +15,7 @@ use winimg_base::text::redact;
 use winimg_recipe::recipe::Locked;
 use winimg_trust::{Refusal, sigstore};
 
-use super::failure::offline;
+use super::failure::must_be_online;
 use super::{Context, blocking};
 use winimg_recipe::recipe::Address;
 
@@ -89,7 +89,7 @@ impl Asked<'_> {
         let blob = match kept {
             Some(blob) => blob,
             None => {
-                self.must_be_online(&shown)?;
+                must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
                 let answers = self.ask_log(base, file).await?;
                 let entry = sigstore::choose_entry(&answers, signature, certificate);
                 let entry = entry.map_err(|refusal| self.refused(refusal, &shown))?;
@@ -161,7 +161,7 @@ impl Asked<'_> {
             Address::Remote(url) => match self.seen(url.as_str(), gathered).await? {
                 Some(blob) => return Ok(blob),
                 None => {
-                    self.must_be_online(&shown)?;
+                    must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
                     let bytes = self.small(url, Ask::Published(self.called)).await?;
                     self.keep(url.as_str(), &shown, bytes).await?
                 }
@@ -196,13 +196,6 @@ impl Asked<'_> {
         let blob = self.in_store(seen.sha256).await?;
         gathered.is_kept |= blob.is_some();
         Ok(blob)
-    }
-
-    fn must_be_online(&self, shown: &str) -> Result<()> {
-        match self.context.options.offline {
-            true => Err(offline(&self.watch.what, shown, None)),
-            false => Ok(()),
-        }
     }
 
     async fn local(&self, path: &Path) -> Result<Blob> {

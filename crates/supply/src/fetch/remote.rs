@@ -10,7 +10,7 @@ use crate::store::{Blob, Expected, Partial, Resumable, Seen, Terms};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 
-use super::failure::offline;
+use super::failure::must_be_online;
 use super::transfer::{Got, Transfer};
 use super::wanted::{Of, Wanted};
 use super::{CameFrom, Fetched, blocking};
@@ -47,15 +47,11 @@ impl Remote<'_> {
         }
         let cached = self.cached().await?;
         let options = &self.wanted.context.options;
-        if options.offline {
-            return match cached {
-                Some(seen) => self.settle(&seen.sha256).await,
-                None => {
-                    let (what, digest) = (&self.wanted.watch.what, self.wanted.terms.digest());
-                    Err(offline(what, &self.shown, digest))
-                }
-            };
+        if let Some(seen) = cached.as_ref().filter(|_| options.offline) {
+            return self.settle(&seen.sha256).await;
         }
+        let (what, digest) = (&self.wanted.watch.what, self.wanted.terms.digest());
+        must_be_online(options, what, &self.shown, digest)?;
         match (self.transfer(&partial, cached.as_ref()).await, cached) {
             // Nothing names the copy's bytes; its age is worth a word, not a stop.
             (Err(e), Some(seen)) if e.kind() == Kind::Fetch => {

@@ -1,19 +1,18 @@
 //! Talking to one registry: manifests and blobs, from the store where they are there already.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use oci_client::Reference;
 use oci_client::manifest::OciDescriptor;
 
 use super::Part;
+use crate::fetch::failure::must_be_online;
 use crate::fetch::registry::{self, Client, MANIFEST_LIMIT, Refusal};
-use crate::fetch::{CameFrom, FetchOptions, failure};
+use crate::fetch::{CameFrom, FetchOptions};
 use crate::store::{Blob, Expected, Partial, Resumable, Store, Watch};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
 
 const MANIFESTS: &[&str] = &[
     "application/vnd.oci.image.index.v1+json",
@@ -26,8 +25,8 @@ pub(super) struct Registry<'a> {
     pub client: Client,
     pub reference: &'a Reference,
     pub store: &'a Store,
-    pub sink: &'a Arc<dyn Sink>,
-    pub cancel: &'a Cancel,
+    /// Named as the image is.
+    pub watch: Watch,
     pub options: &'a FetchOptions,
 }
 
@@ -45,22 +44,11 @@ pub(in crate::fetch) fn digest(text: &str, name: &str) -> Result<Digest> {
 }
 
 impl Registry<'_> {
-    fn watch(&self, name: &str) -> Watch {
-        Watch::new(name, Arc::clone(self.sink), self.cancel.clone())
-    }
-
-    fn must_be_online(&self, what: &str, digest: Option<&Digest>) -> Result<()> {
-        match self.options.offline {
-            true => Err(failure::offline(what, &self.reference.whole(), digest)),
-            false => Ok(()),
-        }
-    }
-
     /// A manifest or an index: by its digest where that is known, by the reference's tag otherwise.
-    pub async fn manifest(&self, name: &str, pinned: Option<&Digest>) -> Result<Part> {
-        let watch = self.watch(name);
+    pub async fn manifest(&self, pinned: Option<&Digest>) -> Result<Part> {
+        let (name, watch) = (&self.watch.what, &self.watch);
         if let Some(digest) = pinned
-            && let Some(blob) = self.store.find(Expected::Digest(digest.clone()), &watch)?
+            && let Some(blob) = self.store.find(Expected::Digest(digest.clone()), watch)?
         {
             return Ok(Part {
                 media_type: media_type(&blob)?,
@@ -68,7 +56,7 @@ impl Registry<'_> {
                 from: CameFrom::Cache,
             });
         }
-        self.must_be_online(name, pinned)?;
+        must_be_online(self.options, name, &self.reference.whole(), pinned)?;
         let wanted = match pinned {
             Some(digest) => self.reference.clone_with_digest(digest.to_string()),
             None => self.reference.clone(),
@@ -86,7 +74,7 @@ impl Registry<'_> {
             },
         };
         let key = wanted.to_string();
-        let blob = self.store.admit_bytes(&key, &bytes, expected, &watch)?;
+        let blob = self.store.admit_bytes(&key, &bytes, expected, watch)?;
         Ok(Part {
             media_type: media_type(&blob)?,
             blob,
@@ -95,7 +83,7 @@ impl Registry<'_> {
     }
 
     /// Refuses an image that is longer than any input may be, before it is fetched.
-    pub fn check_length(&self, name: &str, parts: &[OciDescriptor]) -> Result<()> {
+    pub fn check_length(&self, parts: &[OciDescriptor]) -> Result<()> {
         // Negative sizes are refused at their part.
         let sizes = parts
             .iter()
@@ -104,7 +92,7 @@ impl Registry<'_> {
         if total <= longest {
             return Ok(());
         }
-        let fact = format!("{name} is longer than any image may be");
+        let fact = format!("{} is longer than any image may be", self.watch.what);
         Err(Error::new(Kind::Fetch, fact)
             .at(self.reference.whole())
             .expected(format!("{longest} bytes at most"))
@@ -112,32 +100,33 @@ impl Registry<'_> {
     }
 
     /// The configuration or a layer.
-    pub async fn blob(&self, name: &str, descriptor: &OciDescriptor) -> Result<Part> {
+    pub async fn blob(&self, descriptor: &OciDescriptor) -> Result<Part> {
+        let name = &self.watch.what;
         let digest = digest(&descriptor.digest, name)?;
         let what = format!("{name} {}", &digest.to_string()[..19]);
-        let watch = self.watch(&what);
-        let expected = Expected::Digest(digest.clone());
+        let watch = self.watch.named(what.as_str());
+        let expected = || Expected::Digest(digest.clone());
         let part = |blob, from| Part {
             media_type: descriptor.media_type.clone(),
             blob,
             from,
         };
-        if let Some(blob) = self.store.find(&expected, &watch)? {
+        if let Some(blob) = self.store.find(expected(), &watch)? {
             return Ok(part(blob, CameFrom::Cache));
         }
-        self.must_be_online(&what, Some(&digest))?;
+        must_be_online(self.options, &what, &self.reference.whole(), Some(&digest))?;
         let holder = |who: &str| watch.note(format!("{what}: {who} is fetching it already"));
         let partial = self
             .store
-            .partial(&digest.to_string(), self.cancel, holder)?;
-        if let Some(blob) = self.store.find(&expected, &watch)? {
+            .partial(&digest.to_string(), &watch.cancel, holder)?;
+        if let Some(blob) = self.store.find(expected(), &watch)? {
             return Ok(part(blob, CameFrom::Cache));
         }
         self.again(&what, async || {
             self.stream(descriptor, &digest, &partial, &watch).await
         })
         .await?;
-        let blob = self.store.admit(partial.candidate(), &expected, &watch)?;
+        let blob = self.store.admit(partial.candidate(), expected(), &watch)?;
         partial.discard()?;
         Ok(part(blob, CameFrom::Network))
     }
@@ -179,10 +168,10 @@ impl Registry<'_> {
             match work().await {
                 Ok(done) => return Ok(done),
                 Err(error) if tries_left > 0 && error.is_passing() => {
-                    self.cancel.check()?;
+                    self.watch.cancel.check()?;
                     let seconds = wait.as_secs_f64();
                     let text = format!("{name}: {error}; once more in {seconds:.0} s");
-                    self.sink.note(text);
+                    self.watch.note(text);
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(Duration::from_secs(30));
                 }
