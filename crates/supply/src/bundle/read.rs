@@ -154,9 +154,9 @@ impl Reading<'_> {
 
     /// An input; one that the store has already need not be read.
     fn blob(&self, entry: &mut Entry<'_, &File>, name: &str, digest: &Digest) -> Result<()> {
-        let expected = Expected::Digest(digest.clone());
+        let expected = || Expected::Digest(digest.clone());
         let watch = self.watch.named(name);
-        if self.store.find(&expected, &watch)?.is_some() {
+        if self.store.find(expected(), &watch)?.is_some() {
             return Ok(());
         }
         let (store, cancel) = (self.store, &self.watch.cancel);
@@ -176,7 +176,7 @@ impl Reading<'_> {
                 .expected(digest)
                 .found(found));
         }
-        let admitted = store.admit(partial.candidate(), &expected, &watch);
+        let admitted = store.admit(partial.candidate(), expected(), &watch);
         partial.discard()?;
         admitted.map(|_| ())
     }

@@ -36,12 +36,6 @@ impl From<Expected> for Terms {
     }
 }
 
-impl From<&Expected> for Terms {
-    fn from(expected: &Expected) -> Self {
-        expected.clone().into()
-    }
-}
-
 impl From<&Terms> for Terms {
     fn from(terms: &Terms) -> Self {
         terms.clone()
