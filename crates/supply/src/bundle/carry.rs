@@ -1,4 +1,4 @@
-//! What of the command line and the environment goes into a bundle: what a recipe may be told, and no secret.
+//! What of the command line and the environment goes into a bundle: its variables and settings, and no secret.
 
 use super::index::{Index, Variable};
 use winimg_base::text::redact_url;

@@ -77,12 +77,6 @@ pub struct Blob {
     pub digest: Digest,
 }
 
-/// Of another version; nothing else of it can be read.
-#[derive(Deserialize)]
-struct AnySchema {
-    schema: Option<i64>,
-}
-
 /// What has to stand under a member's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
@@ -96,8 +90,9 @@ impl Index {
     /// Reads it; the error is what is wrong, in sentences.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let broken = |e: toml::de::Error| vec![format!("its index is not TOML: {}", e.message())];
-        let any: AnySchema = toml::from_str(text).map_err(broken)?;
-        match any.schema {
+        let table: toml::Table = toml::from_str(text).map_err(broken)?;
+        // Of another version nothing else can be read.
+        match table.get("schema").and_then(toml::Value::as_integer) {
             Some(SCHEMA) => {}
             Some(other) => {
                 return Err(vec![format!(

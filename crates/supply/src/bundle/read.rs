@@ -24,7 +24,7 @@ pub fn is_bundle(path: &Path) -> Result<bool> {
     let mut head = Vec::new();
     let file = match File::open(path) {
         Ok(file) => file,
-        // Whoever reads it as a recipe says so at length.
+        // Reading it as a recipe reports this.
         Err(_) => return Ok(false),
     };
     let read = file.take(512).read_to_end(&mut head);
@@ -169,7 +169,7 @@ impl Reading<'_> {
             Error::new(Kind::Failed, format!("{name} cannot be written")).because(e)
         })?;
         drop(file);
-        // Known before it is put aside: a bundle's wrong bytes are of no use to anybody.
+        // Compared before admission, which would keep the wrong bytes in quarantine.
         if found != *digest {
             partial.discard()?;
             return Err(refused(format!("{name} of the bundle is another file"))

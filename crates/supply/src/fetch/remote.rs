@@ -32,7 +32,7 @@ impl Remote<'_> {
         let named = self.wanted.terms.digest().map(display);
         debug!(url = self.shown, named, "not in the cache");
         let partial = self.partial().await?;
-        // Whoever held the place may have brought it.
+        // The previous holder of the place may have brought it.
         if let Some(blob) = self.find().await? {
             return Ok(Fetched { blob, from });
         }
@@ -104,7 +104,7 @@ impl Remote<'_> {
         let (remote, store) = (Arc::clone(remote), context.store.clone());
         let (named, watch) = (digest.clone(), wanted.watch.clone());
         let locked = wanted.request.origin.locked.as_ref();
-        // What the server says of its length is its own affair.
+        // Not the length that the server gives.
         let limit = locked.map_or(context.options.longest, |locked| locked.size);
         let pulled = blocking(move || remote.pull_blob(&named, limit, file, &store, &watch));
         if !pulled.await? {

@@ -98,11 +98,7 @@ impl Transfer<'_> {
             (StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
                 partial.discard()?;
                 Err(Failure::again(
-                    Error::new(
-                        Kind::Fetch,
-                        format!("{}: the server does not resume this file", self.watch.what),
-                    )
-                    .at(shown),
+                    self.error("the server does not resume this file"),
                 ))
             }
             _ => Err(refused(&self.watch.what, self.url, &response)),
@@ -240,20 +236,19 @@ impl Transfer<'_> {
     }
 
     pub(super) fn broken(&self, done: u64, cause: &str) -> Failure {
-        let fact = format!(
-            "{}: the transfer broke after {done} bytes: {cause}",
-            self.watch.what
-        );
-        Failure::again(Error::new(Kind::Fetch, fact).at(redact(self.url.as_str())))
+        let fact = format!("the transfer broke after {done} bytes: {cause}");
+        Failure::again(self.error(fact))
     }
 
     fn stalled(&self, done: u64) -> Failure {
-        let fact = format!(
-            "{}: nothing came for {} s after {done} bytes",
-            self.watch.what,
-            self.context.options.stall_timeout.as_secs()
-        );
-        Failure::again(Error::new(Kind::Fetch, fact).at(redact(self.url.as_str())))
+        let seconds = self.context.options.stall_timeout.as_secs();
+        let fact = format!("nothing came for {seconds} s after {done} bytes");
+        Failure::again(self.error(fact))
+    }
+
+    fn error(&self, fact: impl std::fmt::Display) -> Error {
+        let fact = format!("{}: {fact}", self.watch.what);
+        Error::new(Kind::Fetch, fact).at(redact(self.url.as_str()))
     }
 
     /// Whether a file may have as many bytes.

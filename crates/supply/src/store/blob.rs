@@ -105,7 +105,7 @@ impl Blob {
 }
 
 /// What a file's metadata said when its bytes were hashed. Equal stamps: the bytes were not touched since, as far as
-/// the filesystem tells.
+/// the filesystem shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     pub size: u64,

@@ -26,7 +26,7 @@ pub struct Item {
     /// Bytes of its files.
     pub size: u64,
     pub used: SystemTime,
-    /// The file that tells `used`, below the store's folder.
+    /// The file whose time is `used`, below the store's folder.
     pub(super) record: PathBuf,
     /// A living process has its lock.
     pub busy: bool,

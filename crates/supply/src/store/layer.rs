@@ -289,7 +289,7 @@ impl Store {
     /// Removes what killed builds left of layers, and says so.
     pub fn sweep_drafts(&self, sink: &dyn Sink) -> Result<()> {
         let _gate = match cfg!(windows) {
-            // Whoever makes or seals a layer just now, or looks what may go: the next build sweeps.
+            // Another process makes or seals a layer just now, or looks what may go: the next build sweeps.
             true => match Gate::at_once(&self.folder) {
                 Some(gate) => Some(gate),
                 None => return Ok(()),

@@ -30,7 +30,7 @@ pub(super) fn close_layers(store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder of the layers may be somebody else's, of an earlier version.
+/// The folder of the layers may belong to another user, from an earlier version.
 fn not_closed(layers: &Path, e: std::io::Error) -> Error {
     let is_others = e.kind() == std::io::ErrorKind::PermissionDenied;
     let error = Error::io("restrict access to", layers, e);

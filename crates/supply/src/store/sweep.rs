@@ -1,7 +1,7 @@
 //! What killed processes left in the store, removed when it is opened.
 //!
 //! No clock decides: a file in the making belongs to a process with a lease, so that without any other lease it belongs
-//! to nobody. Transfers that may be resumed stay, and so do the drafts of layers, whose own locks tell
+//! to nobody. Transfers that may be resumed stay, and so do the drafts of layers, which have locks of their own
 //! ([`Store::sweep_drafts`]).
 
 use std::fs;
@@ -48,7 +48,7 @@ fn alone(store: &Path, own: &Lease) -> Option<Gate> {
     (leased.living == 0).then_some(gate)
 }
 
-/// Removes what nobody works on, as far as that can be told without waiting; failing is no reason to stop.
+/// Removes what nobody works on, as far as that is known without waiting; failing is no reason to stop.
 pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
     let Some(_alone) = alone(store, own) else {
         return Vec::new();
@@ -68,7 +68,7 @@ fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
             TRASH => true,
             // A draft that has its name has its lock.
             "layers" => file.starts_with(".tmp-"),
-            // Bytes without a record cannot be resumed; a record without bytes tells of a transfer that became a blob.
+            // Bytes without a record cannot be resumed; a record without bytes is of a transfer that became a blob.
             "partial" => {
                 let lacks = |other: &str| !path.with_extension(other).exists();
                 file.starts_with('.')

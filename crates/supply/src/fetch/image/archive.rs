@@ -36,7 +36,7 @@ fn layout<W: Write>(image: &Image, out: W) -> std::io::Result<W> {
         let mut header = header(part.blob.size());
         tar.append_data(
             &mut header,
-            format!("blobs/sha256/{}", hex(digest)),
+            format!("blobs/sha256/{}", digest.hex()),
             &mut file,
         )?;
     }
@@ -80,9 +80,4 @@ fn header(size: u64) -> Header {
     header.set_mode(0o644);
     header.set_mtime(0);
     header
-}
-
-fn hex(digest: &Digest) -> String {
-    let text = digest.to_string();
-    text.rsplit(':').next().unwrap_or_default().to_owned()
 }

@@ -208,7 +208,7 @@ impl Registry<'_> {
     }
 }
 
-/// What a manifest says it is; the fields that tell the kinds apart where it does not say.
+/// What a manifest says it is; where it does not say, its fields show the kind.
 fn media_type(blob: &Blob) -> Result<String> {
     // An index of strangers may name any blob of the store as a manifest.
     if blob.size() > MANIFEST_LIMIT as u64 {

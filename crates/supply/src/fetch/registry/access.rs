@@ -1,6 +1,6 @@
 //! Who may learn a password or a token: the registry itself, over https, and the host that gives its tokens.
 //!
-//! A registry says by its answer where tokens are given (`WWW-Authenticate: Bearer realm="…"`), and whoever answers in its place
+//! A registry says by its answer where tokens are given (`WWW-Authenticate: Bearer realm="…"`), and another server in its place
 //! could name any address. Anonymous tokens are asked for wherever it says, over https. Credentials go to the registry's own
 //! host, or to one that the user named; Docker Hub's is known. (OCI Distribution Specification; Docker: Token Authentication)
 

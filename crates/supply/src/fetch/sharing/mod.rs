@@ -1,6 +1,6 @@
 //! The cache that several machines share: layers and inputs in an OCI registry (OCI Distribution Specification).
 //!
-//! Whoever may write to the registry is not trusted: a layer is believed only when a key that the user named signed its
+//! Those who can write to the registry are not trusted: a layer is believed only when a key that the user named signed its
 //! record, an input only by the digest that the recipe or its lock names. A registry that is slow, gone or lying is one
 //! warning, and continuing without it; only an interrupt ends a run.
 
