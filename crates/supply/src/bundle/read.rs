@@ -159,10 +159,7 @@ impl Reading<'_> {
         if self.store.find(expected(), &watch)?.is_some() {
             return Ok(());
         }
-        let (store, cancel) = (self.store, &self.watch.cancel);
-        let partial = store.partial(&digest.to_string(), cancel, |who| {
-            watch.note(format!("{name}: {who} is bringing it already"));
-        })?;
+        let partial = self.store.partial(&digest.to_string(), &watch)?;
         let mut file = partial.begin(&Resumable::default())?;
         let found = self.copy(entry, &mut file)?;
         file.sync_all().map_err(|e| {
@@ -176,7 +173,7 @@ impl Reading<'_> {
                 .expected(digest)
                 .found(found));
         }
-        let admitted = store.admit(partial.candidate(), expected(), &watch);
+        let admitted = self.store.admit(partial.candidate(), expected(), &watch);
         partial.discard()?;
         admitted.map(|_| ())
     }

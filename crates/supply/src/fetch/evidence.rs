@@ -108,19 +108,17 @@ impl Asked<'_> {
         let ids = sigstore::entry_ids(&answer);
         let ids = ids.map_err(|refusal| self.refused(refusal, &redact(index.as_str())))?;
         if ids.is_empty() {
-            let fact = format!("{}: the log has no entry about this file", self.watch.what);
-            return Err(Error::new(Kind::Unproved, fact)
+            let fact = "the log has no entry about this file";
+            return Err(self.watch.error(Kind::Unproved, fact)
                 .at(redact(index.as_str()))
                 .expected(format!("an entry about {file}"))
                 .cure("look whether `log` is the log that the publisher uses, and whether the file is the published one"));
         }
         if ids.len() > ENTRIES {
-            let fact = format!(
-                "{}: the log has {} entries about it",
-                self.watch.what,
-                ids.len()
-            );
-            return Err(Error::new(Kind::Unproved, fact)
+            let fact = format!("the log has {} entries about it", ids.len());
+            return Err(self
+                .watch
+                .error(Kind::Unproved, fact)
                 .at(redact(index.as_str()))
                 .expected(format!("{ENTRIES} at most")));
         }
@@ -130,8 +128,10 @@ impl Asked<'_> {
             answers.extend(self.small(&url, Ask::Answer).await?);
             answers.push(b'\n');
             if answers.len() as u64 > self.limit {
-                let fact = format!("{}: the log's answers are too long", self.watch.what);
-                return Err(Error::new(Kind::Fetch, fact).at(redact(url.as_str())));
+                let error = self
+                    .watch
+                    .error(Kind::Fetch, "the log's answers are too long");
+                return Err(error.at(redact(url.as_str())));
             }
         }
         Ok(answers)
@@ -139,8 +139,8 @@ impl Asked<'_> {
 
     fn log_url(&self, text: &str) -> Result<Url> {
         Url::parse(text).map_err(|e| {
-            let fact = format!("{}: the log's address is malformed: {e}", self.watch.what);
-            Error::new(Kind::Recipe, fact).at(redact(text))
+            let fact = format!("the log's address is malformed: {e}");
+            self.watch.error(Kind::Recipe, fact).at(redact(text))
         })
     }
 
@@ -258,10 +258,9 @@ fn kept() -> Expected {
 
 fn check_small(path: &Path, limit: u64, missing: Kind, watch: &Watch) -> Result<()> {
     let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::new(
-            missing,
-            format!("{}: there is no file {}", watch.what, path.display()),
-        ),
+        std::io::ErrorKind::NotFound => {
+            watch.error(missing, format_args!("there is no file {}", path.display()))
+        }
         _ => Error::io("read", path, e),
     })?;
     if metadata.len() > limit {

@@ -256,12 +256,7 @@ impl Remote<'_> {
             None => self.url.to_string(),
         };
         let (store, watch) = (self.wanted.context.store.clone(), self.wanted.watch.clone());
-        blocking(move || {
-            store.partial(&key, &watch.cancel, |holder| {
-                watch.note(format!("{}: {holder} is fetching it already", watch.what));
-            })
-        })
-        .await
+        blocking(move || store.partial(&key, &watch)).await
     }
 }
 

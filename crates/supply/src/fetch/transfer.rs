@@ -247,8 +247,8 @@ impl Transfer<'_> {
     }
 
     fn error(&self, fact: impl std::fmt::Display) -> Error {
-        let fact = format!("{}: {fact}", self.watch.what);
-        Error::new(Kind::Fetch, fact).at(redact(self.url.as_str()))
+        let error = self.watch.error(Kind::Fetch, fact);
+        error.at(redact(self.url.as_str()))
     }
 
     /// Whether a file may have as many bytes.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use winimg_base::error::{Error, Result};
-use winimg_base::event::Cancel;
 use winimg_base::io::Lock;
 
 use super::{Blob, Candidate, Store, Terms, Watch, key_of, read_record, write_record};
@@ -42,15 +41,12 @@ pub struct Partial {
 
 impl Store {
     /// Takes the place for the transfer named by `key` (any text; it is hashed). Waits for another build that is
-    /// transferring the same, after telling `waiting` who that is.
-    pub fn partial(
-        &self,
-        key: &str,
-        cancel: &Cancel,
-        waiting: impl FnOnce(&str),
-    ) -> Result<Partial> {
+    /// transferring the same, after a note that says who that is.
+    pub fn partial(&self, key: &str, watch: &Watch) -> Result<Partial> {
         let key = key_of(key);
-        let lock = self.lock(&format!("partial-{key}"), cancel, waiting)?;
+        let lock = self.lock(&format!("partial-{key}"), &watch.cancel, |holder| {
+            watch.note(format!("{}: {holder} is fetching it already", watch.what));
+        })?;
         let folder = self.folder.join("partial");
         Ok(Partial {
             data: folder.join(format!("{key}.data")),
@@ -67,7 +63,7 @@ impl Store {
         terms: impl Into<Terms>,
         watch: &Watch,
     ) -> Result<Blob> {
-        let partial = self.partial(key, &watch.cancel, |_| {})?;
+        let partial = self.partial(key, watch)?;
         let mut file = partial.begin(&Resumable::default())?;
         file.write_all(bytes)
             .and_then(|()| file.sync_all())

@@ -12,7 +12,7 @@ use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::text::{Located, Place, Source};
 use winimg_recipe::recipe::{Address, Origin, ProofSpec};
 use winimg_supply::fetch::{FetchOptions, Fetched, Request, fetch};
-use winimg_supply::store::{Blob, Store};
+use winimg_supply::store::{Blob, Store, Watch};
 
 #[derive(Default)]
 pub struct Events(pub Mutex<Vec<Event>>);
@@ -119,6 +119,11 @@ impl Desk {
         result
             .map(|mut blobs| blobs.remove(0))
             .map_err(|mut errors| errors.remove(0))
+    }
+
+    pub fn watch(&self) -> Watch {
+        let sink = Arc::clone(&self.events) as Arc<dyn Sink>;
+        Watch::new("kubelet", sink, self.cancel.clone())
     }
 
     /// An error's whole text with the folder shown as DESK.

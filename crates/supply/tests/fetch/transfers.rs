@@ -140,7 +140,7 @@ fn a_run_killed_before_the_proof_need_not_transfer_again() {
     let url = server.url("/a");
     // As it is between the last byte and the proof.
     let digest = Digest::sha256_of(b"content").to_string();
-    let partial = desk.store().partial(&digest, &desk.cancel, |_| {}).unwrap();
+    let partial = desk.store().partial(&digest, &desk.watch()).unwrap();
     let record = Resumable {
         url: url.clone(),
         etag: Some("\"v1\"".into()),

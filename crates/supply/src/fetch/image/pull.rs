@@ -115,10 +115,7 @@ impl Registry<'_> {
             return Ok(part(blob, CameFrom::Cache));
         }
         must_be_online(self.options, &what, &self.reference.whole(), Some(&digest))?;
-        let holder = |who: &str| watch.note(format!("{what}: {who} is fetching it already"));
-        let partial = self
-            .store
-            .partial(&digest.to_string(), &watch.cancel, holder)?;
+        let partial = self.store.partial(&digest.to_string(), &watch)?;
         if let Some(blob) = self.store.find(expected(), &watch)? {
             return Ok(part(blob, CameFrom::Cache));
         }
