@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use tar::{Archive, Entry, EntryType};
 
 use super::index::{Index, Member};
 use super::{Admitted, FILES, INDEX, LOCK};
-use crate::store::{Expected, Resumable, Store, Watch};
-use winimg_base::digest::{Algorithm, Digest, Hasher};
+use crate::store::{Expected, Resumable, Store, Watch, copy_hashed};
+use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::LockFile;
@@ -179,20 +179,9 @@ impl Reading<'_> {
     }
 
     fn copy(&self, from: &mut impl Read, to: &mut File) -> Result<Digest> {
-        let mut hasher = Hasher::new(Algorithm::Sha256);
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            self.watch.cancel.check()?;
-            let n = from
-                .read(&mut buffer)
-                .map_err(|e| refused(format!("the bundle cannot be read: {e}")))?;
-            if n == 0 {
-                return Ok(hasher.finish());
-            }
-            hasher.update(&buffer[..n]);
-            to.write_all(&buffer[..n])
-                .map_err(|e| Error::io("write what is in", self.path, e))?;
-        }
+        let unread = |e| refused(format!("the bundle cannot be read: {e}"));
+        let unwritten = |e| Error::io("write what is in", self.path, e);
+        copy_hashed(from, to, &self.watch.cancel, unread, unwritten).map(|(digest, _)| digest)
     }
 }
 

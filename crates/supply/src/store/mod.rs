@@ -62,6 +62,7 @@ use winimg_base::io::{self, Lock};
 
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected};
+pub(crate) use hash::copy_hashed;
 pub use inventory::{Item, Thing};
 pub use judge::{Demand, Refused, Signatures, met, together};
 pub use known_locks::KnownLock;

@@ -11,8 +11,8 @@
 //! and files that are not the recorded ones.
 
 use std::fs::File;
-use std::io::{Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 
 use minisign_verify::{Error as Refusal, Signature};
 use oci_client::manifest::OciImageManifest;
@@ -21,8 +21,8 @@ use super::fault::Fault;
 use super::registry::{self, Registry};
 use super::{Remote, Sign};
 use crate::fetch::image::pull;
-use crate::store::{Kept, Layer, LayerFile, LayerRecord, Store, Watch};
-use winimg_base::digest::{Algorithm, Digest, Hasher};
+use crate::store::{Kept, Layer, LayerFile, LayerRecord, Store, Watch, copy_hashed};
+use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
@@ -38,7 +38,6 @@ const RECORD_LIMIT: u64 = 16 << 20;
 const SIGNATURE_LIMIT: u64 = 8 << 10;
 /// Fast enough not to be waited for; the more is not worth the time on disks of programs.
 const LEVEL: i32 = 3;
-const CHUNK: usize = 1 << 20;
 
 pub fn tag(key: &Digest) -> String {
     format!("layer-{}", &key.hex()[..40])
@@ -315,44 +314,12 @@ async fn unpack(
 }
 
 /// Compresses a file; the digest and size of what that gave.
-fn pack(from: &Path, to: &PathBuf, cancel: &Cancel) -> Result<(Digest, u64)> {
+fn pack(from: &Path, to: &Path, cancel: &Cancel) -> Result<(Digest, u64)> {
     let unread = |e| Error::io("read", from, e);
     let unwritten = |e| Error::io("write", to, e);
-    let mut source = File::open(from).map_err(unread)?;
-    let target = Hashed {
-        file: io::create_private_file(to).map_err(unwritten)?,
-        hasher: Hasher::new(Algorithm::Sha256),
-        size: 0,
-    };
-    let encoder = zstd::stream::write::Encoder::new(target, LEVEL);
-    let mut encoder = encoder.map_err(unwritten)?;
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        cancel.check()?;
-        match source.read(&mut chunk).map_err(unread)? {
-            0 => break,
-            read => encoder.write_all(&chunk[..read]).map_err(unwritten)?,
-        }
-    }
-    let done = encoder.finish().map_err(unwritten)?;
-    Ok((done.hasher.finish(), done.size))
-}
-
-struct Hashed {
-    file: File,
-    hasher: Hasher,
-    size: u64,
-}
-
-impl Write for Hashed {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write_all(bytes)?;
-        self.hasher.update(bytes);
-        self.size += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
+    let source = File::open(from).map_err(unread)?;
+    let encoder = zstd::stream::read::Encoder::new(source, LEVEL);
+    let packed = encoder.map_err(unread)?;
+    let target = io::create_private_file(to).map_err(unwritten)?;
+    copy_hashed(packed, target, cancel, unread, unwritten)
 }
