@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::cli;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_supply::bundle::{self, Contents, Input};
+use winimg_supply::bundle::{self, Contents};
 use winimg_supply::store::{Blob, Expected, Store, Watch};
 
 use super::inputs::{self, Fetched};
@@ -62,12 +62,9 @@ pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
 }
 
 /// The input itself and what proves it.
-fn files(input: &Fetched, store: &Store, watch: &Watch) -> Result<Vec<Input>> {
-    let mut files = Vec::new();
-    for blob in &input.blobs {
-        blob.check()?;
-        files.push(file(blob));
-    }
+fn files(input: &Fetched, store: &Store, watch: &Watch) -> Result<Vec<Blob>> {
+    let mut files = input.blobs.clone();
+    files.iter().try_for_each(Blob::check)?;
     let have = |digest: &Digest| input.blobs.iter().any(|b| b.digest() == digest);
     for digest in input.found.evidence.values().filter(|d| !have(d)) {
         let found = store.find(Expected::Digest(digest.clone()), watch)?;
@@ -75,15 +72,7 @@ fn files(input: &Fetched, store: &Store, watch: &Watch) -> Result<Vec<Input>> {
             let fact = format!("what proves {} is no longer in the cache", input.id);
             Error::new(Kind::Fetch, fact).expected(digest)
         })?;
-        files.push(file(&found));
+        files.push(found);
     }
     Ok(files)
-}
-
-fn file(blob: &Blob) -> Input {
-    Input {
-        digest: blob.digest().clone(),
-        size: blob.size(),
-        path: blob.path().to_path_buf(),
-    }
 }

@@ -33,7 +33,7 @@ fn row(input: &Fetched) -> Vec<String> {
         input.id.to_string(),
         input.found.size.to_string(),
         input.found.digest.to_string(),
-        input.from.word().to_string(),
+        input.from.to_string(),
         signers,
     ]
 }

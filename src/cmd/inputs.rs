@@ -1,7 +1,7 @@
 //! Every input of a recipe: fetched, or as the cache has it. For `lock`, `fetch`, `bundle` and `plan`.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -10,14 +10,13 @@ use crate::engine::windows_build;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Event, Sink};
 use winimg_machine::vm::Platform;
 use winimg_recipe::lock::Found;
 use winimg_recipe::plan::Plan;
 use winimg_recipe::recipe::{
     Address, ContainerImage, Input, InputId, InputSource, ProofSpec, Recipe,
 };
-use winimg_supply::fetch::{self, FetchOptions, image::Image};
+use winimg_supply::fetch::{self, CameFrom, FetchOptions, image::Image};
 use winimg_supply::store::{Blob, Store};
 
 use super::Context;
@@ -26,26 +25,9 @@ use super::Context;
 pub struct Fetched {
     pub id: InputId,
     pub found: Found,
-    pub from: From,
+    pub from: CameFrom,
     /// The file itself; of a container image its index, manifest, configuration and layers.
     pub blobs: Vec<Blob>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    Cache,
-    Network,
-    Local,
-}
-
-impl From {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Cache => "cache",
-            Self::Network => "network",
-            Self::Local => "local file",
-        }
-    }
 }
 
 /// Fetches the inputs that `wanted` names, with every proof that the recipe asks for; in the recipe's order.
@@ -68,32 +50,22 @@ pub fn fetch(
         .into_iter()
         .filter(|r| wanted(&r.id) || (needs_build && r.id == InputId::Iso))
         .collect();
-    let heard = Arc::new(Heard::new(Arc::clone(&context.sink)));
-    let sink = Arc::clone(&heard) as Arc<dyn Sink>;
-    let blobs = fetch::fetch(
-        requests.clone(),
-        store,
-        Arc::clone(&sink),
-        &context.cancel,
-        options,
-    )
-    .map_err(together)?;
+    let ids: Vec<InputId> = requests.iter().map(|r| r.id.clone()).collect();
+    let (sink, cancel) = (&context.sink, &context.cancel);
+    let fetched =
+        fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
     let mut build = String::new();
     let mut all = Vec::new();
-    for (request, blob) in requests.iter().zip(blobs) {
-        if request.id == InputId::Iso && needs_build {
-            build = windows_build(blob.path(), recipe)?;
+    for (id, fetched) in ids.into_iter().zip(fetched) {
+        if id == InputId::Iso && needs_build {
+            build = windows_build(fetched.blob.path(), recipe)?;
         }
-        if wanted(&request.id) {
-            all.push(one(request, blob, &heard));
+        if wanted(&id) {
+            all.push(one(id, fetched));
         }
     }
-    let images = fetch::image::images(&images, &build, store, &sink, &context.cancel, options)?;
-    all.extend(
-        images
-            .into_iter()
-            .map(|image| container_image(image, &heard)),
-    );
+    let images = fetch::image::images(&images, &build, store, sink, cancel, options)?;
+    all.extend(images.into_iter().map(container_image));
     Ok(all)
 }
 
@@ -103,13 +75,10 @@ pub fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
     inputs.filter_map(|i| fetch::Request::of(&i)).collect()
 }
 
-fn one(request: &fetch::Request, blob: Blob, heard: &Heard) -> Fetched {
-    let from = match request.origin.url.value {
-        Address::Local(_) => From::Local,
-        Address::Remote(_) => heard.from(&request.id.to_string()),
-    };
+fn one(id: InputId, fetched: fetch::Fetched) -> Fetched {
+    let fetch::Fetched { blob, from } = fetched;
     Fetched {
-        id: request.id.clone(),
+        id,
         found: Found {
             size: blob.size(),
             digest: blob.digest().clone(),
@@ -121,9 +90,9 @@ fn one(request: &fetch::Request, blob: Blob, heard: &Heard) -> Fetched {
     }
 }
 
-fn container_image(image: Image, heard: &Heard) -> Fetched {
+fn container_image(image: Image) -> Fetched {
     let id = InputId::Image(image.name.clone());
-    let size = image.size();
+    let (size, from) = (image.size(), image.from());
     let (top, manifest) = (image.top.blob, image.manifest.blob);
     let mut found = Found {
         size,
@@ -139,47 +108,10 @@ fn container_image(image: Image, heard: &Heard) -> Fetched {
     blobs.push(manifest);
     blobs.extend(image.parts.into_iter().map(|part| part.blob));
     Fetched {
-        from: heard.from(&id.to_string()),
+        from,
         id,
         found,
         blobs,
-    }
-}
-
-/// Passes events on, and remembers whose bytes came over the network.
-struct Heard {
-    sink: Arc<dyn Sink>,
-    names: Mutex<Vec<String>>,
-}
-
-impl Heard {
-    fn new(sink: Arc<dyn Sink>) -> Self {
-        Self {
-            sink,
-            names: Mutex::default(),
-        }
-    }
-
-    fn from(&self, name: &str) -> From {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        // A container image's parts are called `image pause sha256:…`.
-        let part = format!("{name} ");
-        match names.iter().any(|n| n == name || n.starts_with(&part)) {
-            true => From::Network,
-            false => From::Cache,
-        }
-    }
-}
-
-impl Sink for Heard {
-    fn emit(&self, event: &Event) {
-        if let Event::Bytes { what, .. } = event {
-            let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-            if !names.contains(what) {
-                names.push(what.clone());
-            }
-        }
-        self.sink.emit(event);
     }
 }
 
@@ -218,8 +150,7 @@ impl State {
 
 /// The state of each input, in the recipe's order. The cache is looked at, not changed.
 pub fn states(recipe: &Recipe) -> Vec<State> {
-    let store = existing_store();
-    let holds = |digest: &Digest| store.as_ref().is_some_and(|s| s.holds(digest));
+    let holds = held();
     let cache = |digest: Option<&Digest>| match digest {
         Some(digest) if holds(digest) => Cache::Held,
         Some(_) => Cache::Lacking,
@@ -232,7 +163,7 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
             Some((ProofSpec::Undecided(_), _)) => Cache::Undecided,
             Some((_, Address::Local(path))) if path.is_file() => Cache::Local,
             // Only a lock lets its bytes come from the cache.
-            Some((_, Address::Local(_))) if locked.is_some_and(holds) => Cache::Held,
+            Some((_, Address::Local(_))) if locked.is_some_and(&holds) => Cache::Held,
             Some((_, Address::Local(path))) => Cache::Absent(path.clone()),
             _ => known,
         };
@@ -245,24 +176,24 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
     recipe.inputs().map(state).collect()
 }
 
-/// The cache, when there is one already.
-fn existing_store() -> Option<Store> {
+/// Whether the cache holds what has a digest, as far as there is a cache already.
+fn held() -> impl Fn(&Digest) -> bool {
     let folder = Store::default_folder().ok().filter(|f| f.is_dir());
-    folder.and_then(|folder| Store::open(&folder).ok())
+    let store = folder.and_then(|folder| Store::open(&folder).ok());
+    move |digest| store.as_ref().is_some_and(|store| store.holds(digest))
 }
 
 /// A complaint for each local file that a build on this platform needs and that is not there. What a lock names may be in the
 /// cache instead: a bundle brings it so.
 pub fn absent(recipe: &Recipe, plan: &Plan, platform: Option<Platform>) -> Vec<Diagnostic> {
-    let store = existing_store();
-    let holds = |digest: &Digest| store.as_ref().is_some_and(|s| s.holds(digest));
+    let holds = held();
     needed(recipe, plan, platform)
         .filter_map(|input| {
             let origin = input.origin()?;
             let Address::Local(path) = &origin.url.value else {
                 return None;
             };
-            if path.is_file() || input.locked().is_some_and(holds) {
+            if path.is_file() || input.locked().is_some_and(&holds) {
                 return None;
             }
             let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());

@@ -162,13 +162,14 @@ impl Wanted {
         };
         let requests = vec![self.request.clone()];
         let sink = Arc::clone(&context.sink);
-        let blobs = fetch::fetch(requests, store, sink, &context.cancel, &options);
-        let blobs = blobs.map_err(together).map_err(|e| match e.kind() {
+        let fetched = fetch::fetch(requests, store, sink, &context.cancel, &options);
+        let fetched = fetched.map_err(together).map_err(|e| match e.kind() {
             Kind::Fetch if offline => e.cure("run `winimg pin` without --offline"),
             _ => e,
         });
-        let blob = blobs?.into_iter().next();
-        let blob = blob.ok_or_else(|| Error::new(Kind::Failed, "nothing was fetched"))?;
+        let fetched = fetched?.into_iter().next();
+        let fetched = fetched.ok_or_else(|| Error::new(Kind::Failed, "nothing was fetched"))?;
+        let blob = fetched.blob;
         let digest = match self.missing.algorithm {
             Algorithm::Sha256 => blob.digest().clone(),
             algorithm => {

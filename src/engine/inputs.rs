@@ -16,7 +16,7 @@ use winimg_recipe::plan::{Entry, Plan};
 use winimg_recipe::recipe::{Address, ContainerImage, Input, InputId, InputSource, Recipe};
 use winimg_supply::fetch::sharing::Remote;
 use winimg_supply::fetch::{self, FetchOptions, image::Image};
-use winimg_supply::store::{Blob, Candidate, Expected, Proof, Store, Tree, Watch};
+use winimg_supply::store::{Blob, Candidate, Expected, Store, Tree, Watch};
 
 /// The proved inputs of one build.
 pub struct Inputs {
@@ -105,7 +105,7 @@ impl Inputs {
         let files = self.files.iter();
         files
             .filter_map(|(id, blob)| match blob.proof() {
-                Proof::Unverified { reason } => Some(format!("nothing proves {id}: {reason}")),
+                Expected::Unverified { reason } => Some(format!("nothing proves {id}: {reason}")),
                 _ => None,
             })
             .collect()
@@ -157,8 +157,9 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
     let needed = needed(recipe, plan, Some(platform));
     let requests: Vec<_> = needed.filter_map(|i| fetch::Request::of(&i)).collect();
     let ids: Vec<_> = requests.iter().map(|request| request.id.clone()).collect();
-    let blobs =
+    let fetched =
         fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
+    let blobs = fetched.into_iter().map(|fetched| fetched.blob);
     let mut inputs = Inputs {
         files: ids.into_iter().zip(blobs).collect(),
         images: Vec::new(),

@@ -22,7 +22,7 @@ use winimg_recipe::plan::Check;
 use winimg_recipe::plan::{Entry, Plan};
 use winimg_recipe::recipe::{ImageProof, InputId, InputSource, Origin};
 use winimg_supply::fetch::image::Image;
-use winimg_supply::store::{self, Blob};
+use winimg_supply::store::{Blob, Expected};
 
 /// The records' names.
 pub const MANIFEST: &str = "manifest.json";
@@ -278,17 +278,17 @@ fn input(id: &InputId, origin: &Origin, blob: &Blob) -> manifest::Input {
     }
 }
 
-fn proof(proof: &store::Proof) -> manifest::Proof {
+fn proof(proof: &Expected) -> manifest::Proof {
     match proof {
-        store::Proof::Pinned { digest } => manifest::Proof::Digest {
+        Expected::Digest(digest) => manifest::Proof::Digest {
             expected: digest.to_string(),
         },
-        store::Proof::ChecksumFile { url, line, .. } => manifest::Proof::ChecksumFile {
+        Expected::ChecksumFile { url, line, .. } => manifest::Proof::ChecksumFile {
             url: redact(url),
             entry: line.clone(),
         },
-        store::Proof::Signed => manifest::Proof::Signed,
-        store::Proof::Unverified { reason } => manifest::Proof::Unverified {
+        Expected::Signed => manifest::Proof::Signed,
+        Expected::Unverified { reason } => manifest::Proof::Unverified {
             reason: reason.clone(),
         },
     }

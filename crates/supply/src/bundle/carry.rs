@@ -1,6 +1,6 @@
-//! What of the command line and the environment goes into a bundle: what a recipe may be told, and no secret.
+//! What of the command line and the environment goes into a bundle: its variables and settings, and no secret.
 
-use super::index::Variable;
+use super::index::{Index, Variable};
 use winimg_base::text::redact_url;
 use winimg_recipe::recipe::{Options, Recipe};
 
@@ -9,17 +9,9 @@ const ENVIRONMENT: &str = "WINIMG_VAR_";
 /// A shorter value in a query is no token.
 const TOKEN: usize = 8;
 
-#[derive(Debug, Default)]
-pub struct Carried {
-    pub environment: Vec<Variable>,
-    pub vars: Vec<Variable>,
-    pub set: Vec<String>,
-    /// What was left out.
-    pub remarks: Vec<String>,
-}
-
-pub fn of(recipe: &Recipe, options: &Options) -> Carried {
-    let mut carried = Carried::default();
+/// Writes it into the index; what was left out, and why.
+pub fn of(recipe: &Recipe, options: &Options, index: &mut Index) -> Vec<String> {
+    let mut remarks = Vec::new();
     for (name, value) in &options.env {
         let Some(name) = name.strip_prefix(ENVIRONMENT) else {
             continue;
@@ -27,24 +19,24 @@ pub fn of(recipe: &Recipe, options: &Options) -> Carried {
         let origin = format!("environment {ENVIRONMENT}{name}");
         // The variable may be called otherwise: this may be another name of it.
         if recipe.vars.iter().any(|v| v.origin == origin) {
-            let kept = variable(recipe, name, value, &mut carried.remarks);
-            carried.environment.extend(kept);
+            let kept = variable(recipe, name, value, &mut remarks);
+            index.environment.extend(kept);
         }
     }
     for (name, value) in &options.vars {
-        let kept = variable(recipe, name, value, &mut carried.remarks);
-        carried.vars.extend(kept);
+        let kept = variable(recipe, name, value, &mut remarks);
+        index.vars.extend(kept);
     }
     for set in &options.set {
         let (path, value) = set.split_once('=').unwrap_or((set, ""));
         if path.trim() == "media.product_key" && value != "kms" {
             let remark = "media.product_key is not in the bundle: give it again with --set";
-            carried.remarks.push(remark.into());
+            remarks.push(remark.into());
             continue;
         }
-        carried.set.push(format!("{path}={}", without_query(value)));
+        index.set.push(format!("{path}={}", without_query(value)));
     }
-    carried
+    remarks
 }
 
 fn variable(
@@ -107,8 +99,10 @@ mod tests {
         };
         let (read, said) = recipe::read(&path, &options);
         let read = read.unwrap_or_else(|| panic!("{}", said.render(false)));
-        let carried = of(&read, &options).environment;
-        let carried: Vec<_> = carried
+        let mut index = Index::default();
+        of(&read, &options, &mut index);
+        let carried: Vec<_> = index
+            .environment
             .iter()
             .map(|v| (v.name.as_str(), v.value.as_str()))
             .collect();

@@ -13,7 +13,7 @@ pub const SCHEMA: i64 = 1;
 /// Members at most.
 const MOST: usize = 200_000;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
     pub schema: i64,
@@ -77,41 +77,22 @@ pub struct Blob {
     pub digest: Digest,
 }
 
-/// Of another version; nothing else of it can be read.
-#[derive(Deserialize)]
-struct AnySchema {
-    schema: Option<i64>,
-}
-
 /// What has to stand under a member's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Member<'a> {
-    File(&'a File),
-    Blob(&'a Blob),
-}
-
-impl Member<'_> {
-    pub fn size(&self) -> u64 {
-        match self {
-            Self::File(file) => file.size,
-            Self::Blob(blob) => blob.size,
-        }
-    }
-
-    pub fn digest(&self) -> &Digest {
-        match self {
-            Self::File(file) => &file.digest,
-            Self::Blob(blob) => &blob.digest,
-        }
-    }
+pub struct Member<'a> {
+    pub size: u64,
+    pub digest: &'a Digest,
+    /// Of one of the recipe's files; `None`: an input.
+    pub path: Option<&'a str>,
 }
 
 impl Index {
     /// Reads it; the error is what is wrong, in sentences.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let broken = |e: toml::de::Error| vec![format!("its index is not TOML: {}", e.message())];
-        let any: AnySchema = toml::from_str(text).map_err(broken)?;
-        match any.schema {
+        let table: toml::Table = toml::from_str(text).map_err(broken)?;
+        // Of another version nothing else can be read.
+        match table.get("schema").and_then(toml::Value::as_integer) {
             Some(SCHEMA) => {}
             Some(other) => {
                 return Err(vec![format!(
@@ -130,10 +111,17 @@ impl Index {
 
     /// The member's name and what has to stand under it.
     pub fn members(&self) -> impl Iterator<Item = (String, Member<'_>)> {
+        let member = |size, digest, path| Member { size, digest, path };
         let blobs = self.blobs.iter();
-        let blobs = blobs.map(|b| (format!("{BLOBS}{}", b.digest.hex()), Member::Blob(b)));
+        let blobs = blobs.map(move |b| {
+            let name = format!("{BLOBS}{}", b.digest.hex());
+            (name, member(b.size, &b.digest, None))
+        });
         let files = self.files.iter();
-        blobs.chain(files.map(|f| (format!("{FILES}{}", f.path), Member::File(f))))
+        blobs.chain(files.map(move |f| {
+            let name = format!("{FILES}{}", f.path);
+            (name, member(f.size, &f.digest, Some(f.path.as_str())))
+        }))
     }
 
     fn problems(&self) -> Vec<String> {
@@ -155,13 +143,11 @@ impl Index {
         for blob in self.blobs.iter().filter(|b| !seen.insert(&b.digest)) {
             problems.push(format!("{} is there twice", blob.digest));
         }
-        let files = self.files.iter().map(|f| &f.digest);
-        let digests = files.chain(self.blobs.iter().map(|b| &b.digest));
+        let digests = self.members().map(|(_, member)| member.digest);
         for digest in digests.filter(|d| d.algorithm != Algorithm::Sha256) {
             problems.push(format!("{digest} is no SHA-256"));
         }
-        let sizes = self.files.iter().map(|f| f.size);
-        let mut sizes = sizes.chain(self.blobs.iter().map(|b| b.size));
+        let mut sizes = self.members().map(|(_, member)| member.size);
         if sizes.try_fold(0, u64::checked_add).is_none() {
             problems.push("its members are longer than any file can be".into());
         }

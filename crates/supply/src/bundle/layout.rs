@@ -6,22 +6,10 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::index::{Moved, relative};
+use super::index::{Index, Moved, relative};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::recipe::{Options, ReadFile, Root};
-
-#[derive(Debug, Default)]
-pub struct Layout {
-    pub recipe: String,
-    pub search: Vec<String>,
-    pub image_builder_vars: Vec<String>,
-    pub var_files: Vec<String>,
-    pub folders: Vec<String>,
-    pub moved: Vec<Moved>,
-    /// Where each file is now.
-    pub files: BTreeMap<String, PathBuf>,
-}
 
 /// The files that lead to each other.
 struct Group<'a> {
@@ -32,9 +20,14 @@ struct Group<'a> {
     files: Vec<(&'a ReadFile, PathBuf)>,
 }
 
-/// Decides it, and lists the files of every folder that is named.
-pub fn of(files: &[ReadFile], options: &Options) -> Result<Layout> {
-    let mut layout = Layout::default();
+/// Decides it, and lists the files of every folder that is named. Writes it into the index, all but the files; where each of
+/// those is now is returned.
+pub fn of(
+    files: &[ReadFile],
+    options: &Options,
+    index: &mut Index,
+) -> Result<BTreeMap<String, PathBuf>> {
+    let mut members = BTreeMap::new();
     let groups = groups(files, options)?;
     for (root, group) in &groups {
         let top = group.top();
@@ -44,16 +37,14 @@ pub fn of(files: &[ReadFile], options: &Options) -> Result<Layout> {
             if path.is_dir() {
                 let below = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
                 for inner in below {
-                    layout
-                        .files
-                        .insert(format!("{name}/{inner}"), path.join(&inner));
+                    members.insert(format!("{name}/{inner}"), path.join(&inner));
                 }
-                layout.folders.push(name.clone());
+                index.folders.push(name.clone());
             } else {
-                layout.files.insert(name.clone(), path.clone());
+                members.insert(name.clone(), path.clone());
             }
             if matches!(root, Root::Named(_)) && file.path == group.files[0].0.path {
-                layout.moved.push(Moved {
+                index.moved.push(Moved {
                     from: file.path.display().to_string(),
                     to: name,
                 });
@@ -61,8 +52,8 @@ pub fn of(files: &[ReadFile], options: &Options) -> Result<Layout> {
         }
         let first = group.files.first().map(|(_, path)| member(path));
         match (root, first) {
-            (Root::Recipe, Some(first)) => layout.recipe = first?,
-            (Root::Search(_), _) => layout.search.push(member(&group.anchor)?),
+            (Root::Recipe, Some(first)) => index.recipe = first?,
+            (Root::Search(_), _) => index.search.push(member(&group.anchor)?),
             _ => {}
         }
     }
@@ -73,15 +64,15 @@ pub fn of(files: &[ReadFile], options: &Options) -> Result<Layout> {
         });
         groups.map(|g| g.member(&g.top(), &g.files[0].1)).collect()
     };
-    layout.var_files = named(&options.var_files)?;
-    layout.image_builder_vars = named(&options.image_builder_vars)?;
-    for name in layout.files.keys().chain(&layout.folders) {
+    index.var_files = named(&options.var_files)?;
+    index.image_builder_vars = named(&options.image_builder_vars)?;
+    for name in members.keys().chain(&index.folders) {
         if let Err(why) = relative(name) {
             let fact = format!("{name:?} {why}, so it cannot go into a bundle");
             return Err(Error::new(Kind::Recipe, fact).cure("give the file another name"));
         }
     }
-    Ok(layout)
+    Ok(members)
 }
 
 /// By what leads to them, in the order of the first of each.

@@ -14,7 +14,6 @@ mod write;
 
 use std::path::PathBuf;
 
-use winimg_base::digest::Digest;
 use winimg_recipe::recipe::Options;
 
 pub use read::{admit, is_bundle};
@@ -28,15 +27,6 @@ const FILES: &str = "files/";
 const BLOBS: &str = "blobs/sha256/";
 /// The lock, among the files.
 const LOCK: &str = "recipe.lock";
-
-/// A file that goes into a bundle as an input.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Input {
-    pub digest: Digest,
-    /// Bytes.
-    pub size: u64,
-    pub path: PathBuf,
-}
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

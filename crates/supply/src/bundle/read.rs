@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use tar::{Archive, Entry, EntryType};
 
 use super::index::{Index, Member};
 use super::{Admitted, FILES, INDEX, LOCK};
-use crate::store::{Expected, Resumable, Store, Watch};
-use winimg_base::digest::{Algorithm, Digest, Hasher};
+use crate::store::{Expected, Resumable, Store, Watch, copy_hashed};
+use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::LockFile;
@@ -24,7 +24,7 @@ pub fn is_bundle(path: &Path) -> Result<bool> {
     let mut head = Vec::new();
     let file = match File::open(path) {
         Ok(file) => file,
-        // Whoever reads it as a recipe says so at length.
+        // Reading it as a recipe reports this.
         Err(_) => return Ok(false),
     };
     let read = file.take(512).read_to_end(&mut head);
@@ -90,11 +90,11 @@ impl Reading<'_> {
             if !seen.insert(name.clone()) {
                 return Err(refused(format!("the bundle has {name} twice")));
             }
-            match member {
-                Member::File(file) => self.file(&mut entry, &file.path, &member, beside.path())?,
-                Member::Blob(blob) => {
-                    self.blob(&mut entry, &name, &member)?;
-                    done += blob.size;
+            match member.path {
+                Some(path) => self.file(&mut entry, path, member.digest, beside.path())?,
+                None => {
+                    self.blob(&mut entry, &name, member.digest)?;
+                    done += member.size;
                     self.watch.bytes(done, Some(total))?;
                 }
             }
@@ -134,7 +134,7 @@ impl Reading<'_> {
         &self,
         entry: &mut Entry<'_, &File>,
         path: &str,
-        member: &Member<'_>,
+        digest: &Digest,
         folder: &Path,
     ) -> Result<()> {
         let to = folder.join(path);
@@ -142,61 +142,46 @@ impl Reading<'_> {
         let mut file = File::create_new(&to).map_err(|e| Error::io("write", &to, e))?;
         let found = self.copy(entry, &mut file)?;
         file.sync_all().map_err(|e| Error::io("write", &to, e))?;
-        match found == *member.digest() {
+        match found == *digest {
             true => Ok(()),
             false => Err(refused(format!(
                 "{FILES}{path} of the bundle is not the file that its index names"
             ))
-            .expected(member.digest())
+            .expected(digest)
             .found(found)),
         }
     }
 
     /// An input; one that the store has already need not be read.
-    fn blob(&self, entry: &mut Entry<'_, &File>, name: &str, member: &Member<'_>) -> Result<()> {
-        let digest = member.digest();
-        let expected = Expected::Digest(digest.clone());
+    fn blob(&self, entry: &mut Entry<'_, &File>, name: &str, digest: &Digest) -> Result<()> {
+        let expected = || Expected::Digest(digest.clone());
         let watch = self.watch.named(name);
-        if self.store.find(&expected, &watch)?.is_some() {
+        if self.store.find(expected(), &watch)?.is_some() {
             return Ok(());
         }
-        let (store, cancel) = (self.store, &self.watch.cancel);
-        let partial = store.partial(&digest.to_string(), cancel, |who| {
-            watch.note(format!("{name}: {who} is bringing it already"));
-        })?;
+        let partial = self.store.partial(&digest.to_string(), &watch)?;
         let mut file = partial.begin(&Resumable::default())?;
         let found = self.copy(entry, &mut file)?;
         file.sync_all().map_err(|e| {
             Error::new(Kind::Failed, format!("{name} cannot be written")).because(e)
         })?;
         drop(file);
-        // Known before it is put aside: a bundle's wrong bytes are of no use to anybody.
+        // Compared before admission, which would keep the wrong bytes in quarantine.
         if found != *digest {
             partial.discard()?;
             return Err(refused(format!("{name} of the bundle is another file"))
                 .expected(digest)
                 .found(found));
         }
-        let admitted = store.admit(partial.candidate(), &expected, &watch);
+        let admitted = self.store.admit(partial.candidate(), expected(), &watch);
         partial.discard()?;
         admitted.map(|_| ())
     }
 
     fn copy(&self, from: &mut impl Read, to: &mut File) -> Result<Digest> {
-        let mut hasher = Hasher::new(Algorithm::Sha256);
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            self.watch.cancel.check()?;
-            let n = from
-                .read(&mut buffer)
-                .map_err(|e| refused(format!("the bundle cannot be read: {e}")))?;
-            if n == 0 {
-                return Ok(hasher.finish());
-            }
-            hasher.update(&buffer[..n]);
-            to.write_all(&buffer[..n])
-                .map_err(|e| Error::io("write what is in", self.path, e))?;
-        }
+        let unread = |e| refused(format!("the bundle cannot be read: {e}"));
+        let unwritten = |e| Error::io("write what is in", self.path, e);
+        copy_hashed(from, to, &self.watch.cancel, unread, unwritten).map(|(digest, _)| digest)
     }
 }
 
@@ -208,10 +193,10 @@ fn expected<'i>(index: &'i Index, entry: &Entry<'_, &File>) -> Result<(String, M
         let fact = format!("the bundle has {name:?}, which its index does not name");
         return Err(refused(fact));
     };
-    if entry.size() != member.size() {
+    if entry.size() != member.size {
         let fact = format!("{name} of the bundle has another size than its index says");
         return Err(refused(fact)
-            .expected(format!("{} bytes", member.size()))
+            .expected(format!("{} bytes", member.size))
             .found(format!("{} bytes", entry.size())));
     }
     Ok((name, member))

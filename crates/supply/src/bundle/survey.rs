@@ -47,7 +47,9 @@ pub fn check(mut file: &File) -> Result<(), String> {
             }
             EntryType::GNULongName => own,
             EntryType::XGlobalHeader => {
-                return Err("the bundle has a header for all members, which it needs not".into());
+                return Err(
+                    "the bundle has a header for all members, which winimg does not write".into(),
+                );
             }
             _ => announced.take().unwrap_or(own),
         };

@@ -7,8 +7,8 @@ use std::path::Path;
 use tar::{Builder, EntryType, Header};
 
 use super::index::{Blob, File, Index, SCHEMA};
-use super::{BLOBS, FILES, INDEX, Input, LOCK, Written, carry, layout};
-use crate::store::Watch;
+use super::{BLOBS, FILES, INDEX, LOCK, Written, carry, layout};
+use crate::store::{self, Watch};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, AtomicFile};
@@ -24,44 +24,33 @@ pub struct Contents<'a> {
     pub options: &'a Options,
     pub lock: &'a LockFile,
     /// The files that the lock names, and what proves them.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<store::Blob>,
 }
 
 /// Writes the file; it is there whole or not at all.
 pub fn write(contents: Contents<'_>, to: &Path, watch: &Watch) -> Result<Written> {
-    let layout = layout::of(&contents.recipe.files, contents.options)?;
-    let carried = carry::of(contents.recipe, contents.options);
+    let mut index = Index {
+        schema: SCHEMA,
+        ..Index::default()
+    };
+    let members = layout::of(&contents.recipe.files, contents.options, &mut index)?;
+    let remarks = carry::of(contents.recipe, contents.options, &mut index);
     let lock = &contents.lock.text;
     let mut inputs = contents.inputs;
-    inputs.sort_by(|a, b| a.digest.cmp(&b.digest));
-    inputs.dedup_by(|a, b| a.digest == b.digest);
-    let mut files = vec![File {
+    inputs.sort_by(|a, b| a.digest().cmp(b.digest()));
+    inputs.dedup_by(|a, b| a.digest() == b.digest());
+    index.files.push(File {
         path: LOCK.into(),
         size: lock.len() as u64,
         digest: Digest::sha256_of(lock.as_bytes()),
-    }];
-    for (name, path) in &layout.files {
-        files.push(described(name, path)?);
-    }
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    let blobs = inputs.iter().map(|input| Blob {
-        size: input.size,
-        digest: input.digest.clone(),
     });
-    let index = Index {
-        schema: SCHEMA,
-        recipe: layout.recipe.clone(),
-        search: layout.search.clone(),
-        image_builder_vars: layout.image_builder_vars.clone(),
-        var_files: layout.var_files.clone(),
-        set: carried.set,
-        folders: layout.folders.clone(),
-        environment: carried.environment,
-        vars: carried.vars,
-        moved: layout.moved.clone(),
-        files,
-        blobs: blobs.collect(),
-    };
+    for (name, path) in &members {
+        let (digest, size) = io::sha256(path)?;
+        let path = name.clone();
+        index.files.push(File { path, size, digest });
+    }
+    index.files.sort_by(|a, b| a.path.cmp(&b.path));
+    index.blobs = inputs.iter().map(described).collect();
     let text = toml::to_string(&index)
         .map_err(|e| Error::new(Kind::Failed, "an index cannot be written").because(e))?;
     // What is written has to be readable: two files whose names differ only in case are not.
@@ -75,17 +64,17 @@ pub fn write(contents: Contents<'_>, to: &Path, watch: &Watch) -> Result<Written
         watch,
         to,
         done: 0,
-        total: inputs.iter().map(|i| i.size).sum(),
+        total: inputs.iter().map(store::Blob::size).sum(),
         pax_from: USTAR_FROM,
     };
     tar.bytes(INDEX, text.as_bytes())?;
     for input in &inputs {
-        let name = format!("{BLOBS}{}", input.digest.hex());
-        tar.file(&name, &input.path, input.size, &input.digest)?;
+        let name = format!("{BLOBS}{}", input.digest().hex());
+        tar.file(&name, input.path(), input.size(), input.digest())?;
     }
     for file in &index.files {
         let name = format!("{FILES}{}", file.path);
-        match layout.files.get(&file.path) {
+        match members.get(&file.path) {
             Some(path) => tar.file(&name, path, file.size, &file.digest)?,
             None => tar.bytes(&name, lock.as_bytes())?,
         }
@@ -100,17 +89,15 @@ pub fn write(contents: Contents<'_>, to: &Path, watch: &Watch) -> Result<Written
         size: size.len(),
         files: index.files.len(),
         inputs: inputs.len(),
-        remarks: carried.remarks,
+        remarks,
     })
 }
 
-fn described(name: &str, path: &Path) -> Result<File> {
-    let (digest, size) = io::sha256(path)?;
-    Ok(File {
-        path: name.into(),
-        size,
-        digest,
-    })
+fn described(input: &store::Blob) -> Blob {
+    Blob {
+        size: input.size(),
+        digest: input.digest().clone(),
+    }
 }
 
 struct Tar<'a, W: Write> {

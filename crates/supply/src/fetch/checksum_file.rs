@@ -12,13 +12,7 @@ use super::failure::plain_http;
 use super::signatures::Bring;
 use super::{Context, Request, blocking};
 
-/// What a checksum file says, and who signed it.
-pub(super) struct Said {
-    pub expected: Expected,
-    pub vouched: Vec<Signer>,
-}
-
-/// Asks `url` what the file called `entry` is.
+/// Asks `url` what the file called `entry` is, and who signed that.
 pub(super) async fn read(
     context: &Context,
     request: &Request,
@@ -26,7 +20,7 @@ pub(super) async fn read(
     entry: &str,
     signatures: &[Vec<Signature>],
     gathered: &mut Gathered,
-) -> Result<Said> {
+) -> Result<(Expected, Vec<Signer>)> {
     let what = format!("the checksum file of {}", request.id);
     let address = &url.value;
     let shown = address.to_string();
@@ -91,10 +85,7 @@ pub(super) async fn read(
             .push(format!("signed the checksum file {shown}"));
         signer
     });
-    Ok(Said {
-        expected,
-        vouched: vouched.collect(),
-    })
+    Ok((expected, vouched.collect()))
 }
 
 /// The text that may be read, and who signed it. Of a clearsigned file only what the signature covers.

@@ -23,7 +23,13 @@ impl Lazy {
         if let Some(client) = self.0.get() {
             return Ok(client);
         }
-        let client = build(options)?;
+        let client = builder().connect_timeout(options.connect_timeout).build();
+        let client = client.map_err(|e| {
+            let cause = super::failure::innermost(&e);
+            Error::new(Kind::Host, format!("https cannot be set up: {cause}")).cure(
+                "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
+            )
+        })?;
         Ok(self.0.get_or_init(|| client))
     }
 }
@@ -50,18 +56,6 @@ pub(super) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
         Host::Ipv4(ip) => ip.is_loopback(),
         Host::Ipv6(ip) => ip.is_loopback(),
     }
-}
-
-fn build(options: &FetchOptions) -> Result<reqwest::Client> {
-    builder()
-        .connect_timeout(options.connect_timeout)
-        .build()
-        .map_err(|e| {
-            let cause = super::failure::innermost(&e);
-            Error::new(Kind::Host, format!("https cannot be set up: {cause}")).cure(
-                "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
-            )
-        })
 }
 
 /// Whether a redirect from `previous` (oldest first) to `next` may be followed, else why not.
@@ -101,32 +95,36 @@ mod tests {
 
     #[test]
     fn redirects_never_leave_https() {
-        assert_eq!(
-            judged(&["https://a.example/"], "https://b.example/"),
-            Ok(())
-        );
-        assert_eq!(judged(&["http://a.example/"], "http://b.example/"), Ok(()));
-        assert_eq!(judged(&["http://a.example/"], "https://b.example/"), Ok(()));
-        assert_eq!(
-            judged(
+        let (secure, plain) = ("https://a.example/", "http://a.example/");
+        let by_a_detour = [plain, "https://b.example/"];
+        for (previous, next, refused) in [
+            (&[secure][..], "https://b.example/", None),
+            (&[plain], "http://b.example/", None),
+            (&[plain], "https://b.example/", None),
+            (
                 &["https://u:p@a.example/x?sig=1"],
-                "http://b.example/y?sig=2"
-            )
-            .unwrap_err(),
-            "https://a.example/x?… redirects to http, which is not followed (http://b.example/y?…)"
-        );
-        // Not by a detour either.
-        assert!(
-            judged(
-                &["http://a.example/", "https://b.example/"],
-                "http://c.example/"
-            )
-            .is_err()
-        );
-        assert_eq!(
-            judged(&["http://a.example/"], "ftp://a.example/x").unwrap_err(),
-            "http://a.example/ redirects to ftp, which is not followed (ftp://a.example/x)"
-        );
+                "http://b.example/y?sig=2",
+                Some(
+                    "https://a.example/x?… redirects to http, which is not followed (http://b.example/y?…)",
+                ),
+            ),
+            (
+                &by_a_detour,
+                "http://c.example/",
+                Some(
+                    "https://b.example/ redirects to http, which is not followed (http://c.example/)",
+                ),
+            ),
+            (
+                &[plain],
+                "ftp://a.example/x",
+                Some(
+                    "http://a.example/ redirects to ftp, which is not followed (ftp://a.example/x)",
+                ),
+            ),
+        ] {
+            assert_eq!(judged(previous, next).err().as_deref(), refused);
+        }
     }
 
     #[test]

@@ -4,20 +4,18 @@
 //! they are judged with the file. A lock names them by digest; what it names is not asked for again.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use url::Url;
 
-use crate::store::{Blob, Candidate, Expected, Resumable, Seen, Store, Watch};
+use crate::store::{Blob, Candidate, Expected, Seen, Store, Watch};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
 use winimg_recipe::recipe::Locked;
 use winimg_trust::{Refusal, sigstore};
 
-use super::failure::offline;
-use super::small::Small;
+use super::failure::must_be_online;
 use super::{Context, blocking};
 use winimg_recipe::recipe::Address;
 
@@ -51,6 +49,17 @@ pub(super) struct Asked<'a> {
     pub anew: bool,
 }
 
+/// How a small file is asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Ask<'a> {
+    /// It is read from where a publisher puts it beside another file; of its name, such as `signature`, errors speak.
+    Published(&'a str),
+    /// A service's answer.
+    Answer,
+    /// A service's answer to this JSON, which is posted.
+    Query(&'a str),
+}
+
 impl Asked<'_> {
     /// From the store by its locked digest, from the store by its URL, or from its address.
     pub async fn bring(&self, address: &Address, gathered: &mut Gathered) -> Result<Vec<u8>> {
@@ -80,7 +89,7 @@ impl Asked<'_> {
         let blob = match kept {
             Some(blob) => blob,
             None => {
-                self.must_be_online(&shown)?;
+                must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
                 let answers = self.ask_log(base, file).await?;
                 let entry = sigstore::choose_entry(&answers, signature, certificate);
                 let entry = entry.map_err(|refusal| self.refused(refusal, &shown))?;
@@ -95,34 +104,34 @@ impl Asked<'_> {
     async fn ask_log(&self, base: &str, file: &Digest) -> Result<Vec<u8>> {
         let index = self.log_url(&format!("{base}/api/v1/index/retrieve"))?;
         let query = sigstore::rekor_query(file).to_string();
-        let answer = self.small(&index, Some(&query), None).await?;
+        let answer = self.small(&index, Ask::Query(&query)).await?;
         let ids = sigstore::entry_ids(&answer);
         let ids = ids.map_err(|refusal| self.refused(refusal, &redact(index.as_str())))?;
         if ids.is_empty() {
-            let fact = format!("{}: the log has no entry about this file", self.watch.what);
-            return Err(Error::new(Kind::Unproved, fact)
+            let fact = "the log has no entry about this file";
+            return Err(self.watch.error(Kind::Unproved, fact)
                 .at(redact(index.as_str()))
                 .expected(format!("an entry about {file}"))
                 .cure("look whether `log` is the log that the publisher uses, and whether the file is the published one"));
         }
         if ids.len() > ENTRIES {
-            let fact = format!(
-                "{}: the log has {} entries about it",
-                self.watch.what,
-                ids.len()
-            );
-            return Err(Error::new(Kind::Unproved, fact)
+            let fact = format!("the log has {} entries about it", ids.len());
+            return Err(self
+                .watch
+                .error(Kind::Unproved, fact)
                 .at(redact(index.as_str()))
                 .expected(format!("{ENTRIES} at most")));
         }
         let mut answers = Vec::new();
         for id in ids {
             let url = self.log_url(&format!("{base}/api/v1/log/entries/{id}"))?;
-            answers.extend(self.small(&url, None, None).await?);
+            answers.extend(self.small(&url, Ask::Answer).await?);
             answers.push(b'\n');
             if answers.len() as u64 > self.limit {
-                let fact = format!("{}: the log's answers are too long", self.watch.what);
-                return Err(Error::new(Kind::Fetch, fact).at(redact(url.as_str())));
+                let error = self
+                    .watch
+                    .error(Kind::Fetch, "the log's answers are too long");
+                return Err(error.at(redact(url.as_str())));
             }
         }
         Ok(answers)
@@ -130,8 +139,8 @@ impl Asked<'_> {
 
     fn log_url(&self, text: &str) -> Result<Url> {
         Url::parse(text).map_err(|e| {
-            let fact = format!("{}: the log's address is malformed: {e}", self.watch.what);
-            Error::new(Kind::Recipe, fact).at(redact(text))
+            let fact = format!("the log's address is malformed: {e}");
+            self.watch.error(Kind::Recipe, fact).at(redact(text))
         })
     }
 
@@ -152,8 +161,8 @@ impl Asked<'_> {
             Address::Remote(url) => match self.seen(url.as_str(), gathered).await? {
                 Some(blob) => return Ok(blob),
                 None => {
-                    self.must_be_online(&shown)?;
-                    let bytes = self.small(url, None, Some(self.called)).await?;
+                    must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
+                    let bytes = self.small(url, Ask::Published(self.called)).await?;
                     self.keep(url.as_str(), &shown, bytes).await?
                 }
             },
@@ -189,55 +198,54 @@ impl Asked<'_> {
         Ok(blob)
     }
 
-    fn must_be_online(&self, shown: &str) -> Result<()> {
-        match self.context.options.offline {
-            true => Err(offline(&self.watch.what, shown, None)),
-            false => Ok(()),
-        }
-    }
-
     async fn local(&self, path: &Path) -> Result<Blob> {
-        let (store, watch) = (self.context.store.clone(), self.watch.clone());
         let (path, limit, missing) = (path.to_path_buf(), self.limit, self.missing);
-        blocking(move || {
-            check_small(&path, limit, missing, &watch)?;
-            store.admit(Candidate::Local(path), kept(), &watch)
+        self.at_store(move |store, watch| {
+            check_small(&path, limit, missing, watch)?;
+            store.admit(Candidate::Local(path), kept(), watch)
         })
         .await
-    }
-
-    async fn small(&self, url: &Url, query: Option<&str>, called: Option<&str>) -> Result<Vec<u8>> {
-        let small = Small {
-            context: self.context,
-            url,
-            watch: &self.watch,
-            limit: self.limit,
-            missing: self.missing,
-            called,
-            query,
-        };
-        small.bring().await
     }
 
     async fn in_store(&self, digest: Digest) -> Result<Option<Blob>> {
-        let (store, watch) = (self.context.store.clone(), self.watch.clone());
-        blocking(move || store.find(Expected::Digest(digest), &watch)).await
+        self.at_store(move |store, watch| store.find(Expected::Digest(digest), watch))
+            .await
     }
 
+    /// Puts bytes that came from `url` into the store, and remembers that.
     async fn keep(&self, url: &str, shown: &str, bytes: Vec<u8>) -> Result<Blob> {
-        let (store, watch) = (self.context.store.clone(), self.watch.clone());
         let (url, shown) = (url.to_string(), shown.to_string());
-        blocking(move || keep(&store, &url, shown, &bytes, &watch)).await
+        self.at_store(move |store, watch| {
+            let blob = store.admit_bytes(&format!("evidence {url}"), &bytes, kept(), watch)?;
+            let seen = Seen {
+                url: shown,
+                etag: None,
+                last_modified: None,
+                sha256: blob.digest().clone(),
+                size: blob.size(),
+            };
+            store.record_seen(&url, &seen)?;
+            Ok(blob)
+        })
+        .await
     }
 
     async fn read(&self, blob: Blob) -> Result<Vec<u8>> {
-        let (limit, missing, watch) = (self.limit, self.missing, self.watch.clone());
-        blocking(move || {
+        let (limit, missing) = (self.limit, self.missing);
+        self.at_store(move |_, watch| {
             let path = blob.path();
-            check_small(path, limit, missing, &watch)?;
+            check_small(path, limit, missing, watch)?;
             std::fs::read(path).map_err(|e| Error::io("read", path, e))
         })
         .await
+    }
+
+    async fn at_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store, &Watch) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (store, watch) = (self.context.store.clone(), self.watch.clone());
+        blocking(move || work(&store, &watch)).await
     }
 }
 
@@ -248,32 +256,11 @@ fn kept() -> Expected {
     }
 }
 
-/// Puts bytes that came from `url` into the store, and remembers that.
-fn keep(store: &Store, url: &str, shown: String, bytes: &[u8], watch: &Watch) -> Result<Blob> {
-    let partial = store.partial(&format!("evidence {url}"), &watch.cancel, |_| {})?;
-    let mut file = partial.begin(&Resumable::default())?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(|e| Error::new(Kind::Failed, "a signature cannot be kept").because(e))?;
-    let blob = store.admit(partial.candidate(), kept(), watch)?;
-    partial.discard()?;
-    let seen = Seen {
-        url: shown,
-        etag: None,
-        last_modified: None,
-        sha256: blob.digest().clone(),
-        size: blob.size(),
-    };
-    store.record_seen(url, &seen)?;
-    Ok(blob)
-}
-
 fn check_small(path: &Path, limit: u64, missing: Kind, watch: &Watch) -> Result<()> {
     let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::new(
-            missing,
-            format!("{}: there is no file {}", watch.what, path.display()),
-        ),
+        std::io::ErrorKind::NotFound => {
+            watch.error(missing, format_args!("there is no file {}", path.display()))
+        }
         _ => Error::io("read", path, e),
     })?;
     if metadata.len() > limit {

@@ -9,8 +9,11 @@ use reqwest::{Response, StatusCode};
 use url::Url;
 
 use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Kind};
+use winimg_base::error::{Error, Kind, Result};
+
 use winimg_base::text::{Place, redact};
+
+use super::FetchOptions;
 
 /// Why a try ended.
 pub(super) enum Failure {
@@ -34,54 +37,47 @@ impl From<Error> for Failure {
     }
 }
 
+/// The causes of an error, the outermost first. What an I/O error wraps is not among its sources.
+fn causes(e: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(e.source(), |&cause| {
+        match cause.downcast_ref::<std::io::Error>() {
+            Some(e) => e.get_ref().map(|inner| inner as &dyn std::error::Error),
+            None => cause.source(),
+        }
+    })
+}
+
 /// The last cause of an error, which is the one that people can act on. Never holds a URL.
 pub(super) fn innermost(e: &reqwest::Error) -> String {
-    let Some(mut cause) = e.source() else {
-        // Only reqwest's own words show the URL, and those only here.
-        return "the request failed".into();
-    };
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
+    let last = causes(e).last().map(ToString::to_string);
+    // Only reqwest's own words show the URL.
+    last.unwrap_or_else(|| "the request failed".into())
 }
 
 /// A request that got no answer.
 pub(super) fn unanswered(what: &str, url: &Url, e: &reqwest::Error) -> Failure {
     let cause = innermost(e);
     let host = url.host_str().unwrap_or_default();
-    let at = redact(url.as_str());
-    if e.is_redirect() {
-        return Error::new(Kind::Fetch, format!("{what}: {cause}"))
-            .at(at)
-            .into();
+    let error_at = |fact: String| Error::new(Kind::Fetch, fact).at(redact(url.as_str()));
+    if e.is_redirect() || e.is_builder() {
+        return error_at(format!("{what}: {cause}")).into();
     }
-    if cause.contains("certificate") {
-        return Error::new(
-            Kind::Fetch,
-            format!("{what}: the certificate of {host} is not trusted: {cause}"),
-        )
-        .at(at)
-        .cure("if your network has its own certificate authority, set SSL_CERT_FILE to a file with its root")
-        .into();
+    let is_untrusted = |cause: &(dyn std::error::Error + 'static)| {
+        let tls = cause.downcast_ref::<rustls::Error>();
+        matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+    };
+    if causes(e).any(is_untrusted) {
+        let fact = format!("{what}: the certificate of {host} is not trusted: {cause}");
+        let cure = "if your network has its own certificate authority, set SSL_CERT_FILE to a file with its root";
+        return error_at(fact).cure(cure).into();
     }
-    if e.is_builder() {
-        return Error::new(Kind::Fetch, format!("{what}: {cause}"))
-            .at(at)
-            .into();
-    }
-    let cause = if e.is_timeout() {
-        "no answer in time".to_string()
-    } else {
-        cause
+    let cause = match e.is_timeout() {
+        true => "no answer in time",
+        false => &cause,
     };
     Failure::again(
-        Error::new(
-            Kind::Fetch,
-            format!("{what}: {host} cannot be reached: {cause}"),
-        )
-        .at(at)
-        .cure("check the network and the proxy settings (https_proxy, http_proxy, no_proxy)"),
+        error_at(format!("{what}: {host} cannot be reached: {cause}"))
+            .cure("check the network and the proxy settings (https_proxy, http_proxy, no_proxy)"),
     )
 }
 
@@ -155,16 +151,24 @@ pub(super) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
     .cure("use https, or pin the file with sha256")
 }
 
-/// What is not in the store, in a run that may not ask for it.
-pub(super) fn offline(what: &str, shown: &str, digest: Option<&Digest>) -> Error {
+/// Refuses to ask for what is not in the store, in a run that may not.
+pub(super) fn must_be_online(
+    options: &FetchOptions,
+    what: &str,
+    shown: &str,
+    digest: Option<&Digest>,
+) -> Result<()> {
+    if !options.offline {
+        return Ok(());
+    }
     let fact = format!("{what} is not in the store, and this run asks nothing of a network");
     let error = Error::new(Kind::Fetch, fact).at(shown).cure(
         "run `winimg fetch` with this recipe and this cache folder once on line, or build from a bundle that has it",
     );
-    match digest {
+    Err(match digest {
         Some(digest) => error.expected(digest),
         None => error,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -21,9 +21,11 @@ mod small;
 mod transfer;
 mod wanted;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
@@ -70,8 +72,35 @@ impl Request {
     }
 }
 
+/// An input that is in the store now, and proved.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    pub blob: Blob,
+    pub from: CameFrom,
+}
+
+/// Where the bytes of an input came from in this run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CameFrom {
+    /// The store had them.
+    Cache,
+    /// Their address, or the cache that machines share.
+    Network,
+    Local,
+}
+
+impl fmt::Display for CameFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cache => "cache",
+            Self::Network => "network",
+            Self::Local => "local file",
+        })
+    }
+}
+
 /// How patiently to fetch. There is no limit on the whole time: ISOs are large and lines are slow.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct FetchOptions {
     /// Transfers at once.
     pub parallel: usize,
@@ -109,7 +138,7 @@ impl Default for FetchOptions {
     }
 }
 
-/// Fetches all requests and returns their blobs in the same order, or every error. What is in the store already is
+/// Fetches all requests and returns their files in the same order, or every error. What is in the store already is
 /// not asked for again, except for files that nothing proves. When cancelled, broken transfers stay for a later
 /// resume.
 pub fn fetch(
@@ -118,7 +147,7 @@ pub fn fetch(
     sink: Arc<dyn Sink>,
     cancel: &Cancel,
     options: &FetchOptions,
-) -> Result<Vec<Blob>, Vec<Error>> {
+) -> Result<Vec<Fetched>, Vec<Error>> {
     let context = Arc::new(Context {
         store: store.clone(),
         sink,
@@ -132,12 +161,7 @@ pub fn fetch(
 
 /// Runs one task to its end, or until it is cancelled, on threads of its own.
 fn block_on<T>(name: &str, cancel: &Cancel, work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name(name)
-        .enable_all()
-        .build()
-        .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
+    let runtime = runtime(name)?;
     let result = runtime.block_on(async {
         tokio::select! {
             biased;
@@ -148,6 +172,15 @@ fn block_on<T>(name: &str, cancel: &Cancel, work: impl Future<Output = T>) -> Re
     // A name lookup that hangs cannot be interrupted, but need not be waited for.
     runtime.shutdown_timeout(Duration::from_secs(2));
     result
+}
+
+fn runtime(name: &str) -> Result<Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name(name)
+        .enable_all()
+        .build()
+        .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))
 }
 
 /// What all transfers of one run share.
@@ -166,8 +199,8 @@ impl Context {
     }
 }
 
-async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Blob>, Vec<Error>> {
-    let mut results: Vec<Option<Blob>> = vec![None; requests.len()];
+async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Fetched>, Vec<Error>> {
+    let mut results: Vec<Option<Fetched>> = vec![None; requests.len()];
     let mut errors = Vec::new();
     let mut transfers = JoinSet::new();
     for (index, request) in requests.into_iter().enumerate() {
@@ -181,7 +214,7 @@ async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Blob>,
     }
     while let Some(ended) = transfers.join_next().await {
         match ended {
-            Ok((index, Ok(blob))) => results[index] = Some(blob),
+            Ok((index, Ok(fetched))) => results[index] = Some(fetched),
             Ok((index, Err(error))) => errors.push((index, error)),
             Err(e) => {
                 let error = Error::new(Kind::Failed, "a transfer ended unexpectedly").because(e);

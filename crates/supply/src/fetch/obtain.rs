@@ -1,17 +1,17 @@
 //! One request, from what the recipe says to a blob.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use crate::store::{Blob, Candidate};
+use crate::store::Candidate;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::recipe::{Address, ProofSpec};
 
 use super::remote::Remote;
 use super::wanted::{Of, Wanted};
-use super::{Context, Request};
+use super::{CameFrom, Context, Fetched, Request};
 
 /// Fetches one file. Errors point at the line of the recipe that asked.
-pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob> {
+pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Fetched> {
     let origin = &request.origin;
     let proof_place = match &origin.proof {
         ProofSpec::Digest(digest) => &digest.place,
@@ -27,11 +27,11 @@ pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Blob>
     obtain_unplaced(context, request).await.map_err(place)
 }
 
-async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Blob> {
+async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Fetched> {
     let address = &request.origin.url.value;
     let wanted = Wanted::read(context, request, address).await?;
     match address {
-        Address::Local(path) => local(&wanted, path.clone()).await,
+        Address::Local(path) => local(&wanted, path).await,
         Address::Remote(url) => {
             let remote = Remote {
                 shown: address.to_string(),
@@ -43,19 +43,25 @@ async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Blob> {
     }
 }
 
-async fn local(wanted: &Wanted<'_>, path: PathBuf) -> Result<Blob> {
+async fn local(wanted: &Wanted<'_>, path: &Path) -> Result<Fetched> {
     tracing::debug!(path = %path.display(), "a local file");
-    let there = path.clone();
     // The file may be gone when its bytes are locked: a bundle brings them.
-    let of = match &wanted.terms.locked {
-        Some(locked) if !path.exists() => Of::Digest(locked),
-        _ => Of::Path(&path),
-    };
-    let judged = wanted.judged(of, move |store, terms, watch| {
-        match store.find_locked(&there, terms, watch)? {
-            Some(blob) => Ok(blob),
-            None => store.admit(Candidate::Local(there.clone()), terms, watch),
+    let locked = wanted.terms.locked.as_ref();
+    if let Some(locked) = locked.filter(|_| !path.exists()) {
+        let found = wanted.judged(Of::Digest(locked), |store, terms, watch| {
+            store.find(terms, watch)
+        });
+        if let Some(blob) = found.await? {
+            let from = CameFrom::Cache;
+            return Ok(Fetched { blob, from });
         }
+    }
+    let there = path.to_path_buf();
+    let judged = wanted.judged(Of::Path(path), move |store, terms, watch| {
+        store.admit(Candidate::Local(there.clone()), terms, watch)
     });
-    judged.await
+    Ok(Fetched {
+        blob: judged.await?,
+        from: CameFrom::Local,
+    })
 }

@@ -10,10 +10,10 @@ use crate::store::{Blob, Expected, Partial, Resumable, Seen, Terms};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 
-use super::blocking;
-use super::failure::offline;
+use super::failure::must_be_online;
 use super::transfer::{Got, Transfer};
 use super::wanted::{Of, Wanted};
+use super::{CameFrom, Fetched, blocking};
 
 pub(super) struct Remote<'a> {
     pub url: &'a Url,
@@ -23,45 +23,43 @@ pub(super) struct Remote<'a> {
 }
 
 impl Remote<'_> {
-    pub async fn obtain(&self) -> Result<Blob> {
+    pub async fn obtain(&self) -> Result<Fetched> {
+        let from = CameFrom::Cache;
         if let Some(blob) = self.find().await? {
             debug!(digest = %blob.digest(), "in the cache");
-            return Ok(blob);
+            return Ok(Fetched { blob, from });
         }
         let named = self.wanted.terms.digest().map(display);
         debug!(url = self.shown, named, "not in the cache");
         let partial = self.partial().await?;
-        // Whoever held the place may have brought it.
+        // The previous holder of the place may have brought it.
         if let Some(blob) = self.find().await? {
-            return Ok(blob);
+            return Ok(Fetched { blob, from });
         }
         if let Some(blob) = self.release().await? {
             debug!(digest = %blob.digest(), "in quarantine, and proved now");
-            return Ok(blob);
+            return Ok(Fetched { blob, from });
         }
         if let Some(blob) = self.shared(&partial).await? {
             debug!(digest = %blob.digest(), "in the shared cache");
-            return Ok(blob);
+            let from = CameFrom::Network;
+            return Ok(Fetched { blob, from });
         }
         let cached = self.cached().await?;
         let options = &self.wanted.context.options;
-        if options.offline {
-            return match cached {
-                Some(seen) => self.settle(&seen.sha256).await,
-                None => {
-                    let (what, digest) = (&self.wanted.watch.what, self.wanted.terms.digest());
-                    Err(offline(what, &self.shown, digest))
-                }
-            };
+        if let Some(seen) = cached.as_ref().filter(|_| options.offline) {
+            return self.settle(&seen.sha256).await;
         }
+        let (what, digest) = (&self.wanted.watch.what, self.wanted.terms.digest());
+        must_be_online(options, what, &self.shown, digest)?;
         match (self.transfer(&partial, cached.as_ref()).await, cached) {
             // Nothing names the copy's bytes; its age is worth a word, not a stop.
             (Err(e), Some(seen)) if e.kind() == Kind::Fetch => {
-                let blob = self.settle(&seen.sha256).await?;
+                let settled = self.settle(&seen.sha256).await?;
                 let fact = e.fact();
                 let text = format!("{fact}; the copy of an earlier run is used");
                 self.wanted.watch.warn(text);
-                Ok(blob)
+                Ok(settled)
             }
             (other, _) => other,
         }
@@ -106,7 +104,7 @@ impl Remote<'_> {
         let (remote, store) = (Arc::clone(remote), context.store.clone());
         let (named, watch) = (digest.clone(), wanted.watch.clone());
         let locked = wanted.request.origin.locked.as_ref();
-        // What the server says of its length is its own affair.
+        // Not the length that the server gives.
         let limit = locked.map_or(context.options.longest, |locked| locked.size);
         let pulled = blocking(move || remote.pull_blob(&named, limit, file, &store, &watch));
         if !pulled.await? {
@@ -139,15 +137,17 @@ impl Remote<'_> {
     }
 
     /// The copy of an earlier run, judged by this one's terms.
-    async fn settle(&self, sha256: &Digest) -> Result<Blob> {
+    async fn settle(&self, sha256: &Digest) -> Result<Fetched> {
         let digest = sha256.clone();
         let judged = self
             .wanted
             .judged(Of::Digest(sha256), move |store, terms, watch| {
                 store.find_seen(&digest, terms, watch)
             });
-        let gone = || Error::new(Kind::Fetch, "the server sent an unexpected answer");
-        judged.await.map_err(|e| self.at(e))?.ok_or_else(gone)
+        let blob = judged.await.map_err(|e| self.at(e))?;
+        let from = CameFrom::Cache;
+        blob.map(|blob| Fetched { blob, from })
+            .ok_or_else(unexpected)
     }
 
     /// A refusal names the file's address.
@@ -158,7 +158,7 @@ impl Remote<'_> {
         }
     }
 
-    async fn transfer(&self, partial: &Partial, cached: Option<&Seen>) -> Result<Blob> {
+    async fn transfer(&self, partial: &Partial, cached: Option<&Seen>) -> Result<Fetched> {
         let wanted = self.wanted;
         let transfer = Transfer {
             context: wanted.context,
@@ -175,12 +175,7 @@ impl Remote<'_> {
             let (from, resumed) = match (transfer.run(partial).await?, cached) {
                 (Got::File { from, resumed }, _) => (from, resumed),
                 (Got::NotModified, Some(seen)) => return self.settle(&seen.sha256).await,
-                (Got::NotModified, None) => {
-                    return Err(Error::new(
-                        Kind::Fetch,
-                        "the server sent an unexpected answer",
-                    ));
-                }
+                (Got::NotModified, None) => return Err(unexpected()),
             };
             let terms = match ready.take() {
                 Some(terms) => terms,
@@ -209,13 +204,14 @@ impl Remote<'_> {
                 Err(e) => return Err(self.at(e)),
                 Ok(blob) => {
                     self.remember(&blob, from, cached)?;
-                    return Ok(blob);
+                    let from = CameFrom::Network;
+                    return Ok(Fetched { blob, from });
                 }
             }
         }
     }
 
-    /// The signatures of a file that is not there yet: a missing one is told before gigabytes come.
+    /// The signatures of a file that is not there yet: a missing one is reported before gigabytes come.
     async fn early(&self, cached: Option<&Seen>) -> Result<Option<Terms>> {
         let wanted = self.wanted;
         if cached.is_some() || wanted.needs_file() {
@@ -260,11 +256,10 @@ impl Remote<'_> {
             None => self.url.to_string(),
         };
         let (store, watch) = (self.wanted.context.store.clone(), self.wanted.watch.clone());
-        blocking(move || {
-            store.partial(&key, &watch.cancel, |holder| {
-                watch.note(format!("{}: {holder} is fetching it already", watch.what));
-            })
-        })
-        .await
+        blocking(move || store.partial(&key, &watch)).await
     }
+}
+
+fn unexpected() -> Error {
+    Error::new(Kind::Fetch, "the server sent an unexpected answer")
 }

@@ -1,4 +1,4 @@
-//! When to try again: pure.
+//! When to try again, and the wait before it.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use winimg_base::error::Error;
 
 use super::FetchOptions;
 use super::failure::Failure;
+use crate::store::Watch;
 
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// A server that asks for more is not waited for.
@@ -19,12 +20,38 @@ pub(super) struct Tries {
     /// In a row, without a further byte.
     barren: u32,
     all: u32,
+    /// The most bytes that a try left for the next one.
+    furthest: u64,
 }
 
 impl Tries {
+    /// Begins with bytes that an earlier run brought.
+    pub fn having(bytes: u64) -> Self {
+        Self {
+            furthest: bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Waits until the next try, or gives up with the error. `have`: bytes that the next one need not bring again.
+    pub async fn wait(
+        &mut self,
+        failure: Failure,
+        have: u64,
+        options: &FetchOptions,
+        watch: &Watch,
+    ) -> Result<(), Error> {
+        let (wait, error) = self.after(failure, have > self.furthest, options)?;
+        self.furthest = self.furthest.max(have);
+        let seconds = wait.as_secs_f64().ceil();
+        watch.note(format!("{}; trying again in {seconds:.0} s", error.fact()));
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
     /// What to do after a failure: wait and try again, or give up with the error. `progressed`: the try brought bytes
     /// that a further one need not bring again.
-    pub fn after(
+    fn after(
         &mut self,
         failure: Failure,
         progressed: bool,

@@ -39,12 +39,9 @@ impl Bring<'_> {
         for group in self.groups {
             match self.group(group, file, gathered).await {
                 Ok(demands) => groups.push(demands),
+                Err(error) if error.kind() == Kind::Cancelled => return Err(error),
                 Err(error) => errors.push(error),
             }
-        }
-        let cancelled = errors.iter().position(|e| e.kind() == Kind::Cancelled);
-        if let Some(index) = cancelled {
-            return Err(errors.swap_remove(index));
         }
         let kind = errors.first().map(Error::kind);
         match (store::together(self.what, errors), kind) {
@@ -86,15 +83,15 @@ impl Bring<'_> {
         if errors.len() < demands.len() {
             return Ok(demands);
         }
+        if errors.len() == 1 {
+            return Err(errors.remove(0));
+        }
         let kind = errors.first().map_or(Kind::Unproved, Error::kind);
         let fact = format!(
             "none of the {} alternative signatures of {} could be fetched",
             errors.len(),
             self.what
         );
-        if errors.len() == 1 {
-            return Err(errors.remove(0));
-        }
         let error = Error::of_several(kind, fact, &errors);
         Err(match group.first() {
             Some(first) => error.from_place(&first.place),

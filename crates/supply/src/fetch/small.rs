@@ -3,79 +3,66 @@
 use reqwest::StatusCode;
 use url::Url;
 
-use crate::store::Watch;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
 
-use super::Context;
+use super::evidence::{Ask, Asked};
 use super::failure::{Failure, refused, unpublished};
 use super::retry::Tries;
-use super::transfer::{Transfer, report_wait};
+use super::transfer::Transfer;
 
-/// What to bring.
-pub(super) struct Small<'a> {
-    pub context: &'a Context,
-    pub url: &'a Url,
-    pub watch: &'a Watch,
-    /// Bytes; more is refused.
-    pub limit: u64,
-    /// What it is when the server says that there is no such file.
-    pub missing: Kind,
-    /// What a publisher calls it: `signature`. `None`: a service's answer.
-    pub called: Option<&'a str>,
-    /// JSON that is posted; without it the URL is only read.
-    pub query: Option<&'a str>,
-}
-
-impl Small<'_> {
-    pub async fn bring(&self) -> Result<Vec<u8>> {
+impl Asked<'_> {
+    /// Tries until it is there or there is no point.
+    pub(super) async fn small(&self, url: &Url, ask: Ask<'_>) -> Result<Vec<u8>> {
         let mut tries = Tries::default();
         loop {
-            let failure = match self.attempt().await {
+            match self.attempt(url, ask).await {
                 Ok(bytes) => return Ok(bytes),
-                Err(failure) => failure,
-            };
-            let (wait, error) = tries.after(failure, false, &self.context.options)?;
-            report_wait(self.watch, &error, wait);
-            tokio::time::sleep(wait).await;
+                Err(failure) => {
+                    let options = &self.context.options;
+                    tries.wait(failure, 0, options, &self.watch).await?;
+                }
+            }
         }
     }
 
-    async fn attempt(&self) -> Result<Vec<u8>, Failure> {
+    async fn attempt(&self, url: &Url, ask: Ask<'_>) -> Result<Vec<u8>, Failure> {
+        let what = &self.watch.what;
         let transfer = Transfer {
             context: self.context,
-            url: self.url,
+            url,
             file: "",
-            watch: self.watch,
+            watch: &self.watch,
             cached: None,
-            query: self.query,
+            query: match ask {
+                Ask::Query(query) => Some(query),
+                Ask::Published(_) | Ask::Answer => None,
+            },
             locked: None,
         };
         let mut response = transfer.ask(None).await?;
-        match response.status() {
-            StatusCode::OK => {}
-            StatusCode::NOT_FOUND | StatusCode::GONE => {
-                let what = &self.watch.what;
-                if let Some(called) = self.called {
-                    let error = unpublished(what, called, self.url, &response);
-                    return Err(error.of_kind(self.missing).into());
-                }
-                return Err(match refused(what, self.url, &response) {
+        match (response.status(), ask) {
+            (StatusCode::OK, _) => {}
+            (StatusCode::NOT_FOUND | StatusCode::GONE, Ask::Published(called)) => {
+                let error = unpublished(what, called, url, &response);
+                return Err(error.of_kind(self.missing).into());
+            }
+            (StatusCode::NOT_FOUND | StatusCode::GONE, _) => {
+                return Err(match refused(what, url, &response) {
                     Failure::Final(error) => error.of_kind(self.missing).into(),
                     again => again,
                 });
             }
-            _ => return Err(refused(&self.watch.what, self.url, &response)),
+            _ => return Err(refused(what, url, &response)),
         }
         let total = response.content_length();
         let mut all = Vec::new();
         while let Some(bytes) = transfer.chunk(&mut response, all.len() as u64).await? {
             all.extend_from_slice(&bytes);
             if all.len() as u64 > self.limit {
-                let fact = format!("{} is longer than {} bytes", self.watch.what, self.limit);
-                return Err(Error::new(Kind::Fetch, fact)
-                    .at(redact(self.url.as_str()))
-                    .into());
+                let fact = format!("{what} is longer than {} bytes", self.limit);
+                let error = Error::new(Kind::Fetch, fact).at(redact(url.as_str()));
+                return Err(error.into());
             }
         }
         if total.is_some_and(|total| total != all.len() as u64) {

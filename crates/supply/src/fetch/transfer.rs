@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::time::Duration;
 
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE,
@@ -25,9 +24,6 @@ use winimg_recipe::recipe::Locked;
 use super::failure::{Failure, refused, unanswered};
 use super::retry::Tries;
 use super::{Context, page};
-
-/// Room that stays free on the store's disk, bytes.
-const SPARE: u64 = 64 << 20;
 
 /// What to transfer.
 pub(super) struct Transfer<'a> {
@@ -59,19 +55,15 @@ pub(super) enum Got {
 impl Transfer<'_> {
     /// Tries until the file is whole or there is no point.
     pub async fn run(&self, partial: &Partial) -> Result<Got> {
-        let mut tries = Tries::default();
-        let mut furthest = kept(partial);
+        let mut tries = Tries::having(kept(partial));
         loop {
-            let failure = match self.attempt(partial).await {
+            match self.attempt(partial).await {
                 Ok(got) => return Ok(got),
-                Err(failure) => failure,
-            };
-            let have = kept(partial);
-            let progressed = have > furthest;
-            furthest = furthest.max(have);
-            let (wait, error) = tries.after(failure, progressed, &self.context.options)?;
-            report_wait(self.watch, &error, wait);
-            tokio::time::sleep(wait).await;
+                Err(failure) => {
+                    let (have, options) = (kept(partial), &self.context.options);
+                    tries.wait(failure, have, options, self.watch).await?;
+                }
+            }
         }
     }
 
@@ -106,11 +98,7 @@ impl Transfer<'_> {
             (StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
                 partial.discard()?;
                 Err(Failure::again(
-                    Error::new(
-                        Kind::Fetch,
-                        format!("{}: the server does not resume this file", self.watch.what),
-                    )
-                    .at(shown),
+                    self.error("the server does not resume this file"),
                 ))
             }
             _ => Err(refused(&self.watch.what, self.url, &response)),
@@ -196,7 +184,9 @@ impl Transfer<'_> {
         }
         partial.discard()?;
         self.check_length(from.total.unwrap_or(0).max(head.len() as u64))?;
-        self.check_room(from.total)?;
+        if let Some(total) = from.total {
+            self.context.store.check_room(&self.watch.what, total)?;
+        }
         let mut file = partial.begin(&from)?;
         write(&mut file, &head)?;
         self.body(response, partial, file, head.len() as u64, from.total)
@@ -246,20 +236,19 @@ impl Transfer<'_> {
     }
 
     pub(super) fn broken(&self, done: u64, cause: &str) -> Failure {
-        let fact = format!(
-            "{}: the transfer broke after {done} bytes: {cause}",
-            self.watch.what
-        );
-        Failure::again(Error::new(Kind::Fetch, fact).at(redact(self.url.as_str())))
+        let fact = format!("the transfer broke after {done} bytes: {cause}");
+        Failure::again(self.error(fact))
     }
 
     fn stalled(&self, done: u64) -> Failure {
-        let fact = format!(
-            "{}: nothing came for {} s after {done} bytes",
-            self.watch.what,
-            self.context.options.stall_timeout.as_secs()
-        );
-        Failure::again(Error::new(Kind::Fetch, fact).at(redact(self.url.as_str())))
+        let seconds = self.context.options.stall_timeout.as_secs();
+        let fact = format!("nothing came for {seconds} s after {done} bytes");
+        Failure::again(self.error(fact))
+    }
+
+    fn error(&self, fact: impl std::fmt::Display) -> Error {
+        let error = self.watch.error(Kind::Fetch, fact);
+        error.at(redact(self.url.as_str()))
     }
 
     /// Whether a file may have as many bytes.
@@ -281,34 +270,6 @@ impl Transfer<'_> {
         }
         Ok(())
     }
-
-    fn check_room(&self, total: Option<u64>) -> Result<()> {
-        let folder = self.context.store.folder();
-        // A filesystem that does not tell its room is tried.
-        let (Some(need), Ok(free)) = (total, fs4::available_space(folder)) else {
-            return Ok(());
-        };
-        debug!(folder = %folder.display(), need, free, "free space");
-        if need.saturating_add(SPARE) <= free {
-            return Ok(());
-        }
-        Err(Error::new(
-            Kind::Host,
-            format!("{}: there is no room for it in the store", self.watch.what),
-        )
-        .at(folder.display())
-        .expected(format!("{need} bytes, and {SPARE} to spare"))
-        .found(format!("{free} bytes free"))
-        .cure("make room, or set WINIMG_CACHE_DIR to a larger disk"))
-    }
-}
-
-pub(super) fn report_wait(watch: &Watch, error: &Error, wait: Duration) {
-    watch.note(format!(
-        "{}; trying again in {:.0} s",
-        error.fact(),
-        wait.as_secs_f64().ceil()
-    ));
 }
 
 /// Bytes that a further try need not bring again.

@@ -64,9 +64,9 @@ impl<'a> Wanted<'a> {
                 let entry = entry.clone().unwrap_or_else(|| address.file_name());
                 let said =
                     checksum_file::read(context, request, url, &entry, signatures, &mut gathered);
-                let said = said.await?;
-                vouched = said.vouched;
-                said.expected
+                let (expected, signers) = said.await?;
+                vouched = signers;
+                expected
             }
         };
         let terms = Terms {

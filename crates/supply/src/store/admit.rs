@@ -12,7 +12,7 @@ use winimg_trust::Signer;
 
 use super::blob::Stamp;
 use super::hash::{Hashed, changed, hash, mismatch, unreadable};
-use super::{Blob, Store, Terms, Watch, key_of, note_use, read_record, write_record};
+use super::{Blob, Store, Terms, Watch, note_use, read_record, write_record};
 
 /// Local files from this size on (bytes) are used where they stand; smaller ones are copied into the store.
 pub const IN_PLACE_FROM: u64 = 256 << 20;
@@ -73,29 +73,7 @@ impl Store {
         let Some(sha256) = known.or_else(|| terms.locked.clone()) else {
             return Ok(None);
         };
-        self.find_sha256(&sha256, terms, watch)
-    }
-
-    /// As [`Store::find`] for a file that no digest names: the blob that its URL gave last time.
-    pub fn find_seen(
-        &self,
-        sha256: &Digest,
-        terms: impl Into<Terms>,
-        watch: &Watch,
-    ) -> Result<Option<Blob>> {
-        let terms = &terms.into();
-        match terms.digest() {
-            None => self.find_sha256(sha256, terms, watch),
-            Some(_) => self.find(terms, watch),
-        }
-    }
-
-    /// The locked bytes of a local file that is not there any more, as a bundle brings them.
-    pub fn find_locked(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Option<Blob>> {
-        match terms.locked {
-            Some(_) if !path.exists() => self.find(terms, watch),
-            _ => Ok(None),
-        }
+        self.find_seen(&sha256, terms, watch)
     }
 
     /// The SHA-256 of the blob that these terms name, if one is there; its bytes are not looked at.
@@ -130,7 +108,13 @@ impl Store {
         self.admit_downloaded(&path, terms, watch).map(Some)
     }
 
-    fn find_sha256(&self, sha256: &Digest, terms: &Terms, watch: &Watch) -> Result<Option<Blob>> {
+    /// As [`Store::find`] for a file that no digest names: the blob that its URL gave last time.
+    pub(crate) fn find_seen(
+        &self,
+        sha256: &Digest,
+        terms: &Terms,
+        watch: &Watch,
+    ) -> Result<Option<Blob>> {
         let Some((path, hashed)) = self.intact(sha256, terms, watch)? else {
             return Ok(None);
         };
@@ -229,10 +213,7 @@ impl Store {
     }
 
     fn admit_in_place(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
-        let record_path = self
-            .folder
-            .join("local")
-            .join(key_of(&path.to_string_lossy()) + ".json");
+        let record_path = self.record_of("local", &path.to_string_lossy());
         let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
         let wants_512 = terms
             .expected
@@ -352,7 +333,7 @@ fn blob(path: PathBuf, hashed: Hashed, terms: &Terms, signers: Vec<Signer>) -> B
         path,
         sha256: hashed.sha256,
         size: hashed.stamp.size,
-        proof: terms.expected.proof(),
+        proof: terms.expected.clone(),
         signers,
         evidence: terms.evidence.clone(),
         stamp: hashed.stamp,

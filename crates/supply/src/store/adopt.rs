@@ -90,7 +90,7 @@ impl Store {
         if let Some(flaw) = parsed.flaw(&parsed.key) {
             return Err(refused(&parsed, format!("its record {flaw}")));
         }
-        self.hold_layer(&parsed.key)?;
+        self.lease.hold(std::slice::from_ref(&parsed.key))?;
         if let Some(parent) = &parsed.parent {
             let beneath = match self.layer(parent, cancel)? {
                 Kept::Layer(layer) => layer,
@@ -105,10 +105,6 @@ impl Store {
         }
         io::write_atomically(&draft.folder.join(RECORD), record)?;
         self.place_layer(draft, parsed, cancel)
-    }
-
-    fn hold_layer(&self, key: &Digest) -> Result<()> {
-        self.lease.hold(std::slice::from_ref(key))
     }
 }
 

@@ -16,7 +16,8 @@ use winimg_trust::Signer;
 pub enum Expected {
     /// The recipe pins it.
     Digest(Digest),
-    /// A checksum file names it. `url` without query, `line` as it stood in the file.
+    /// A checksum file names it, which is no more than a transport check when it stands on the publisher's own host. `url`
+    /// without query, `line` as it stood in the file.
     ChecksumFile {
         url: String,
         line: String,
@@ -35,36 +36,6 @@ impl Expected {
             Self::Signed | Self::Unverified { .. } => None,
         }
     }
-
-    /// What is proved once the bytes have the digest. Only admission may say so.
-    pub(super) fn proof(&self) -> Proof {
-        match self.clone() {
-            Self::Digest(digest) => Proof::Pinned { digest },
-            Self::ChecksumFile { url, line, digest } => Proof::ChecksumFile { url, line, digest },
-            Self::Signed => Proof::Signed,
-            Self::Unverified { reason } => Proof::Unverified { reason },
-        }
-    }
-}
-
-/// What proved a blob, as the manifest records it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Proof {
-    Pinned {
-        digest: Digest,
-    },
-    /// A transport check when the file stands on the publisher's own host, no more.
-    ChecksumFile {
-        url: String,
-        line: String,
-        digest: Digest,
-    },
-    /// Its signers, and nothing else.
-    Signed,
-    Unverified {
-        reason: String,
-    },
 }
 
 /// A file in the store, or a large local file, whose bytes were proved.
@@ -73,7 +44,7 @@ pub struct Blob {
     pub(super) path: PathBuf,
     pub(super) sha256: Digest,
     pub(super) size: u64,
-    pub(super) proof: Proof,
+    pub(super) proof: Expected,
     pub(super) signers: Vec<Signer>,
     pub(super) evidence: BTreeMap<String, Digest>,
     pub(super) stamp: Stamp,
@@ -95,7 +66,8 @@ impl Blob {
         self.size
     }
 
-    pub fn proof(&self) -> &Proof {
+    /// What named its bytes when it was admitted.
+    pub fn proof(&self) -> &Expected {
         &self.proof
     }
 
@@ -133,7 +105,7 @@ impl Blob {
 }
 
 /// What a file's metadata said when its bytes were hashed. Equal stamps: the bytes were not touched since, as far as
-/// the filesystem tells.
+/// the filesystem shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     pub size: u64,

@@ -1,11 +1,12 @@
 //! What a file's bytes are, and whether that is what was asked for.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
 
 use super::blob::Stamp;
 use super::{Expected, Terms, Watch};
@@ -62,6 +63,28 @@ pub(super) fn hash(path: &Path, wanted: Option<&Digest>, watch: &Watch) -> Resul
         sha512: sha512.map(Hasher::finish),
         stamp,
     })
+}
+
+/// Copies all bytes: their SHA-256, and how many they are.
+pub(crate) fn copy_hashed(
+    mut from: impl Read,
+    mut to: impl Write,
+    cancel: &Cancel,
+    unread: impl Fn(std::io::Error) -> Error,
+    unwritten: impl Fn(std::io::Error) -> Error,
+) -> Result<(Digest, u64)> {
+    let (mut hasher, mut size) = (Hasher::new(Algorithm::Sha256), 0);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        cancel.check()?;
+        let n = from.read(&mut buffer).map_err(&unread)?;
+        if n == 0 {
+            return Ok((hasher.finish(), size));
+        }
+        hasher.update(&buffer[..n]);
+        to.write_all(&buffer[..n]).map_err(&unwritten)?;
+        size += n as u64;
+    }
 }
 
 pub(super) fn mismatch(hashed: &Hashed, terms: &Terms, watch: &Watch) -> Option<Error> {

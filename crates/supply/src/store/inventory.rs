@@ -4,7 +4,7 @@
 //! in the modification time of its record.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirEntry};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use winimg_base::digest::Digest;
 use winimg_base::io::{self, Lock, WorkFolder};
 use winimg_recipe::lock::BuiltWith;
 
-use super::{LayerRecord, Resumable, Seen, Store, layer, read_record};
+use super::{LayerRecord, Resumable, Seen, Store, entries, layer, name_of, read_record};
 
 /// How deep a folder of the store is measured: archives have paths of at most 260 characters.
 const DEPTH: u32 = 130;
@@ -26,7 +26,7 @@ pub struct Item {
     /// Bytes of its files.
     pub size: u64,
     pub used: SystemTime,
-    /// The file that tells `used`, below the store's folder.
+    /// The file whose time is `used`, below the store's folder.
     pub(super) record: PathBuf,
     /// A living process has its lock.
     pub busy: bool,
@@ -77,18 +77,16 @@ impl Store {
     /// What inputs are called: by the locks that were built with, else by the last part of a URL that gave them.
     pub fn names(&self) -> BTreeMap<Digest, BTreeSet<String>> {
         let mut names: BTreeMap<Digest, BTreeSet<String>> = BTreeMap::new();
-        for entry in entries(&self.folder.join("serials")) {
-            let built = read_record::<BuiltWith>(&entry.path());
+        for record in self.in_folder("serials") {
+            let built = read_record::<BuiltWith>(&record);
             for input in built.into_iter().flat_map(|b| b.inputs) {
                 let of_digest = names.entry(input.digest).or_default();
                 of_digest.insert(input.id.to_string());
             }
         }
         let mut of_urls: BTreeMap<Digest, BTreeSet<String>> = BTreeMap::new();
-        for entry in entries(&self.folder.join("seen")) {
-            let Some(seen) = read_record::<Seen>(&entry.path()) else {
-                continue;
-            };
+        let records = self.in_folder("seen");
+        for seen in records.filter_map(|record| read_record::<Seen>(&record)) {
             let last = seen.url.rsplit('/').find(|part| !part.is_empty());
             let last = last.unwrap_or(&seen.url).to_string();
             of_urls.entry(seen.sha256).or_default().insert(last);
@@ -110,85 +108,66 @@ impl Store {
     }
 
     fn layer_items(&self) -> Vec<Item> {
-        let mut items = Vec::new();
-        for entry in entries(&self.folder.join("layers")) {
-            let path = entry.path();
-            let name = entry.file_name().to_string_lossy().into_owned();
+        let item = |path: PathBuf| {
+            let name = name_of(&path);
+            let record = path.join(layer::RECORD);
             let thing = match Digest::from_hex(&name) {
-                Ok(key) => {
-                    let record = read_record::<LayerRecord>(&path.join(layer::RECORD));
-                    Thing::Layer(key, record.map(Box::new))
-                }
+                Ok(key) => Thing::Layer(key, read_record(&record).map(Box::new)),
                 Err(_) if WorkFolder::Draft.is_named(&name) => Thing::Draft,
-                Err(_) => continue,
+                Err(_) => return None,
             };
             let busy = matches!(thing, Thing::Draft) && io::is_used(&path);
-            items.push(self.item(thing, &path, &path.join(layer::RECORD), busy));
-        }
-        items
+            Some(self.item(thing, &path, &record, busy))
+        };
+        self.in_folder("layers").filter_map(item).collect()
     }
 
     fn blob_items(&self) -> Vec<Item> {
-        let folders = entries(&self.sha256_blobs());
-        let files = folders
-            .into_iter()
-            .flat_map(|folder| entries(&folder.path()));
-        let mut items = Vec::new();
-        for entry in files {
-            let Ok(digest) = Digest::from_hex(&entry.file_name().to_string_lossy()) else {
-                continue;
-            };
+        let folders = self.in_folder("blobs/sha256");
+        let files = folders.flat_map(|folder| entries(&folder));
+        let item = |path: PathBuf| {
+            let digest = Digest::from_hex(&name_of(&path)).ok()?;
             let stamp = self.stamp_path(&digest);
-            items.push(self.item(Thing::Blob(digest), &entry.path(), &stamp, false));
-        }
-        items
+            Some(self.item(Thing::Blob(digest), &path, &stamp, false))
+        };
+        files.filter_map(item).collect()
     }
 
     fn tree_items(&self) -> Vec<Item> {
-        let mut items = Vec::new();
-        for entry in entries(&self.folder.join("trees")) {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let of = name.split_once('-').map(|(hex, _)| Digest::from_hex(hex));
-            let (path, Some(Ok(of))) = (entry.path(), of) else {
-                continue;
-            };
-            if !path.is_dir() {
-                continue;
-            }
+        let item = |path: PathBuf| {
+            let name = name_of(&path);
+            let of = Digest::from_hex(name.split_once('-')?.0).ok()?;
             let record = path.with_extension("json");
-            items.push(self.item(Thing::Tree(of), &path, &record, false));
-        }
-        items
+            path.is_dir()
+                .then(|| self.item(Thing::Tree(of), &path, &record, false))
+        };
+        self.in_folder("trees").filter_map(item).collect()
     }
 
     fn partial_items(&self) -> Vec<Item> {
-        let mut items = Vec::new();
-        for entry in entries(&self.folder.join("partial")) {
-            let path = entry.path();
-            if path.extension().is_none_or(|e| e != "data") {
-                continue;
-            }
+        let item = |path: PathBuf| {
             let record = read_record::<Resumable>(&path.with_extension("json"));
             let key = path.file_stem().unwrap_or_default().to_string_lossy();
             let lock = format!("locks/partial-{key}.lock");
             let url = record.map(|r| r.url).filter(|url| !url.is_empty());
             let busy = Lock::is_held(&self.folder.join(lock));
-            items.push(self.item(Thing::Partial(url), &path, &path, busy));
-        }
-        items
+            self.item(Thing::Partial(url), &path, &path, busy)
+        };
+        let parts = self.in_folder("partial");
+        let parts = parts.filter(|path| path.extension().is_some_and(|e| e == "data"));
+        parts.map(item).collect()
     }
 
     fn simple_items(&self, folder: &str, thing: impl Fn(&str) -> Thing) -> Vec<Item> {
-        let mut items = Vec::new();
-        for entry in entries(&self.folder.join(folder)) {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with('.') {
-                continue;
-            }
-            let path = entry.path();
-            items.push(self.item(thing(&name), &path, &path, false));
-        }
-        items
+        let things = self.in_folder(folder);
+        let things = things.filter(|path| !name_of(path).starts_with('.'));
+        things
+            .map(|path| self.item(thing(&name_of(&path)), &path, &path, false))
+            .collect()
+    }
+
+    fn in_folder(&self, folder: &str) -> impl Iterator<Item = PathBuf> + use<> {
+        entries(&self.folder.join(folder)).into_iter()
     }
 
     /// Without its record a thing is as old as itself.
@@ -211,17 +190,6 @@ impl Store {
     }
 }
 
-/// Sorted by name.
-fn entries(folder: &Path) -> Vec<DirEntry> {
-    let mut entries: Vec<DirEntry> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .collect();
-    entries.sort_by_key(DirEntry::file_name);
-    entries
-}
-
 /// Bytes of a file, or of all files of a folder; links are not followed.
 fn size_of(path: &Path, depth: u32) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else {
@@ -230,7 +198,7 @@ fn size_of(path: &Path, depth: u32) -> u64 {
     match metadata.is_dir() {
         true if depth > 0 => entries(path)
             .iter()
-            .map(|entry| size_of(&entry.path(), depth - 1))
+            .map(|path| size_of(path, depth - 1))
             .sum(),
         true => 0,
         false => metadata.len(),

@@ -167,32 +167,23 @@ fn named(mut signer: Signer, of: &[String]) -> Signer {
     signer
 }
 
-/// Why a demand is not met: one reason, or one for each member.
-pub struct Refused {
-    refusal: Box<Refusal>,
-    lines: Vec<String>,
+/// Why a demand is not met.
+pub enum Refused {
+    /// One reason; where it has several, a line for each member.
+    Refusal(Box<Refusal>, Vec<String>),
     /// Not the signature's fault, such as an archive that cannot be read.
-    other: Option<Error>,
+    Other(Error),
 }
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        Self {
-            refusal: Box::new(refusal),
-            lines: Vec::new(),
-            other: None,
-        }
+        Self::Refusal(Box::new(refusal), Vec::new())
     }
 }
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
-        let refusal = Reason::Unsupported.refusal(error.fact());
-        Self {
-            refusal: Box::new(refusal),
-            lines: Vec::new(),
-            other: Some(error),
-        }
+        Self::Other(error)
     }
 }
 
@@ -207,15 +198,11 @@ fn of_members(refused: Vec<(String, Refusal)>, of: usize) -> Refused {
     }
     let fact = format!("{} of {of} members do not meet it", refused.len());
     let reason = refused.first().map_or(Reason::Missing, |(_, r)| r.reason);
-    Refused {
-        lines: refused.iter().map(|(path, r)| words(path, r)).collect(),
-        ..reason.refusal(fact).into()
-    }
-}
-
-/// `bin/a.exe: there is none (expected …, found …)`
-fn words(who: &str, refusal: &Refusal) -> String {
-    format!("{who}: {}", refusal.problem.in_one_line())
+    // `bin/a.exe: there is none (expected …, found …)`
+    let line =
+        |(path, refusal): &(String, Refusal)| format!("{path}: {}", refusal.problem.in_one_line());
+    let lines = refused.iter().map(line).collect();
+    Refused::Refusal(Box::new(reason.refusal(fact)), lines)
 }
 
 /// Each group has to be met by one of its alternatives; the signers, or one error about all that are not.
@@ -267,28 +254,30 @@ fn refusal(what: &str, mut refused: Vec<(&Demand, Refused)>) -> Option<Error> {
             "none of the {} signatures that would do for {what} is met",
             refused.len()
         );
-        let lines = refused.iter().flat_map(|(demand, reason)| {
-            let first = words(&scheme(demand), &reason.refusal);
-            std::iter::once(first).chain(reason.lines.iter().map(|l| format!("  {l}")))
-        });
-        let error = Error::new(Kind::Unproved, fact).lines(lines.collect::<Vec<_>>());
+        let mut all = Vec::new();
+        for (demand, reason) in &refused {
+            let (why, lines) = match reason {
+                Refused::Refusal(refusal, lines) => (refusal.problem.in_one_line(), &lines[..]),
+                Refused::Other(error) => (error.fact().to_owned(), &[][..]),
+            };
+            all.push(format!("{}: {why}", demand.rule.scheme()));
+            all.extend(lines.iter().map(|line| format!("  {line}")));
+        }
+        let error = Error::new(Kind::Unproved, fact).lines(all);
         return Some(error.from_place(&refused.first()?.0.place));
     }
     let (demand, reason) = refused.pop()?;
-    if let Some(other) = reason.other {
-        return Some(other.from_place(&demand.place));
-    }
-    let problem = reason.refusal.problem;
-    let problem = problem.prefixed(format_args!("the signature of {what}: "));
+    let (refusal, lines) = match reason {
+        Refused::Refusal(refusal, lines) => (refusal, lines),
+        Refused::Other(error) => return Some(error.from_place(&demand.place)),
+    };
+    let problem = refusal
+        .problem
+        .prefixed(format_args!("the signature of {what}: "));
     let error = Error::of(Kind::Unproved, problem).from_place(&demand.place);
     let from = demand.from.as_ref();
-    let from = from.map(|from| format!("the {} signature is {from}", scheme(demand)));
-    Some(error.lines(reason.lines).lines(from))
-}
-
-fn scheme(demand: &Demand) -> String {
-    let scheme: Scheme = demand.rule.scheme();
-    scheme.to_string()
+    let from = from.map(|from| format!("the {} signature is {from}", demand.rule.scheme()));
+    Some(error.lines(lines).lines(from))
 }
 
 #[cfg(test)]

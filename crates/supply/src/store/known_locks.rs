@@ -12,7 +12,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::io;
 
-use super::{Store, key_of, note_use, read_record, write_record};
+use super::{Store, entries, note_use, read_record, write_record};
 
 const FOLDER: &str = "locks-seen";
 
@@ -41,8 +41,7 @@ impl Store {
         }
         named.sort();
         named.dedup();
-        let name = key_of(&path.to_string_lossy()) + ".json";
-        let record = self.folder.join(FOLDER).join(name);
+        let record = self.record_of(FOLDER, &path.to_string_lossy());
         let known = KnownLock { path, named };
         if read_record::<KnownLock>(&record).as_ref() == Some(&known) {
             note_use(&record);
@@ -53,18 +52,15 @@ impl Store {
 
     /// All lock files that are remembered, sorted by path.
     pub fn known_locks(&self) -> Vec<KnownLock> {
-        let entries = fs::read_dir(self.folder.join(FOLDER));
-        let entries = entries.into_iter().flatten().flatten();
-        let mut known: Vec<KnownLock> = entries.filter_map(|e| read_record(&e.path())).collect();
+        let records = entries(&self.folder.join(FOLDER));
+        let mut known: Vec<KnownLock> = records.iter().filter_map(|r| read_record(r)).collect();
         known.sort_by(|a, b| a.path.cmp(&b.path));
         known
     }
 
     /// Forgets the lock files that have been gone for long.
     pub(super) fn forget_locks(&self, now: SystemTime) {
-        let entries = fs::read_dir(self.folder.join(FOLDER));
-        for entry in entries.into_iter().flatten().flatten() {
-            let record = entry.path();
+        for record in entries(&self.folder.join(FOLDER)) {
             let old = super::inventory::age(&record, now) > FORGET;
             let gone = read_record::<KnownLock>(&record).is_none_or(|known| !known.path.exists());
             if old && gone {

@@ -28,7 +28,7 @@ use winimg_recipe::plan::chain::FORMAT;
 
 use super::blob::Stamp;
 use super::lease::Gate;
-use super::{LayerFile, LayerRecord, Store, note_use, read_record, write_record};
+use super::{LayerFile, LayerRecord, Store, entries, note_use, read_record, write_record};
 
 /// The firmware's variables.
 pub const VARIABLES: &str = "uefi-vars.fd";
@@ -161,10 +161,9 @@ impl Store {
 
     /// The records of all layers, whatever their files are; oldest first.
     pub fn layers(&self) -> Vec<LayerRecord> {
-        let folders = fs::read_dir(self.folder.join("layers"));
-        let folders = folders.into_iter().flatten().flatten();
-        let records = folders.filter_map(|entry| read_record(&entry.path().join(RECORD)));
-        let mut records: Vec<LayerRecord> = records.collect();
+        let folders = entries(&self.layers_folder());
+        let records = folders.iter().map(|folder| folder.join(RECORD));
+        let mut records: Vec<LayerRecord> = records.filter_map(|r| read_record(&r)).collect();
         records.sort_by_key(|layer| (layer.made, layer.links.len()));
         records
     }
@@ -177,10 +176,10 @@ impl Store {
             format: u32,
             recipe: String,
         }
-        let folders = fs::read_dir(self.folder.join("layers"));
-        let folders = folders.into_iter().flatten().flatten();
+        let folders = entries(&self.layers_folder());
         folders
-            .filter_map(|entry| read_record::<AnyFormat>(&entry.path().join(RECORD)))
+            .iter()
+            .filter_map(|folder| read_record::<AnyFormat>(&folder.join(RECORD)))
             .filter(|layer| layer.format < FORMAT && layer.recipe == recipe)
             .count()
     }
@@ -196,7 +195,7 @@ impl Store {
     /// An empty folder for a layer.
     pub fn draft(&self) -> Result<Draft> {
         let _gate = self.gate_of_drafts()?;
-        let (folder, lock) = WorkFolder::Draft.create(&self.folder.join("layers"))?;
+        let (folder, lock) = WorkFolder::Draft.create(&self.layers_folder())?;
         let lock = Some(lock);
         Ok(Draft { folder, lock })
     }
@@ -259,8 +258,8 @@ impl Store {
         if gate.is_some() {
             unlock(&mut draft)?;
         }
+        let cannot = |e| Error::io("create", &folder, e);
         match io::rename(&draft.folder, &folder) {
-            Ok(()) => {}
             Err(e) if is_taken(&e, &folder) => {
                 if let Kept::Layer(theirs) = self.layer(&record.key, cancel)? {
                     return Ok(*theirs);
@@ -273,25 +272,15 @@ impl Store {
                     let unread = unread.at(folder.display());
                     self.set_layer_aside(&folder, &record.key, unread)?;
                 }
-                return self.seal_again(draft, folder, record);
+                io::rename(&draft.folder, &folder).map_err(cannot)?;
             }
-            Err(e) => return Err(Error::io("create", &folder, e)),
+            other => other.map_err(cannot)?,
         }
-        self.sealed(draft, folder, record)
-    }
-
-    /// After a damaged layer of the same key was set aside.
-    fn seal_again(&self, draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
-        io::rename(&draft.folder, &folder).map_err(|e| Error::io("create", &folder, e))?;
-        self.sealed(draft, folder, record)
-    }
-
-    /// The draft has its name. Its lock goes last: without one it would be a leftover that another process removes.
-    fn sealed(&self, mut draft: Draft, folder: PathBuf, record: LayerRecord) -> Result<Layer> {
         draft.folder = PathBuf::new();
-        io::sync_folder(&self.folder.join("layers"))?;
-        let lock = io::lock_of(&folder);
+        io::sync_folder(&self.layers_folder())?;
+        // The lock goes last: without one it would be a leftover that another process removes.
         if draft.lock.is_some() {
+            let lock = io::lock_of(&folder);
             fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
         }
         Ok(Layer { folder, record })
@@ -299,16 +288,15 @@ impl Store {
 
     /// Removes what killed builds left of layers, and says so.
     pub fn sweep_drafts(&self, sink: &dyn Sink) -> Result<()> {
-        let layers = self.folder.join("layers");
         let _gate = match cfg!(windows) {
-            // Whoever makes or seals a layer just now, or looks what may go: the next build sweeps.
+            // Another process makes or seals a layer just now, or looks what may go: the next build sweeps.
             true => match Gate::at_once(&self.folder) {
                 Some(gate) => Some(gate),
                 None => return Ok(()),
             },
             false => None,
         };
-        WorkFolder::Draft.remove_left(&layers, sink)
+        WorkFolder::Draft.remove_left(&self.layers_folder(), sink)
     }
 
     /// Where all layers are, and nothing else.
@@ -322,7 +310,7 @@ impl Store {
     }
 
     pub(super) fn layer_folder(&self, key: &Digest) -> PathBuf {
-        self.folder.join("layers").join(key.hex())
+        self.layers_folder().join(key.hex())
     }
 
     fn set_layer_aside(&self, folder: &Path, key: &Digest, damage: Error) -> Result<Error> {

@@ -24,7 +24,7 @@ use super::Store;
 const FOLDER: &str = "leases";
 const GATE: &str = "locks/leases.lock";
 
-/// Names are taken away within moments; whoever keeps the gate for longer hangs.
+/// Names are taken away within moments; a process that keeps the gate for longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -122,7 +122,7 @@ impl Gate {
         Self::take(store, file_lock::try_lock)
     }
 
-    /// The same, unless somebody else is there.
+    /// The same, unless another process is there.
     pub(super) fn at_once(store: &Path) -> Option<Self> {
         let file = Self::open(store).ok()?;
         file_lock::try_lock(&file)

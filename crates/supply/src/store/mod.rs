@@ -44,6 +44,7 @@ mod terms;
 mod tree;
 mod watch;
 
+use std::borrow::Cow;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -60,7 +61,8 @@ use winimg_base::event::Cancel;
 use winimg_base::io::{self, Lock};
 
 pub use admit::{Candidate, IN_PLACE_FROM};
-pub use blob::{Blob, Expected, Proof};
+pub use blob::{Blob, Expected};
+pub(crate) use hash::copy_hashed;
 pub use inventory::{Item, Thing};
 pub use judge::{Demand, Refused, Signatures, met, together};
 pub use known_locks::KnownLock;
@@ -92,6 +94,9 @@ const FOLDERS: [&str; 16] = [
     "trash",
     "locks",
 ];
+
+/// Room that stays free on the store's disk, bytes.
+const SPARE: u64 = 64 << 20;
 
 /// A store's folder. Cheap to clone; any number of processes may work in one.
 #[derive(Clone, Debug)]
@@ -148,6 +153,23 @@ impl Store {
             .is_some_and(|sha256| self.blob_path(&sha256).is_file())
     }
 
+    /// Refuses bytes that the store's disk has no room for. A filesystem that does not say how much room it has is tried.
+    pub fn check_room(&self, what: &str, need: u64) -> Result<()> {
+        let Ok(free) = fs4::available_space(&self.folder) else {
+            return Ok(());
+        };
+        tracing::debug!(folder = %self.folder.display(), need, free, "free space");
+        if need.saturating_add(SPARE) <= free {
+            return Ok(());
+        }
+        let fact = format!("{what}: there is no room for it in the store");
+        Err(Error::new(Kind::Host, fact)
+            .at(self.folder.display())
+            .expected(format!("{need} bytes, and {SPARE} to spare"))
+            .found(format!("{free} bytes free"))
+            .cure("make room (`winimg cache prune`), or set WINIMG_CACHE_DIR to a larger disk"))
+    }
+
     fn sha256_blobs(&self) -> PathBuf {
         self.folder.join("blobs").join("sha256")
     }
@@ -164,6 +186,11 @@ impl Store {
 
     fn sha512_path(&self, sha512: &Digest) -> PathBuf {
         self.folder.join("sha512").join(sha512.hex() + ".json")
+    }
+
+    /// The record of this folder about what a text names, which must not show in it.
+    fn record_of(&self, folder: &str, text: &str) -> PathBuf {
+        self.folder.join(folder).join(key_of(text) + ".json")
     }
 
     fn quarantine_path(&self, sha256: &Digest) -> PathBuf {
@@ -209,6 +236,18 @@ fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf
     })
 }
 
+/// What is in a folder, sorted by name; nothing where it cannot be read.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn name_of(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
+}
+
 /// A record of the store. What cannot be read is as if it were not there: records only save work.
 fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
@@ -235,53 +274,44 @@ fn key_of(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[cfg(not(target_os = "macos"))]
-    fn folder_with(set: &[(&str, &str)]) -> Result<PathBuf> {
-        default_folder(|name| {
-            set.iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, v)| OsString::from(v))
-        })
-    }
-
     #[test]
-    #[cfg(target_os = "linux")]
+    #[cfg(not(target_os = "macos"))]
     fn the_folder_follows_the_environment() {
+        let folder_with = |set: &[(&str, &str)]| {
+            default_folder(|name| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(value))
+            })
+        };
         let home = ("HOME", "/home/u");
         let xdg = ("XDG_CACHE_HOME", "/x");
-        let own = ("WINIMG_CACHE_DIR", "rel/cache");
-        for (set, folder) in [
-            (&[home, xdg, own][..], "rel/cache"),
-            (&[home, xdg], "/x/winimg"),
-            (
-                &[home, ("XDG_CACHE_HOME", "not/absolute")],
-                "/home/u/.cache/winimg",
-            ),
-            (&[home, ("WINIMG_CACHE_DIR", "")], "/home/u/.cache/winimg"),
-        ] {
-            assert_eq!(folder_with(set).unwrap(), Path::new(folder));
-        }
-        assert_eq!(
-            folder_with(&[]).unwrap_err().to_string(),
-            "there is no folder for the store: neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set\n  \
-             cure: set WINIMG_CACHE_DIR"
-        );
-    }
-
-    #[test]
-    #[cfg(windows)]
-    fn the_folder_follows_the_environment() {
+        let relative = ("XDG_CACHE_HOME", "not/absolute");
         let local = ("LOCALAPPDATA", r"C:\Users\u\AppData\Local");
-        let own = ("WINIMG_CACHE_DIR", r"D:\cache");
-        for (set, folder) in [
-            (&[local, own][..], r"D:\cache"),
-            (&[local], r"C:\Users\u\AppData\Local\winimg"),
-        ] {
+        let own = ("WINIMG_CACHE_DIR", "rel/cache");
+        let (cases, unset): (&[(&[_], _)], _) = match cfg!(windows) {
+            true => (
+                &[
+                    (&[local, own], "rel/cache"),
+                    (&[local], r"C:\Users\u\AppData\Local\winimg"),
+                ],
+                "neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set",
+            ),
+            false => (
+                &[
+                    (&[home, xdg, own], "rel/cache"),
+                    (&[home, xdg], "/x/winimg"),
+                    (&[home, relative], "/home/u/.cache/winimg"),
+                    (&[home, ("WINIMG_CACHE_DIR", "")], "/home/u/.cache/winimg"),
+                ],
+                "neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
+            ),
+        };
+        for (set, folder) in cases {
             assert_eq!(folder_with(set).unwrap(), Path::new(folder));
         }
         assert_eq!(
             folder_with(&[]).unwrap_err().to_string(),
-            "there is no folder for the store: neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set\n  cure: set WINIMG_CACHE_DIR"
+            format!("there is no folder for the store: {unset}\n  cure: set WINIMG_CACHE_DIR")
         );
     }
 }

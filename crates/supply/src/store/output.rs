@@ -11,7 +11,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 
 use super::blob::Stamp;
-use super::{Store, key_of, read_record, write_record};
+use super::{Store, read_record, write_record};
 
 #[derive(Serialize, Deserialize)]
 struct Output {
@@ -48,7 +48,6 @@ impl Store {
     }
 
     fn output_path(&self, folder: &Path) -> PathBuf {
-        let name = folder.to_string_lossy();
-        self.folder.join("outputs").join(key_of(&name) + ".json")
+        self.record_of("outputs", &folder.to_string_lossy())
     }
 }

@@ -1,15 +1,15 @@
 //! Transfers under way: bytes that are not proved yet and never stand under `blobs/`.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use winimg_base::error::{Error, Result};
-use winimg_base::event::Cancel;
 use winimg_base::io::Lock;
 
-use super::{Candidate, Store, key_of, read_record, write_record};
+use super::{Blob, Candidate, Store, Terms, Watch, key_of, read_record, write_record};
 
 /// What a server said of the file that a partial transfer is a part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,21 +41,36 @@ pub struct Partial {
 
 impl Store {
     /// Takes the place for the transfer named by `key` (any text; it is hashed). Waits for another build that is
-    /// transferring the same, after telling `waiting` who that is.
-    pub fn partial(
-        &self,
-        key: &str,
-        cancel: &Cancel,
-        waiting: impl FnOnce(&str),
-    ) -> Result<Partial> {
+    /// transferring the same, after a note that says who that is.
+    pub fn partial(&self, key: &str, watch: &Watch) -> Result<Partial> {
         let key = key_of(key);
-        let lock = self.lock(&format!("partial-{key}"), cancel, waiting)?;
+        let lock = self.lock(&format!("partial-{key}"), &watch.cancel, |holder| {
+            watch.note(format!("{}: {holder} is fetching it already", watch.what));
+        })?;
         let folder = self.folder.join("partial");
         Ok(Partial {
             data: folder.join(format!("{key}.data")),
             record: folder.join(format!("{key}.json")),
             _lock: lock,
         })
+    }
+
+    /// Makes a blob of small bytes in memory; `key` names them while they are written.
+    pub fn admit_bytes(
+        &self,
+        key: &str,
+        bytes: &[u8],
+        terms: impl Into<Terms>,
+        watch: &Watch,
+    ) -> Result<Blob> {
+        let partial = self.partial(key, watch)?;
+        let mut file = partial.begin(&Resumable::default())?;
+        file.write_all(bytes)
+            .and_then(|()| file.sync_all())
+            .map_err(|e| Error::io("write", partial.path(), e))?;
+        let blob = self.admit(partial.candidate(), terms, watch)?;
+        partial.discard()?;
+        Ok(blob)
     }
 }
 

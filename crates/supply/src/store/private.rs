@@ -8,6 +8,8 @@ use std::path::Path;
 use winimg_base::error::{Error, Result};
 use winimg_base::io::{self, WorkFolder};
 
+use super::{entries, name_of};
+
 /// Closes the folder of the layers, and what earlier versions left open in it.
 pub(super) fn close_layers(store: &Path) -> Result<()> {
     let layers = store.join("layers");
@@ -17,13 +19,10 @@ pub(super) fn close_layers(store: &Path) -> Result<()> {
     io::close_to_others(&layers).map_err(|e| not_closed(&layers, e))?;
     for path in [layers, store.join("quarantine"), store.join("trash")] {
         let is_layer = |path: &Path| path.join(super::layer::RECORD).is_file();
-        let is_draft = |path: &Path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            WorkFolder::Draft.is_named(&name)
-        };
-        let folders = fs::read_dir(&path).into_iter().flatten().flatten();
-        let folders = folders.map(|entry| entry.path());
-        for folder in folders.filter(|path| is_layer(path) || is_draft(path)) {
+        let is_draft = |path: &Path| WorkFolder::Draft.is_named(&name_of(path));
+        let mut folders = entries(&path);
+        folders.retain(|path| is_layer(path) || is_draft(path));
+        for folder in folders {
             // Another process may be removing it.
             let _ = close(&folder);
         }
@@ -31,7 +30,7 @@ pub(super) fn close_layers(store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder of the layers may be somebody else's, of an earlier version.
+/// The folder of the layers may belong to another user, from an earlier version.
 fn not_closed(layers: &Path, e: std::io::Error) -> Error {
     let is_others = e.kind() == std::io::ErrorKind::PermissionDenied;
     let error = Error::io("restrict access to", layers, e);

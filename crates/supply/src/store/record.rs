@@ -35,7 +35,7 @@ pub struct LayerRecord {
     pub files: Vec<LayerFile>,
     /// Everything up to this layer; the last link's key is the layer's.
     pub links: Vec<Link>,
-    /// What the build's own records tell of the links.
+    /// What the build's own records say of the links.
     pub notes: Value,
 }
 

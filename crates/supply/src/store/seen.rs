@@ -1,13 +1,11 @@
 //! What a URL gave last time. Saves transfers and notices replaced files; proves nothing.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 
-use super::{Store, key_of, read_record, write_record};
+use super::{Store, read_record, write_record};
 
 /// One answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,14 +22,10 @@ pub struct Seen {
 impl Store {
     /// What `url` gave last time. The whole URL is the key, but only its hash is kept.
     pub fn seen(&self, url: &str) -> Option<Seen> {
-        read_record(&self.seen_path(url))
+        read_record(&self.record_of("seen", url))
     }
 
     pub fn record_seen(&self, url: &str, seen: &Seen) -> Result<()> {
-        write_record(&self.seen_path(url), seen)
-    }
-
-    fn seen_path(&self, url: &str) -> PathBuf {
-        self.folder.join("seen").join(key_of(url) + ".json")
+        write_record(&self.record_of("seen", url), seen)
     }
 }

@@ -1,27 +1,21 @@
 //! Which lock each recipe was last built with, for the refusal of older ones.
 
-use std::path::PathBuf;
-
 use winimg_base::error::Result;
 use winimg_recipe::lock::BuiltWith;
 
-use super::{Store, key_of, read_record, write_record};
+use super::{Store, read_record, write_record};
 
 impl Store {
     /// The highest lock that the recipe of this name was built with.
     pub fn built_with(&self, recipe: &str) -> Option<BuiltWith> {
-        read_record(&self.serial_path(recipe))
+        read_record(&self.record_of("serials", recipe))
     }
 
     /// Remembers a build, unless a higher lock was built with before.
     pub fn record_built_with(&self, built: &BuiltWith) -> Result<()> {
         match self.built_with(&built.recipe) {
             Some(before) if before.serial >= built.serial => Ok(()),
-            _ => write_record(&self.serial_path(&built.recipe), built),
+            _ => write_record(&self.record_of("serials", &built.recipe), built),
         }
-    }
-
-    fn serial_path(&self, recipe: &str) -> PathBuf {
-        self.folder.join("serials").join(key_of(recipe) + ".json")
     }
 }

@@ -1,7 +1,7 @@
 //! What killed processes left in the store, removed when it is opened.
 //!
 //! No clock decides: a file in the making belongs to a process with a lease, so that without any other lease it belongs
-//! to nobody. Transfers that may be resumed stay, and so do the drafts of layers, whose own locks tell
+//! to nobody. Transfers that may be resumed stay, and so do the drafts of layers, which have locks of their own
 //! ([`Store::sweep_drafts`]).
 
 use std::fs;
@@ -12,7 +12,7 @@ use winimg_base::event::Sink;
 use winimg_base::io;
 
 use super::lease::{Gate, Lease, leased};
-use super::{FOLDERS, Store};
+use super::{FOLDERS, Store, entries, name_of};
 
 /// Where names go before their bytes do; nothing is ever taken from there.
 pub(super) const TRASH: &str = "trash";
@@ -25,19 +25,16 @@ impl Store {
             sink.note(format!("removed what an interrupted run left: {path}"));
         }
     }
-}
 
-impl Store {
     /// Removes what killed processes left of a file beside which they wrote, as far as nobody else is there.
     pub fn sweep_beside(&self, path: &Path) -> Vec<PathBuf> {
         let Some(_alone) = alone(&self.folder, &self.lease) else {
             return Vec::new();
         };
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let prefix = format!(".{name}.");
-        let mut found = in_folder(io::folder_of(path));
+        let prefix = format!(".{}.", name_of(path));
+        let mut found = entries(io::folder_of(path));
         found.retain(|path| {
-            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            let file = name_of(path);
             file.starts_with(&prefix) && file.ends_with(".part")
         });
         remove(found)
@@ -51,7 +48,7 @@ fn alone(store: &Path, own: &Lease) -> Option<Gate> {
     (leased.living == 0).then_some(gate)
 }
 
-/// Removes what nobody works on, as far as that can be told without waiting; failing is no reason to stop.
+/// Removes what nobody works on, as far as that is known without waiting; failing is no reason to stop.
 pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
     let Some(_alone) = alone(store, own) else {
         return Vec::new();
@@ -61,17 +58,17 @@ pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
 }
 
 fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
-    let mut found = in_folder(&store.join(name));
+    let mut found = entries(&store.join(name));
     // A layer's lock goes last when it is sealed.
     let locks = found.iter().map(|path| io::lock_of(path));
     let locks: Vec<PathBuf> = locks.filter(|path| is_sealed(path)).collect();
     found.retain(|path| {
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let file = name_of(path);
         match name {
             TRASH => true,
             // A draft that has its name has its lock.
             "layers" => file.starts_with(".tmp-"),
-            // Bytes without a record cannot be resumed; a record without bytes tells of a transfer that became a blob.
+            // Bytes without a record cannot be resumed; a record without bytes is of a transfer that became a blob.
             "partial" => {
                 let lacks = |other: &str| !path.with_extension(other).exists();
                 file.starts_with('.')
@@ -89,15 +86,7 @@ fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 fn is_sealed(lock: &Path) -> bool {
-    let folder = io::folder_of(lock).file_name().unwrap_or_default();
-    Digest::from_hex(&folder.to_string_lossy()).is_ok() && lock.exists()
-}
-
-fn in_folder(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths
+    Digest::from_hex(&name_of(io::folder_of(lock))).is_ok() && lock.exists()
 }
 
 fn remove(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {

@@ -36,12 +36,6 @@ impl From<Expected> for Terms {
     }
 }
 
-impl From<&Expected> for Terms {
-    fn from(expected: &Expected) -> Self {
-        expected.clone().into()
-    }
-}
-
 impl From<&Terms> for Terms {
     fn from(terms: &Terms) -> Self {
         terms.clone()
@@ -71,7 +65,7 @@ impl Terms {
     }
 }
 
-/// What is told of a file that is not the locked one; `locked` and `found` describe them.
+/// The error about a file that is not the locked one; `locked` and `found` describe them.
 pub fn other_than_locked(what: &str, locked: impl Display, found: impl Display) -> Error {
     let fact = format!("{what} is not the file that recipe.lock names: the publisher replaced it");
     changed_since_locked(fact, locked, found)

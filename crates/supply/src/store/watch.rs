@@ -1,9 +1,10 @@
 //! What a long operation on bytes reports to, and when it stops.
 
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use winimg_base::error::Result;
+use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 
 /// Bytes events come at least this far apart.
@@ -40,6 +41,11 @@ impl Watch {
 
     pub fn note(&self, text: impl Into<String>) {
         self.sink.note(text);
+    }
+
+    /// An error about what is watched: `kubelet: the server does not resume this file`.
+    pub fn error(&self, kind: Kind, fact: impl Display) -> Error {
+        Error::new(kind, format!("{}: {fact}", self.what))
     }
 
     /// Reports progress, unless it was just reported. An error when cancelled.

@@ -11,8 +11,8 @@ use winimg_base::error::Error;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::text::{Located, Place, Source};
 use winimg_recipe::recipe::{Address, Origin, ProofSpec};
-use winimg_supply::fetch::{FetchOptions, Request, fetch};
-use winimg_supply::store::{Blob, Store};
+use winimg_supply::fetch::{FetchOptions, Fetched, Request, fetch};
+use winimg_supply::store::{Blob, Store, Watch};
 
 #[derive(Default)]
 pub struct Events(pub Mutex<Vec<Event>>);
@@ -104,17 +104,26 @@ impl Desk {
         }
     }
 
-    pub fn fetch_all(&self, requests: Vec<Request>) -> Result<Vec<Blob>, Vec<Error>> {
+    pub fn fetched(&self, requests: Vec<Request>) -> Result<Vec<Fetched>, Vec<Error>> {
         let sink = Arc::clone(&self.events) as Arc<dyn Sink>;
         fetch(requests, &self.store(), sink, &self.cancel, &self.options)
     }
 
+    pub fn fetch_all(&self, requests: Vec<Request>) -> Result<Vec<Blob>, Vec<Error>> {
+        let fetched = self.fetched(requests)?.into_iter();
+        Ok(fetched.map(|fetched| fetched.blob).collect())
+    }
+
     pub fn fetch(&self, url: &str, proof: ProofSpec) -> Result<Blob, Error> {
-        let mut result = self.fetch_all(vec![self.request("kubelet", url, proof)]);
-        match &mut result {
-            Ok(blobs) => Ok(blobs.remove(0)),
-            Err(errors) => Err(errors.remove(0)),
-        }
+        let result = self.fetch_all(vec![self.request("kubelet", url, proof)]);
+        result
+            .map(|mut blobs| blobs.remove(0))
+            .map_err(|mut errors| errors.remove(0))
+    }
+
+    pub fn watch(&self) -> Watch {
+        let sink = Arc::clone(&self.events) as Arc<dyn Sink>;
+        Watch::new("kubelet", sink, self.cancel.clone())
     }
 
     /// An error's whole text with the folder shown as DESK.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_recipe::recipe::{ContainerImage, ImageProof, ImageReference};
+use winimg_supply::fetch::CameFrom;
 use winimg_supply::fetch::image::{Image, images};
 
 use crate::fetch::desk::Desk;
@@ -96,8 +97,10 @@ fn of_an_index_the_newest_of_the_windows_build_is_taken() {
     image.write(&again).unwrap();
     let first = std::fs::read(desk.folder.path().join("image.tar")).unwrap();
     assert_eq!(first, std::fs::read(again).unwrap());
+    assert_eq!(image.from(), CameFrom::Network);
     let asked = server.log().len();
-    fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
+    let image = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
+    assert_eq!(image.from(), CameFrom::Cache);
     assert_eq!(server.log().len(), asked);
 }
 

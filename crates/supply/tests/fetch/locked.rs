@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use winimg_base::digest::Digest;
+use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind};
-use winimg_recipe::recipe::{Locked, ProofSpec};
-use winimg_supply::fetch::Request;
-use winimg_supply::store::{Blob, Proof};
+use winimg_recipe::recipe::{Locked, MissingProof, ProofSpec};
+use winimg_supply::fetch::{CameFrom, Request};
+use winimg_supply::store::{Blob, Expected};
 
 use crate::fetch::desk::Desk;
 use support::server::{Answer, Server};
@@ -111,7 +111,7 @@ fn a_locked_checksum_file_is_taken_as_it_was() {
     let again = locked(&desk, &url, checksum(), &lock(&blob)).unwrap();
     assert_eq!(*again.evidence(), evidence);
     assert_eq!(again.proof(), blob.proof());
-    assert!(matches!(again.proof(), Proof::ChecksumFile { .. }));
+    assert!(matches!(again.proof(), Expected::ChecksumFile { .. }));
 }
 
 #[test]
@@ -141,4 +141,50 @@ fn off_line_nobody_is_asked_and_what_is_lacking_is_named() {
     fs::remove_file(&local).unwrap();
     let blob = locked(&desk, &local, desk.unverified("ours"), &there).unwrap();
     assert_eq!(fs::read(blob.path()).unwrap(), b"local");
+}
+
+#[test]
+fn with_each_file_comes_where_its_bytes_came_from() {
+    let mut desk = Desk::new();
+    desk.options.first_use = true;
+    desk.write("a.msi", b"local");
+    let unproved = MissingProof {
+        input: "unproved".parse().unwrap(),
+        algorithm: Algorithm::Sha256,
+        variable: None,
+        place: desk.located(4, ()).place,
+        fact: "a test".into(),
+        has_signed_members: false,
+    };
+    let server = Server::start(|asked| match asked.header("if-none-match") {
+        Some("\"v1\"") => Answer::new("304 Not Modified", &[], ""),
+        _ => Answer::new("200 OK", &[("etag", "\"v1\"")], asked.path.as_str()),
+    });
+    let fetched = || {
+        let unproved = ProofSpec::Undecided(unproved.clone());
+        let requests = vec![
+            desk.request("pinned", &server.url("/pinned"), desk.pin(b"/pinned")),
+            desk.request("unproved", &server.url("/unproved"), unproved),
+            desk.request("local", "a.msi", desk.pin(b"local")),
+        ];
+        let all = desk.fetched(requests).unwrap();
+        all.iter().map(|one| one.from).collect::<Vec<_>>()
+    };
+    use CameFrom::{Cache, Local, Network};
+    assert_eq!(fetched(), [Network, Network, Local]);
+    // The server is asked about the second, and sends no bytes.
+    assert_eq!(fetched(), [Cache, Cache, Local]);
+    assert_eq!(server.log().len(), 3);
+}
+
+#[test]
+fn the_locked_bytes_of_a_local_file_that_is_gone_come_from_the_cache() {
+    let desk = Desk::new();
+    let path = desk.write("a.msi", b"local");
+    let lock = lock(&desk.fetch("a.msi", desk.pin(b"local")).unwrap());
+    fs::remove_file(path).unwrap();
+    let mut request = desk.request("local", "a.msi", desk.pin(b"local"));
+    request.origin.locked = Some(lock);
+    let fetched = desk.fetched(vec![request]).unwrap();
+    assert_eq!(fetched[0].from, CameFrom::Cache);
 }

@@ -82,7 +82,7 @@ fn a_file_that_has_no_room_is_not_begun() {
          recipe: DESK/recipe.toml:3:1\n  \
          expected: 1152921504606846976 bytes, and 67108864 to spare\n  \
          found: N bytes free\n  \
-         cure: make room, or set WINIMG_CACHE_DIR to a larger disk"
+         cure: make room (`winimg cache prune`), or set WINIMG_CACHE_DIR to a larger disk"
     );
     assert!(desk.stored("partial").is_empty());
 

@@ -46,9 +46,9 @@ fn child() {
         println!("warning {warning}");
     }
     match result {
-        Ok(blobs) => println!(
+        Ok(fetched) => println!(
             "blob {}",
-            fs::read_to_string(blobs[0].path()).unwrap_or_default()
+            fs::read_to_string(fetched[0].blob.path()).unwrap_or_default()
         ),
         Err(errors) => println!("error {}", desk.text(&errors[0])),
     }

@@ -12,7 +12,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Kind;
 use winimg_recipe::recipe::{self, InputId, Locked, Options, Recipe};
 use winimg_supply::fetch::Request;
-use winimg_supply::store::{Blob, Proof};
+use winimg_supply::store::{Blob, Expected};
 use winimg_trust::Scheme;
 
 use crate::fetch::desk::Desk;
@@ -157,7 +157,7 @@ fn a_signature_alone_proves_a_file_and_is_recorded() {
     ]);
     let blobs = bench.fetch(&format!("{TOOL}{MINISIGN}")).unwrap();
     assert_eq!(fs::read(blobs[0].path()).unwrap(), bytes("tool.exe"));
-    assert_eq!(*blobs[0].proof(), Proof::Signed);
+    assert_eq!(*blobs[0].proof(), Expected::Signed);
     let [signer] = blobs[0].signers() else {
         panic!("{:?}", blobs[0].signers());
     };
@@ -322,7 +322,7 @@ fn a_signed_checksum_file_proves_over_http() {
         bench.server.url("/SHA256SUMS")
     );
     assert!(signer.remarks.contains(&remark), "{signer:?}");
-    assert!(matches!(blobs[0].proof(), Proof::ChecksumFile { .. }));
+    assert!(matches!(blobs[0].proof(), Expected::ChecksumFile { .. }));
     assert_eq!(blobs[0].evidence().len(), 2);
 
     let clear = format!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::Kind;
 use winimg_base::event::Event;
-use winimg_supply::store::{Resumable, Store};
+use winimg_supply::store::{Expected, Resumable, Store};
 
 use crate::fetch::desk::Desk;
 use support::server::{Answer, Asked, Cut, Server};
@@ -63,10 +63,7 @@ fn a_pinned_file_arrives_once_and_is_not_asked_for_again() {
             .ends_with(format!("blobs/sha256/{}/{hex}", &hex[..2]))
     );
     assert!(fs::metadata(blob.path()).unwrap().permissions().readonly());
-    assert_eq!(
-        serde_json::to_value(blob.proof()).unwrap(),
-        serde_json::json!({"kind": "pinned", "digest": format!("sha256:{hex}")})
-    );
+    assert_eq!(*blob.proof(), Expected::Digest(Digest::sha256_of(agent)));
     let again = desk.fetch(&server.url("/kubelet.exe"), proof).unwrap();
     assert_eq!(again.path(), blob.path());
     assert_eq!(server.log(), ["GET /kubelet.exe"]);
@@ -143,7 +140,7 @@ fn a_run_killed_before_the_proof_need_not_transfer_again() {
     let url = server.url("/a");
     // As it is between the last byte and the proof.
     let digest = Digest::sha256_of(b"content").to_string();
-    let partial = desk.store().partial(&digest, &desk.cancel, |_| {}).unwrap();
+    let partial = desk.store().partial(&digest, &desk.watch()).unwrap();
     let record = Resumable {
         url: url.clone(),
         etag: Some("\"v1\"".into()),
@@ -331,16 +328,13 @@ fn local_files_are_copied_and_checksum_files_may_be_local_too() {
         let blob = desk.fetch(url, desk.checksum("SHA256SUMS")).unwrap();
         assert_eq!(fs::read(blob.path()).unwrap(), b"content");
         assert_ne!(blob.path(), path);
-        let folder = desk.folder.path().display().to_string();
-        assert_eq!(
-            serde_json::to_string(blob.proof())
-                .unwrap()
-                .replace(&folder, "DESK"),
-            format!(
-                "{{\"kind\":\"checksum-file\",\"url\":\"DESK/SHA256SUMS\",\"line\":\"{} bin/kubelet.exe\",\"digest\":\"{digest}\"}}",
-                digest.hex() + " "
-            )
-        );
+        let sums = desk.folder.path().join("SHA256SUMS");
+        let expected = Expected::ChecksumFile {
+            url: sums.display().to_string(),
+            line: format!("{}  bin/kubelet.exe", digest.hex()),
+            digest: digest.clone(),
+        };
+        assert_eq!(*blob.proof(), expected);
     }
     assert_eq!(fs::read(&path).unwrap(), b"content");
     assert!(desk.warnings().is_empty());
@@ -408,10 +402,10 @@ fn an_unverified_file_is_warned_about_and_recorded() {
         desk.warnings(),
         ["kubelet is not verified: the vendor publishes none"]
     );
-    assert_eq!(
-        serde_json::to_string(blob.proof()).unwrap(),
-        r#"{"kind":"unverified","reason":"the vendor publishes none"}"#
-    );
+    let expected = Expected::Unverified {
+        reason: "the vendor publishes none".into(),
+    };
+    assert_eq!(*blob.proof(), expected);
 }
 
 #[test]

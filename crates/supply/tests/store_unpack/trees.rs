@@ -32,7 +32,7 @@ fn a_tree_is_unpacked_once_and_again_when_someone_changed_it() {
         reason: "made here".into(),
     };
     let blob = store
-        .admit(Candidate::Local(path), &expected, &watch)
+        .admit(Candidate::Local(path), expected, &watch)
         .unwrap();
     let tree = |only: &[&str]| {
         let filter = Filter {

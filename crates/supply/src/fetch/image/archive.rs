@@ -36,7 +36,7 @@ fn layout<W: Write>(image: &Image, out: W) -> std::io::Result<W> {
         let mut header = header(part.blob.size());
         tar.append_data(
             &mut header,
-            format!("blobs/sha256/{}", hex(digest)),
+            format!("blobs/sha256/{}", digest.hex()),
             &mut file,
         )?;
     }
@@ -45,7 +45,9 @@ fn layout<W: Write>(image: &Image, out: W) -> std::io::Result<W> {
 
 /// containerd takes the image's name from its own annotation.
 fn index(image: &Image) -> String {
-    let Part { media_type, blob } = &image.manifest;
+    let Part {
+        media_type, blob, ..
+    } = &image.manifest;
     let mut platform = json!({ "architecture": "amd64", "os": "windows" });
     if let Some(version) = &image.os_version {
         platform["os.version"] = json!(version);
@@ -78,9 +80,4 @@ fn header(size: u64) -> Header {
     header.set_mode(0o644);
     header.set_mtime(0);
     header
-}
-
-fn hex(digest: &Digest) -> String {
-    let text = digest.to_string();
-    text.rsplit(':').next().unwrap_or_default().to_owned()
 }

@@ -12,8 +12,9 @@ pub(super) mod pull;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::FetchOptions;
-use crate::store::{Blob, Store, changed_since_locked};
+use super::registry::Client;
+use super::{CameFrom, FetchOptions};
+use crate::store::{Blob, Store, Watch, changed_since_locked};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
 use winimg_recipe::recipe::{ContainerImage, ImageProof, InputId};
@@ -41,12 +42,20 @@ pub struct Image {
 pub struct Part {
     pub media_type: String,
     pub blob: Blob,
+    pub from: CameFrom,
 }
 
 impl Image {
     /// Writes what `ctr images import` reads: an OCI image layout as a tar file, the same bytes every time.
     pub fn write(&self, path: &Path) -> Result<()> {
         archive::write(self, path)
+    }
+
+    /// Where its configuration and layers came from: the network when any of them did. A tag's manifest is asked for each time.
+    pub fn from(&self) -> CameFrom {
+        let mut all = self.parts.iter().map(|part| part.from);
+        all.find(|from| *from != CameFrom::Cache)
+            .unwrap_or(CameFrom::Cache)
     }
 
     /// Bytes of all blobs.
@@ -73,7 +82,9 @@ pub fn images(
         let mut images = Vec::with_capacity(specs.len());
         for spec in specs {
             let wanted = spec.os_version.as_deref().unwrap_or(release);
-            let image = one(spec, wanted, store, sink, cancel, options).await;
+            let name = InputId::Image(spec.name.value.clone()).to_string();
+            let watch = Watch::new(name, Arc::clone(sink), cancel.clone());
+            let image = one(spec, wanted, store, watch, options).await;
             images.push(image.map_err(|e| e.from_place(&spec.reference.place))?);
         }
         Ok(images)
@@ -84,56 +95,52 @@ async fn one(
     spec: &ContainerImage,
     wanted: &str,
     store: &Store,
-    sink: &Arc<dyn Sink>,
-    cancel: &Cancel,
+    watch: Watch,
     options: &FetchOptions,
 ) -> Result<Image> {
-    let name = InputId::Image(spec.name.value.clone()).to_string();
+    let name = watch.what.clone();
     let reference = spec.reference.value.reference();
     let pinned = match &spec.proof {
         ImageProof::Digest(digest) => Some(&digest.value),
         ImageProof::Unverified { reason } => {
             let reason = &reason.value;
-            sink.warn(format!("{name} is not pinned to a digest: {reason}"));
+            watch.warn(format!("{name} is not pinned to a digest: {reason}"));
             // What the tag named then; it need not be followed.
             spec.locked.as_ref().map(|locked| &locked.top)
         }
     };
     if !options.offline {
-        super::proxy::warn_of_broken(|text| sink.warn(text));
+        super::proxy::warn_of_broken(|text| watch.warn(text));
     }
+    // Over plain http only where the recipe writes `http://`, which it may only with a digest.
+    let plain = spec.reference.value.is_plain_http();
+    let (connect, read) = (options.connect_timeout, options.stall_timeout);
     let registry = pull::Registry {
-        client: pull::client(reference, spec.reference.value.is_plain_http(), options)?,
+        client: Client::new(reference, plain, None, connect, Some(read))?,
         reference,
         store,
-        sink,
-        cancel,
+        watch,
         options,
     };
-    let top = registry.manifest(&name, pinned).await?;
+    let top = registry.manifest(pinned).await?;
     let (manifest, os_version) = match choice::entry(&top, wanted, &name)? {
         Some(chosen) => {
             let digest = pull::digest(&chosen.digest, &name)?;
-            let manifest = registry.manifest(&name, Some(&digest)).await?;
+            let manifest = registry.manifest(Some(&digest)).await?;
             (manifest, chosen.os_version)
         }
         None => (top.clone(), None),
     };
-    if let Some(locked) = spec
-        .locked
-        .as_ref()
-        .map(|l| &l.manifest)
-        .filter(|l| *l != manifest.blob.digest())
-    {
-        let found = manifest.blob.digest();
+    let (locked, found) = (spec.locked.as_ref(), manifest.blob.digest());
+    if let Some(locked) = locked.map(|l| &l.manifest).filter(|l| *l != found) {
         let fact = format!("{name} is not the image that recipe.lock names: its tag was moved");
         return Err(changed_since_locked(fact, locked, found).at(&spec.reference.value));
     }
     let described = choice::parts(&manifest, &name)?;
-    registry.check_length(&name, &described)?;
+    registry.check_length(&described)?;
     let mut parts = Vec::with_capacity(described.len());
     for descriptor in described {
-        parts.push(registry.blob(&name, &descriptor).await?);
+        parts.push(registry.blob(&descriptor).await?);
     }
     Ok(Image {
         name: spec.name.value.clone(),

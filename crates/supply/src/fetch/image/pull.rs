@@ -1,21 +1,18 @@
 //! Talking to one registry: manifests and blobs, from the store where they are there already.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use oci_client::Reference;
-use oci_client::errors::OciDistributionError;
 use oci_client::manifest::OciDescriptor;
 
 use super::Part;
-use crate::fetch::registry::answer::{is_absent, other_bytes, shown, status};
-use crate::fetch::registry::{Client, MANIFEST_LIMIT, Refusal, refusal};
-use crate::fetch::{FetchOptions, failure};
-use crate::store::{Expected, Resumable, Store, Watch};
+use crate::fetch::failure::must_be_online;
+use crate::fetch::registry::{self, Client, MANIFEST_LIMIT, Refusal};
+use crate::fetch::{CameFrom, FetchOptions};
+use crate::store::{Blob, Expected, Partial, Resumable, Store, Watch};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
 
 const MANIFESTS: &[&str] = &[
     "application/vnd.oci.image.index.v1+json",
@@ -28,16 +25,9 @@ pub(super) struct Registry<'a> {
     pub client: Client,
     pub reference: &'a Reference,
     pub store: &'a Store,
-    pub sink: &'a Arc<dyn Sink>,
-    pub cancel: &'a Cancel,
+    /// Named as the image is.
+    pub watch: Watch,
     pub options: &'a FetchOptions,
-}
-
-/// Over plain http only where the recipe writes `http://`, which it may only with a digest.
-pub(super) fn client(reference: &Reference, plain: bool, options: &FetchOptions) -> Result<Client> {
-    let (connect, read) = (options.connect_timeout, options.stall_timeout);
-    Client::anonymous(reference, plain, connect, read)
-        .map_err(|e| Error::new(Kind::Host, "https cannot be set up").found(shown(&e)))
 }
 
 /// A digest of a registry's own words. Only SHA-256 names files in an image layout here.
@@ -54,29 +44,19 @@ pub(in crate::fetch) fn digest(text: &str, name: &str) -> Result<Digest> {
 }
 
 impl Registry<'_> {
-    fn watch(&self, name: &str) -> Watch {
-        Watch::new(name, Arc::clone(self.sink), self.cancel.clone())
-    }
-
-    fn must_be_online(&self, what: &str, digest: Option<&Digest>) -> Result<()> {
-        match self.options.offline {
-            true => Err(failure::offline(what, &self.reference.whole(), digest)),
-            false => Ok(()),
-        }
-    }
-
     /// A manifest or an index: by its digest where that is known, by the reference's tag otherwise.
-    pub async fn manifest(&self, name: &str, pinned: Option<&Digest>) -> Result<Part> {
-        let watch = self.watch(name);
+    pub async fn manifest(&self, pinned: Option<&Digest>) -> Result<Part> {
+        let (name, watch) = (&self.watch.what, &self.watch);
         if let Some(digest) = pinned
-            && let Some(blob) = self.store.find(Expected::Digest(digest.clone()), &watch)?
+            && let Some(blob) = self.store.find(Expected::Digest(digest.clone()), watch)?
         {
             return Ok(Part {
                 media_type: media_type(&blob)?,
                 blob,
+                from: CameFrom::Cache,
             });
         }
-        self.must_be_online(name, pinned)?;
+        must_be_online(self.options, name, &self.reference.whole(), pinned)?;
         let wanted = match pinned {
             Some(digest) => self.reference.clone_with_digest(digest.to_string()),
             None => self.reference.clone(),
@@ -93,23 +73,17 @@ impl Registry<'_> {
                 reason: format!("the tag of {wanted}"),
             },
         };
-        let partial = self
-            .store
-            .partial(&wanted.to_string(), self.cancel, |_| {})?;
-        let mut file = partial.begin(&Resumable::default())?;
-        file.write_all(&bytes)
-            .and_then(|()| file.sync_all())
-            .map_err(|e| Error::new(Kind::Failed, "a manifest cannot be written").because(e))?;
-        let blob = self.store.admit(partial.candidate(), &expected, &watch)?;
-        partial.discard()?;
+        let key = wanted.to_string();
+        let blob = self.store.admit_bytes(&key, &bytes, expected, watch)?;
         Ok(Part {
             media_type: media_type(&blob)?,
             blob,
+            from: CameFrom::Network,
         })
     }
 
     /// Refuses an image that is longer than any input may be, before it is fetched.
-    pub fn check_length(&self, name: &str, parts: &[OciDescriptor]) -> Result<()> {
+    pub fn check_length(&self, parts: &[OciDescriptor]) -> Result<()> {
         // Negative sizes are refused at their part.
         let sizes = parts
             .iter()
@@ -118,7 +92,7 @@ impl Registry<'_> {
         if total <= longest {
             return Ok(());
         }
-        let fact = format!("{name} is longer than any image may be");
+        let fact = format!("{} is longer than any image may be", self.watch.what);
         Err(Error::new(Kind::Fetch, fact)
             .at(self.reference.whole())
             .expected(format!("{longest} bytes at most"))
@@ -126,110 +100,104 @@ impl Registry<'_> {
     }
 
     /// The configuration or a layer.
-    pub async fn blob(&self, name: &str, descriptor: &OciDescriptor) -> Result<Part> {
+    pub async fn blob(&self, descriptor: &OciDescriptor) -> Result<Part> {
+        let name = &self.watch.what;
         let digest = digest(&descriptor.digest, name)?;
         let what = format!("{name} {}", &digest.to_string()[..19]);
-        let watch = self.watch(&what);
-        let expected = Expected::Digest(digest.clone());
-        let part = |blob| Part {
+        let watch = self.watch.named(what.as_str());
+        let expected = || Expected::Digest(digest.clone());
+        let part = |blob, from| Part {
             media_type: descriptor.media_type.clone(),
             blob,
+            from,
         };
-        if let Some(blob) = self.store.find(&expected, &watch)? {
-            return Ok(part(blob));
+        if let Some(blob) = self.store.find(expected(), &watch)? {
+            return Ok(part(blob, CameFrom::Cache));
         }
-        self.must_be_online(&what, Some(&digest))?;
-        let holder = |who: &str| watch.note(format!("{what}: {who} is fetching it already"));
-        let partial = self
-            .store
-            .partial(&digest.to_string(), self.cancel, holder)?;
-        if let Some(blob) = self.store.find(&expected, &watch)? {
-            return Ok(part(blob));
+        must_be_online(self.options, &what, &self.reference.whole(), Some(&digest))?;
+        let partial = self.store.partial(&digest.to_string(), &watch)?;
+        if let Some(blob) = self.store.find(expected(), &watch)? {
+            return Ok(part(blob, CameFrom::Cache));
         }
         self.again(&what, async || {
             self.stream(descriptor, &digest, &partial, &watch).await
         })
         .await?;
-        let blob = self.store.admit(partial.candidate(), &expected, &watch)?;
+        let blob = self.store.admit(partial.candidate(), expected(), &watch)?;
         partial.discard()?;
-        Ok(part(blob))
+        Ok(part(blob, CameFrom::Network))
     }
 
     async fn stream(
         &self,
         descriptor: &OciDescriptor,
         digest: &Digest,
-        partial: &crate::store::Partial,
+        partial: &Partial,
         watch: &Watch,
-    ) -> Result<(), OciDistributionError> {
-        let broken = |e: Error| OciDistributionError::IoError(std::io::Error::other(e.to_string()));
-        let size = u64::try_from(descriptor.size);
-        let negative = |_| OciDistributionError::SpecViolationError("a negative size".into());
-        let total = Some(size.map_err(negative)?);
-        let mut file = partial.begin(&Resumable::default()).map_err(broken)?;
+    ) -> Result<(), registry::Error> {
+        let unexpected = |fact: &str| registry::Error::Unexpected(fact.into());
+        let unwritten = |e| Error::io("write", partial.path(), e);
+        let total = u64::try_from(descriptor.size).map_err(|_| unexpected("a negative size"))?;
+        let mut file = partial.begin(&Resumable::default())?;
         let mut blob = self.client.blob(digest).await?;
         let mut done = 0;
         while let Some(bytes) = blob.next().await? {
             done += bytes.len() as u64;
-            if total.is_some_and(|total| done > total) {
-                let fact = "more bytes than the manifest says";
-                return Err(OciDistributionError::SpecViolationError(fact.into()));
+            if done > total {
+                return Err(unexpected("more bytes than the manifest says"));
             }
-            file.write_all(&bytes)?;
-            watch.bytes(done, total).map_err(broken)?;
+            file.write_all(&bytes).map_err(unwritten)?;
+            watch.bytes(done, Some(total))?;
         }
-        file.sync_all()?;
-        Ok(())
+        Ok(file.sync_all().map_err(unwritten)?)
     }
 
     /// Tries until it is done, or until the answer will not change.
     async fn again<T>(
         &self,
         name: &str,
-        work: impl AsyncFn() -> Result<T, OciDistributionError>,
+        work: impl AsyncFn() -> Result<T, registry::Error>,
     ) -> Result<T> {
         let mut wait = self.options.first_wait;
-        for tries_left in (0..self.options.tries.max(1)).rev() {
+        let mut tries_left = self.options.tries.max(1);
+        loop {
+            tries_left -= 1;
             match work().await {
                 Ok(done) => return Ok(done),
-                Err(error) if tries_left > 0 && passing(&error) => {
-                    self.cancel.check()?;
+                Err(error) if tries_left > 0 && error.is_passing() => {
+                    self.watch.cancel.check()?;
                     let seconds = wait.as_secs_f64();
-                    self.sink.note(format!(
-                        "{name}: {}; once more in {seconds:.0} s",
-                        shown(&error)
-                    ));
+                    let text = format!("{name}: {error}; once more in {seconds:.0} s");
+                    self.watch.note(text);
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(Duration::from_secs(30));
                 }
-                Err(error) => return Err(self.failure(name, &error)),
+                Err(error) => return Err(self.failure(name, error)),
             }
         }
-        Err(Error::new(Kind::Fetch, format!("{name} cannot be fetched")))
     }
 
-    fn failure(&self, name: &str, error: &OciDistributionError) -> Error {
-        if other_bytes(error) {
-            return Error::new(
-                Kind::Unproved,
-                format!("{name} is not what its digest says"),
-            )
-            .at(self.reference.whole())
-            .found(shown(error))
-            .cure("the registry gives other bytes than its manifest names: ask its owner");
-        }
-        let refused = Error::new(Kind::Fetch, format!("{name} cannot be fetched"))
-            .at(self.reference.whole())
-            .found(shown(error));
+    fn failure(&self, name: &str, error: registry::Error) -> Error {
+        let cannot = format!("{name} cannot be fetched");
+        let refused = Error::new(Kind::Fetch, cannot).at(self.reference.whole());
+        let refused = refused.found(&error);
         match error {
-            error if matches!(refusal(error), Some(Refusal::Insecure { .. })) => {
-                refused.cure("what comes over http may be anybody's, so it is not followed: ask the registry's owner")
+            registry::Error::Own(error) => error,
+            registry::Error::OtherBytes { expected, found } => {
+                let fact = format!("{name} is not what its digest says");
+                Error::new(Kind::Unproved, fact)
+                    .at(self.reference.whole())
+                    .expected(expected)
+                    .found(found)
+                    .cure("the registry gives other bytes than its manifest names: ask its owner")
             }
-            OciDistributionError::UnauthorizedError { .. }
-            | OciDistributionError::AuthenticationFailure(_) => {
+            registry::Error::Refused(Refusal::Insecure { .. }) => refused.cure(
+                "what comes over http may be anybody's, so it is not followed: ask the registry's owner",
+            ),
+            registry::Error::Unauthorized | registry::Error::NoToken(_) => {
                 refused.cure("registries are asked without credentials: use one that allows that")
             }
-            error if is_absent(error) => {
+            error if error.is_absent() => {
                 refused.cure("look at the tag, or at the digest, in the registry")
             }
             _ => refused,
@@ -237,19 +205,8 @@ impl Registry<'_> {
     }
 }
 
-/// Whether another try makes sense.
-fn passing(error: &OciDistributionError) -> bool {
-    match (error, status(error)) {
-        _ if refusal(error).is_some() => false,
-        (_, Some(code)) => code >= 500 || code == 429,
-        (OciDistributionError::RequestError(e), None) => !e.is_redirect(),
-        (OciDistributionError::IoError(_), None) => true,
-        _ => false,
-    }
-}
-
-/// What a manifest says it is; the fields that tell the kinds apart where it does not say.
-fn media_type(blob: &crate::store::Blob) -> Result<String> {
+/// What a manifest says it is; where it does not say, its fields show the kind.
+fn media_type(blob: &Blob) -> Result<String> {
     // An index of strangers may name any blob of the store as a manifest.
     if blob.size() > MANIFEST_LIMIT as u64 {
         return Err(Error::new(Kind::Fetch, "a manifest is too long")

@@ -1,19 +1,17 @@
 //! Who may learn a password or a token: the registry itself, over https, and the host that gives its tokens.
 //!
-//! A registry says by its answer where tokens are given (`WWW-Authenticate: Bearer realm="…"`), and whoever answers in its place
+//! A registry says by its answer where tokens are given (`WWW-Authenticate: Bearer realm="…"`), and another server in its place
 //! could name any address. Anonymous tokens are asked for wherever it says, over https. Credentials go to the registry's own
 //! host, or to one that the user named; Docker Hub's is known. (OCI Distribution Specification; Docker: Token Authentication)
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use http_auth::parser::ChallengeParser;
-use oci_client::errors::OciDistributionError;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::Credentials;
+use super::{Credentials, Error, Refusal};
 use winimg_base::text::Secret;
 
 /// The registries whose tokens another host gives by its publisher's own words. (Docker: Registry API, authentication)
@@ -21,46 +19,6 @@ const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docke
 const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 /// What a token without a time holds. (Docker: Token Authentication, `expires_in`)
 const HOLDS: Duration = Duration::from_secs(60);
-
-/// What winimg refuses of a registry, whatever the registry says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The host that wants the credentials, and is none that may learn them.
-    Credentials { host: String },
-    /// From https to this scheme.
-    Insecure { scheme: String },
-    /// An answer of more bytes than these.
-    TooLong { limit: usize },
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Credentials { host } => {
-                write!(f, "the registry wants the password to be sent to {host}")
-            }
-            Self::Insecure { scheme } => write!(f, "the registry leads from https to {scheme}"),
-            Self::TooLong { limit } => write!(f, "an answer of more than {limit} bytes"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-/// The library's errors have no place for ours but inside of an I/O error.
-impl From<Refusal> for OciDistributionError {
-    fn from(refusal: Refusal) -> Self {
-        Self::IoError(std::io::Error::other(refusal))
-    }
-}
-
-/// What winimg refused, if it is that.
-pub fn refusal(error: &OciDistributionError) -> Option<&Refusal> {
-    match error {
-        OciDistributionError::IoError(e) => e.get_ref()?.downcast_ref(),
-        _ => None,
-    }
-}
 
 /// How requests to the registry are authorized.
 #[derive(Clone)]
@@ -148,8 +106,8 @@ struct Given {
 }
 
 /// The token in that answer.
-pub(super) fn token(answer: &[u8]) -> Result<Access, OciDistributionError> {
-    let unread = |why: &str| OciDistributionError::RegistryTokenDecodeError(why.to_owned());
+pub(super) fn token(answer: &[u8]) -> Result<Access, Error> {
+    let unread = |why: &str| Error::Unexpected(format!("the answer with a token: {why}"));
     // The parser's own words would show what stands there.
     let given: Given =
         serde_json::from_slice(answer).map_err(|_| unread("it is not JSON of a token"))?;
@@ -191,83 +149,62 @@ mod tests {
     #[test]
     fn credentials_go_to_the_registry_and_to_hosts_that_were_named() {
         let to = |host: &str| format!("the registry wants the password to be sent to {host}");
-        let plain = "the registry leads from https to http".to_string();
-        let goes = "goes".to_string();
+        let (goes, plain) = (
+            "goes".to_string(),
+            "the registry leads from https to http".into(),
+        );
+        let (r, here, hub) = (
+            "https://r.example",
+            "http://127.0.0.1:5000",
+            "https://index.docker.io",
+        );
         for (registry, realm, token_host, expected) in [
-            ("https://r.example", "https://r.example/token", None, &goes),
+            (r, "https://r.example/token", None, &goes),
             (
                 "https://r.example:5000",
                 "https://r.example/token",
                 None,
                 &goes,
             ),
+            (r, "https://other.example/token", None, &to("other.example")),
+            (r, "https://r.example.org/token", None, &to("r.example.org")),
+            (r, "http://r.example/token", None, &plain),
             (
-                "https://r.example",
-                "https://other.example/token",
-                None,
-                &to("other.example"),
-            ),
-            (
-                "https://r.example",
-                "https://r.example.org/token",
-                None,
-                &to("r.example.org"),
-            ),
-            ("https://r.example", "http://r.example/token", None, &plain),
-            (
-                "https://r.example",
+                r,
                 "http://other.example/token",
                 Some("other.example"),
                 &plain,
             ),
             (
-                "https://r.example",
+                r,
                 "https://login.example/token",
                 Some("login.example"),
                 &goes,
             ),
+            (hub, "https://auth.docker.io/token", None, &goes),
             (
-                "https://index.docker.io",
-                "https://auth.docker.io/token",
-                None,
-                &goes,
-            ),
-            (
-                "https://r.example",
+                r,
                 "https://auth.docker.io/token",
                 None,
                 &to("auth.docker.io"),
             ),
+            (here, "http://127.0.0.1:5000/token", None, &goes),
+            (here, "http://127.0.0.1:80/token", None, &to("127.0.0.1")),
             (
-                "http://127.0.0.1:5000",
-                "http://127.0.0.1:5000/token",
-                None,
-                &goes,
-            ),
-            (
-                "http://127.0.0.1:5000",
-                "http://127.0.0.1:80/token",
-                None,
-                &to("127.0.0.1"),
-            ),
-            (
-                "http://127.0.0.1:5000",
+                here,
                 "http://r.example/token",
                 Some("r.example"),
                 &to("r.example"),
             ),
             (
-                "https://r.example",
+                r,
                 "ftp://r.example/token",
                 None,
                 &"the registry leads from https to ftp".into(),
             ),
         ] {
-            assert_eq!(
-                rendered(registry, realm, token_host),
-                *expected,
-                "{registry} {realm}"
-            );
+            let rendered = rendered(registry, realm, token_host);
+            assert_eq!(rendered, *expected, "{registry} {realm}");
         }
         // Without credentials any host may give a token, over https.
         let url = |text: &str| Url::parse(text).unwrap();

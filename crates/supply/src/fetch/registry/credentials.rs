@@ -19,11 +19,22 @@ const TOKEN_HOST: &str = "WINIMG_CACHE_TOKEN_HOST";
 /// Bytes of a file of credentials.
 const LONGEST: u64 = 1 << 20;
 
+/// User and password of a registry.
 pub struct Credentials {
     pub(in crate::fetch) user: String,
     pub(in crate::fetch) password: Secret,
     /// A host beside the registry's own that gives tokens for them.
     pub(in crate::fetch) token_host: Option<String>,
+}
+
+impl Credentials {
+    pub fn new(user: impl Into<String>, password: Secret) -> Self {
+        Self {
+            user: user.into(),
+            password,
+            token_host: None,
+        }
+    }
 }
 
 /// For this registry, and for the host that `WINIMG_CACHE_TOKEN_HOST` names: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else the file that `REGISTRY_AUTH_FILE` or

@@ -1,19 +1,17 @@
 //! One repository of a registry over HTTP: manifests, blobs and tags, down and up. (OCI Distribution Specification)
 //!
 //! Speaks itself, because the library holds answers whole before it can be asked how long they are, follows redirects from https to
-//! http, and sends credentials wherever the registry says. Its types and errors are taken. Refuses such redirects, credentials to
+//! http, and sends credentials wherever the registry says. Its types of manifests are taken. Refuses such redirects, credentials to
 //! other hosts ([`access`]), and answers that are too long, before they are held. Follows no address that a manifest names.
 
 mod access;
-pub(super) mod answer;
 mod credentials;
+mod error;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::Stream;
 use oci_client::Reference;
-use oci_client::errors::{DigestError, OciDistributionError as Error, OciEnvelope};
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
@@ -22,10 +20,11 @@ use url::Url;
 use self::access::{Access, Challenge};
 use super::client;
 use winimg_base::digest::{Digest, Hasher};
+use winimg_base::error::Kind;
 use winimg_base::text::redact;
 
-pub use access::{Refusal, refusal};
 pub use credentials::{Credentials, found as credentials};
+pub use error::{Error, Refusal};
 
 /// Bytes (OCI Distribution Specification: registries need not take longer ones). A page of tags has no more either.
 pub const MANIFEST_LIMIT: usize = 4 << 20;
@@ -33,20 +32,6 @@ pub const MANIFEST_LIMIT: usize = 4 << 20;
 const WORDS_LIMIT: usize = 1 << 20;
 
 type Result<T> = std::result::Result<T, Error>;
-
-/// Which registry, and how it is asked.
-pub struct Settings {
-    /// `registry.example.com:5000`
-    pub registry: String,
-    /// `team/winimg-cache`
-    pub repository: String,
-    /// Over http.
-    pub plain: bool,
-    pub credentials: Option<Credentials>,
-    pub connect_timeout: Duration,
-    /// Without a byte; `None`: the caller's affair.
-    pub read_timeout: Option<Duration>,
-}
 
 pub struct Client {
     http: reqwest::Client,
@@ -63,43 +48,34 @@ struct Tags {
 }
 
 impl Client {
-    pub fn new(settings: Settings) -> Result<Self> {
-        let http = client::builder().connect_timeout(settings.connect_timeout);
-        let http = match settings.read_timeout {
-            Some(limit) => http.read_timeout(limit),
-            None => http,
-        };
-        let scheme = if settings.plain { "http" } else { "https" };
-        let base = parse(&format!("{scheme}://{}/", settings.registry))?;
-        // A proxy would read the password, and has another machine for localhost. It is asked for loopback addresses, too.
-        let is_here = base.host().is_some_and(|host| client::is_here(&host));
-        let http = match settings.plain && is_here {
-            true => http.no_proxy(),
-            false => http,
-        };
-        Ok(Self {
-            http: http.build()?,
-            base,
-            repository: settings.repository,
-            credentials: settings.credentials,
-            access: Mutex::default(),
-        })
-    }
-
-    /// The repository of an image reference, asked without credentials.
-    pub fn anonymous(
+    /// Asks the repository of `reference`, over http where it is `plain`. Without `read_timeout` the caller ends what stands still.
+    pub fn new(
         reference: &Reference,
         plain: bool,
+        credentials: Option<Credentials>,
         connect_timeout: Duration,
-        read_timeout: Duration,
-    ) -> Result<Self> {
-        Self::new(Settings {
-            registry: reference.resolve_registry().to_owned(),
+        read_timeout: Option<Duration>,
+    ) -> winimg_base::error::Result<Self> {
+        let cannot = |e: Error| {
+            winimg_base::error::Error::new(Kind::Host, "https cannot be set up").found(e)
+        };
+        let scheme = if plain { "http" } else { "https" };
+        let base = format!("{scheme}://{}/", reference.resolve_registry());
+        let base = parse(&base).map_err(cannot)?;
+        let mut http = client::builder().connect_timeout(connect_timeout);
+        if let Some(limit) = read_timeout {
+            http = http.read_timeout(limit);
+        }
+        // A proxy would read the password, and has another machine for localhost. It is asked for loopback addresses, too.
+        if plain && base.host().is_some_and(|host| client::is_here(&host)) {
+            http = http.no_proxy();
+        }
+        Ok(Self {
+            http: http.build().map_err(|e| cannot(e.into()))?,
+            base,
             repository: reference.repository().to_owned(),
-            plain,
-            credentials: None,
-            connect_timeout,
-            read_timeout: Some(read_timeout),
+            credentials,
+            access: Mutex::default(),
         })
     }
 
@@ -126,7 +102,8 @@ impl Client {
         }
         let response = self.request(Method::GET, url, false).await?.send().await?;
         let bytes = whole(good(response).await?, MANIFEST_LIMIT).await?;
-        let tags: Tags = serde_json::from_slice(&bytes)?;
+        let tags: Tags =
+            serde_json::from_slice(&bytes).map_err(|e| Error::Unexpected(e.to_string()))?;
         Ok(tags.tags)
     }
 
@@ -164,11 +141,10 @@ impl Client {
         let response = request.header(CONTENT_LENGTH, 0).send().await?;
         let response = expect(response, StatusCode::ACCEPTED).await?;
         let place = response.headers().get(LOCATION);
-        let place = place.ok_or(Error::RegistryNoLocationError)?.to_str()?;
-        let mut url = response
-            .url()
-            .join(place)
-            .map_err(|e| Error::UrlParseError(e.to_string()))?;
+        let place = place.and_then(|place| place.to_str().ok());
+        let unnamed = || Error::Unexpected("it names no place for an upload".into());
+        let place = place.ok_or_else(unnamed)?;
+        let mut url = response.url().join(place).map_err(malformed)?;
         url.query_pairs_mut()
             .append_pair("digest", &digest.to_string());
         let request = self.request(Method::PUT, url, true).await?;
@@ -177,15 +153,6 @@ impl Client {
             .header(CONTENT_TYPE, "application/octet-stream");
         let response = request.body(body).send().await?;
         expect(response, StatusCode::CREATED).await.map(drop)
-    }
-
-    /// A blob whose bytes come piece by piece.
-    pub async fn give_stream<S>(&self, pieces: S, digest: &Digest, size: u64) -> Result<()>
-    where
-        S: Stream<Item = std::io::Result<Vec<u8>>> + Send + 'static,
-    {
-        let body = reqwest::Body::wrap_stream(pieces);
-        self.give_blob(body, digest, size).await
     }
 
     /// Gives a manifest, and a tag to it.
@@ -199,8 +166,7 @@ impl Client {
 
     fn url(&self, rest: &str) -> Result<Url> {
         let path = format!("/v2/{}/{rest}", self.repository);
-        let url = self.base.join(&path);
-        url.map_err(|e| Error::UrlParseError(e.to_string()))
+        self.base.join(&path).map_err(malformed)
     }
 
     /// What the registry names has to be as safe as the registry.
@@ -248,8 +214,7 @@ impl Client {
 
     /// The registry's first answer says how it is asked. (OCI Distribution Specification: determining support)
     async fn ask_access(&self, writes: bool) -> Result<Access> {
-        let url = self.base.join("/v2/");
-        let url = url.map_err(|e| Error::UrlParseError(e.to_string()))?;
+        let url = self.base.join("/v2/").map_err(malformed)?;
         let response = self.http.get(url).send().await?;
         let asked = response.headers().get_all(WWW_AUTHENTICATE);
         match access::challenge(asked.iter().filter_map(|value| value.to_str().ok())) {
@@ -281,7 +246,7 @@ impl Client {
         let answer = whole(response, WORDS_LIMIT).await?;
         match status {
             StatusCode::OK => access::token(&answer),
-            _ => Err(Error::AuthenticationFailure(
+            _ => Err(Error::NoToken(
                 String::from_utf8_lossy(&answer).into_owned(),
             )),
         }
@@ -301,8 +266,7 @@ pub struct Blob {
 impl Blob {
     /// The next piece; `None` at the end, when the digest was compared.
     pub async fn next(&mut self) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>> {
-        let broken = |e| Error::IoError(std::io::Error::other(e));
-        match self.response.chunk().await.map_err(broken)? {
+        match self.response.chunk().await.map_err(Error::Broken)? {
             Some(bytes) => {
                 if let Some(hasher) = &mut self.hasher {
                     hasher.update(&bytes);
@@ -324,14 +288,18 @@ fn check(wanted: &Digest, hasher: Hasher) -> Result<()> {
     if found == *wanted {
         return Ok(());
     }
-    Err(Error::DigestError(DigestError::VerificationError {
-        expected: wanted.to_string(),
-        actual: found.to_string(),
-    }))
+    Err(Error::OtherBytes {
+        expected: wanted.clone(),
+        found,
+    })
 }
 
 fn parse(text: &str) -> Result<Url> {
-    Url::parse(text).map_err(|e| Error::UrlParseError(e.to_string()))
+    Url::parse(text).map_err(malformed)
+}
+
+fn malformed(e: url::ParseError) -> Error {
+    Error::Unexpected(format!("an address is malformed: {e}"))
 }
 
 /// The body, of no more bytes than these.
@@ -352,12 +320,8 @@ async fn whole(mut response: Response, limit: usize) -> Result<Vec<u8>> {
     Ok(all)
 }
 
-/// An answer that is not 200, as the library tells it.
 async fn good(response: Response) -> Result<Response> {
-    if response.status() == StatusCode::OK {
-        return Ok(response);
-    }
-    Err(error_of(response).await)
+    expect(response, StatusCode::OK).await
 }
 
 async fn expect(response: Response, status: StatusCode) -> Result<Response> {
@@ -368,24 +332,17 @@ async fn expect(response: Response, status: StatusCode) -> Result<Response> {
 }
 
 async fn error_of(response: Response) -> Error {
-    let (status, url) = (response.status(), response.url().to_string());
+    let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
-        return Error::UnauthorizedError { url };
+        return Error::Unauthorized;
     }
     if status.is_success() {
-        let fact = format!("an answer of the unexpected status {status}");
-        return Error::SpecViolationError(fact);
+        return Error::Unexpected(format!("an answer of the unexpected status {status}"));
     }
     let words = match whole(response, WORDS_LIMIT).await {
         Ok(words) => words,
         Err(error) => return error,
     };
-    match serde_json::from_slice::<OciEnvelope>(&words) {
-        Ok(envelope) if status.is_client_error() => Error::RegistryError { envelope, url },
-        _ => Error::ServerError {
-            code: status.as_u16(),
-            url,
-            message: String::from_utf8_lossy(&words).into_owned(),
-        },
-    }
+    let envelope = serde_json::from_slice(&words).ok();
+    Error::Status(status, envelope.filter(|_| status.is_client_error()))
 }

@@ -1,12 +1,9 @@
-//! What goes wrong between us and a registry, in words: who is silent, who refuses, and whether asking again can help.
+//! What goes wrong between us and a shared cache, in words: who is silent, who refuses, and whether asking again can help.
 //!
-//! Pure. Shows no address of the library's errors, whose query may hold a token.
-
-use oci_client::errors::OciDistributionError;
+//! Pure. Shows no address of an answer, whose query may hold a token.
 
 use super::Address;
-use crate::fetch::registry::answer::{other_bytes, shown, status};
-use crate::fetch::registry::{Refusal, refusal};
+use crate::fetch::registry::{self, Refusal};
 use winimg_base::error::{Error, Kind};
 
 /// Why something did not come or go.
@@ -28,68 +25,59 @@ impl From<Error> for Fault {
 }
 
 impl Fault {
-    /// What the library reports, as ours.
-    pub fn of(address: &Address, error: &OciDistributionError) -> Self {
-        use OciDistributionError as E;
+    pub fn of(address: &Address, error: registry::Error) -> Self {
+        use registry::Error as E;
         let error_at = |fact: &str| Error::new(Kind::Fetch, fact).at(address);
-        if other_bytes(error) {
-            let other = error_at("the shared cache sent bytes that do not match their digest");
-            return Self::Refused(other.of_kind(Kind::Unproved).found(shown(error)));
-        }
-        match refusal(error) {
-            Some(Refusal::Credentials { host }) => {
-                let fact = "the shared cache asks for its password on another host";
-                return Self::Refused(error_at(fact).expected("the registry's own host").found(host).cure(
-                    "if that host gives the registry's tokens, name it in WINIMG_CACHE_TOKEN_HOST",
-                ));
+        match (error.status(), error) {
+            (_, E::Own(error)) => error.into(),
+            (_, E::OtherBytes { expected, found }) => {
+                let other = error_at("the shared cache sent bytes that do not match their digest");
+                let other = other.of_kind(Kind::Unproved);
+                Self::Refused(other.expected(expected).found(found))
             }
-            Some(Refusal::Insecure { scheme }) => {
-                let fact =
-                    format!("the shared cache leads from https to {scheme}, which is not followed");
-                return Self::Refused(error_at(&fact));
-            }
-            Some(Refusal::TooLong { limit }) => {
-                let error = error_at("an answer of the shared cache is too long");
-                return Self::Refused(error.expected(format!("{limit} bytes at most")));
-            }
-            None => {}
-        }
-        match (error, status(error)) {
-            (_, Some(401 | 403)) | (E::AuthenticationFailure(_) | E::UnauthorizedError { .. }, _) => {
-                Self::Refused(error_at("the shared cache denies access").found(words(error)).cure(
+            (_, E::Refused(refusal)) => Self::Refused(refused(refusal, error_at)),
+            (Some(401 | 403), error) | (_, error @ (E::Unauthorized | E::NoToken(_))) => {
+                let denied = error_at("the shared cache denies access").found(error);
+                Self::Refused(denied.cure(
                     "set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login` to the registry",
                 ))
             }
-            (_, Some(code)) if code >= 500 || code == 429 => {
+            (Some(code), _) if code >= 500 || code == 429 => {
                 let error = error_at("the shared cache reports an error of its own");
                 Self::Unreachable(error.found(format!("HTTP status {code}")))
             }
-            (E::RequestError(e), None) if e.is_redirect() => {
+            (_, E::Request(e)) if e.is_redirect() => {
                 let error = error_at("the shared cache redirects elsewhere");
-                Self::Refused(error.found(crate::fetch::failure::innermost(e)))
+                Self::Refused(error.found(E::Request(e)))
             }
-            (E::RequestError(e), None) => {
-                let error = error_at("the shared cache cannot be reached");
-                Self::Unreachable(error.found(crate::fetch::failure::innermost(e)))
+            (_, error @ E::Request(_)) => {
+                Self::Unreachable(error_at("the shared cache cannot be reached").found(error))
             }
-            (E::IoError(e), _) => {
-                let error = error_at("a transfer with the shared cache broke off");
-                Self::Unreachable(error.found(innermost(e)))
+            (_, error @ E::Broken(_)) => {
+                let broken = error_at("a transfer with the shared cache broke off");
+                Self::Unreachable(broken.found(error))
             }
-            _ => Self::Refused(error_at("the shared cache sent an unexpected answer").found(words(error))),
+            (_, error @ (E::Status(..) | E::Unexpected(_))) => {
+                Self::Refused(error_at("the shared cache sent an unexpected answer").found(error))
+            }
         }
     }
 }
 
-/// The library's words without the address, whose query may hold a token.
-fn words(error: &OciDistributionError) -> String {
-    match (error, status(error)) {
-        (OciDistributionError::RegistryError { .. }, _) | (_, None) => shown(error),
-        (_, Some(code)) => format!("HTTP status {code}"),
+fn refused(refusal: Refusal, error_at: impl Fn(&str) -> Error) -> Error {
+    match refusal {
+        Refusal::Credentials { host } => {
+            error_at("the shared cache asks for its password on another host")
+                .expected("the registry's own host")
+                .found(host)
+                .cure(
+                    "if that host gives the registry's tokens, name it in WINIMG_CACHE_TOKEN_HOST",
+                )
+        }
+        Refusal::Insecure { scheme } => error_at(&format!(
+            "the shared cache leads from https to {scheme}, which is not followed"
+        )),
+        Refusal::TooLong { limit } => error_at("an answer of the shared cache is too long")
+            .expected(format!("{limit} bytes at most")),
     }
-}
-
-fn innermost(error: &std::io::Error) -> String {
-    let inner = error.get_ref().and_then(|e| e.downcast_ref());
-    inner.map_or_else(|| error.to_string(), crate::fetch::failure::innermost)
 }

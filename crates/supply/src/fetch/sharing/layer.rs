@@ -11,9 +11,8 @@
 //! and files that are not the recorded ones.
 
 use std::fs::File;
-use std::io::{Read as _, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::Write;
+use std::path::Path;
 
 use minisign_verify::{Error as Refusal, Signature};
 use oci_client::manifest::OciImageManifest;
@@ -22,8 +21,8 @@ use super::fault::Fault;
 use super::registry::{self, Registry};
 use super::{Remote, Sign};
 use crate::fetch::image::pull;
-use crate::store::{Kept, Layer, LayerFile, LayerRecord, Store, Watch};
-use winimg_base::digest::{Algorithm, Digest, Hasher};
+use crate::store::{Kept, Layer, LayerFile, LayerRecord, Store, Watch, copy_hashed};
+use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
@@ -39,7 +38,6 @@ const RECORD_LIMIT: u64 = 16 << 20;
 const SIGNATURE_LIMIT: u64 = 8 << 10;
 /// Fast enough not to be waited for; the more is not worth the time on disks of programs.
 const LEVEL: i32 = 3;
-const CHUNK: usize = 1 << 20;
 
 pub fn tag(key: &Digest) -> String {
     format!("layer-{}", &key.hex()[..40])
@@ -80,7 +78,7 @@ impl Remote {
         }
         let sizes = wanted.iter().map(|found| found.record.size());
         let bytes = sizes.fold(0, u64::saturating_add);
-        registry::check_room(store.folder(), bytes)?;
+        store.check_room("the layers of the shared cache", bytes)?;
         for found in wanted.into_iter().rev() {
             let (after, bytes) = (found.record.after().to_owned(), found.record.size());
             self.bring(found, store)?;
@@ -93,20 +91,19 @@ impl Remote {
 
     /// The layer's manifest and record, if it is there and to be believed.
     fn find(&self, key: &Digest) -> Result<Option<Found>, Fault> {
-        let (registry, tag) = (Arc::clone(&self.registry), tag(key));
+        let (registry, tag) = (&self.registry, tag(key));
         let watch = self.watch("a layer's record");
-        let name = tag.clone();
-        let parts = self.run(async move {
-            let Some(manifest) = registry.manifest(&name).await? else {
+        let small = async |digest: &str, limit| {
+            let digest = pull::digest(digest, &tag)?;
+            registry.small(&digest, limit, &watch).await
+        };
+        let parts = self.run(async {
+            let Some(manifest) = registry.manifest(&tag).await? else {
                 return Ok(None);
             };
-            let config = pull::digest(&manifest.config.digest, &name)?;
-            let record = registry.small(&config, RECORD_LIMIT, &watch).await?;
+            let record = small(&manifest.config.digest, RECORD_LIMIT).await?;
             let signature = match registry::part(&manifest, SIGNATURE_NAME) {
-                Some(part) => {
-                    let digest = pull::digest(&part.digest, &name)?;
-                    registry.small(&digest, SIGNATURE_LIMIT, &watch).await?
-                }
+                Some(part) => small(&part.digest, SIGNATURE_LIMIT).await?,
                 None => None,
             };
             Ok(Some((manifest, record, signature)))
@@ -114,7 +111,7 @@ impl Remote {
         let Some((manifest, record, signature)) = parts? else {
             return Ok(None);
         };
-        let place = |e: Error| e.at(format!("{} {tag}", self.registry.shown()));
+        let place = |e: Error| e.at(format!("{} {tag}", registry.shown()));
         let bytes = record.unwrap_or_default();
         let record = believed(&bytes, signature.as_deref(), &self.keys, key).map_err(place)?;
         Ok(Some(Found {
@@ -135,11 +132,8 @@ impl Remote {
                     .error(format!("the shared cache lacks {what}"))
             };
             let digest = pull::digest(&part.ok_or_else(missing)?.digest, &what)?;
-            let (registry, watch) = (Arc::clone(&self.registry), self.watch(what.clone()));
-            let (file, path) = (file.clone(), draft.file(&file.name));
-            let came =
-                self.run(async move { unpack(&registry, &digest, &file, &path, &watch).await });
-            if !came? {
+            let (path, watch) = (draft.file(&file.name), self.watch(what.clone()));
+            if !self.run(unpack(&self.registry, &digest, file, &path, &watch))? {
                 return Err(missing().into());
             }
         }
@@ -172,8 +166,8 @@ impl Remote {
     /// `false`: another layer has its name there.
     fn give_one(&self, layer: &Layer, store: &Store, sign: &Sign) -> Result<bool, Fault> {
         let (bytes, tag) = (layer.record_bytes()?, tag(&layer.record().key));
-        let (registry, name) = (Arc::clone(&self.registry), tag.clone());
-        if let Some(there) = self.run(async move { registry.manifest(&name).await })? {
+        let (registry, after) = (&self.registry, layer.record().after());
+        if let Some(there) = self.run(registry.manifest(&tag))? {
             return Ok(there.config.digest == Digest::sha256_of(&bytes).to_string());
         }
         let comment = format!(
@@ -188,15 +182,12 @@ impl Remote {
         for (file, path) in layer.files() {
             let packed = draft.file(&format!("{}.zst", file.name));
             let (digest, size) = pack(&path, &packed, &self.cancel)?;
-            let after = layer.record().after();
             let watch = self.watch(format!("{} after {after} to the shared cache", file.name));
-            let (registry, given) = (Arc::clone(&self.registry), digest.clone());
-            self.run(async move { registry.upload(&packed, &given, size, &watch).await })?;
+            self.run(registry.upload(&packed, &digest, size, &watch))?;
             let described = registry::described(FILE, &digest, size);
             parts.push(registry::titled(described, &file.name));
         }
-        let registry = Arc::clone(&self.registry);
-        self.run(async move {
+        self.run(async {
             let config = registry.give(LAYER, bytes).await?;
             let signature = registry.give(SIGNATURE, signature.into_bytes()).await?;
             parts.push(registry::titled(signature, SIGNATURE_NAME));
@@ -210,10 +201,8 @@ impl Remote {
             // Last: what has a name is whole.
             registry.tag(&tag, manifest).await
         })?;
-        let after = layer.record().after();
-        self.sink.note(format!(
-            "the layer after {after} is in the shared cache now"
-        ));
+        let text = format!("the layer after {after} is in the shared cache now");
+        self.sink.note(text);
         Ok(true)
     }
 }
@@ -325,44 +314,12 @@ async fn unpack(
 }
 
 /// Compresses a file; the digest and size of what that gave.
-fn pack(from: &Path, to: &PathBuf, cancel: &Cancel) -> Result<(Digest, u64)> {
+fn pack(from: &Path, to: &Path, cancel: &Cancel) -> Result<(Digest, u64)> {
     let unread = |e| Error::io("read", from, e);
     let unwritten = |e| Error::io("write", to, e);
-    let mut source = File::open(from).map_err(unread)?;
-    let target = Hashed {
-        file: io::create_private_file(to).map_err(unwritten)?,
-        hasher: Hasher::new(Algorithm::Sha256),
-        size: 0,
-    };
-    let encoder = zstd::stream::write::Encoder::new(target, LEVEL);
-    let mut encoder = encoder.map_err(unwritten)?;
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        cancel.check()?;
-        match source.read(&mut chunk).map_err(unread)? {
-            0 => break,
-            read => encoder.write_all(&chunk[..read]).map_err(unwritten)?,
-        }
-    }
-    let done = encoder.finish().map_err(unwritten)?;
-    Ok((done.hasher.finish(), done.size))
-}
-
-struct Hashed {
-    file: File,
-    hasher: Hasher,
-    size: u64,
-}
-
-impl Write for Hashed {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write_all(bytes)?;
-        self.hasher.update(bytes);
-        self.size += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
+    let source = File::open(from).map_err(unread)?;
+    let encoder = zstd::stream::read::Encoder::new(source, LEVEL);
+    let packed = encoder.map_err(unread)?;
+    let target = io::create_private_file(to).map_err(unwritten)?;
+    copy_hashed(packed, target, cancel, unread, unwritten)
 }

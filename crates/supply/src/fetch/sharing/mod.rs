@@ -1,6 +1,6 @@
 //! The cache that several machines share: layers and inputs in an OCI registry (OCI Distribution Specification).
 //!
-//! Whoever may write to the registry is not trusted: a layer is believed only when a key that the user named signed its
+//! Those who can write to the registry are not trusted: a layer is believed only when a key that the user named signed its
 //! record, an input only by the digest that the recipe or its lock names. A registry that is slow, gone or lying is one
 //! warning, and continuing without it; only an interrupt ends a run.
 
@@ -20,9 +20,8 @@ use tokio::runtime::Runtime;
 
 use crate::store::{Blob, Layer, Store, Watch};
 use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 use winimg_base::event::{Cancel, Sink};
-use winimg_base::text::Secret;
 use winimg_recipe::plan::Link;
 use winimg_trust::minisign::Rule;
 
@@ -66,7 +65,7 @@ impl Default for Patience {
 
 /// A shared cache, for one run.
 pub struct Remote {
-    registry: Arc<Registry>,
+    registry: Registry,
     keys: Vec<Rule>,
     push: Option<Sign>,
     sink: Arc<dyn Sink>,
@@ -84,12 +83,6 @@ pub struct Remote {
 impl Remote {
     /// Nothing is asked yet.
     pub fn open(settings: Settings, sink: &Arc<dyn Sink>, cancel: &Cancel) -> Result<Arc<Self>> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("shared cache")
-            .enable_all()
-            .build()
-            .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))?;
         if settings.keys.is_empty() {
             sink.note(
                 "the shared cache is used for inputs only: without --cache-key none of its layers is trusted",
@@ -98,7 +91,7 @@ impl Remote {
         super::proxy::warn_of_broken(|text| sink.warn(text));
         let registry = Registry::new(&settings.address, settings.credentials, settings.patience)?;
         Ok(Arc::new(Self {
-            registry: Arc::new(registry),
+            registry,
             keys: settings.keys,
             push: settings.push,
             sink: Arc::clone(sink),
@@ -107,57 +100,35 @@ impl Remote {
             no_reads: AtomicBool::new(false),
             no_writes: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            runtime: Some(runtime),
+            runtime: Some(super::runtime("shared cache")?),
         }))
     }
 
     /// Brings the layer that holds the longest beginning of `links`, if it is longer than `have` links; with its parents.
     /// Whether one came. Errors are interrupts.
     pub fn pull_longest(&self, links: &[Link], have: usize, store: &Store) -> Result<bool> {
-        if self.keys.is_empty() || self.no_reads.load(Ordering::SeqCst) || have >= links.len() {
+        if self.keys.is_empty() || have >= links.len() {
             return Ok(false);
         }
-        let tags = match self.tags() {
-            Ok(tags) => tags,
-            Err(fault) => return self.not_read(fault).map(|()| false),
-        };
-        let further = links.iter().skip(have).rev();
-        tracing::debug!(
-            tags = tags.len(),
-            have,
-            of = links.len(),
-            "layers of the shared cache"
-        );
-        let mut there = further.filter(|link| tags.contains(&layer::tag(&link.key)));
-        match there.next() {
-            Some(link) => self.pull_layer(&link.key, store),
-            None => Ok(false),
-        }
-    }
-
-    /// Brings one layer with the parents that are not here. Whether it came. Errors are interrupts.
-    pub fn pull_layer(&self, key: &Digest, store: &Store) -> Result<bool> {
-        if self.keys.is_empty() || self.no_reads.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
-        match self.pull(key, store) {
-            Ok(came) => Ok(came),
-            Err(fault) => self.not_read(fault).map(|()| false),
-        }
+        self.reading(|| {
+            let tags = self.tags()?;
+            tracing::debug!(
+                tags = tags.len(),
+                have,
+                of = links.len(),
+                "layers of the shared cache"
+            );
+            let mut further = links.iter().skip(have).rev();
+            match further.find(|link| tags.contains(&layer::tag(&link.key))) {
+                Some(link) => self.pull(&link.key, store),
+                None => Ok(false),
+            }
+        })
     }
 
     /// Gives the layer, with the parents that are not there. Errors are interrupts.
     pub fn push_layer(&self, layer: &Layer, store: &Store) -> Result<()> {
-        let Some(sign) = &self.push else {
-            return Ok(());
-        };
-        if self.no_writes.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        match self.give(layer, store, sign) {
-            Ok(()) => Ok(()),
-            Err(fault) => self.not_written(fault),
-        }
+        self.writing(|sign| self.give(layer, store, sign))
     }
 
     /// Writes the bytes with this digest, at most `limit` of them; `false`: the cache does not hold them, and what was
@@ -170,45 +141,21 @@ impl Remote {
         store: &Store,
         watch: &Watch,
     ) -> Result<bool> {
-        if self.no_reads.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
-        let (registry, folder) = (Arc::clone(&self.registry), store.folder().to_path_buf());
-        let (digest, watch) = (digest.clone(), watch.clone());
-        let came = self.run(async move {
-            registry
-                .download(&digest, limit, file, &folder, &watch)
-                .await
-        });
-        match came {
-            Ok(came) => Ok(came),
-            Err(fault) => self.not_read(fault).map(|()| false),
-        }
+        self.reading(|| self.run(self.registry.download(digest, limit, file, store, watch)))
     }
 
     /// Gives an input, unless it is there. Errors are interrupts.
     pub fn push_blob(&self, name: &str, blob: &Blob) -> Result<()> {
-        if self.push.is_none() || self.no_writes.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        match self.give_blob(name, blob) {
-            Ok(()) => Ok(()),
-            Err(fault) => self.not_written(fault),
-        }
-    }
-
-    fn give_blob(&self, name: &str, blob: &Blob) -> Result<(), Fault> {
-        let tag = format!("blob-{}", blob.digest().hex());
-        if self.tags()?.contains(&tag) {
-            return Ok(());
-        }
-        blob.check()?;
-        let watch = self.watch(format!("{name} to the shared cache"));
-        let (registry, path) = (Arc::clone(&self.registry), blob.path().to_path_buf());
-        let (digest, size) = (blob.digest().clone(), blob.size());
-        self.run(async move {
-            registry.upload(&path, &digest, size, &watch).await?;
-            registry.tag_blob(&tag, &digest, size).await
+        self.writing(|_| {
+            let tag = format!("blob-{}", blob.digest().hex());
+            if self.tags()?.contains(&tag) {
+                return Ok(());
+            }
+            blob.check()?;
+            let watch = self.watch(format!("{name} to the shared cache"));
+            let (registry, digest, size) = (&self.registry, blob.digest(), blob.size());
+            self.run(registry.upload(blob.path(), digest, size, &watch))?;
+            self.run(registry.tag_blob(&tag, digest, size))
         })
     }
 
@@ -218,8 +165,7 @@ impl Remote {
         if let Some(tags) = &*known {
             return Ok(Arc::clone(tags));
         }
-        let registry = Arc::clone(&self.registry);
-        let tags = Arc::new(self.run(async move { registry.tags().await })?);
+        let tags = Arc::new(self.run(self.registry.tags())?);
         *known = Some(Arc::clone(&tags));
         Ok(tags)
     }
@@ -228,40 +174,43 @@ impl Remote {
         Watch::new(what, Arc::clone(&self.sink), self.cancel.clone())
     }
 
-    /// Runs one task to its end, or until the run is cancelled. A registry's answer that the library chokes on ends the
-    /// task and not the run.
-    fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Fault>> + Send + 'static,
-    ) -> Result<T, Fault> {
+    /// Runs one task to its end, or until the run is cancelled.
+    fn run<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         let Some(runtime) = &self.runtime else {
             return Err(Fault::Cancelled);
         };
-        let task = runtime.spawn(work);
-        let abort = task.abort_handle();
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                () = super::cancelled(&self.cancel) => {
-                    abort.abort();
-                    Err(Fault::Cancelled)
-                }
-                ended = task => match ended {
-                    Ok(result) => result,
-                    Err(_) => Err(Fault::Refused(self.registry.error("the shared cache's answer cannot be read"))),
-                },
+                () = super::cancelled(&self.cancel) => Err(Fault::Cancelled),
+                ended = work => ended,
             }
         })
     }
 
-    fn not_read(&self, fault: Fault) -> Result<()> {
-        self.no_reads.store(true, Ordering::SeqCst);
-        self.report(fault)
+    /// Asks for something, unless the cache is not asked any more; `false` when it did not come.
+    fn reading(&self, work: impl FnOnce() -> Result<bool, Fault>) -> Result<bool> {
+        if self.no_reads.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        work().or_else(|fault| {
+            self.no_reads.store(true, Ordering::SeqCst);
+            self.report(fault).map(|()| false)
+        })
     }
 
-    fn not_written(&self, fault: Fault) -> Result<()> {
-        self.no_writes.store(true, Ordering::SeqCst);
-        self.report(fault)
+    /// Gives something, where the user wants that and the cache still takes it.
+    fn writing(&self, work: impl FnOnce(&Sign) -> Result<(), Fault>) -> Result<()> {
+        let Some(sign) = &self.push else {
+            return Ok(());
+        };
+        if self.no_writes.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        work(sign).or_else(|fault| {
+            self.no_writes.store(true, Ordering::SeqCst);
+            self.report(fault)
+        })
     }
 
     /// One warning. A registry that cannot be reached is not tried again in this run.
@@ -279,9 +228,6 @@ impl Remote {
                 error
             }
         };
-        if error.kind() == Kind::Cancelled {
-            return Err(error);
-        }
         self.sink.warn(format!("{error}\n  continuing without it"));
         Ok(())
     }
@@ -299,25 +245,5 @@ impl Drop for Remote {
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the shared cache {}", self.registry.shown())
-    }
-}
-
-/// One and the same, not alike.
-impl PartialEq for Remote {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
-}
-
-impl Eq for Remote {}
-
-/// User and password of a registry.
-impl Credentials {
-    pub fn new(user: impl Into<String>, password: Secret) -> Self {
-        Self {
-            user: user.into(),
-            password,
-            token_host: None,
-        }
     }
 }

@@ -13,15 +13,13 @@ use std::time::Duration;
 
 use futures_util::stream;
 use oci_client::Reference;
-use oci_client::errors::OciDistributionError;
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use tokio::time::{sleep, timeout};
 
 use super::fault::Fault;
 use super::{Address, Credentials, Patience};
-use crate::fetch::registry::answer::{is_absent, shown};
 use crate::fetch::registry::{self, Client};
-use crate::store::Watch;
+use crate::store::{Store, Watch};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 
@@ -35,8 +33,6 @@ const BYTES: &str = "application/octet-stream";
 const PAGES: usize = 50;
 const PAGE: usize = 1000;
 const CHUNK: usize = 1 << 20;
-/// Room that stays free on the cache's disk, bytes.
-const SPARE: u64 = 64 << 20;
 
 pub struct Registry {
     client: Client,
@@ -62,18 +58,8 @@ impl Registry {
             address.repository.clone(),
             "latest".into(),
         );
-        let settings = registry::Settings {
-            registry: named.resolve_registry().to_owned(),
-            repository: named.repository().to_owned(),
-            plain: address.plain,
-            credentials,
-            connect_timeout: patience.answer,
-            read_timeout: None,
-        };
-        let client = Client::new(settings)
-            .map_err(|e| Error::new(Kind::Host, "https cannot be set up").found(shown(&e)))?;
         Ok(Self {
-            client,
+            client: Client::new(&named, address.plain, credentials, patience.answer, None)?,
             address: address.clone(),
             patience,
         })
@@ -90,12 +76,12 @@ impl Registry {
     /// What it says within the deadline; `None`: it has no such thing.
     async fn answer<T>(
         &self,
-        work: impl Future<Output = Result<T, OciDistributionError>>,
+        work: impl Future<Output = Result<T, registry::Error>>,
     ) -> Result<Option<T>, Fault> {
         match timeout(self.patience.answer, work).await {
             Ok(Ok(answer)) => Ok(Some(answer)),
-            Ok(Err(e)) if is_absent(&e) => Ok(None),
-            Ok(Err(e)) => Err(Fault::of(&self.address, &e)),
+            Ok(Err(e)) if e.is_absent() => Ok(None),
+            Ok(Err(e)) => Err(Fault::of(&self.address, e)),
             Err(_) => Err(self.silent(self.patience.answer)),
         }
     }
@@ -159,7 +145,7 @@ impl Registry {
             let bytes = match next.await {
                 Err(_) => return Err(self.silent(self.patience.stall)),
                 Ok(Ok(None)) => return Ok(true),
-                Ok(Err(e)) => return Err(Fault::of(&self.address, &e)),
+                Ok(Err(e)) => return Err(Fault::of(&self.address, e)),
                 Ok(Ok(Some(bytes))) => bytes,
             };
             done += bytes.len() as u64;
@@ -191,20 +177,20 @@ impl Registry {
         Ok(came.await?.then_some(all))
     }
 
-    /// A blob of at most `limit` bytes into a file on the disk of `folder`.
+    /// A blob of at most `limit` bytes into a file of the store.
     pub async fn download(
         &self,
         digest: &Digest,
         limit: u64,
         mut file: File,
-        folder: &Path,
+        store: &Store,
         watch: &Watch,
     ) -> Result<bool, Fault> {
-        let unwritten = |e| Error::io("write to", folder, e);
+        let unwritten = |e| Error::io("write to", store.folder(), e);
         let mut first = true;
         let came = self.pull(digest, limit, watch, |bytes, total| {
             if std::mem::take(&mut first) {
-                check_room(folder, total.unwrap_or(0))?;
+                store.check_room(&watch.what, total.unwrap_or(0))?;
             }
             file.write_all(bytes).map_err(unwritten)
         });
@@ -242,9 +228,10 @@ impl Registry {
             let _ = watch.bytes(done, Some(size));
             Some((Ok(chunk), (file, moved, watch)))
         });
-        let given = self.client.give_stream(body, digest, size);
+        let body = reqwest::Body::wrap_stream(body);
+        let given = self.client.give_blob(body, digest, size);
         tokio::select! {
-            given = given => given.map_err(|e| Fault::of(&self.address, &e)),
+            given = given => given.map_err(|e| Fault::of(&self.address, e)),
             () = stands_still(&moved, self.patience.stall) => Err(self.silent(self.patience.stall)),
         }
     }
@@ -315,23 +302,6 @@ pub fn part<'a>(manifest: &'a OciImageManifest, name: &str) -> Option<&'a OciDes
     let title = |d: &OciDescriptor| d.annotations.as_ref()?.get(TITLE).cloned();
     let mut parts = manifest.layers.iter();
     parts.find(|d| title(d).is_some_and(|title| title == name))
-}
-
-/// Refuses what the disk of the cache has no room for.
-pub fn check_room(folder: &Path, need: u64) -> Result<()> {
-    // A filesystem that does not tell its room is tried.
-    let Ok(free) = fs4::available_space(folder) else {
-        return Ok(());
-    };
-    if need.saturating_add(SPARE) <= free {
-        return Ok(());
-    }
-    let fact = "there is no room for what the shared cache has";
-    Err(Error::new(Kind::Host, fact)
-        .at(folder.display())
-        .expected(format!("{need} bytes, and {SPARE} to spare"))
-        .found(format!("{free} bytes free"))
-        .cure("make room (`winimg cache prune`), or set WINIMG_CACHE_DIR to a larger disk"))
 }
 
 /// Ends when nothing was read for so long.

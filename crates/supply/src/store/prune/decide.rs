@@ -31,28 +31,14 @@ pub(super) fn decide(
     if let Some(limit) = limits.max_size {
         deciding.by_size(limit);
     }
-    let stays = (0..items.len()).map(|n| deciding.stays(n, now)).collect();
-    let (going, order) = (deciding.going, deciding.order);
-    pruned(items, going, order, stays)
-}
-
-fn pruned(
-    items: Vec<Item>,
-    going: Vec<Option<String>>,
-    order: Vec<usize>,
-    stays: Vec<String>,
-) -> Pruned {
-    let mut pruned = Pruned::default();
-    let mut gone: Vec<(usize, Item, String)> = Vec::new();
-    for (number, ((item, why), stays)) in items.into_iter().zip(going).zip(stays).enumerate() {
-        match why {
-            Some(why) => gone.push((number, item, why)),
-            None => pruned.stayed.push((item, stays)),
-        }
+    let gone = deciding.order.iter();
+    let gone = gone.filter_map(|n| Some((items[*n].clone(), deciding.going[*n].clone()?)));
+    let stayed = (0..items.len()).filter(|n| deciding.going[*n].is_none());
+    let stayed = stayed.map(|n| (items[n].clone(), deciding.stays(n, now)));
+    Pruned {
+        gone: gone.collect(),
+        stayed: stayed.collect(),
     }
-    gone.sort_by_key(|(number, ..)| order.iter().position(|n| n == number));
-    pruned.gone = gone.into_iter().map(|(_, i, why)| (i, why)).collect();
-    pruned
 }
 
 /// Why an item must stay whatever the limits are.

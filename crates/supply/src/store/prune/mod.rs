@@ -20,7 +20,7 @@ use super::inventory::age;
 use super::known_locks::FORGET;
 use super::lease::{Gate, leased};
 use super::sweep::{TRASH, remove_whole};
-use super::{Item, Store, read_record};
+use super::{Item, Store, entries, read_record};
 
 use decide::decide;
 
@@ -116,10 +116,8 @@ impl Store {
 
 /// The records of a folder, without those that are being written.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let mut paths = entries(folder);
     paths.retain(|p| p.extension().is_some_and(|e| e == "json"));
-    paths.sort();
     paths
 }
 
