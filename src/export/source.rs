@@ -12,7 +12,7 @@ use winimg_formats::disk::{self, Disk, Format, Image, vhdx};
 
 pub struct Source {
     pub disk: Box<dyn Disk>,
-    /// As QEMU is told of it; `None` where QEMU can't read it (an OVA, a VHDX with a parent).
+    /// As QEMU gets it; `None` where QEMU can't read it (an OVA, a VHDX with a parent).
     pub qemu: Option<Named>,
 }
 

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::{DiskReader, Error, Kind, Result};
+use super::{DiskReader, Error, Result};
 
 /// Reads for one question, content apart. A directory of a million names needs a tenth of this.
 const MOST_READS: u64 = 1 << 19;
@@ -53,12 +53,11 @@ impl<'d> Fs<'d> {
     pub fn end<T>(&self, path: &str, answer: Result<T>) -> Result<T> {
         match self.fault.take() {
             None => answer,
-            Some(fault) => Err(Error::new(
-                Kind::Failed,
-                format!("{path} on the NTFS volume can't be read"),
-            )
-            .because(fault)
-            .cure("check the volume in that Windows: chkdsk /f")),
+            Some(fault) => Err(
+                Error::failed(format!("{path} on the NTFS volume can't be read"))
+                    .because(fault)
+                    .cure("check the volume in that Windows: chkdsk /f"),
+            ),
         }
     }
 
