@@ -182,7 +182,7 @@ fn not_virtio(medium: &Medium) -> Error {
 /// Looks at a written answer CD as Windows does: Joliet, and exactly one `Autounattend.xml` at the root. Without Joliet
 /// the file would be called `AUTOUNAT.XML`, which Setup does not look for.
 pub fn check(medium: &Medium) -> Result<()> {
-    let wrong = |fact: String| Error::new(Kind::Failed, fact).at(medium.path().display());
+    let wrong = |fact: String| Error::failed(fact).at(medium.path().display());
     if medium.file_system() != FileSystem::Joliet {
         return Err(wrong(format!(
             "the answer CD is {}; Windows Setup needs Joliet to see Autounattend.xml",
