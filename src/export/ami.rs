@@ -33,7 +33,7 @@ impl<'j> Ami<'j> {
         job: &'j Job<'_>,
         spec: &'j AmiSpec,
         outputs: &Outputs,
-        staging: &Staging,
+        staging: &mut Staging,
     ) -> Result<Self> {
         let disk = match outputs.raw {
             true => (format!("{}.raw", job.name), "RAW"),

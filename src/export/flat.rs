@@ -34,7 +34,7 @@ pub struct Flat<'j> {
 
 impl<'j> Flat<'j> {
     /// A fixed VHD, or else a raw disk.
-    pub fn new(job: &'j Job<'_>, len: u64, staging: &Staging, vhd: bool) -> Result<Self> {
+    pub fn new(job: &'j Job<'_>, len: u64, staging: &mut Staging, vhd: bool) -> Result<Self> {
         let name = format!("{}.{}", job.name, if vhd { "vhd" } else { "raw" });
         let (file, temporary) = staging.create(&name)?;
         let size = if vhd { len + vhd::FOOTER } else { len };
@@ -77,7 +77,7 @@ impl Exporter for Flat<'_> {
     }
 
     fn take(&self, chunk: &Chunk, _: &mut Compressor) -> Result<Vec<u8>> {
-        let data = chunk.data().unwrap_or_default();
+        let data = chunk.data.as_deref().unwrap_or_default();
         for run in data_runs(data) {
             self.write(&data[run.clone()], chunk.offset() + run.start as u64)?;
         }

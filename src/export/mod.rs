@@ -70,12 +70,12 @@ pub trait Exporter: Send + Sync {
 /// AMI. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
 pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Artifact>> {
     job.validate()?;
-    let staging = Staging::new(job.directory);
-    let source = Source::open(job, &staging, sink, cancel)?;
+    let mut staging = Staging::new(job.directory);
+    let source = Source::open(job, &mut staging, sink, cancel)?;
     job.validate_disk(source.disk.len())?;
     let outputs = with_ami_disk(job.outputs);
     space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
-    let exporters = exporters(job, &outputs, &source, &staging, sink)?;
+    let exporters = exporters(job, &outputs, &source, &mut staging, sink)?;
 
     tracing::debug!(
         bytes = source.disk.len(),
@@ -117,7 +117,7 @@ fn exporters<'a>(
     job: &'a Job<'_>,
     outputs: &'a Outputs,
     source: &'a Source,
-    staging: &'a Staging,
+    staging: &mut Staging,
     sink: &dyn Sink,
 ) -> Result<Vec<Box<dyn Exporter + 'a>>> {
     let len = source.disk.len();

@@ -30,10 +30,9 @@ pub struct Ova<'j> {
     written: OnceLock<Disc>,
 }
 
-/// Where the members are.
+/// Where the members are: the descriptor first.
 #[derive(Default)]
 struct Front {
-    ovf: u64,
     ovf_size: u64,
     mf: u64,
     mf_size: u64,
@@ -78,7 +77,7 @@ impl<'j> Ova<'j> {
         hardware: Hardware,
         len: u64,
         identity: &Digest,
-        staging: &Staging,
+        staging: &mut Staging,
     ) -> Result<Self> {
         let name = format!("{}.ova", job.name);
         let (file, temporary) = staging.create(&name)?;
@@ -103,7 +102,6 @@ impl<'j> Ova<'j> {
             manifest(&[(&ova.member("ovf"), identity), (&ova.disc(), identity)]).len() as u64;
         let mf = 2 * SECTOR + ovf_size.next_multiple_of(SECTOR);
         ova.front = Front {
-            ovf: SECTOR,
             ovf_size,
             mf,
             mf_size,
@@ -162,7 +160,7 @@ impl<'j> Ova<'j> {
         let mf = manifest(&[(&names.0, &digest), (&names.2, &disc.sha256)]);
         let header = |name: &str, size: u64| tar_header(name, size, self.job.epoch);
         stream.write(&header(&names.0, front.ovf_size)?, 0)?;
-        stream.write(&ovf, front.ovf)?;
+        stream.write(&ovf, SECTOR)?;
         stream.write(&header(&names.1, front.mf_size)?, front.mf - SECTOR)?;
         stream.write(mf.as_bytes(), front.mf)?;
         stream.write(&header(&names.2, disc.bytes)?, front.vmdk - SECTOR)?;

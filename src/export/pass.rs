@@ -25,15 +25,10 @@ const AT_ONCE: u64 = 16;
 pub struct Chunk {
     pub index: u64,
     /// `None`: all zeros.
-    data: Option<Vec<u8>>,
+    pub data: Option<Vec<u8>>,
 }
 
 impl Chunk {
-    /// The bytes; `None` when all are zero.
-    pub fn data(&self) -> Option<&[u8]> {
-        self.data.as_deref()
-    }
-
     /// Where it lies on the disk, in bytes.
     pub fn offset(&self) -> u64 {
         self.index * CHUNK
@@ -240,7 +235,7 @@ impl Pass<'_> {
                     false => Vec::new(),
                 });
             }
-            let crc = chunk.data().map(libdeflater::crc32);
+            let crc = chunk.data.as_deref().map(libdeflater::crc32);
             taken.push((chunk, crc, packed));
         }
         let mut state = self.lock();
@@ -317,7 +312,7 @@ impl Pass<'_> {
         while let Some(come) = self.next(|s| &mut s.hash) {
             let chunks = come.len();
             for (_, chunk) in come {
-                hasher.update(chunk.data().unwrap_or(&zeros));
+                hasher.update(chunk.data.as_deref().unwrap_or(&zeros));
             }
             self.advance(|s| &mut s.hash, chunks);
         }

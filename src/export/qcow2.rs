@@ -21,7 +21,7 @@ pub struct Qcow2<'s> {
 }
 
 impl<'s> Qcow2<'s> {
-    pub fn new(job: &Job<'_>, source: &'s Source, staging: &Staging) -> Result<Self> {
+    pub fn new(job: &Job<'_>, source: &'s Source, staging: &mut Staging) -> Result<Self> {
         source.for_qemu()?;
         let name = format!("{}.qcow2", job.name);
         let (_, temporary) = staging.create(&name)?;

@@ -23,7 +23,7 @@ use super::{CHUNK, Chunk};
 
 /// The records of a chunk's grains, ready to be appended. Zero grains have none.
 pub fn pack(chunk: &Chunk, compressor: &mut Compressor) -> Result<Vec<u8>> {
-    let Some(data) = chunk.data() else {
+    let Some(data) = &chunk.data else {
         return Ok(Vec::new());
     };
     let mut out = Vec::with_capacity(data.len() / 2);

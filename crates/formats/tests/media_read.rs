@@ -54,8 +54,8 @@ fn an_install_medium_is_read_through_udf() {
     let iso = dir.path().join("server.iso");
     windows(dir.path(), &iso);
     let medium = Medium::open(&iso).unwrap();
-    assert_eq!(medium.file_system(), FileSystem::Udf);
-    assert_eq!(medium.label(), "SSS_X64FREE_EN-US_DV9");
+    assert_eq!(medium.file_system, FileSystem::Udf);
+    assert_eq!(medium.label, "SSS_X64FREE_EN-US_DV9");
     let wim = fs::read(dir.path().join("root/sources/install.wim")).unwrap();
     let entry = medium.find("SOURCES\\Install.WIM").unwrap().unwrap();
     assert_eq!(content(&medium, &entry), wim);
@@ -204,7 +204,7 @@ fn large_folders_long_names_and_empty_files_are_read() {
     let iso = dir.path().join("x.iso");
     udf(&root, &iso, &["-input-charset", "utf-8"]);
     let medium = Medium::open(&iso).unwrap();
-    assert_eq!(medium.file_system(), FileSystem::Udf);
+    assert_eq!(medium.file_system, FileSystem::Udf);
     assert_eq!(listing(&medium), expected);
     let one = medium
         .find(&format!("MANY/{}123.TXT", long.to_uppercase()))
@@ -236,8 +236,8 @@ fn joliet_and_plain_iso_9660_are_read_too() {
         ],
     );
     let medium = Medium::open(&iso).unwrap();
-    assert_eq!(medium.file_system(), FileSystem::Joliet);
-    assert_eq!(medium.label(), "virtio-win-0.1.285");
+    assert_eq!(medium.file_system, FileSystem::Joliet);
+    assert_eq!(medium.label, "virtio-win-0.1.285");
     let tree = listing(&medium);
     assert_eq!(
         tree,
@@ -254,7 +254,7 @@ fn joliet_and_plain_iso_9660_are_read_too() {
         &["-quiet", "-V", "PLAIN", "-o", text(&iso), text(&root)],
     );
     let medium = Medium::open(&iso).unwrap();
-    assert_eq!(medium.file_system(), FileSystem::Iso9660);
+    assert_eq!(medium.file_system, FileSystem::Iso9660);
     assert_eq!(listing(&medium)[0], "/LONG_NAM.TXT 1");
     assert!(
         medium

@@ -15,8 +15,8 @@ use winimg_formats::udf::{Data, FileSystem, Medium};
 
 fn check(bytes: &[u8], expected: &BTreeMap<String, Vec<u8>>) {
     let medium = Medium::on(Arc::new(bytes.to_vec()), Path::new("built.iso")).unwrap();
-    assert_eq!(medium.file_system(), FileSystem::Udf);
-    assert_eq!(medium.label(), "BUILT_BY_TEST");
+    assert_eq!(medium.file_system, FileSystem::Udf);
+    assert_eq!(medium.label, "BUILT_BY_TEST");
     let mut found = BTreeMap::new();
     for folder in ["", "folder"] {
         for entry in medium

@@ -39,8 +39,8 @@ fn what_was_put_in_comes_out() {
     let path = dir.path().join("p.iso");
     iso::write(&tree(dir.path()), &path).unwrap();
     let medium = Medium::open(&path).unwrap();
-    assert_eq!(medium.file_system(), FileSystem::Joliet);
-    assert_eq!(medium.label(), "WINIMG_0001");
+    assert_eq!(medium.file_system, FileSystem::Joliet);
+    assert_eq!(medium.label, "WINIMG_0001");
     let read = |p: &str| {
         let entry = medium.find(p).unwrap().unwrap_or_else(|| panic!("no {p}"));
         medium.read(&entry, 1 << 20).unwrap()

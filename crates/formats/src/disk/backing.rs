@@ -29,7 +29,8 @@ const RAW: &str = "raw";
 pub struct Chain {
     /// With QEMU's name of each one's format: qcow2 or raw.
     files: Vec<(PathBuf, &'static str)>,
-    len: u64,
+    /// Bytes of the virtual disk.
+    pub len: u64,
 }
 
 #[derive(Deserialize)]
@@ -100,11 +101,6 @@ impl Chain {
         }
         let len = len.unwrap_or_default();
         Ok(Self { files, len })
-    }
-
-    /// Bytes of the virtual disk.
-    pub fn virtual_size(&self) -> u64 {
-        self.len
     }
 
     /// The files, the overlay first: as `qemu-img map` counts them in `depth`.

@@ -84,7 +84,7 @@ impl Qcow2 {
         };
         Ok(Some(Self {
             files: paths.map(open).collect::<Result<_>>()?,
-            len: chain.virtual_size(),
+            len: chain.len,
             extents,
         }))
     }

@@ -82,13 +82,14 @@ enum Tree {
 
 /// An open medium. Cheap to share: readers hold their own reference to the bytes.
 pub struct Medium {
-    path: PathBuf,
+    pub path: PathBuf,
     bytes: Arc<dyn Disk>,
     tree: Tree,
     root: Entry,
-    label: String,
-    file_system: FileSystem,
-    remark: Option<String>,
+    pub label: String,
+    pub file_system: FileSystem,
+    /// Why the medium is not read by its UDF, although it has one.
+    pub remark: Option<String>,
 }
 
 impl Medium {
@@ -145,31 +146,20 @@ impl Medium {
         })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Bytes of the whole medium.
     pub fn size(&self) -> u64 {
         self.bytes.len()
     }
 
-    pub fn label(&self) -> &str {
-        &self.label
-    }
-
-    pub fn file_system(&self) -> FileSystem {
-        self.file_system
-    }
-
-    /// Why the medium is not read by its UDF, although it has one.
-    pub fn remark(&self) -> Option<&str> {
-        self.remark.as_deref()
-    }
-
     /// The raw bytes, for structures outside the file systems such as the El Torito catalog.
     pub fn bytes(&self) -> &dyn Disk {
         &*self.bytes
+    }
+
+    /// For errors about what it is: its path, file system and label.
+    pub fn described(&self) -> String {
+        let (path, label) = (self.path.display(), &self.label);
+        format!("{path} ({}, label \"{label}\")", self.file_system)
     }
 
     /// The entry at a path such as `sources/install.wim`; parts are separated by `/` or `\` and compared without case.
@@ -243,13 +233,7 @@ impl Medium {
 
 impl fmt::Debug for Medium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Medium({}, {}, {:?})",
-            self.path.display(),
-            self.file_system,
-            self.label
-        )
+        f.write_str(&self.described())
     }
 }
 

@@ -100,7 +100,7 @@ impl MediaFacts {
         let Some((wim_path, entry)) = wim else {
             return Err(no_image(medium));
         };
-        let from = format!("{}:{wim_path}", medium.path().display());
+        let from = format!("{}:{wim_path}", medium.path.display());
         let images = WimImages::read(&mut medium.file(&entry), &from)?;
         let eval = match medium.find("sources/ei.cfg")? {
             Some(entry) if !entry.is_dir => {
@@ -140,14 +140,9 @@ fn no_image(medium: &Medium) -> Error {
         Kind::Unproved,
         "this is not a Windows install medium: it has no sources/install.wim, .esd or .swm",
     )
-    .at(format!(
-        "{} ({}, label \"{}\")",
-        medium.path().display(),
-        medium.file_system(),
-        medium.label()
-    ))
+    .at(medium.described())
     .lines(there);
-    match medium.remark() {
+    match &medium.remark {
         Some(remark) => error
             .found(remark)
             .cure("fetch the file again and compare its digest with the publisher's"),
