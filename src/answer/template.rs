@@ -38,15 +38,7 @@ pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics>
     let mut kindest: Option<Diagnostics> = None;
     for facts in of_any_medium(recipe) {
         let xml = render(template, &facts)?;
-        let about = LintFacts {
-            name: template.name.clone(),
-            firmware: facts.firmware,
-            release: facts.release,
-            eval: facts.eval,
-            tpm: facts.tpm,
-            images: &[],
-            answer_file_on_medium: None,
-        };
+        let about = LintFacts::without_medium(&template.name, &facts);
         let found = lint(xml.expose(), &about);
         if kindest.as_ref().is_none_or(|k| found.count() < k.count()) {
             kindest = Some(found);

@@ -46,13 +46,22 @@ impl<'a> LintFacts<'a> {
     /// What the file rendered from `facts` for this medium has to agree with. `name` as in [`LintFacts::name`].
     pub fn new(name: impl Into<String>, facts: &Facts, medium: &'a MediaFacts) -> Self {
         Self {
+            images: &medium.images.images,
+            answer_file_on_medium: medium.answer_file.as_deref(),
+            ..Self::without_medium(name, facts)
+        }
+    }
+
+    /// The same while the medium is not known.
+    pub(super) fn without_medium(name: impl Into<String>, facts: &Facts) -> Self {
+        Self {
             name: name.into(),
             firmware: facts.firmware,
             release: facts.release,
             eval: facts.eval,
             tpm: facts.tpm,
-            images: &medium.images.images,
-            answer_file_on_medium: medium.answer_file.as_deref(),
+            images: &[],
+            answer_file_on_medium: None,
         }
     }
 }

@@ -99,31 +99,33 @@ pub fn write_zeros(qcow2: &Named, ranges: &[Range<u64>], cancel: &Cancel) -> Res
 }
 
 fn run_program(program: &str, arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
-    let (status, output, complaint) = run_any(program, arguments, cancel)?;
+    let mut child = start(program, arguments)?;
+    let (output, complaint) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let status = wait(program, &mut child, cancel)?;
     if status == Some(0) {
-        return Ok(output);
+        return Ok(output.join().unwrap_or_default());
     }
+    let complaint = complaint.join().unwrap_or_default();
     let complaint = String::from_utf8_lossy(&complaint);
     let lines: Vec<&str> = complaint.lines().collect();
     let shown = &lines[lines.len().saturating_sub(8)..];
-    let mut error = Error::failed(format!("{program} {} failed", arguments[0].display()))
+    let fact = format!("{program} {} failed", arguments[0].display());
+    let error = Error::failed(fact)
         .at(command_line(program, arguments))
         .found(match status {
             Some(code) => format!("exit status {code}"),
             None => "ended by a signal".into(),
         })
         .lines(shown.iter().copied());
-    if complaint.contains("Failed to get") && complaint.contains("lock") {
-        error = error.cure("another program has the image open: end that machine first");
-    }
-    Err(error)
+    Err(
+        match complaint.contains("Failed to get") && complaint.contains("lock") {
+            true => error.cure("another program has the image open: end that machine first"),
+            false => error,
+        },
+    )
 }
 
-fn run_any(
-    program: &str,
-    arguments: &[&OsStr],
-    cancel: &Cancel,
-) -> Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+fn start(program: &str, arguments: &[&OsStr]) -> Result<Child> {
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -132,7 +134,7 @@ fn run_any(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     without_secrets(&mut command);
-    let mut child = spawn(&mut command).map_err(|e| match e.kind() {
+    let child = spawn(&mut command).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
             Error::new(Kind::Host, format!("{program} is not installed")).cure(INSTALL)
         }
@@ -143,14 +145,7 @@ fn run_any(
         pid = child.id(),
         "started a program"
     );
-    let output = drain(child.stdout.take());
-    let complaint = drain(child.stderr.take());
-    let status = wait(program, &mut child, cancel)?;
-    Ok((
-        status,
-        output.join().unwrap_or_default(),
-        complaint.join().unwrap_or_default(),
-    ))
+    Ok(child)
 }
 
 /// Reads a pipe to its end beside the wait, so that a full pipe can't stop the program.

@@ -218,7 +218,7 @@ impl Medium {
 
     fn children(&self, dir: &Entry) -> Result<Vec<Entry>> {
         let found = match &self.tree {
-            Tree::Udf(volume) => volume.read_dir(&*self.bytes, dir),
+            Tree::Udf(volume) => directory::read(&volume.maps, &*self.bytes, dir),
             Tree::Iso(volume) => volume.read_dir(&*self.bytes, dir),
         };
         let mut entries = found.map_err(|e| broken(&self.path, &e))?;

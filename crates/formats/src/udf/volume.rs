@@ -143,10 +143,6 @@ impl Volume {
             data: icb.data,
         })
     }
-
-    pub fn read_dir(&self, bytes: &dyn Disk, dir: &Entry) -> Result<Vec<Entry>, Damage> {
-        directory::read(&self.maps, bytes, dir)
-    }
 }
 
 /// The anchor stands at sector 256, at the last sector, or 256 before it; two of the three (ECMA-167 3/8.4.2.1).
