@@ -3,10 +3,10 @@
 # tar. Both run by turns on the same disk in the same run, so the ratios hold for this machine and this moment only.
 # winimg also reads every file back, which the chain does not.
 #
-#   make bench-export            SIZE_GIB=8 DATA_MIB=2048 RUNS=3 LEVEL=1 PROFILE=release WORK=/var/tmp
+#   make bench-export            SIZE_GIB=8 DATA_MIB=2048 RUNS=3 PROFILE=release WORK=/var/tmp
 set -euo pipefail
 cd "$(dirname "$0")/.."
-size=${SIZE_GIB:-8} data=${DATA_MIB:-2048} runs=${RUNS:-3} level=${LEVEL:-1} profile=${PROFILE:-release}
+size=${SIZE_GIB:-8} data=${DATA_MIB:-2048} runs=${RUNS:-3} profile=${PROFILE:-release}
 work=$(mktemp -d "${WORK:-/var/tmp}/winimg-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 out=$work/out
@@ -58,7 +58,7 @@ chain_all() {
     chain_vhd
     chain_ova
 }
-ours() { "$winimg" "$work/sealed.qcow2" "$out" "$1" 0 "$level" > "$work/said"; }
+ours() { "$winimg" "$work/sealed.qcow2" "$out" "$1" > "$work/said"; }
 
 # Wall and CPU seconds of a command, outputs brought to the disk.
 timed() {
@@ -69,9 +69,9 @@ median() { sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
 
 make_source
 cat "$work/sealed.qcow2" > /dev/null
-printf '%s: %s GiB, %s in the file; %s processors, load %s; level %s, profile %s, %s runs, medians\n' \
+printf '%s: %s GiB, %s in the file; %s processors, load %s; profile %s, %s runs, medians\n' \
     "$(qemu-img --version | head -1)" "$size" "$(du -h "$work/sealed.qcow2" | cut -f1)" "$(nproc)" \
-    "$(cut -d' ' -f1 /proc/loadavg)" "$level" "$profile" "$runs"
+    "$(cut -d' ' -f1 /proc/loadavg)" "$profile" "$runs"
 printf '%-22s %10s %10s %10s %10s %8s %8s\n' job 'chain s' 'winimg s' 'chain CPU' 'winimg CPU' wall CPU
 for job in vhd:vhd:chain_vhd ova:ova:chain_ova raw+vhd+ova:raw,vhd,ova:chain_all; do
     IFS=: read -r name formats chain <<< "$job"

@@ -1,10 +1,10 @@
 //! One export without a build around it, for `benches/export.sh`:
-//! `export SOURCE DIRECTORY raw,vhd,ova,qcow2 [THREADS] [LEVEL]`. Prints a line for each artifact and the peak memory.
+//! `export SOURCE DIRECTORY raw,vhd,ova,qcow2 [THREADS]`. Prints a line for each artifact and the peak memory.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use winimg::export::{DEFAULT_LEVEL, GuestFacts, Job, export};
+use winimg::export::{GuestFacts, Job, export};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_formats::disk::Image;
@@ -19,7 +19,6 @@ impl Sink for Quiet {
 
 fn run() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |i: usize, or: u32| arguments.get(i).and_then(|n| n.parse().ok()).unwrap_or(or);
     let [source, directory, formats, ..] = &arguments[..] else {
         return Err(Error::new(
             Kind::Recipe,
@@ -53,8 +52,7 @@ fn run() -> Result<()> {
         cpus: 2,
         memory: 4 << 30,
         epoch: 1_700_000_000,
-        threads: number(3, 0) as usize,
-        level: number(4, DEFAULT_LEVEL),
+        threads: arguments.get(3).and_then(|n| n.parse().ok()).unwrap_or(0),
         properties: &[],
     };
     for artifact in export(&job, &Quiet, &Cancel::default())? {

@@ -1,13 +1,11 @@
-//! What the targets stand on: files for entry points that take a path, disks in memory, and large images of which an
-//! input changes a few bytes.
+//! What the targets stand on: files for entry points that take a path, and large images of which an input changes a few
+//! bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
-use winimg_base::error::{Error, Kind, Result};
-use winimg_formats::disk::Disk;
 
 /// The folder with what `WINIMG_FUZZ=seeds` made.
 pub fn made() -> PathBuf {
@@ -43,28 +41,6 @@ pub fn on_file<T>(bytes: &[u8], with: impl FnOnce(&Path) -> T) -> T {
     let path = folder().join("input");
     fs::write(&path, bytes).expect("a temporary file");
     with(&path)
-}
-
-/// A disk of these bytes.
-pub struct MemoryDisk(pub Vec<u8>);
-
-impl Disk for MemoryDisk {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let part = usize::try_from(offset)
-            .ok()
-            .and_then(|at| self.0.get(at..at.checked_add(buffer.len())?));
-        match part {
-            Some(part) => {
-                buffer.copy_from_slice(part);
-                Ok(())
-            }
-            None => Err(Error::new(Kind::Failed, "beyond the end of the disk")),
-        }
-    }
 }
 
 /// A large image, and its bytes that mean something: where neither zeros nor padding stand.

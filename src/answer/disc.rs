@@ -112,7 +112,7 @@ fn virtio_files(
         .filter(|e| !e.is_dir && belongs(&e.name))
         .map(|e| (e.name.clone(), Source::Medium(medium.file(&e))))
         .collect();
-    with_inf(files, || format!("{}:{folder}", medium.path().display()))
+    with_inf(files, || format!("{}:{folder}", medium.path.display()))
 }
 
 fn belongs(name: &str) -> bool {
@@ -125,13 +125,12 @@ fn with_inf(
     files: Vec<(String, Source)>,
     place: impl FnOnce() -> String,
 ) -> Result<Vec<(String, Source)>> {
-    if files
+    match files
         .iter()
-        .any(|(n, _)| n.to_ascii_lowercase().ends_with(".inf"))
+        .any(|(name, _)| name.to_ascii_lowercase().ends_with(".inf"))
     {
-        Ok(files)
-    } else {
-        Err(Error::new(Kind::Recipe, "this driver folder holds no .inf file").at(place()))
+        true => Ok(files),
+        false => Err(Error::new(Kind::Recipe, "this driver folder holds no .inf file").at(place())),
     }
 }
 
@@ -156,7 +155,7 @@ fn no_driver(medium: &Medium, name: &str, release: Release, folder: &str) -> Err
         Kind::Recipe,
         format!("the virtio-win medium has no driver {name} for {release}"),
     )
-    .at(format!("{}:{folder}", medium.path().display()))
+    .at(format!("{}:{folder}", medium.path.display()))
     .cure(cure);
     if there.is_empty() {
         error
@@ -170,23 +169,18 @@ fn not_virtio(medium: &Medium) -> Error {
         Kind::Unproved,
         format!("this is not a virtio-win medium: it has no {AGENT}"),
     )
-    .at(format!(
-        "{} ({}, label \"{}\")",
-        medium.path().display(),
-        medium.file_system(),
-        medium.label()
-    ))
+    .at(medium.described())
     .cure("give the virtio-win ISO")
 }
 
 /// Looks at a written answer CD as Windows does: Joliet, and exactly one `Autounattend.xml` at the root. Without Joliet
 /// the file would be called `AUTOUNAT.XML`, which Setup does not look for.
 pub fn check(medium: &Medium) -> Result<()> {
-    let wrong = |fact: String| Error::new(Kind::Failed, fact).at(medium.path().display());
-    if medium.file_system() != FileSystem::Joliet {
+    let wrong = |fact: String| Error::failed(fact).at(medium.path.display());
+    if medium.file_system != FileSystem::Joliet {
         return Err(wrong(format!(
             "the answer CD is {}; Windows Setup needs Joliet to see Autounattend.xml",
-            medium.file_system()
+            medium.file_system
         )));
     }
     let named: Vec<String> = medium

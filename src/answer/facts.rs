@@ -1,8 +1,8 @@
 //! What an answer file is made from.
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::text::Secret;
-use winimg_formats::wim::{MediaFacts, Release};
+use winimg_base::text::{Located, Secret};
+use winimg_formats::wim::{Image, MediaFacts, Release, WimImages};
 use winimg_recipe::recipe::{Firmware, MachineSpec, Media, SetupSpec};
 
 use super::keys;
@@ -23,14 +23,14 @@ pub struct Facts {
     pub time_zone: String,
     pub computer_name: String,
     pub administrator_password: Secret,
-    /// Folders under `drv` on the answer CD; none: Setup is told of no driver path.
+    /// Folders under `drv` on the answer CD; none: the answer file names no driver path.
     pub drivers: Vec<String>,
     /// The machine has a TPM, so Windows could encrypt its disk by itself.
     pub tpm: bool,
 }
 
 impl Facts {
-    /// Settles a recipe's wishes against an install medium: image, release, key, language.
+    /// Settles what a recipe asks for against an install medium: image, release, key, language.
     pub fn new(
         medium: &MediaFacts,
         media: &Media,
@@ -39,40 +39,9 @@ impl Facts {
         administrator_password: Secret,
     ) -> Result<Self> {
         let image = medium.images.pick(&media.image)?;
-        let same_name = medium
-            .images
-            .images
-            .iter()
-            .filter(|i| i.name == image.name)
-            .count();
-        if same_name > 1 {
-            return Err(Error::new(
-                Kind::Unproved,
-                format!(
-                    "{same_name} images of this medium are called {}",
-                    image.name
-                ),
-            )
-            .at(&medium.images.from)
-            .lines(medium.images.list())
-            .cure("answer files choose an image by its name: use another medium"));
-        }
+        check_name(&medium.images, &image.name)?;
         let release = Release::of_image(image).map_err(|e| e.from_place(&media.image.place))?;
         let eval = medium.is_eval(image);
-        let language = &media.language;
-        let there = &image.languages;
-        let spelled = there
-            .iter()
-            .find(|l| l.eq_ignore_ascii_case(&language.value));
-        if spelled.is_none() && !there.is_empty() {
-            return Err(Error::new(
-                Kind::Recipe,
-                format!("{} has no language {}", image.name, language.value),
-            )
-            .from_place(&language.place)
-            .expected(there.join(", "))
-            .cure("use one of these, or the medium of that language"));
-        }
         Ok(Self {
             release,
             firmware: machine.firmware,
@@ -84,12 +53,41 @@ impl Facts {
                 &image.edition(),
                 eval,
             )?,
-            language: spelled.unwrap_or(&language.value).clone(),
+            language: language(image, &media.language)?,
             time_zone: media.time_zone.value.clone(),
             computer_name: setup.computer_name.clone(),
             administrator_password,
             drivers: setup.drivers.clone(),
             tpm: machine.tpm,
         })
+    }
+}
+
+/// Answer files choose an image by its name.
+fn check_name(images: &WimImages, name: &str) -> Result<()> {
+    let count = images.images.iter().filter(|i| i.name == name).count();
+    if count == 1 {
+        return Ok(());
+    }
+    let fact = format!("{count} images of this medium are called {name}");
+    Err(Error::new(Kind::Unproved, fact)
+        .at(&images.from)
+        .lines(images.list())
+        .cure("answer files choose an image by its name: use another medium"))
+}
+
+/// The language as the image spells it. An image that names none is believed to have it.
+fn language(image: &Image, wanted: &Located<String>) -> Result<String> {
+    let mut there = image.languages.iter();
+    match there.find(|l| l.eq_ignore_ascii_case(&wanted.value)) {
+        Some(spelled) => Ok(spelled.clone()),
+        None if image.languages.is_empty() => Ok(wanted.value.clone()),
+        None => {
+            let fact = format!("{} has no language {}", image.name, wanted.value);
+            Err(Error::new(Kind::Recipe, fact)
+                .from_place(&wanted.place)
+                .expected(image.languages.join(", "))
+                .cure("use one of these, or the medium of that language"))
+        }
     }
 }

@@ -6,44 +6,29 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
 use winimg_formats::wim::Release;
 
-/// The public KMS client setup keys (Microsoft: "KMS client activation and product keys"); Core and Desktop share them.
-const KMS: [(Release, &str, &str); 6] = [
-    (
-        Release::Server2019,
-        "standard",
-        "N69G4-B89J2-4G8F4-WWYCC-J464C",
-    ),
-    (
-        Release::Server2019,
-        "datacenter",
-        "WMDGN-G9PQG-XVVXX-R3X43-63DFG",
-    ),
-    (
-        Release::Server2022,
-        "standard",
-        "VDYBN-27WPP-V4HQT-9VMD4-VMK7H",
-    ),
-    (
-        Release::Server2022,
-        "datacenter",
-        "WX4NM-KYWYW-QJJR4-XV3QB-6VM33",
-    ),
-    (
-        Release::Server2025,
-        "standard",
-        "TVRH6-WHNXV-R9WG3-9XRFY-MY832",
-    ),
-    (
-        Release::Server2025,
-        "datacenter",
-        "D764K-2NDRG-47T6Q-P8T8W-YP6DF",
-    ),
-];
+/// The public KMS client setup keys (Microsoft: "KMS client activation and product keys"): Standard, then Datacenter. Core and
+/// Desktop share them.
+fn kms(release: Release) -> [&'static str; 2] {
+    match release {
+        Release::Server2019 => [
+            "N69G4-B89J2-4G8F4-WWYCC-J464C",
+            "WMDGN-G9PQG-XVVXX-R3X43-63DFG",
+        ],
+        Release::Server2022 => [
+            "VDYBN-27WPP-V4HQT-9VMD4-VMK7H",
+            "WX4NM-KYWYW-QJJR4-XV3QB-6VM33",
+        ],
+        Release::Server2025 => [
+            "TVRH6-WHNXV-R9WG3-9XRFY-MY832",
+            "D764K-2NDRG-47T6Q-P8T8W-YP6DF",
+        ],
+    }
+}
 
 /// Whether everybody knows this key: it says which Windows is installed, and activates nothing by itself.
 pub fn is_published_key(key: &str) -> bool {
-    KMS.iter()
-        .any(|(_, _, known)| known.eq_ignore_ascii_case(key))
+    let mut all = Release::ALL.into_iter().flat_map(kms);
+    all.any(|known| known.eq_ignore_ascii_case(key))
 }
 
 /// The key for an image; `None` for evaluation. `edition` as [`winimg_formats::wim::Image::edition`] gives it.
@@ -65,17 +50,18 @@ pub fn product_key(
             "remove product_key, or use the medium of your volume licence",
         )
         .from_place(&at.place)),
-        Some(key) if key.value.eq_ignore_ascii_case("kms") => KMS
-            .iter()
-            .find(|(r, e, _)| *r == release && *e == edition)
-            .map(|(_, _, key)| Some((*key).to_string()))
-            .ok_or_else(|| {
-                wrong(
+        Some(key) if key.value.eq_ignore_ascii_case("kms") => {
+            let [standard, datacenter] = kms(release);
+            match edition {
+                "standard" => Ok(Some(standard.into())),
+                "datacenter" => Ok(Some(datacenter.into())),
+                _ => Err(wrong(
                     &format!("no public KMS client key is known for {release}, edition \"{edition}\""),
                     "give the key itself",
                 )
-                .from_place(&key.place)
-            }),
+                .from_place(&key.place)),
+            }
+        }
         Some(key) if is_key(&key.value) => Ok(Some(key.value.clone())),
         // A wrong key may still be a secret key with a slip in it: it is not repeated.
         Some(key) => Err(wrong(

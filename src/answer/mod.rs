@@ -1,4 +1,4 @@
-//! The answer file and the answer CD: what Windows Setup is told, and what the first hooks in the guest find.
+//! The answer file and the answer CD: what Windows Setup reads, and what the first hooks in the guest find.
 //!
 //! Everything here is decided before anything boots and is text; [`lint`] checks a rendered file by the rules that Setup
 //! applies silently or with a dialog. Refuses to hold the Administrator's password other than as a [`winimg_base::text::Secret`]: it leaves

@@ -63,26 +63,19 @@ pub fn check(password: &Secret) -> Result<()> {
     ];
     let used = classes.iter().filter(|c| text.chars().any(c)).count();
     let length = text.chars().count();
-    let wrong = |fact: String| {
-        Error::new(Kind::Recipe, fact)
-            .cure("give another, or none: winimg then makes a random one for each build")
+    let problem = match () {
+        () if text.chars().any(char::is_control) => "holds a control character".to_string(),
+        () if !(8..=LONGEST).contains(&length) => {
+            format!("has {length} characters; Windows takes 8 to {LONGEST}")
+        }
+        () if used < 3 => {
+            format!("has {used} of the four kinds of characters; Windows wants three")
+        }
+        () => return Ok(()),
     };
-    if text.chars().any(char::is_control) {
-        return Err(wrong(
-            "the Administrator password holds a control character".into(),
-        ));
-    }
-    if !(8..=LONGEST).contains(&length) {
-        return Err(wrong(format!(
-            "the Administrator password has {length} characters; Windows takes 8 to {LONGEST}"
-        )));
-    }
-    if used < 3 {
-        return Err(wrong(format!(
-            "the Administrator password has {used} of the four kinds of characters; Windows wants three"
-        )));
-    }
-    Ok(())
+    let fact = format!("the Administrator password {problem}");
+    Err(Error::new(Kind::Recipe, fact)
+        .cure("give another, or none: winimg then makes a random one for each build"))
 }
 
 /// `<Value>` of an `<AdministratorPassword>` with `<PlainText>false</PlainText>`: base64 of the UTF-16LE bytes of the

@@ -34,7 +34,7 @@ pub(super) fn fill(text: &str, values: &Value) -> Result<String> {
     handlebars.register_escape_fn(no_escape);
     handlebars
         .render_template(text, values)
-        .map_err(|e| Error::new(Kind::Failed, "a bootstrap file cannot be filled in").because(e))
+        .map_err(|e| Error::failed("a bootstrap file cannot be filled in").because(e))
 }
 
 /// The names that a template can use.

@@ -12,6 +12,15 @@ pub(super) const PASSES: [&str; 7] = [
     "oobeSystem",
 ];
 
+const ALL_BUT_PE: &[&str] = &[
+    "offlineServicing",
+    "generalize",
+    "specialize",
+    "auditSystem",
+    "auditUser",
+    "oobeSystem",
+];
+
 /// A component and the passes that it supports.
 pub(super) const COMPONENTS: &[(&str, &[&str])] = &[
     ("Microsoft-Windows-International-Core-WinPE", &["windowsPE"]),
@@ -22,17 +31,7 @@ pub(super) const COMPONENTS: &[(&str, &[&str])] = &[
         &["offlineServicing", "auditSystem"],
     ),
     ("Microsoft-Windows-LUA-Settings", &["offlineServicing"]),
-    (
-        "Microsoft-Windows-Shell-Setup",
-        &[
-            "offlineServicing",
-            "generalize",
-            "specialize",
-            "auditSystem",
-            "auditUser",
-            "oobeSystem",
-        ],
-    ),
+    ("Microsoft-Windows-Shell-Setup", ALL_BUT_PE),
     (
         "Microsoft-Windows-Deployment",
         &[
@@ -75,17 +74,7 @@ pub(super) const COMPONENTS: &[(&str, &[&str])] = &[
     ),
     ("Microsoft-Windows-Security-SPP", &["generalize"]),
     ("Microsoft-Windows-PnpSysprep", &["generalize"]),
-    (
-        "Microsoft-Windows-ErrorReportingCore",
-        &[
-            "offlineServicing",
-            "generalize",
-            "specialize",
-            "auditSystem",
-            "auditUser",
-            "oobeSystem",
-        ],
-    ),
+    ("Microsoft-Windows-ErrorReportingCore", ALL_BUT_PE),
     ("Microsoft-Windows-SQMApi", &["generalize", "specialize"]),
     ("Microsoft-Windows-IE-ESC", &["generalize", "specialize"]),
     (

@@ -9,7 +9,7 @@ use roxmltree::{Document, Node};
 use winimg_base::diag::Diagnostics;
 use winimg_base::error::{Error, Result};
 use winimg_base::text::{Located, Secret, Source, masked};
-use winimg_formats::wim::{Release, WimImages};
+use winimg_formats::wim::Release;
 use winimg_recipe::recipe::Recipe;
 
 use super::facts::Facts;
@@ -35,27 +35,13 @@ pub fn read_template(path: &Located<PathBuf>) -> Result<Source> {
 /// Complaints about the recipe's answer file that hold for every release and every kind of medium; those of the kindest
 /// one. An error when it cannot be filled in at all.
 pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics> {
-    let images = WimImages {
-        from: "the install medium".into(),
-        images: Vec::new(),
-    };
     let mut kindest: Option<Diagnostics> = None;
-    for release in Release::ALL {
-        for eval in [true, false] {
-            let xml = render(template, &facts(recipe, release, eval))?;
-            let about = LintFacts {
-                name: template.name.clone(),
-                firmware: recipe.machine.firmware,
-                release,
-                eval,
-                tpm: recipe.machine.tpm,
-                images: &images,
-                answer_file_on_medium: None,
-            };
-            let found = lint(xml.expose(), &about);
-            if kindest.as_ref().is_none_or(|k| found.count() < k.count()) {
-                kindest = Some(found);
-            }
+    for facts in of_any_medium(recipe) {
+        let xml = render(template, &facts)?;
+        let about = LintFacts::without_medium(&template.name, &facts);
+        let found = lint(xml.expose(), &about);
+        if kindest.as_ref().is_none_or(|k| found.count() < k.count()) {
+            kindest = Some(found);
         }
     }
     Ok(kindest.unwrap_or_default())
@@ -67,18 +53,16 @@ pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics>
 pub fn commands(template: &Source, recipe: &Recipe) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     let password = password::encode_administrator(&Secret::new(ANY_PASSWORD));
-    for release in Release::ALL {
-        for eval in [true, false] {
-            let xml = render(template, &facts(recipe, release, eval))?;
-            // A file that is no XML has been complained about.
-            let Ok(document) = Document::parse(xml.expose()) else {
-                continue;
-            };
-            for (pass, line) in document.descendants().filter_map(command) {
-                let command = (pass, masked(&line.replace(&password, PASSWORD)));
-                if !found.contains(&command) {
-                    found.push(command);
-                }
+    for facts in of_any_medium(recipe) {
+        let xml = render(template, &facts)?;
+        // A file that is no XML has been complained about.
+        let Ok(document) = Document::parse(xml.expose()) else {
+            continue;
+        };
+        for (pass, line) in document.descendants().filter_map(command) {
+            let command = (pass, masked(&line.replace(&password, PASSWORD)));
+            if !found.contains(&command) {
+                found.push(command);
             }
         }
     }
@@ -98,8 +82,12 @@ fn command(node: Node<'_, '_>) -> Option<(String, String)> {
     Some((pass.to_owned(), text.trim().to_owned()))
 }
 
-fn facts(recipe: &Recipe, release: Release, eval: bool) -> Facts {
-    Facts {
+/// For every release and kind of medium.
+fn of_any_medium(recipe: &Recipe) -> impl Iterator<Item = Facts> {
+    let media = Release::ALL
+        .into_iter()
+        .flat_map(|r| [(r, true), (r, false)]);
+    media.map(|(release, eval)| Facts {
         release,
         firmware: recipe.machine.firmware,
         image_name: recipe.media.image.value.clone(),
@@ -111,7 +99,7 @@ fn facts(recipe: &Recipe, release: Release, eval: bool) -> Facts {
         administrator_password: Secret::new(ANY_PASSWORD),
         drivers: recipe.setup.drivers.clone(),
         tpm: recipe.machine.tpm,
-    }
+    })
 }
 
 #[cfg(test)]

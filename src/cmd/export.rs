@@ -43,7 +43,6 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
         memory: MEMORY,
         epoch: super::sign::epoch()?,
         threads: 0,
-        level: export::DEFAULT_LEVEL,
         properties: &[],
     };
     let phase = Phase::start("export", &context.sink);

@@ -52,8 +52,8 @@ fn look(file: &Path) -> Result<Value> {
 
 fn look_at_medium(medium: &Medium) -> Result<Value> {
     let mut shown = json!({
-        "medium": medium.label(),
-        "file system": medium.file_system().to_string(),
+        "medium": medium.label,
+        "file system": medium.file_system.to_string(),
         "bytes": medium.size(),
     });
     let Ok(facts) = MediaFacts::read(medium) else {

@@ -11,7 +11,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
 use winimg_base::io;
 use winimg_base::text::{Secret, Source as Template};
-use winimg_formats::iso::{self, Disc, Source, Stamp, Tree};
+use winimg_formats::iso::{self, Disc, Source, Tree};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::{Image, MediaFacts, Release};
 use winimg_machine::vm::Platform;
@@ -152,7 +152,7 @@ pub fn discs(
     for blob in media.own.values().chain(inputs.file(&InputId::Virtio)) {
         blob.check()?;
     }
-    let mut disc = media.disc.clone().stamp(Stamp(epoch));
+    let mut disc = media.disc.clone().stamp(epoch);
     let xml = xml.expose().as_bytes().to_vec();
     disc.replace(answer::FILE_NAME, Source::Bytes(xml));
     iso::write(&disc, &answer)?;

@@ -388,7 +388,7 @@ fn checked(
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
 ) -> Result<Vec<String>> {
-    let opened = winimg_formats::disk::open_layered(disk, &store.layers_folder(), cancel)?;
+    let opened = winimg_formats::disk::Image::layered(disk, &store.layers_folder()).open(cancel)?;
     let report = verify::check(opened.as_ref(), Some(expected), cancel)?;
     verify::report(&report, "the sealed disk", sink.as_ref());
     let summary = report.summary();
@@ -439,7 +439,6 @@ fn export_job<'a>(
         memory: recipe.machine.memory,
         epoch: request.epoch,
         threads: 0,
-        level: export::DEFAULT_LEVEL,
         properties: &[],
     }
 }

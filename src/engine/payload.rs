@@ -9,7 +9,7 @@ use super::Inputs;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::text::crlf;
-use winimg_formats::iso::{self, Source, Stamp, Tree};
+use winimg_formats::iso::{self, Source, Tree};
 use winimg_recipe::plan::{Entry, ExitRule, Op, Plan, PlannedStep, Put};
 use winimg_recipe::recipe::Encoding;
 
@@ -36,7 +36,7 @@ pub fn write(
     epoch: i64,
     cancel: &Cancel,
 ) -> Result<PathBuf> {
-    let mut tree = Tree::new("WINIMG_PAYLOAD").stamp(Stamp(epoch));
+    let mut tree = Tree::new("WINIMG_PAYLOAD").stamp(epoch);
     tree.add(MARK, text("Files of a winimg build.\n"));
     let steps = plan.steps.get(first..).unwrap_or_default();
     for put in puts(steps) {

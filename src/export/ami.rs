@@ -5,13 +5,12 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use handlebars::Handlebars;
 use serde_json::{Value, json};
 
 use super::staging::Staging;
-use super::{Artifact, Exporter, Job, Needs, Totals, check, file_name};
+use super::{Artifact, Exporter, Job, Totals, check, fill};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_recipe::recipe::{AmiSpec, Outputs};
@@ -34,13 +33,8 @@ impl<'j> Ami<'j> {
         job: &'j Job<'_>,
         spec: &'j AmiSpec,
         outputs: &Outputs,
-        staging: &Staging,
+        staging: &mut Staging,
     ) -> Result<Self> {
-        if !matches!(spec.license_type.as_str(), "AWS" | "BYOL") {
-            return Err(Error::new(Kind::Recipe, "no such licence type for an AMI")
-                .expected("AWS or BYOL")
-                .found(&spec.license_type));
-        }
         let disk = match outputs.raw {
             true => (format!("{}.raw", job.name), "RAW"),
             false => (format!("{}.vhd", job.name), "VHD"),
@@ -85,10 +79,7 @@ impl<'j> Ami<'j> {
     }
 
     fn howto(&self, len: u64) -> Result<String> {
-        let mut handlebars = Handlebars::new();
-        handlebars.set_strict_mode(true);
-        handlebars.register_escape_fn(handlebars::no_escape);
-        let view = json!({
+        let values = json!({
             "name": self.job.name,
             "disk": self.disk.0,
             "format": self.disk.1,
@@ -99,13 +90,7 @@ impl<'j> Ami<'j> {
             "license": self.spec.license_type,
             "raw": self.raw,
         });
-        handlebars
-            .render_template(include_str!("howto.md"), &view)
-            .map_err(|e| Error::new(Kind::Failed, "the AMI guide's template is wrong").because(e))
-    }
-
-    fn request_text(&self) -> String {
-        format!("{:#}\n", self.request())
+        fill(include_str!("howto.md"), handlebars::no_escape, &values)
     }
 }
 
@@ -116,32 +101,25 @@ fn write((file, path): &(File, PathBuf), text: &str) -> Result<()> {
         .map_err(|e| Error::io("write", path, e))
 }
 
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|e| Error::io("read back", path, e))
-}
-
 impl Exporter for Ami<'_> {
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
     fn finish(&self, totals: &Totals, _: &Cancel) -> Result<()> {
-        write(&self.request, &self.request_text())?;
+        write(&self.request, &format!("{:#}\n", self.request()))?;
         write(&self.howto, &self.howto(totals.len)?)
     }
 
     fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
-        let text = read(&self.request.1)?;
-        let name = file_name(&self.request.1);
+        let path = &self.request.1;
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read back", path, e))?;
+        let name = format!("{}.ami/import-image.json", self.job.name);
         let found: Value = serde_json::from_str(&text)
             .map_err(|e| Error::new(Kind::Export, format!("{name} is not JSON")).because(e))?;
         check::same(&name, "request", &self.request(), &found)?;
-        let bytes = text.len() as u64;
+        let file = check::digest(path, 0..0, cancel)?;
         Ok(Artifact {
             kind: "ami",
-            file: format!("{}.ami/import-image.json", self.job.name),
-            bytes,
-            sha256: check::digest(&self.request.1, 0..0, cancel)?.0,
+            file: name,
+            bytes: file.bytes,
+            sha256: file.sha256,
             disk: Some(self.disk.0.clone()),
             checked: vec!["request read back".into()],
         })

@@ -9,14 +9,13 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use libdeflater::Crc;
 
-use super::Totals;
 use super::pass::{CHUNK, is_zero, touches};
+use super::{Totals, thread_panicked};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
@@ -54,7 +53,6 @@ pub fn content(
     same(name, "size", totals.len, disk.len())?;
     let data = disk.data()?;
     let next = AtomicU64::new(0);
-    let error: Mutex<Option<Error>> = Mutex::new(None);
     let work = || -> Result<()> {
         let mut buffer = vec![0; CHUNK as usize];
         loop {
@@ -69,23 +67,12 @@ pub fn content(
             }
         }
     };
+    let worker = || work().inspect_err(|_| next.store(u64::MAX / 2, Ordering::Relaxed));
     thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                if let Err(e) = work() {
-                    next.store(u64::MAX / 2, Ordering::Relaxed);
-                    error
-                        .lock()
-                        .unwrap_or_else(|p| p.into_inner())
-                        .get_or_insert(e);
-                }
-            });
-        }
-    });
-    match error.into_inner().unwrap_or_else(|p| p.into_inner()) {
-        Some(e) => Err(e),
-        None => Ok(()),
-    }
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let mut ends = workers.into_iter().map(|worker| worker.join());
+        ends.try_for_each(|end| end.unwrap_or_else(|_| Err(thread_panicked())))
+    })
 }
 
 fn chunk(
@@ -101,8 +88,16 @@ fn chunk(
     Ok((!is_zero(buffer)).then(|| libdeflater::crc32(buffer)))
 }
 
-/// SHA-256 of a whole file, and CRC-32 of bytes `part` of it, in one reading.
-pub fn digest(path: &Path, part: Range<u64>, cancel: &Cancel) -> Result<(Digest, u32)> {
+/// A file that was read back.
+pub struct ReadBack {
+    pub bytes: u64,
+    pub sha256: Digest,
+    /// CRC-32 of the part that was asked for.
+    pub crc: u32,
+}
+
+/// Reads a whole file, with the CRC-32 of its bytes `part`.
+pub fn digest(path: &Path, part: Range<u64>, cancel: &Cancel) -> Result<ReadBack> {
     let bad = |e| Error::io("read back", path, e);
     let mut file = File::open(path).map_err(bad)?;
     let (mut hasher, mut crc) = (Hasher::new(Algorithm::Sha256), Crc::new());
@@ -112,7 +107,11 @@ pub fn digest(path: &Path, part: Range<u64>, cancel: &Cancel) -> Result<(Digest,
         cancel.check()?;
         let n = file.read(&mut buffer).map_err(bad)?;
         if n == 0 {
-            return Ok((hasher.finish(), crc.sum()));
+            return Ok(ReadBack {
+                bytes: at,
+                sha256: hasher.finish(),
+                crc: crc.sum(),
+            });
         }
         hasher.update(&buffer[..n]);
         let within = |offset: u64| offset.saturating_sub(at).min(n as u64) as usize;
@@ -124,20 +123,6 @@ pub fn digest(path: &Path, part: Range<u64>, cancel: &Cancel) -> Result<(Digest,
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Memory(Vec<u8>);
-
-    impl Disk for Memory {
-        fn len(&self) -> u64 {
-            self.0.len() as u64
-        }
-
-        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-            let at = offset as usize;
-            buffer.copy_from_slice(&self.0[at..at + buffer.len()]);
-            Ok(())
-        }
-    }
 
     #[test]
     fn the_part_of_a_file_is_summed_across_reads() {
@@ -153,27 +138,28 @@ mod tests {
             2 * CHUNK + 1..3 * CHUNK,
         ] {
             let expected = libdeflater::crc32(&bytes[part.start as usize..part.end as usize]);
-            let (sha256, crc) = digest(file.path(), part, &Cancel::default()).unwrap();
-            assert_eq!(crc, expected);
-            assert_eq!(sha256, Digest::sha256_of(&bytes));
+            let found = digest(file.path(), part, &Cancel::default()).unwrap();
+            assert_eq!(found.crc, expected);
+            assert_eq!(found.sha256, Digest::sha256_of(&bytes));
+            assert_eq!(found.bytes, 3 * CHUNK);
         }
     }
 
     #[test]
     fn one_changed_byte_is_found_at_its_mib() {
-        let mut disk = Memory(vec![0; 4 * CHUNK as usize]);
-        disk.0[CHUNK as usize + 5] = 9;
-        let crc = libdeflater::crc32(&disk.0[CHUNK as usize..2 * CHUNK as usize]);
+        let mut disk = vec![0; 4 * CHUNK as usize];
+        disk[CHUNK as usize + 5] = 9;
+        let crc = libdeflater::crc32(&disk[CHUNK as usize..2 * CHUNK as usize]);
         let totals = Totals {
-            len: disk.len(),
+            len: disk.len() as u64,
             flat: None,
             chunks: vec![None, Some(crc), None, None],
         };
-        let check = |disk: &Memory| content("demo.raw", disk, &totals, 2, &Cancel::default());
+        let check = |disk: &Vec<u8>| content("demo.raw", disk, &totals, 2, &Cancel::default());
         check(&disk).unwrap();
         for (at, value) in [(CHUNK + 5, 8), (CHUNK + 5, 0), (3 * CHUNK - 1, 1)] {
-            let mut bad = Memory(disk.0.clone());
-            bad.0[at as usize] = value;
+            let mut bad = disk.clone();
+            bad[at as usize] = value;
             let text = check(&bad).unwrap_err().to_string();
             let offset = at / CHUNK * CHUNK;
             assert_eq!(
@@ -184,7 +170,7 @@ mod tests {
                 )
             );
         }
-        let short = Memory(vec![0; 3 * CHUNK as usize]);
+        let short = vec![0; 3 * CHUNK as usize];
         let text = check(&short).unwrap_err().to_string();
         assert!(text.contains("its size is not what was written"), "{text}");
     }

@@ -6,17 +6,18 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use libdeflater::Compressor;
 use uuid::Uuid;
 
 use super::pass::is_zero;
 use super::staging::Staging;
-use super::{Artifact, Chunk, Deflater, Exporter, Job, Needs, Totals, check};
+use super::{Artifact, Chunk, Exporter, Job, Needs, Totals, check};
 use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::Positioned as _;
 use winimg_formats::disk::vhd::Footer;
-use winimg_formats::disk::{Disk, RawDisk, vhd};
+use winimg_formats::disk::{Disk, RawDisk, join, vhd};
 
 /// Bytes that are skipped together when they are zero: the block of the usual file systems.
 const HOLE: usize = 4096;
@@ -32,15 +33,8 @@ pub struct Flat<'j> {
 }
 
 impl<'j> Flat<'j> {
-    pub fn raw(job: &'j Job<'_>, len: u64, staging: &Staging) -> Result<Self> {
-        Self::new(job, len, staging, false)
-    }
-
-    pub fn vhd(job: &'j Job<'_>, len: u64, staging: &Staging) -> Result<Self> {
-        Self::new(job, len, staging, true)
-    }
-
-    fn new(job: &'j Job<'_>, len: u64, staging: &Staging, vhd: bool) -> Result<Self> {
+    /// A fixed VHD, or else a raw disk.
+    pub fn new(job: &'j Job<'_>, len: u64, staging: &mut Staging, vhd: bool) -> Result<Self> {
         let name = format!("{}.{}", job.name, if vhd { "vhd" } else { "raw" });
         let (file, temporary) = staging.create(&name)?;
         let size = if vhd { len + vhd::FOOTER } else { len };
@@ -82,8 +76,8 @@ impl Exporter for Flat<'_> {
         }
     }
 
-    fn take(&self, chunk: &Chunk, _: &mut Deflater) -> Result<Vec<u8>> {
-        let data = chunk.data().unwrap_or_default();
+    fn take(&self, chunk: &Chunk, _: &mut Compressor) -> Result<Vec<u8>> {
+        let data = chunk.data.as_deref().unwrap_or_default();
         for run in data_runs(data) {
             self.write(&data[run.clone()], chunk.offset() + run.start as u64)?;
         }
@@ -94,7 +88,7 @@ impl Exporter for Flat<'_> {
         let mut hasher = totals
             .flat
             .clone()
-            .ok_or_else(|| Error::new(Kind::Failed, "the pass made no digest of the disk"))?;
+            .ok_or_else(|| Error::failed("the pass made no digest of the disk"))?;
         if self.vhd {
             let footer = self.footer(&hasher.clone().finish()).encode();
             self.write(&footer, self.len)?;
@@ -124,7 +118,7 @@ impl Exporter for Flat<'_> {
             kind: if self.vhd { "vhd" } else { "raw" },
             file: self.name.clone(),
             bytes: disk.len() + if self.vhd { vhd::FOOTER } else { 0 },
-            sha256: digest.ok_or_else(|| Error::new(Kind::Failed, "checked before finished"))?,
+            sha256: digest.ok_or_else(|| Error::failed("checked before finished"))?,
             disk: None,
             checked,
         })
@@ -133,15 +127,10 @@ impl Exporter for Flat<'_> {
 
 /// The parts of a chunk that are not zero, by blocks of `HOLE`, neighbours joined.
 fn data_runs(data: &[u8]) -> Vec<std::ops::Range<usize>> {
-    let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut runs = Vec::new();
     for (i, block) in data.chunks(HOLE).enumerate() {
-        if is_zero(block) {
-            continue;
-        }
-        let start = i * HOLE;
-        match runs.last_mut() {
-            Some(last) if last.end == start => last.end += block.len(),
-            _ => runs.push(start..start + block.len()),
+        if !is_zero(block) {
+            join(&mut runs, i * HOLE..i * HOLE + block.len());
         }
     }
     runs

@@ -11,9 +11,6 @@ use winimg_formats::disk::Image;
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
 
-/// Deflate level unless the user asks otherwise: level 1 is 1.8 times as fast as 6 and its files 2 % larger.
-pub const DEFAULT_LEVEL: u32 = 1;
-
 /// One export, decided whole before it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
@@ -36,8 +33,6 @@ pub struct Job<'a> {
     pub epoch: i64,
     /// Worker threads; 0: as many as there are processors.
     pub threads: usize,
-    /// Deflate level, 1 to 12.
-    pub level: u32,
     /// Shown in the OVA's product section, as `KUBERNETES_SEMVER` and the like. Not changeable by who deploys it.
     pub properties: &'a [(String, String)],
 }
@@ -81,13 +76,6 @@ impl Job<'_> {
             .expected(
                 "1 to 80 letters, digits, dots, dashes, underscores, a letter or digit first",
             ));
-        }
-        if !(1..=12).contains(&self.level) {
-            return Err(
-                Error::new(Kind::Recipe, "there is no such compression level")
-                    .expected("1 (fast) to 12 (small)")
-                    .found(self.level),
-            );
         }
         if let Some(ami) = &self.outputs.ami {
             let expected = match self.firmware {

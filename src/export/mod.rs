@@ -17,14 +17,16 @@ mod space;
 mod staging;
 mod vmdk;
 
-pub use job::{Artifact, DEFAULT_LEVEL, GuestFacts, Job};
-pub use pass::{CHUNK, Chunk, Deflater, Totals};
+pub use job::{Artifact, GuestFacts, Job};
+pub use pass::{CHUNK, Chunk, Totals};
 
-use std::path::Path;
+use handlebars::Handlebars;
+use libdeflater::Compressor;
+use serde_json::Value;
 
 use source::Source;
 use staging::Staging;
-use winimg_base::error::Result;
+use winimg_base::error::{Error, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_recipe::recipe::Outputs;
 
@@ -42,10 +44,13 @@ pub struct Needs {
 /// A format. The pass drives it: `take` from many threads in any order, `append` from one in order, then once `finish`
 /// and once `check`.
 pub trait Exporter: Send + Sync {
-    fn needs(&self) -> Needs;
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
 
-    /// One MiB of the disk. Flat formats write it at its place; a stream gives what is to be appended.
-    fn take(&self, _chunk: &Chunk, _deflater: &mut Deflater) -> Result<Vec<u8>> {
+    /// One MiB of the disk, and the thread's own compressor. Flat formats write it at its place; a stream gives what is to be
+    /// appended.
+    fn take(&self, _chunk: &Chunk, _compressor: &mut Compressor) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }
 
@@ -65,17 +70,16 @@ pub trait Exporter: Send + Sync {
 /// AMI. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
 pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Artifact>> {
     job.validate()?;
-    let staging = Staging::new(job.directory);
-    let source = Source::open(job, &staging, sink, cancel)?;
+    let mut staging = Staging::new(job.directory);
+    let source = Source::open(job, &mut staging, sink, cancel)?;
     job.validate_disk(source.disk.len())?;
     let outputs = with_ami_disk(job.outputs);
     space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
-    let exporters = exporters(job, &outputs, &source, &staging, sink)?;
+    let exporters = exporters(job, &outputs, &source, &mut staging, sink)?;
 
     tracing::debug!(
         bytes = source.disk.len(),
         threads = job.threads(),
-        level = job.level,
         "the disk is exported"
     );
     let progress = |done: u64, total: u64| {
@@ -113,20 +117,20 @@ fn exporters<'a>(
     job: &'a Job<'_>,
     outputs: &'a Outputs,
     source: &'a Source,
-    staging: &'a Staging,
+    staging: &mut Staging,
     sink: &dyn Sink,
 ) -> Result<Vec<Box<dyn Exporter + 'a>>> {
     let len = source.disk.len();
     let identity = source::identity(source.disk.as_ref(), job)?;
     let mut all: Vec<Box<dyn Exporter + 'a>> = Vec::new();
     if outputs.raw {
-        all.push(Box::new(flat::Flat::raw(job, len, staging)?));
+        all.push(Box::new(flat::Flat::new(job, len, staging, false)?));
     }
     if outputs.vhd {
-        all.push(Box::new(flat::Flat::vhd(job, len, staging)?));
+        all.push(Box::new(flat::Flat::new(job, len, staging, true)?));
     }
     if let Some(spec) = &outputs.ova {
-        let hardware = ovf::Hardware::choose(job, spec, sink)?;
+        let hardware = ovf::Hardware::choose(job, spec, sink);
         all.push(Box::new(ova::Ova::new(
             job, hardware, len, &identity, staging,
         )?));
@@ -140,9 +144,16 @@ fn exporters<'a>(
     Ok(all)
 }
 
-/// The name of a file of this export, without its directory.
-fn file_name(path: &Path) -> String {
-    path.file_name()
-        .map(|n| n.to_string_lossy().into_owned())
-        .unwrap_or_default()
+/// Fills in a template of ours.
+fn fill(template: &str, escape: fn(&str) -> String, values: &Value) -> Result<String> {
+    let mut handlebars = Handlebars::new();
+    handlebars.set_strict_mode(true);
+    handlebars.register_escape_fn(escape);
+    handlebars
+        .render_template(template, values)
+        .map_err(|e| Error::failed("a template of the export is wrong").because(e))
+}
+
+fn thread_panicked() -> Error {
+    Error::failed("a thread of the export panicked")
 }

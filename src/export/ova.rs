@@ -4,20 +4,17 @@
 //! so the disk streams behind them and they are filled in last (DMTF: DSP0243, Open Virtualization Format 1.1). Headers
 //! are plain ustar with binary sizes from 8 GiB; vSphere does not take pax headers (vmware/open-vmdk, pull request 65).
 
-use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use libdeflater::Crc;
+use libdeflater::Compressor;
 
 use super::ovf::{self, Hardware};
 use super::staging::Staging;
-use super::vmdk::{self, Emit};
-use super::{Artifact, CHUNK, Chunk, Deflater, Exporter, Job, Needs, Totals, check};
-use winimg_base::digest::{Algorithm, Digest, Hasher};
+use super::{Artifact, Chunk, Exporter, Job, Needs, Totals, check, thread_panicked, vmdk};
+use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
 use winimg_formats::disk::vmdk::GRAIN;
 use winimg_formats::disk::{self, SECTOR};
 
@@ -28,22 +25,18 @@ pub struct Ova<'j> {
     name: String,
     len: u64,
     front: Front,
-    state: Mutex<State>,
+    /// `None` before and after the disk is written.
+    writer: Mutex<Option<vmdk::Writer>>,
+    written: OnceLock<Disc>,
 }
 
-/// Where the members are.
+/// Where the members are: the descriptor first.
+#[derive(Default)]
 struct Front {
-    ovf: u64,
     ovf_size: u64,
     mf: u64,
     mf_size: u64,
     vmdk: u64,
-}
-
-enum State {
-    Writing(Box<(vmdk::Writer, Stream)>),
-    Written(Disc),
-    Gone,
 }
 
 /// What is known of the VMDK at its end.
@@ -54,40 +47,6 @@ struct Disc {
     sha256: Digest,
     /// Of the same bytes: reading back needs no second SHA-256.
     crc: u32,
-}
-
-/// The VMDK on its way into the file, hashed as it goes.
-struct Stream {
-    file: File,
-    path: PathBuf,
-    at: u64,
-    start: u64,
-    buffer: Vec<u8>,
-    hasher: Hasher,
-    crc: Crc,
-}
-
-impl Stream {
-    fn flush(&mut self) -> Result<()> {
-        self.file
-            .write_all_at(&self.buffer, self.at)
-            .map_err(|e| Error::io("write", &self.path, e))?;
-        self.at += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-}
-
-impl Emit for Stream {
-    fn emit(&mut self, bytes: &[u8]) -> Result<()> {
-        self.hasher.update(bytes);
-        self.crc.update(bytes);
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() as u64 >= CHUNK {
-            self.flush()?;
-        }
-        Ok(())
-    }
 }
 
 /// A member's header.
@@ -118,7 +77,7 @@ impl<'j> Ova<'j> {
         hardware: Hardware,
         len: u64,
         identity: &Digest,
-        staging: &Staging,
+        staging: &mut Staging,
     ) -> Result<Self> {
         let name = format!("{}.ova", job.name);
         let (file, temporary) = staging.create(&name)?;
@@ -133,40 +92,25 @@ impl<'j> Ova<'j> {
             hardware,
             name,
             len,
-            front: Front {
-                ovf: SECTOR,
-                ovf_size: 0,
-                mf: 0,
-                mf_size: 0,
-                vmdk: 0,
-            },
-            state: Mutex::new(State::Gone),
+            front: Front::default(),
+            writer: Mutex::default(),
+            written: OnceLock::new(),
             temporary: temporary.clone(),
         };
         let ovf_size = ova.ovf(&longest)?.len() as u64;
         let mf_size =
             manifest(&[(&ova.member("ovf"), identity), (&ova.disc(), identity)]).len() as u64;
-        let padded = |n: u64| n.div_ceil(SECTOR) * SECTOR;
-        let mf = SECTOR + padded(ovf_size) + SECTOR;
+        let mf = 2 * SECTOR + ovf_size.next_multiple_of(SECTOR);
         ova.front = Front {
-            ovf: SECTOR,
             ovf_size,
             mf,
             mf_size,
-            vmdk: mf + padded(mf_size) + SECTOR,
+            vmdk: mf + mf_size.next_multiple_of(SECTOR) + SECTOR,
         };
-        let mut stream = Stream {
-            file,
-            path: temporary,
-            at: ova.front.vmdk,
-            start: ova.front.vmdk,
-            buffer: Vec::with_capacity(2 * CHUNK as usize),
-            hasher: Hasher::new(Algorithm::Sha256),
-            crc: Crc::new(),
-        };
+        let stream = vmdk::Stream::new(file, temporary, ova.front.vmdk);
         let descriptor = vmdk::descriptor(&ova.disc(), len / SECTOR, identity);
-        let writer = vmdk::Writer::begin(len, &descriptor, &mut stream)?;
-        ova.state = Mutex::new(State::Writing(Box::new((writer, stream))));
+        let writer = vmdk::Writer::begin(len, &descriptor, stream)?;
+        ova.writer = Mutex::new(Some(writer));
         Ok(ova)
     }
 
@@ -191,56 +135,39 @@ impl<'j> Ova<'j> {
         )
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|p| p.into_inner())
+    fn writer(&self) -> MutexGuard<'_, Option<vmdk::Writer>> {
+        self.writer.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     fn out_of_order() -> Error {
-        Error::new(Kind::Failed, "the OVA's stream was used out of order")
+        Error::failed("the OVA's stream was used out of order")
     }
 
     /// Ends the VMDK and the tar, and fills in the members before it.
-    fn close(&self, writer: vmdk::Writer, mut stream: Stream) -> Result<Disc> {
-        let populated = writer.end(&mut stream)?;
-        stream.flush()?;
+    fn close(&self, writer: vmdk::Writer) -> Result<Disc> {
+        let (populated, stream) = writer.end()?;
+        let front = &self.front;
         let disc = Disc {
-            bytes: stream.at - stream.start,
+            bytes: stream.at - front.vmdk,
             populated,
             sha256: stream.hasher.clone().finish(),
             crc: stream.crc.sum(),
         };
-        // A VMDK is whole sectors: no padding, only the tar's end.
-        stream.buffer.extend_from_slice(&[0; 1024]);
-        stream.flush()?;
-
         let mut ovf = self.ovf(&disc)?.into_bytes();
-        ovf.resize(self.front.ovf_size as usize, b'\n');
+        ovf.resize(front.ovf_size as usize, b'\n');
         let digest = Digest::sha256_of(&ovf);
         let names = (self.member("ovf"), self.member("mf"), self.disc());
         let mf = manifest(&[(&names.0, &digest), (&names.2, &disc.sha256)]);
-        let time = self.job.epoch;
-        for (at, bytes) in [
-            (0, &tar_header(&names.0, self.front.ovf_size, time)?[..]),
-            (self.front.ovf, &ovf),
-            (
-                self.front.mf - SECTOR,
-                &tar_header(&names.1, self.front.mf_size, time)?,
-            ),
-            (self.front.mf, mf.as_bytes()),
-            (
-                self.front.vmdk - SECTOR,
-                &tar_header(&names.2, disc.bytes, time)?,
-            ),
-        ] {
-            stream
-                .file
-                .write_all_at(bytes, at)
-                .map_err(|e| Error::io("write", &self.temporary, e))?;
-        }
-        stream
-            .file
-            .sync_all()
-            .map_err(|e| Error::io("sync", &self.temporary, e))?;
+        let header = |name: &str, size: u64| tar_header(name, size, self.job.epoch);
+        stream.write(&header(&names.0, front.ovf_size)?, 0)?;
+        stream.write(&ovf, SECTOR)?;
+        stream.write(&header(&names.1, front.mf_size)?, front.mf - SECTOR)?;
+        stream.write(mf.as_bytes(), front.mf)?;
+        stream.write(&header(&names.2, disc.bytes)?, front.vmdk - SECTOR)?;
+        // A VMDK is whole sectors: no padding, only the tar's end.
+        stream.write(&[0; 1024], stream.at)?;
+        let synced = stream.file.sync_all();
+        synced.map_err(|e| Error::io("sync", &self.temporary, e))?;
         Ok(disc)
     }
 
@@ -251,12 +178,8 @@ impl<'j> Ova<'j> {
         let expected = vec![self.member("ovf"), self.member("mf"), self.disc()];
         check::same(&self.name, "list of members", expected, names)?;
         let (descriptor, vmdk) = (ova.member("ovf")?, ova.member("vmdk")?);
-        check::same(
-            &self.name,
-            "place of the disk",
-            self.front.vmdk,
-            vmdk.offset,
-        )?;
+        let places = (self.front.vmdk, vmdk.offset);
+        check::same(&self.name, "place of the disk", places.0, places.1)?;
         let digest = Digest::sha256_of(ova.text(descriptor)?.as_bytes());
         let lines = [
             (descriptor.name.as_str(), &digest),
@@ -281,60 +204,42 @@ impl Exporter for Ova<'_> {
         }
     }
 
-    fn take(&self, chunk: &Chunk, deflater: &mut Deflater) -> Result<Vec<u8>> {
-        vmdk::pack(chunk, deflater)
+    fn take(&self, chunk: &Chunk, compressor: &mut Compressor) -> Result<Vec<u8>> {
+        vmdk::pack(chunk, compressor)
     }
 
     fn append(&self, index: u64, packed: &[u8]) -> Result<()> {
-        match &mut *self.state() {
-            State::Writing(open) => open.0.append(index, packed, &mut open.1),
-            _ => Err(Self::out_of_order()),
-        }
+        let mut writer = self.writer();
+        let writer = writer.as_mut().ok_or_else(Self::out_of_order)?;
+        writer.append(index, packed)
     }
 
     fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
-        let mut state = self.state();
-        match std::mem::replace(&mut *state, State::Gone) {
-            State::Writing(open) => {
-                let (writer, stream) = *open;
-                *state = State::Written(self.close(writer, stream)?);
-                Ok(())
-            }
-            _ => Err(Self::out_of_order()),
-        }
+        let writer = self.writer().take().ok_or_else(Self::out_of_order)?;
+        let disc = self.close(writer)?;
+        self.written.get_or_init(|| disc);
+        Ok(())
     }
 
     /// The whole file's digest needs the front, which is written last: it is taken here, beside the comparison.
     fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
-        let State::Written(disc) = &*self.state() else {
-            return Err(Self::out_of_order());
-        };
-        let bytes = std::fs::metadata(&self.temporary)
-            .map_err(|e| Error::io("look at", &self.temporary, e))?
-            .len();
-        let sha256 = std::thread::scope(|scope| {
+        let disc = self.written.get().ok_or_else(Self::out_of_order)?;
+        let file = std::thread::scope(|scope| {
             let part = self.front.vmdk..self.front.vmdk + disc.bytes;
             let whole = scope.spawn(|| check::digest(&self.temporary, part, cancel));
-            let ova = self.check_members(disc)?;
-            let vmdk = ova.disk()?;
-            check::same(
-                &self.name,
-                "number of grains",
-                disc.populated / GRAIN,
-                vmdk.stored_grains(),
-            )?;
+            let vmdk = self.check_members(disc)?.disk()?;
+            let (grains, stored) = (disc.populated / GRAIN, vmdk.stored_grains());
+            check::same(&self.name, "number of grains", grains, stored)?;
             check::content(&self.name, &vmdk, totals, self.job.threads(), cancel)?;
-            let (sha256, crc) = whole.join().unwrap_or_else(|_| {
-                Err(Error::new(Kind::Failed, "a thread of the export panicked"))
-            })?;
-            check::same(&self.name, "disk", disc.crc, crc)?;
-            Ok::<_, Error>(sha256)
+            let file = whole.join().unwrap_or_else(|_| Err(thread_panicked()))?;
+            check::same(&self.name, "disk", disc.crc, file.crc)?;
+            Ok::<_, Error>(file)
         })?;
         Ok(Artifact {
             kind: "ova",
             file: self.name.clone(),
-            bytes,
-            sha256,
+            bytes: file.bytes,
+            sha256: file.sha256,
             disk: None,
             checked: [
                 "members and their order",

@@ -3,10 +3,10 @@
 //! No `vmw:ExtraConfig` (a warning at import) and no `vmw:BootOrderSection` (vCenter then shows an EFI machine as BIOS:
 //! kubernetes-sigs/image-builder issue 619). VirtualBox ignores the firmware setting; it is not told apart here.
 
-use handlebars::Handlebars;
 use serde::Serialize;
+use serde_json::json;
 
-use super::Job;
+use super::{Job, fill};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Sink;
 use winimg_base::markup::escape_xml;
@@ -21,70 +21,51 @@ pub struct Hardware {
     pub controller: Controller,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Controller {
-    Nvme,
-    Ahci,
-}
-
-#[derive(Serialize)]
-struct ControllerText {
+/// In the descriptor's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Controller {
     description: &'static str,
     name: &'static str,
     subtype: &'static str,
 }
 
-impl Controller {
-    fn text(self) -> ControllerText {
-        match self {
-            Self::Nvme => ControllerText {
-                description: "NVMe controller",
-                name: "NVMe controller 0",
-                subtype: "vmware.nvme.controller",
-            },
-            Self::Ahci => ControllerText {
-                description: "SATA controller",
-                name: "SATA controller 0",
-                subtype: "vmware.sata.ahci",
-            },
-        }
-    }
-}
+const NVME: Controller = Controller {
+    description: "NVMe controller",
+    name: "NVMe controller 0",
+    subtype: "vmware.nvme.controller",
+};
+const SATA: Controller = Controller {
+    description: "SATA controller",
+    name: "SATA controller 0",
+    subtype: "vmware.sata.ahci",
+};
 
 impl Hardware {
     /// The controller whose driver Windows started from while it was built, as far as VMware has it.
-    pub fn choose(job: &Job<'_>, spec: &OvaSpec, sink: &dyn Sink) -> Result<Self> {
-        // VMware KB 1003746: 13 is vSphere 6.5, the first with NVMe and SHA-256 manifests.
+    pub fn choose(job: &Job<'_>, spec: &OvaSpec, sink: &dyn Sink) -> Self {
         let version = spec.version(job.guest.release);
-        if !(13..=99).contains(&version) {
-            return Err(
-                Error::new(Kind::Recipe, "no such virtual hardware version for an OVA")
-                    .expected("13 (vSphere 6.5) or later")
-                    .found(version),
-            );
-        }
         let controller = match (job.disk_bus, job.firmware) {
-            (DiskBus::Nvme, Firmware::Uefi) => Controller::Nvme,
-            (DiskBus::Ahci, _) => Controller::Ahci,
+            (DiskBus::Nvme, Firmware::Uefi) => NVME,
+            (DiskBus::Ahci, _) => SATA,
             (DiskBus::Nvme, Firmware::Bios) => {
                 sink.warn(
                     "the OVA names a SATA controller: VMware's BIOS does not boot from NVMe, \
                      and whether this image's Windows starts from SATA is not known",
                 );
-                Controller::Ahci
+                SATA
             }
             (DiskBus::Virtio, _) => {
                 sink.warn(
                     "the OVA names a SATA controller: VMware has no virtio disk, and whether \
                      this image's Windows starts from SATA is not known; build with disk_bus = \"nvme\" or \"ahci\"",
                 );
-                Controller::Ahci
+                SATA
             }
         };
-        Ok(Self {
+        Self {
             version,
             controller,
-        })
+        }
     }
 }
 
@@ -106,46 +87,24 @@ pub struct Disc {
     pub populated: u64,
 }
 
-#[derive(Serialize)]
-struct View<'a> {
-    name: &'a str,
-    disc: &'a Disc,
-    os: String,
-    os_type: &'static str,
-    build: &'a str,
-    hardware_version: u32,
-    cpus: u32,
-    memory_mib: u64,
-    controller: ControllerText,
-    firmware: &'static str,
-    uefi: bool,
-    secure_boot: bool,
-    properties: Vec<(String, String)>,
-}
-
 pub fn render(job: &Job<'_>, hardware: &Hardware, disc: &Disc) -> Result<String> {
     let uefi = job.firmware == Firmware::Uefi;
-    let view = View {
-        name: job.name,
-        disc,
-        os: format!("{} {}", job.guest.release, job.guest.edition),
-        os_type: os_type(job.guest.release),
-        build: &job.guest.build,
-        hardware_version: hardware.version,
-        cpus: job.cpus,
-        memory_mib: job.memory >> 20,
-        controller: hardware.controller.text(),
-        firmware: if uefi { "efi" } else { "bios" },
-        uefi,
-        secure_boot: job.secure_boot,
-        properties: properties(job),
-    };
-    let mut handlebars = Handlebars::new();
-    handlebars.set_strict_mode(true);
-    handlebars.register_escape_fn(escape_xml);
-    handlebars
-        .render_template(include_str!("ovf.xml"), &view)
-        .map_err(|e| Error::new(Kind::Failed, "the OVF template is wrong").because(e))
+    let values = json!({
+        "name": job.name,
+        "disc": disc,
+        "os": format!("{} {}", job.guest.release, job.guest.edition),
+        "os_type": os_type(job.guest.release),
+        "build": job.guest.build,
+        "hardware_version": hardware.version,
+        "cpus": job.cpus,
+        "memory_mib": job.memory >> 20,
+        "controller": hardware.controller,
+        "firmware": if uefi { "efi" } else { "bios" },
+        "uefi": uefi,
+        "secure_boot": job.secure_boot,
+        "properties": properties(job),
+    });
+    fill(include_str!("ovf.xml"), escape_xml, &values)
 }
 
 /// image-builder's build keys, then the recipe's.

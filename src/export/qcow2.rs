@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::source::Source;
 use super::staging::Staging;
-use super::{Artifact, Exporter, Job, Needs, Totals, check};
+use super::{Artifact, Exporter, Job, Totals, check};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
@@ -21,7 +21,7 @@ pub struct Qcow2<'s> {
 }
 
 impl<'s> Qcow2<'s> {
-    pub fn new(job: &Job<'_>, source: &'s Source, staging: &Staging) -> Result<Self> {
+    pub fn new(job: &Job<'_>, source: &'s Source, staging: &mut Staging) -> Result<Self> {
         source.for_qemu()?;
         let name = format!("{}.qcow2", job.name);
         let (_, temporary) = staging.create(&name)?;
@@ -34,38 +34,32 @@ impl<'s> Qcow2<'s> {
 }
 
 impl Exporter for Qcow2<'_> {
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
     fn finish(&self, _: &Totals, cancel: &Cancel) -> Result<()> {
         let source = self.source.for_qemu()?;
         let to = file_name(&self.temporary);
-        let mut arguments = ["convert", "-O", "qcow2", "-c", "-m", "16", "-o"]
-            .map(OsStr::new)
-            .to_vec();
-        arguments.push(OsStr::new("compression_type=zstd"));
-        arguments.extend(source.format("-f"));
-        arguments.extend([&*source.name, &to]);
-        qemu_img::run(&arguments, cancel)?;
+        let zstd = "compression_type=zstd";
+        let convert = ["convert", "-O", "qcow2", "-c", "-m", "16", "-o", zstd].map(OsStr::new);
+        qemu_img::run(
+            &[&convert[..], &source.arguments(), &[&to]].concat(),
+            cancel,
+        )?;
         io::sync_file(&self.temporary).map_err(|e| Error::io("sync", &self.temporary, e))
     }
 
     fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
         let source = self.source.for_qemu()?;
         let to = file_name(&self.temporary);
-        let mut compare = ["compare", "-F", "qcow2"].map(OsStr::new).to_vec();
-        compare.extend(source.format("-f"));
-        compare.extend([&*source.name, &to]);
-        qemu_img::run(&compare, cancel)?;
-        let bytes = std::fs::metadata(&self.temporary)
-            .map_err(|e| Error::io("look at", &self.temporary, e))?
-            .len();
+        let compare = ["compare", "-F", "qcow2"].map(OsStr::new);
+        qemu_img::run(
+            &[&compare[..], &source.arguments(), &[&to]].concat(),
+            cancel,
+        )?;
+        let file = check::digest(&self.temporary, 0..0, cancel)?;
         Ok(Artifact {
             kind: "qcow2",
             file: self.name.clone(),
-            bytes,
-            sha256: check::digest(&self.temporary, 0..0, cancel)?.0,
+            bytes: file.bytes,
+            sha256: file.sha256,
             disk: None,
             checked: vec!["content against the source, by qemu-img compare".into()],
         })

@@ -12,7 +12,7 @@ use winimg_formats::disk::{self, Disk, Format, Image, vhdx};
 
 pub struct Source {
     pub disk: Box<dyn Disk>,
-    /// As QEMU is told of it; `None` where QEMU can't read it (an OVA, a VHDX with a parent).
+    /// As QEMU gets it; `None` where QEMU can't read it (an OVA, a VHDX with a parent).
     pub qemu: Option<Named>,
 }
 
@@ -20,7 +20,7 @@ impl Source {
     /// A compressed qcow2 is flattened into a scratch file first. An overlay is read where the job lets it name files.
     pub fn open(
         job: &Job<'_>,
-        staging: &Staging,
+        staging: &mut Staging,
         sink: &dyn Sink,
         cancel: &Cancel,
     ) -> Result<Self> {
@@ -51,7 +51,12 @@ impl Source {
         })
     }
 
-    fn qcow2(job: &Job<'_>, staging: &Staging, sink: &dyn Sink, cancel: &Cancel) -> Result<Self> {
+    fn qcow2(
+        job: &Job<'_>,
+        staging: &mut Staging,
+        sink: &dyn Sink,
+        cancel: &Cancel,
+    ) -> Result<Self> {
         let named = Chain::of(job.source, cancel)?.named()?;
         if let Some(disk) = Qcow2::look(job.source, cancel)? {
             return Ok(Self {

@@ -5,7 +5,6 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, file_lock};
@@ -13,7 +12,7 @@ use winimg_base::io::{self, file_lock};
 /// The files of one export. Dropping it removes those that were not committed.
 pub struct Staging {
     directory: PathBuf,
-    files: Mutex<Vec<Staged>>,
+    files: Vec<Staged>,
 }
 
 struct Staged {
@@ -28,21 +27,21 @@ impl Staging {
     pub fn new(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
-            files: Mutex::new(Vec::new()),
+            files: Vec::new(),
         }
     }
 
     /// A new empty file that will be `name`, a path below the directory. Gives its temporary path too.
-    pub fn create(&self, name: &str) -> Result<(File, PathBuf)> {
+    pub fn create(&mut self, name: &str) -> Result<(File, PathBuf)> {
         self.stage(name, Some(self.directory.join(name)))
     }
 
     /// A file for other programs to write, removed at the end.
-    pub fn scratch(&self, name: &str) -> Result<PathBuf> {
+    pub fn scratch(&mut self, name: &str) -> Result<PathBuf> {
         self.stage(name, None).map(|(_, path)| path)
     }
 
-    fn stage(&self, name: &str, target: Option<PathBuf>) -> Result<(File, PathBuf)> {
+    fn stage(&mut self, name: &str, target: Option<PathBuf>) -> Result<(File, PathBuf)> {
         let temporary = self
             .directory
             .join(format!(".{}.part", name.replace('/', ".")));
@@ -52,7 +51,7 @@ impl Staging {
             .write(true)
             .open(&temporary)
             .map_err(|e| Error::io("open", &temporary, e))?;
-        self.files().push(Staged {
+        self.files.push(Staged {
             temporary: temporary.clone(),
             target,
             _locked: locked,
@@ -62,22 +61,17 @@ impl Staging {
         Ok((file, temporary))
     }
 
-    fn files(&self) -> std::sync::MutexGuard<'_, Vec<Staged>> {
-        // The list is only ever pushed to and taken whole: it is sound even after a panic elsewhere.
-        self.files.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
     /// Gives every file its name. Their content must have been synced.
-    pub fn commit(self) -> Result<()> {
+    pub fn commit(mut self) -> Result<()> {
         let mut directories = vec![self.directory.clone()];
-        for target in self.files().iter().filter_map(|s| s.target.as_ref()) {
+        for target in self.files.iter().filter_map(|s| s.target.as_ref()) {
             let parent = target.parent().unwrap_or(&self.directory);
             fs::create_dir_all(parent).map_err(|e| Error::io("make", parent, e))?;
             if !directories.iter().any(|d| d == parent) {
                 directories.push(parent.to_owned());
             }
         }
-        let staged = std::mem::take(&mut *self.files());
+        let staged = std::mem::take(&mut self.files);
         let mut rest = staged.into_iter();
         while let Some(s) = rest.next() {
             let done =
@@ -88,8 +82,8 @@ impl Staging {
                         .map_err(|e| Error::io("remove", &s.temporary, e)),
                 };
             if let Err(e) = done {
-                self.files().push(s);
-                self.files().extend(rest);
+                self.files.push(s);
+                self.files.extend(rest);
                 return Err(e);
             }
         }
@@ -136,7 +130,7 @@ fn lock(path: &Path) -> Result<File> {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        for staged in self.files().iter() {
+        for staged in self.files.iter() {
             // Best effort: an error is already on its way to the user.
             let _ = fs::remove_file(&staged.temporary);
         }

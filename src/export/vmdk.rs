@@ -4,8 +4,14 @@
 //! last grain; a stream reader takes the first for the end, and its digest never matches the manifest's (qemu-project
 //! issue 1357). Layout and sources: [`winimg_formats::disk::vmdk`].
 
-use winimg_base::digest::Digest;
+use std::fs::File;
+use std::path::PathBuf;
+
+use libdeflater::{Compressor, Crc};
+
+use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io::Positioned as _;
 use winimg_formats::disk::SECTOR;
 use winimg_formats::disk::vmdk::{
     DESCRIPTOR_SECTORS, GD_AT_END, GRAIN, Marker, OVERHEAD, TABLE_GRAINS, TABLE_SECTORS, header,
@@ -13,16 +19,11 @@ use winimg_formats::disk::vmdk::{
 };
 
 use super::pass::is_zero;
-use super::{CHUNK, Chunk, Deflater};
-
-/// Where the stream goes.
-pub trait Emit {
-    fn emit(&mut self, bytes: &[u8]) -> Result<()>;
-}
+use super::{CHUNK, Chunk};
 
 /// The records of a chunk's grains, ready to be appended. Zero grains have none.
-pub fn pack(chunk: &Chunk, deflater: &mut Deflater) -> Result<Vec<u8>> {
-    let Some(data) = chunk.data() else {
+pub fn pack(chunk: &Chunk, compressor: &mut Compressor) -> Result<Vec<u8>> {
+    let Some(data) = &chunk.data else {
         return Ok(Vec::new());
     };
     let mut out = Vec::with_capacity(data.len() / 2);
@@ -34,7 +35,7 @@ pub fn pack(chunk: &Chunk, deflater: &mut Deflater) -> Result<Vec<u8>> {
         let start = out.len();
         out.extend_from_slice(&lba.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
-        deflate(grain, deflater, &mut out)?;
+        deflate(grain, compressor, &mut out)?;
         let size = (out.len() - start - 12) as u32;
         out[start + 8..start + 12].copy_from_slice(&size.to_le_bytes());
         out.resize(start + sectors(out.len() - start) * SECTOR as usize, 0);
@@ -47,18 +48,17 @@ fn sectors(bytes: usize) -> usize {
 }
 
 /// Appends `grain` as a zlib stream.
-fn deflate(grain: &[u8], deflater: &mut Deflater, out: &mut Vec<u8>) -> Result<()> {
+fn deflate(grain: &[u8], compressor: &mut Compressor, out: &mut Vec<u8>) -> Result<()> {
     if is_dense(grain) {
         store(grain, out);
         return Ok(());
     }
     let start = out.len();
-    let bound = deflater.compressor.zlib_compress_bound(grain.len());
+    let bound = compressor.zlib_compress_bound(grain.len());
     out.resize(start + bound, 0);
-    let size = deflater
-        .compressor
+    let size = compressor
         .zlib_compress(grain, &mut out[start..])
-        .map_err(|e| Error::new(Kind::Failed, "a grain could not be compressed").because(e))?;
+        .map_err(|e| Error::failed("a grain could not be compressed").because(e))?;
     out.truncate(start + size);
     Ok(())
 }
@@ -118,8 +118,57 @@ pub fn descriptor(file: &str, capacity_sectors: u64, identity: &Digest) -> Strin
     )
 }
 
+/// The VMDK on its way into the OVA, hashed as it goes.
+pub struct Stream {
+    pub file: File,
+    pub path: PathBuf,
+    /// Where the next bytes go.
+    pub at: u64,
+    buffer: Vec<u8>,
+    pub hasher: Hasher,
+    pub crc: Crc,
+}
+
+impl Stream {
+    pub fn new(file: File, path: PathBuf, at: u64) -> Self {
+        Self {
+            file,
+            path,
+            at,
+            buffer: Vec::with_capacity(2 * CHUNK as usize),
+            hasher: Hasher::new(Algorithm::Sha256),
+            crc: Crc::new(),
+        }
+    }
+
+    fn emit(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.crc.update(bytes);
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() as u64 >= CHUNK {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.write(&self.buffer, self.at)?;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Bytes that are not the VMDK's, at their place in the file.
+    pub fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+        self.file
+            .write_all_at(bytes, at)
+            .map_err(|e| Error::io("write", &self.path, e))
+    }
+}
+
 /// The stream's state between chunks.
 pub struct Writer {
+    out: Stream,
     capacity_sectors: u64,
     /// The sector that comes next.
     sector: u64,
@@ -132,19 +181,17 @@ pub struct Writer {
 
 impl Writer {
     /// Emits header, descriptor and padding.
-    pub fn begin(len: u64, descriptor: &str, out: &mut dyn Emit) -> Result<Self> {
+    pub fn begin(len: u64, descriptor: &str, mut out: Stream) -> Result<Self> {
         let capacity_sectors = len / SECTOR;
         let mut head = header(capacity_sectors, GD_AT_END).to_vec();
         head.extend_from_slice(descriptor.as_bytes());
         if head.len() as u64 > (1 + DESCRIPTOR_SECTORS) * SECTOR {
-            return Err(Error::new(
-                Kind::Failed,
-                "the VMDK's descriptor is too long",
-            ));
+            return Err(Error::failed("the VMDK's descriptor is too long"));
         }
         head.resize((OVERHEAD * SECTOR) as usize, 0);
         out.emit(&head)?;
         Ok(Self {
+            out,
             capacity_sectors,
             sector: OVERHEAD,
             table: vec![0; TABLE_GRAINS as usize],
@@ -154,7 +201,7 @@ impl Writer {
     }
 
     /// Appends what `pack` made of chunk `index`. Chunks come in order; after each 32 MiB of disk its table follows.
-    pub fn append(&mut self, index: u64, packed: &[u8], out: &mut dyn Emit) -> Result<()> {
+    pub fn append(&mut self, index: u64, packed: &[u8]) -> Result<()> {
         let mut at = 0;
         while at < packed.len() {
             let record = &packed[at..];
@@ -168,25 +215,23 @@ impl Writer {
             self.grains += 1;
             at += len * SECTOR as usize;
         }
-        out.emit(packed)?;
+        self.out.emit(packed)?;
         let end = (index + 1) * CHUNK;
         if end.is_multiple_of(TABLE_GRAINS * GRAIN) || end == self.capacity_sectors * SECTOR {
-            self.table(out)?;
+            self.table()?;
         }
         Ok(())
     }
 
     /// Empty tables are written too: not every reader is known to take a directory entry of 0.
-    fn table(&mut self, out: &mut dyn Emit) -> Result<()> {
-        out.emit(&marker(Marker::GrainTable, TABLE_SECTORS))?;
+    fn table(&mut self) -> Result<()> {
+        self.out.emit(&marker(Marker::GrainTable, TABLE_SECTORS))?;
         self.sector += 1;
         let at = self.sector32()?;
         self.tables.push(at);
-        let mut bytes = Vec::with_capacity(self.table.len() * 4);
-        for sector in &mut self.table {
-            bytes.extend_from_slice(&std::mem::take(sector).to_le_bytes());
-        }
-        out.emit(&bytes)?;
+        let entries = self.table.iter_mut().map(std::mem::take);
+        let bytes: Vec<u8> = entries.flat_map(u32::to_le_bytes).collect();
+        self.out.emit(&bytes)?;
         self.sector += TABLE_SECTORS;
         Ok(())
     }
@@ -201,18 +246,19 @@ impl Writer {
     }
 
     /// Emits directory, footer and the end-of-stream marker, the last sector. Gives the bytes of all stored grains.
-    pub fn end(mut self, out: &mut dyn Emit) -> Result<u64> {
+    pub fn end(mut self) -> Result<(u64, Stream)> {
         let mut directory: Vec<u8> = self.tables.iter().flat_map(|t| t.to_le_bytes()).collect();
         directory.resize(sectors(directory.len()) * SECTOR as usize, 0);
         let count = directory.len() as u64 / SECTOR;
-        out.emit(&marker(Marker::GrainDirectory, count))?;
+        self.out.emit(&marker(Marker::GrainDirectory, count))?;
         self.sector += 1;
         let at = u64::from(self.sector32()?);
-        out.emit(&directory)?;
-        out.emit(&marker(Marker::Footer, 1))?;
-        out.emit(&header(self.capacity_sectors, at))?;
-        out.emit(&marker(Marker::EndOfStream, 0))?;
-        Ok(self.grains * GRAIN)
+        self.out.emit(&directory)?;
+        self.out.emit(&marker(Marker::Footer, 1))?;
+        self.out.emit(&header(self.capacity_sectors, at))?;
+        self.out.emit(&marker(Marker::EndOfStream, 0))?;
+        self.out.flush()?;
+        Ok((self.grains * GRAIN, self.out))
     }
 }
 

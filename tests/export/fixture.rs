@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use winimg::export::{Artifact, DEFAULT_LEVEL, GuestFacts, Job, export};
+use winimg::export::{Artifact, GuestFacts, Job, export};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_formats::disk::Image;
 use winimg_formats::wim::Release;
@@ -146,7 +146,6 @@ pub fn job<'a>(
         memory: 4096 * MIB,
         epoch: EPOCH,
         threads: 2,
-        level: DEFAULT_LEVEL,
         properties: &[],
     }
 }

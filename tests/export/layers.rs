@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use winimg::export::{Artifact, export};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::{Image, open, open_layered};
+use winimg_formats::disk::Image;
 use winimg_recipe::recipe::Outputs;
 
 use crate::export::fixture::{Heard, MIB, disk, everything, files, guest, job, path, sh};
@@ -107,7 +107,9 @@ fn an_overlay_is_read_as_qemu_reads_it() {
     let layers = Layers::new();
     let top = three(&layers);
     let expected = flat(&top);
-    let disk = open_layered(&top, layers.folder(), &Cancel::default()).unwrap();
+    let disk = Image::layered(&top, layers.folder())
+        .open(&Cancel::default())
+        .unwrap();
     assert_eq!(disk.len(), 64 * MIB);
     let mut bytes = vec![9; expected.len()];
     disk.read_at(0, &mut bytes).unwrap();
@@ -127,7 +129,9 @@ fn an_overlay_is_read_as_qemu_reads_it() {
 fn what_may_hold_something_is_what_no_layer_above_hides() {
     let layers = Layers::new();
     let top = three(&layers);
-    let disk = open_layered(&top, layers.folder(), &Cancel::default()).unwrap();
+    let disk = Image::layered(&top, layers.folder())
+        .open(&Cancel::default())
+        .unwrap();
     let data = disk.data().unwrap();
     let expected = flat(&top);
     let within = |at: u64| data.iter().any(|r| r.contains(&at));
@@ -166,7 +170,9 @@ fn a_raw_file_below_is_read_too() {
         "qemu-io",
         &["-f", "qcow2", "-c", "write -P 6 1M 64k", path(&top)],
     );
-    let disk = open_layered(&top, layers.folder(), &Cancel::default()).unwrap();
+    let disk = Image::layered(&top, layers.folder())
+        .open(&Cancel::default())
+        .unwrap();
     let mut bytes = vec![9; 4 << 20];
     disk.read_at(0, &mut bytes).unwrap();
     assert!(bytes == flat(&top));
@@ -209,7 +215,7 @@ fn an_overlay_from_elsewhere_is_refused_by_name() {
          expected: an image that names no other file: such a name can be any file of this machine\n  \
          cure: if you trust it, flatten it first: qemu-img convert -f qcow2 -O qcow2 LAYERS/.new-1/disk.qcow2 flat.qcow2"
     );
-    assert!(open(&top, &Cancel::default()).is_err());
+    assert!(Image::alone(&top).open(&Cancel::default()).is_err());
 }
 
 #[test]
@@ -277,7 +283,9 @@ fn a_chain_has_an_end_and_is_not_too_deep() {
         layers.over(&(i - 1).to_string(), &i.to_string(), "40M", &[]);
     }
     let deepest = layers.disk("63");
-    let disk = open_layered(&deepest, layers.folder(), &Cancel::default()).unwrap();
+    let disk = Image::layered(&deepest, layers.folder())
+        .open(&Cancel::default())
+        .unwrap();
     let mut bytes = vec![9; 40 << 20];
     disk.read_at(0, &mut bytes).unwrap();
     assert!(bytes == flat(&layers.disk("0")), "64 files");

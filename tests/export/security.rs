@@ -208,13 +208,9 @@ fn what_stands_at_a_path_is_described_with_its_form() {
     let volume = Volume::at(&disk, 0, disk.len()).unwrap();
     let rendered = |path: &str| {
         let facts = volume.facts(path).unwrap().unwrap();
-        let mark = |on, letter| if on { letter } else { '-' };
         format!(
-            "{path} {}{}{}{} {} {}",
-            mark(facts.directory, 'd'),
-            mark(facts.read_only, 'r'),
-            mark(facts.hidden, 'h'),
-            mark(facts.system, 's'),
+            "{path} {} {} {}",
+            if facts.directory { "folder" } else { "file" },
             facts.size,
             facts.form
         )
@@ -231,13 +227,13 @@ fn what_stands_at_a_path_is_described_with_its_form() {
     assert_eq!(
         paths.map(rendered),
         [
-            "/packed d--- 0 is plain",
-            "/packed/text ---- 150000 is NTFS-compressed",
-            "/plain -rhs 5 is plain",
-            "/sparse ---- 2000000 is sparse",
-            "/compact ---- 1 is compressed by CompactOS (WOF)",
-            "/junction d--- 0 is a junction or mount point",
-            "/ d-hs 0 is plain",
+            "/packed folder 0 is plain",
+            "/packed/text file 150000 is NTFS-compressed",
+            "/plain file 5 is plain",
+            "/sparse file 2000000 is sparse",
+            "/compact file 1 is compressed by CompactOS (WOF)",
+            "/junction folder 0 is a junction or mount point",
+            "/ folder 0 is plain",
         ]
     );
     assert_eq!(volume.facts("/nothing").unwrap(), None);

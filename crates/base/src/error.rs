@@ -61,6 +61,11 @@ impl Error {
         Self::of(kind, Problem::new(fact))
     }
 
+    /// [`Kind::Failed`]: what is wrong with a file is said by the fact.
+    pub fn failed(fact: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, fact)
+    }
+
     pub fn of(kind: Kind, problem: Problem) -> Self {
         Self(Box::new(Inner {
             kind,

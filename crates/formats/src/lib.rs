@@ -3,6 +3,7 @@
 //! Bytes in, values out: no format knows what a recipe wants of it. Refuses what it does not understand.
 
 pub mod archive;
+mod bytes;
 pub mod disk;
 pub mod hive;
 pub mod iso;

@@ -1,13 +1,14 @@
 //! Media with changed bytes, read as far as they can be.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use winimg_formats::udf::{Bytes, Medium};
+use winimg_formats::udf::Medium;
 use winimg_formats::wim::MediaFacts;
 
 /// Reads whatever can be read; only a panic, a hang or endless memory would be wrong.
 fn exercise(bytes: Vec<u8>) {
-    let Ok(medium) = Medium::from_bytes(Bytes::Memory(bytes), Path::new("x")) else {
+    let Ok(medium) = Medium::on(Arc::new(bytes), Path::new("x")) else {
         return;
     };
     let mut todo = vec![String::new()];

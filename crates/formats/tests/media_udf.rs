@@ -7,15 +7,16 @@ use crate::media_damage;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use support::media::{have, text};
 use support::udf::{SECTOR, START, built, put, tagged};
-use winimg_formats::udf::{Bytes, Data, FileSystem, Medium};
+use winimg_formats::udf::{Data, FileSystem, Medium};
 
 fn check(bytes: &[u8], expected: &BTreeMap<String, Vec<u8>>) {
-    let medium = Medium::from_bytes(Bytes::Memory(bytes.to_vec()), Path::new("built.iso")).unwrap();
-    assert_eq!(medium.file_system(), FileSystem::Udf);
-    assert_eq!(medium.label(), "BUILT_BY_TEST");
+    let medium = Medium::on(Arc::new(bytes.to_vec()), Path::new("built.iso")).unwrap();
+    assert_eq!(medium.file_system, FileSystem::Udf);
+    assert_eq!(medium.label, "BUILT_BY_TEST");
     let mut found = BTreeMap::new();
     for folder in ["", "folder"] {
         for entry in medium
@@ -66,7 +67,7 @@ fn embedded_scattered_and_continued_files_are_read() {
     let (plain, less) = built(Vec::new(), true);
     check(&plain, &less);
     check_with_7z(&plain, &less);
-    let medium = Medium::from_bytes(Bytes::Memory(bytes), Path::new("x")).unwrap();
+    let medium = Medium::on(Arc::new(bytes), Path::new("x")).unwrap();
     let pieces = |name: &str| match medium.find(name).unwrap().unwrap().data {
         Data::Extents(all) => all.len(),
         Data::Embedded(_) => 0,
@@ -91,7 +92,7 @@ fn the_metadata_partition_of_udf_2_50_is_read_through_its_mirror() {
 #[test]
 fn media_that_cannot_be_read_say_why() {
     let say = |bytes: Vec<u8>| {
-        Medium::from_bytes(Bytes::Memory(bytes), Path::new("built.iso"))
+        Medium::on(Arc::new(bytes), Path::new("built.iso"))
             .unwrap_err()
             .to_string()
     };

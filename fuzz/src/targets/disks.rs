@@ -8,14 +8,14 @@ use winimg_formats::disk::ntfs::Volume;
 use winimg_formats::disk::ova::Ova;
 use winimg_formats::disk::{self, Disk};
 
-use crate::ground::{self, Base, MemoryDisk};
+use crate::ground::{self, Base};
 use crate::seal;
 
 pub fn gpt(bytes: &[u8]) -> bool {
-    let as_it_is = disk::gpt::table(&MemoryDisk(bytes.to_vec())).is_ok();
+    let as_it_is = disk::gpt::table(&bytes.to_vec()).is_ok();
     let mut sealed = bytes.to_vec();
     seal::gpt(&mut sealed);
-    match disk::gpt::table(&MemoryDisk(sealed)) {
+    match disk::gpt::table(&sealed) {
         Ok(table) => {
             let _ = table.windows();
             !table.partitions.is_empty()
@@ -27,8 +27,8 @@ pub fn gpt(bytes: &[u8]) -> bool {
 pub fn ntfs(input: &[u8]) -> bool {
     static BASES: OnceLock<Vec<Base>> = OnceLock::new();
     let bases = BASES.get_or_init(|| vec![Base::load("ntfs")]);
-    let disk = MemoryDisk(ground::changed(bases, input));
-    let Ok(volume) = Volume::at(&disk, 0, disk.len()) else {
+    let disk = ground::changed(bases, input);
+    let Ok(volume) = Volume::at(&disk, 0, disk.len() as u64) else {
         return false;
     };
     let mut whole = volume.is_dirty().is_ok();
@@ -96,7 +96,7 @@ fn read(path: &Path) -> bool {
     ) {
         return false;
     }
-    let Ok(disk) = disk::open_layered(path, ground::folder(), &Cancel::default()) else {
+    let Ok(disk) = disk::Image::layered(path, ground::folder()).open(&Cancel::default()) else {
         return false;
     };
     content(&*disk)

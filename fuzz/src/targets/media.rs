@@ -2,10 +2,11 @@
 
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 use winimg_formats::iso::{Catalog, without_prompt};
-use winimg_formats::udf::{Bytes, Medium};
+use winimg_formats::udf::Medium;
 use winimg_formats::wim::{MediaFacts, Release, WimImages};
 
 use crate::ground::{self, Base};
@@ -46,7 +47,7 @@ pub fn wim(bytes: &[u8]) -> bool {
 }
 
 fn walk(bytes: Vec<u8>) -> bool {
-    let Ok(medium) = Medium::from_bytes(Bytes::Memory(bytes), Path::new("fuzzed.iso")) else {
+    let Ok(medium) = Medium::on(Arc::new(bytes), Path::new("fuzzed.iso")) else {
         return false;
     };
     let mut todo = vec![String::new()];

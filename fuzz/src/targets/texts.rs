@@ -3,7 +3,7 @@
 use std::fs;
 
 use winimg::answer::{LintFacts, lint, lint_clone};
-use winimg_formats::wim::{Release, WimImages};
+use winimg_formats::wim::Release;
 use winimg_recipe::recipe::{Firmware, Options, read};
 use winimg_trust::checksum;
 
@@ -58,17 +58,13 @@ pub fn answer_file(bytes: &[u8]) -> bool {
     let Ok(xml) = std::str::from_utf8(bytes) else {
         return false;
     };
-    let images = WimImages {
-        from: "install.wim".into(),
-        images: Vec::new(),
-    };
     let facts = LintFacts {
         name: "Autounattend.xml".into(),
         firmware: Firmware::Uefi,
         release: Release::Server2022,
         eval: true,
         tpm: false,
-        images: &images,
+        images: &[],
         answer_file_on_medium: None,
     };
     let complaints = lint(xml, &facts);

@@ -2,6 +2,7 @@
 
 use roxmltree::Node;
 
+use winimg_base::diag::Diagnostic;
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::Firmware;
 
@@ -56,7 +57,7 @@ fn one(check: &mut Check, disk: Node) {
     let all = partitions(disk);
     for p in &all {
         match (p.extend, at(p.node, "Size")) {
-            (true, Some(size)) => check.error(
+            (true, Some(size)) => check.error_with_label(
                 size,
                 format!("partition {} has both Size and Extend", p.number),
                 "leave one of them out",
@@ -64,7 +65,6 @@ fn one(check: &mut Check, disk: Node) {
             (false, None) => check.error(
                 p.node,
                 format!("partition {} has neither Size nor Extend", p.number),
-                "",
             ),
             _ => {}
         }
@@ -74,7 +74,6 @@ fn one(check: &mut Check, disk: Node) {
         ([], Some(last)) => check.error(
             last.node,
             "no partition has Extend: the rest of the disk stays unused",
-            "",
         ),
         ([one], Some(last)) if one.number != last.number => check.error(
             one.node,
@@ -82,12 +81,10 @@ fn one(check: &mut Check, disk: Node) {
                 "partition {} has Extend and is not the last: nothing is left for partition {}",
                 one.number, last.number
             ),
-            "",
         ),
         ([_, second, ..], _) => check.error(
             second.node,
             format!("{} partitions have Extend; only one can", extended.len()),
-            "",
         ),
         _ => {}
     }
@@ -119,73 +116,52 @@ fn recovery(check: &mut Check, disk: Node, windows: Option<u32>) {
     if large.any(|p| of_recovery(&p)) {
         return;
     }
-    check.warning(
-        last.node,
-        "Setup of Server 2025 puts its recovery partition behind C:, which then cannot grow on a clone",
-        "",
-        format!("create a recovery partition of {LEAST} MB or more in front: TypeID {} (GPT) or {} (MBR)", TYPES[0], TYPES[1]),
-    );
+    let warning = "Setup of Server 2025 puts its recovery partition behind C:, which then cannot grow on a clone";
+    let warning = Diagnostic::warning(warning).at(&check.place(last.node), "");
+    check.found.push(warning.help(format!(
+        "create a recovery partition of {LEAST} MB or more in front: TypeID {} (GPT) or {} (MBR)",
+        TYPES[0], TYPES[1]
+    )));
 }
 
 /// GPT exactly under UEFI.
 fn style(check: &mut Check, disk: Node, all: &[Partition]) {
-    let efi = all.iter().find(|p| p.kind == "EFI");
-    match check.facts.firmware {
-        Firmware::Uefi => {
-            if let (None, Some(first)) = (efi, all.first()) {
-                check.error_with(
-                    first.node,
-                    "the machine has UEFI, and the layout has no EFI partition",
-                    "",
-                    Some(
-                        "add a partition of Type EFI with 260 MB, or set firmware = \"bios\""
-                            .into(),
-                    ),
-                );
-            }
-        }
-        Firmware::Bios => {
-            for p in all.iter().filter(|p| matches!(p.kind, "EFI" | "MSR")) {
-                check.error(
-                    p.node,
-                    format!(
-                        "the machine has a BIOS, which cannot use a partition of Type {}",
-                        p.kind
-                    ),
-                    "",
-                );
-            }
-        }
-    }
     let active: Vec<Node> = modifications(disk)
         .filter_map(|m| at(m, "Active"))
         .filter(|a| text(*a) == "true")
         .collect();
-    match (check.facts.firmware, active.as_slice()) {
-        (Firmware::Uefi, [one, ..]) => {
-            check.error(
-                *one,
-                "Active is for BIOS; the machine has UEFI",
-                "remove it",
-            );
-        }
-        (Firmware::Bios, []) => {
-            if let Some(last) = all.last() {
-                check.error(
-                    last.node,
-                    "the machine has a BIOS, and no partition is Active: it would not boot",
-                    "",
+    match check.facts.firmware {
+        Firmware::Uefi => {
+            let has_efi = all.iter().any(|p| p.kind == "EFI");
+            if let Some(first) = all.first().filter(|_| !has_efi) {
+                check.error_with_help(
+                    first.node,
+                    "the machine has UEFI, and the layout has no EFI partition",
+                    "add a partition of Type EFI with 260 MB, or set firmware = \"bios\""
+                        .to_string(),
                 );
             }
+            if let Some(one) = active.first() {
+                let why = "Active is for BIOS; the machine has UEFI";
+                check.error_with_label(*one, why, "remove it");
+            }
         }
-        (Firmware::Bios, [_, second, ..]) => {
-            check.error(
-                *second,
-                "two partitions are Active; a BIOS boots from one",
-                "",
-            );
+        Firmware::Bios => {
+            for p in all.iter().filter(|p| matches!(p.kind, "EFI" | "MSR")) {
+                let why = "the machine has a BIOS, which cannot use a partition of Type";
+                check.error(p.node, format!("{why} {}", p.kind));
+            }
+            match (active.as_slice(), all.last()) {
+                ([], Some(last)) => check.error(
+                    last.node,
+                    "the machine has a BIOS, and no partition is Active: it would not boot",
+                ),
+                ([_, second, ..], _) => {
+                    check.error(*second, "two partitions are Active; a BIOS boots from one");
+                }
+                _ => {}
+            }
         }
-        _ => {}
     }
 }
 
@@ -200,7 +176,7 @@ fn modified(check: &mut Check, disk: Node, all: &[Partition]) {
         match all.iter().find(|p| p.number == id) {
             None if !all.is_empty() => {
                 let node = at(change, "PartitionID").unwrap_or(change);
-                check.error(node, format!("there is no partition {id} to modify"), "");
+                check.error(node, format!("there is no partition {id} to modify"));
             }
             Some(p) if p.kind == "MSR" => {
                 let beyond = change
@@ -208,18 +184,17 @@ fn modified(check: &mut Check, disk: Node, all: &[Partition]) {
                     .filter(Node::is_element)
                     .find(|c| !matches!(c.tag_name().name(), "Order" | "PartitionID"));
                 if let Some(node) = beyond {
-                    check.error(node, "an MSR partition cannot be modified", "");
+                    check.error(node, "an MSR partition cannot be modified");
                 }
             }
             Some(p) if p.kind == "EFI" && format != Some("FAT32") => check.error(
                 at(change, "Format").unwrap_or(change),
                 "the EFI partition has to be FAT32",
-                "",
             ),
             _ => {}
         }
         if let (Some(label), None) = (at(change, "Label"), format) {
-            check.error(label, "a Label without a Format is refused", "");
+            check.error(label, "a Label without a Format is refused");
         }
     }
 }
@@ -230,34 +205,24 @@ fn install_to(check: &mut Check, setup: Node, disks: &[Node]) {
     };
     let available = at(image, "InstallToAvailablePartition").filter(|n| text(*n) == "true");
     let to = match (at(image, "InstallTo"), available) {
+        (Some(to), None) => to,
+        (None, Some(_)) => return,
         (Some(_), Some(node)) => {
-            check.error(
-                node,
-                "InstallTo and InstallToAvailablePartition exclude each other",
-                "",
-            );
-            return;
+            let why = "InstallTo and InstallToAvailablePartition exclude each other";
+            return check.error(node, why);
         }
         (None, None) => {
-            check.error(
+            return check.error(
                 image,
                 "there is no InstallTo: Setup asks where Windows goes",
-                "",
             );
-            return;
         }
-        (None, Some(_)) => return,
-        (Some(to), None) => to,
     };
     let (disk_id, partition) = (number(to, "DiskID"), number(to, "PartitionID"));
     let Some(disk) = disks.iter().find(|d| number(**d, "DiskID") == disk_id) else {
         if !disks.is_empty() {
-            let node = at(to, "DiskID").unwrap_or(to);
-            check.error(
-                node,
-                format!("InstallTo names disk {disk_id}, which is not configured"),
-                "",
-            );
+            let why = format!("InstallTo names disk {disk_id}, which is not configured");
+            check.error(at(to, "DiskID").unwrap_or(to), why);
         }
         return;
     };
@@ -268,24 +233,20 @@ fn install_to(check: &mut Check, setup: Node, disks: &[Node]) {
     let node = at(to, "PartitionID").unwrap_or(to);
     match (all.iter().find(|p| p.number == partition), target) {
         (None, _) if !all.is_empty() => {
-            check.error(
-                node,
-                format!("InstallTo names partition {partition}, which is not created"),
-                "",
-            );
+            let why = format!("InstallTo names partition {partition}, which is not created");
+            check.error(node, why);
         }
-        (Some(p), _) if matches!(p.kind, "EFI" | "MSR" | "Extended") => check.error(
-            node,
-            format!("InstallTo names partition {partition}, which is of Type {}", p.kind),
-            "",
-        ),
+        (Some(p), _) if matches!(p.kind, "EFI" | "MSR" | "Extended") => {
+            let kind = p.kind;
+            let why = format!("InstallTo names partition {partition}, which is of Type {kind}");
+            check.error(node, why);
+        }
         (Some(p), Some(target)) if p.number != target.number => check.error(
             node,
             format!(
                 "InstallTo names partition {partition}; the one that takes the rest of the disk is {}",
                 target.number
             ),
-            "",
         ),
         _ => {}
     }

@@ -18,13 +18,12 @@ pub(super) fn all(check: &mut Check, root: Node) {
         setting || (node.has_tag_name((super::NAMESPACE, "Path")) && text(node).contains(NAME))
     };
     if !root.descendants().any(prevents) {
-        check.error_with(
+        check.error_with_help(
             root,
             "the machine has a TPM, and nothing keeps Windows from encrypting its disk",
-            "",
-            Some(format!(
+            format!(
                 "set {NAME} in the specialize pass, as the built-in template, unattend/autounattend.xml, does where {{{{tpm}}}} is true"
-            )),
+            ),
         );
     }
 }

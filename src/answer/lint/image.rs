@@ -13,7 +13,6 @@ pub(super) fn all(check: &mut Check, root: Node) {
         check.error(
             root,
             "there is no Microsoft-Windows-Setup in the pass windowsPE: Setup would ask for everything",
-            "",
         );
     }
     for setup in setups {
@@ -43,15 +42,11 @@ fn image(check: &mut Check, setup: Node) {
         .into_iter()
         .flat_map(|f| named(f, "MetaData"))
         .collect();
-    let images = &check.facts.images.images;
+    let images = check.facts.images;
     if metadata.is_empty() && images.len() > 1 {
         let count = images.len();
-        let node = at(setup, "ImageInstall").unwrap_or(setup);
-        check.error(
-            node,
-            format!("no MetaData chooses among the {count} images of the medium: Setup asks"),
-            "",
-        );
+        let why = format!("no MetaData chooses among the {count} images of the medium: Setup asks");
+        check.error(at(setup, "ImageInstall").unwrap_or(setup), why);
     }
     for one in metadata {
         let (key, value) = (
@@ -71,13 +66,11 @@ fn image(check: &mut Check, setup: Node) {
         let names: Vec<String> = images.iter().map(there).collect();
         let shown = images
             .iter()
-            .find(|i| i.display_name.eq_ignore_ascii_case(value))
-            .map(|i| {
-                format!(
-                    "that is what Setup shows; its /IMAGE/NAME is \"{}\"",
-                    i.name
-                )
-            });
+            .find(|i| i.display_name.eq_ignore_ascii_case(value));
+        let shown = shown.map(|i| {
+            let name = &i.name;
+            format!("that is what Setup shows; its /IMAGE/NAME is \"{name}\"")
+        });
         let near = nearest(value, names.iter().map(String::as_str));
         let node = at(one, "Value").unwrap_or(one);
         let mut complaint =
@@ -98,36 +91,22 @@ fn language(check: &mut Check, root: Node) {
         check.error(
             root,
             format!("there is no {name} in the pass windowsPE: Setup shows its language page"),
-            "",
         );
     }
-    let languages: Vec<&String> = check
-        .facts
-        .images
-        .images
-        .iter()
-        .flat_map(|i| &i.languages)
-        .collect();
+    let images = check.facts.images.iter();
+    let languages: Vec<&String> = images.flat_map(|i| &i.languages).collect();
     for component in found {
         let Some(node) = at(component, "SetupUILanguage/UILanguage") else {
-            check.error(
-                component,
-                "there is no SetupUILanguage/UILanguage: Setup shows its language page",
-                "",
-            );
+            let why = "there is no SetupUILanguage/UILanguage: Setup shows its language page";
+            check.error(component, why);
             continue;
         };
         let wanted = text(node);
         if !languages.is_empty() && !languages.iter().any(|l| l.eq_ignore_ascii_case(wanted)) {
             let mut there: Vec<String> = languages.iter().map(|l| (*l).clone()).collect();
             there.dedup();
-            let help = format!("there are: {}", there.join(", "));
-            check.error_with(
-                node,
-                format!("the medium has no language \"{wanted}\""),
-                "",
-                Some(help),
-            );
+            let why = format!("the medium has no language \"{wanted}\"");
+            check.error_with_help(node, why, format!("there are: {}", there.join(", ")));
         }
     }
 }
@@ -138,7 +117,7 @@ fn drivers(check: &mut Check, component: Node) {
     for list in named(component, "DriverPaths") {
         for item in named(list, "PathAndCredentials") {
             let Some(node) = at(item, "Path") else {
-                check.error(item, "a driver path without a <Path>", "");
+                check.error(item, "a driver path without a <Path>");
                 continue;
             };
             let other = Release::ALL.into_iter().find(|r| {
@@ -148,14 +127,10 @@ fn drivers(check: &mut Check, component: Node) {
                         .any(|part| part.eq_ignore_ascii_case(r.virtio_folder()))
             });
             if let Some(other) = other {
-                check.error(
-                    node,
-                    format!(
-                        "drivers of {other} for an image of {wanted}: its folder is {}",
-                        wanted.virtio_folder()
-                    ),
-                    "",
-                );
+                let folder = wanted.virtio_folder();
+                let why =
+                    format!("drivers of {other} for an image of {wanted}: its folder is {folder}");
+                check.error(node, why);
             }
         }
     }

@@ -17,7 +17,7 @@ use roxmltree::{Document, Node};
 
 use winimg_base::diag::{Diagnostic, Diagnostics, most_alike};
 use winimg_base::text::{Place, Source};
-use winimg_formats::wim::{MediaFacts, Release, WimImages};
+use winimg_formats::wim::{Image, MediaFacts, Release};
 use winimg_recipe::recipe::Firmware;
 
 use super::Facts;
@@ -37,7 +37,7 @@ pub struct LintFacts<'a> {
     /// Whether the machine has a TPM.
     pub tpm: bool,
     /// Those of the medium; none while the medium is not known.
-    pub images: &'a WimImages,
+    pub images: &'a [Image],
     /// An answer file on the install medium itself, which Setup could take instead.
     pub answer_file_on_medium: Option<&'a str>,
 }
@@ -46,13 +46,22 @@ impl<'a> LintFacts<'a> {
     /// What the file rendered from `facts` for this medium has to agree with. `name` as in [`LintFacts::name`].
     pub fn new(name: impl Into<String>, facts: &Facts, medium: &'a MediaFacts) -> Self {
         Self {
+            images: &medium.images.images,
+            answer_file_on_medium: medium.answer_file.as_deref(),
+            ..Self::without_medium(name, facts)
+        }
+    }
+
+    /// The same while the medium is not known.
+    pub(super) fn without_medium(name: impl Into<String>, facts: &Facts) -> Self {
+        Self {
             name: name.into(),
             firmware: facts.firmware,
             release: facts.release,
             eval: facts.eval,
             tpm: facts.tpm,
-            images: &medium.images,
-            answer_file_on_medium: medium.answer_file.as_deref(),
+            images: &[],
+            answer_file_on_medium: None,
         }
     }
 }
@@ -70,17 +79,13 @@ pub fn lint(xml: &str, facts: &LintFacts) -> Diagnostics {
 /// Every complaint about an answer file that is given to sysprep: its form, its components and passes, its values.
 /// Whether a clone gets through its first start alone is not judged: a cloud's agent may answer the rest.
 pub fn lint_clone(name: &str, xml: &str) -> Diagnostics {
-    let images = WimImages {
-        from: "the clone".into(),
-        images: Vec::new(),
-    };
     let facts = LintFacts {
         name: name.into(),
         firmware: Firmware::Uefi,
         release: Release::Server2022,
         eval: false,
         tpm: false,
-        images: &images,
+        images: &[],
         answer_file_on_medium: None,
     };
     judge(xml, &facts, |_, _| {})
@@ -123,28 +128,26 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn error(&mut self, node: Node, message: impl Into<String>, label: &str) {
-        self.error_with(node, message, label, None);
+    fn error(&mut self, node: Node, message: impl Into<String>) {
+        self.error_with_label(node, message, "");
     }
 
-    fn error_with(
+    /// `label` stands beside the place.
+    fn error_with_label(&mut self, node: Node, message: impl Into<String>, label: &str) {
+        let error = Diagnostic::error(message).at(&self.place(node), label);
+        self.found.push(error);
+    }
+
+    fn error_with_help(
         &mut self,
         node: Node,
         message: impl Into<String>,
-        label: &str,
-        help: Option<String>,
+        help: impl Into<Option<String>>,
     ) {
-        let diagnostic = Diagnostic::error(message).at(&self.place(node), label);
-        self.found.push(match help {
-            Some(help) => diagnostic.help(help),
-            None => diagnostic,
-        });
-    }
-
-    /// What Setup takes, and what comes of it is told later.
-    fn warning(&mut self, node: Node, message: &str, label: &str, help: String) {
-        let warning = Diagnostic::warning(message).at(&self.place(node), label);
-        self.found.push(warning.help(help));
+        self.error(node, message);
+        if let (Some(help), Some(error)) = (help.into(), self.found.0.last_mut()) {
+            error.problem.cures.push(help);
+        }
     }
 
     /// The element's content when that is text, else the name in its opening tag.

@@ -36,7 +36,6 @@ pub(super) fn all(check: &mut Check, root: Node) {
         check.error(
             place,
             "the pass oobeSystem has no Microsoft-Windows-International-Core: Windows waits at the region page",
-            "",
         );
     }
     let shells = components(root, Some("oobeSystem"), "Microsoft-Windows-Shell-Setup");
@@ -44,14 +43,13 @@ pub(super) fn all(check: &mut Check, root: Node) {
         let found = shells.iter().find_map(|s| at(*s, path));
         match found {
             Some(node) if value.is_empty() && text(node).is_empty() => {
-                check.error(node, format!("{path} is empty: {consequence}"), "");
+                check.error(node, format!("{path} is empty: {consequence}"));
             }
             Some(node) if value.is_empty() || text(node) == value => {}
-            Some(node) => check.error(node, format!("{path} is not {value}: {consequence}"), ""),
+            Some(node) => check.error(node, format!("{path} is not {value}: {consequence}")),
             None => check.error(
                 place,
                 format!("the pass oobeSystem has no {path}: {consequence}"),
-                "",
             ),
         }
     }
@@ -64,14 +62,14 @@ pub(super) fn all(check: &mut Check, root: Node) {
             continue;
         }
         if !commands {
-            check.error(
+            check.error_with_label(
                 logon,
                 "AutoLogon without FirstLogonCommands logs on for nothing, and keeps a secret in the image",
                 "remove it",
             );
         }
         if at(logon, "LogonCount").is_none() {
-            check.error(logon, "AutoLogon without LogonCount logs on for ever", "");
+            check.error(logon, "AutoLogon without LogonCount logs on for ever");
         }
     }
 }

@@ -41,11 +41,10 @@ pub(super) fn root(check: &mut Check, root: Node) -> bool {
     if root.has_tag_name((NAMESPACE, "unattend")) {
         return true;
     }
-    check.error_with(
+    check.error_with_help(
         root,
         "the root of an answer file is <unattend> in the namespace urn:schemas-microsoft-com:unattend",
-        "",
-        Some(format!("write <unattend xmlns=\"{NAMESPACE}\">")),
+        format!("write <unattend xmlns=\"{NAMESPACE}\">"),
     );
     false
 }
@@ -57,12 +56,10 @@ pub(super) fn settings(check: &mut Check, root: Node) {
             continue;
         }
         if node.tag_name().name() != "settings" {
-            check.error(
+            let name = node.tag_name().name();
+            check.error_with_label(
                 node,
-                format!(
-                    "<{}> under <unattend> makes Setup reject the whole file",
-                    node.tag_name().name()
-                ),
+                format!("<{name}> under <unattend> makes Setup reject the whole file"),
                 "only <settings>, or elements of other namespaces",
             );
             continue;
@@ -70,28 +67,18 @@ pub(super) fn settings(check: &mut Check, root: Node) {
         let pass = node.attribute("pass").unwrap_or("");
         if !PASSES.contains(&pass) {
             let help = nearest(pass, PASSES);
-            check.error_with(node, format!("there is no pass \"{pass}\""), "", help);
+            check.error_with_help(node, format!("there is no pass \"{pass}\""), help);
             continue;
         }
         for component in node.children().filter(Node::is_element) {
             if !component.has_tag_name((NAMESPACE, "component")) {
-                check.error(
-                    component,
-                    format!(
-                        "<{}> where <component> belongs",
-                        component.tag_name().name()
-                    ),
-                    "",
-                );
+                let name = component.tag_name().name();
+                check.error(component, format!("<{name}> where <component> belongs"));
                 continue;
             }
             let name = component.attribute("name").unwrap_or("");
             if seen.contains(&(pass, name)) {
-                check.error(
-                    component,
-                    format!("{name} stands twice in the pass {pass}"),
-                    "",
-                );
+                check.error(component, format!("{name} stands twice in the pass {pass}"));
             }
             seen.push((pass, name));
             identity(check, component, name);
@@ -102,7 +89,7 @@ pub(super) fn settings(check: &mut Check, root: Node) {
 
 fn identity(check: &mut Check, component: Node, name: &str) {
     if name.is_empty() {
-        check.error(component, "a component without a name", "");
+        check.error(component, "a component without a name");
     }
     for (attribute, value) in IDENTITY {
         match component.attribute(attribute) {
@@ -110,43 +97,29 @@ fn identity(check: &mut Check, component: Node, name: &str) {
             Some(is) => check.error(
                 component,
                 format!("{name} has {attribute}=\"{is}\"; Setup looks for \"{value}\""),
-                "",
             ),
-            None => check.error(
-                component,
-                format!("{name} has no {attribute}=\"{value}\""),
-                "",
-            ),
+            None => check.error(component, format!("{name} has no {attribute}=\"{value}\"")),
         }
     }
 }
 
 fn supports(check: &mut Check, component: Node, name: &str, pass: &str) {
-    match COMPONENTS.iter().find(|(n, _)| *n == name) {
-        Some((_, passes)) if passes.contains(&pass) => {}
-        Some((_, passes)) => check.error_with(
-            component,
-            format!("{name} has no settings in the pass {pass}"),
-            "",
-            Some(format!("it belongs into {}", passes.join(", "))),
-        ),
-        None => {
-            let known = nearest(name, COMPONENTS.iter().map(|(n, _)| *n));
-            if known.is_some() {
-                check.error_with(
-                    component,
-                    format!("there is no component \"{name}\": Setup stops at it"),
-                    "",
-                    known,
-                );
-            } else {
-                let warning =
-                    Diagnostic::warning(format!("winimg does not know the component \"{name}\""))
-                        .at(&check.place(component), "its settings are not checked");
-                check.found.push(warning);
-            }
+    if let Some((_, passes)) = COMPONENTS.iter().find(|(known, _)| *known == name) {
+        if !passes.contains(&pass) {
+            let why = format!("{name} has no settings in the pass {pass}");
+            let help = format!("it belongs into {}", passes.join(", "));
+            check.error_with_help(component, why, help);
         }
+        return;
     }
+    if let Some(known) = nearest(name, COMPONENTS.iter().map(|(known, _)| *known)) {
+        let why = format!("there is no component \"{name}\": Setup stops at it");
+        return check.error_with_help(component, why, known);
+    }
+    let warning = format!("winimg does not know the component \"{name}\"");
+    let warning = Diagnostic::warning(warning);
+    let warning = warning.at(&check.place(component), "its settings are not checked");
+    check.found.push(warning);
 }
 
 /// `wcm:action`, `wcm:keyValue` and `Order` of list items.
@@ -154,7 +127,7 @@ pub(super) fn lists(check: &mut Check, root: Node) {
     for node in root.descendants().filter(Node::is_element) {
         let name = node.tag_name().name();
         if LIST_ITEMS.contains(&name) && node.attribute((WCM, "action")) != Some("add") {
-            check.error(node, format!("<{name}> has no wcm:action=\"add\""), "");
+            check.error(node, format!("<{name}> has no wcm:action=\"add\""));
         }
         for item in KEYED_ITEMS {
             keys(check, node, item);
@@ -169,8 +142,8 @@ fn keys(check: &mut Check, list: Node, item: &'static str) {
     let mut seen = Vec::new();
     for node in named(list, item) {
         match node.attribute((WCM, "keyValue")) {
-            None | Some("") => check.error(node, format!("<{item}> has no wcm:keyValue"), ""),
-            Some(key) if seen.contains(&key) => check.error(
+            None | Some("") => check.error(node, format!("<{item}> has no wcm:keyValue")),
+            Some(key) if seen.contains(&key) => check.error_with_label(
                 node,
                 format!("two <{item}> have the wcm:keyValue \"{key}\""),
                 "each needs its own",
@@ -185,13 +158,13 @@ fn orders(check: &mut Check, list: Node, item: &'static str) {
     let mut numbers = Vec::new();
     for node in &items {
         let Some(order) = named(*node, "Order").next() else {
-            check.error(*node, format!("<{item}> has no <Order>"), "");
+            check.error(*node, format!("<{item}> has no <Order>"));
             continue;
         };
         match text(order).parse::<u32>() {
             Ok(n) if (1..=500).contains(&n) && !numbers.contains(&n) => numbers.push(n),
             Ok(n) if numbers.contains(&n) => {
-                check.error(order, format!("two <{item}> have the Order {n}"), "");
+                check.error(order, format!("two <{item}> have the Order {n}"));
             }
             _ => check.error(
                 order,
@@ -199,7 +172,6 @@ fn orders(check: &mut Check, list: Node, item: &'static str) {
                     "an Order is a number from 1 to 500, not \"{}\"",
                     text(order)
                 ),
-                "",
             ),
         }
     }
@@ -215,7 +187,6 @@ fn orders(check: &mut Check, list: Node, item: &'static str) {
                 "the Order {} leaves a gap: {count} <{item}> are numbered from 1 to {count}",
                 text(order)
             ),
-            "",
         );
     }
 }

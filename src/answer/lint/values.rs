@@ -25,7 +25,7 @@ pub(super) fn all(check: &mut Check, root: Node) {
                 product_key(check, node);
             }
             "ComputerName" => computer_name(check, node),
-            "SkipMachineOOBE" | "SkipUserOOBE" => check.error(
+            "SkipMachineOOBE" | "SkipUserOOBE" => check.error_with_label(
                 node,
                 format!("{name} leaves Windows Setup half done"),
                 "remove it",
@@ -59,28 +59,20 @@ fn one(check: &mut Check, node: Node, content: Content) {
         ),
         _ => return,
     };
-    check.error(node, complaint, "");
+    check.error(node, complaint);
 }
 
 fn product_key(check: &mut Check, node: Node) {
     let key = text(node);
+    let leave_out = "leave the element out";
     if key.is_empty() {
-        check.error(
-            node,
-            "an empty product key stops Windows Setup",
-            "leave the element out",
-        );
+        check.error_with_label(node, "an empty product key stops Windows Setup", leave_out);
     } else if check.facts.eval {
-        check.error(
-            node,
-            "evaluation media take no product key",
-            "leave the element out",
-        );
+        check.error_with_label(node, "evaluation media take no product key", leave_out);
     } else if !is_key(key) {
         check.error(
             node,
             "a product key is five groups of five capital letters and digits with dashes between",
-            "",
         );
     }
 }
@@ -88,31 +80,22 @@ fn product_key(check: &mut Check, node: Node) {
 fn computer_name(check: &mut Check, node: Node) {
     let name = text(node);
     let length = name.chars().count();
-    if name == "*" {
-        return;
-    }
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if name.is_empty() {
-        check.error(node, "an empty ComputerName", "* makes a random one");
-    } else if length > 15 {
-        check.error(
-            node,
-            format!("the ComputerName \"{name}\" has {length} characters; Windows takes 15"),
-            "",
-        );
-    } else if name.chars().all(|c| c.is_ascii_digit()) {
-        check.error(
-            node,
-            format!("the ComputerName \"{name}\" has digits only, which Windows refuses"),
-            "",
-        );
-    } else if !name.chars().all(fits) || name.starts_with('-') || name.ends_with('-') {
-        check.error(
-            node,
-            format!("the ComputerName \"{name}\" is not letters, digits and inner dashes"),
-            "",
-        );
-    }
+    let problem = match name {
+        "*" => return,
+        "" => {
+            return check.error_with_label(node, "an empty ComputerName", "* makes a random one");
+        }
+        _ if length > 15 => format!("has {length} characters; Windows takes 15"),
+        _ if name.chars().all(|c| c.is_ascii_digit()) => {
+            "has digits only, which Windows refuses".into()
+        }
+        _ if !name.chars().all(fits) || name.starts_with('-') || name.ends_with('-') => {
+            "is not letters, digits and inner dashes".into()
+        }
+        _ => return,
+    };
+    check.error(node, format!("the ComputerName \"{name}\" {problem}"));
 }
 
 /// Setup waits for a click unless the licence terms are accepted.
@@ -120,12 +103,8 @@ fn eula(check: &mut Check, root: Node) {
     for setup in components(root, Some("windowsPE"), "Microsoft-Windows-Setup") {
         match at(setup, "UserData/AcceptEula") {
             Some(eula) if text(eula) == "true" => {}
-            Some(eula) => check.error(eula, "AcceptEula has to be true: Setup waits for it", ""),
-            None => check.error(
-                setup,
-                "there is no UserData/AcceptEula: Setup waits for it",
-                "",
-            ),
+            Some(eula) => check.error(eula, "AcceptEula has to be true: Setup waits for it"),
+            None => check.error(setup, "there is no UserData/AcceptEula: Setup waits for it"),
         }
     }
 }

@@ -5,6 +5,8 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use crate::bytes::{u16_le, u32_le, u64_le};
+
 /// Bytes of an end of central directory record without its comment.
 const END: u64 = 22;
 /// Bytes of a zip64 end of central directory locator, which stands right before that.
@@ -39,17 +41,18 @@ pub(super) fn check(file: &mut (impl Read + Seek), bounds: &Bounds) -> Result<()
         .checked_sub(END + bounds.comment)
         .ok_or_else(behind)?;
     let end = bytes::<22>(file, at).map_err(unreadable)?;
-    if !end.starts_with(b"PK\x05\x06") || number(&end[20..]) != bounds.comment {
+    if !end.starts_with(b"PK\x05\x06") || u64::from(u16_le(&end, 20)) != bounds.comment {
         return Err(behind());
     }
-    let (mut size, mut offset, mut until) = (number(&end[12..16]), number(&end[16..20]), at);
+    let (mut size, mut offset, mut until): (u64, u64, u64) =
+        (u32_le(&end, 12).into(), u32_le(&end, 16).into(), at);
     if let Some((record, from)) = zip64(file, at).map_err(unreadable)? {
         until = from;
         if size == ELSEWHERE {
-            size = number(&record[40..48]);
+            size = u64_le(&record, 40);
         }
         if offset == ELSEWHERE {
-            offset = number(&record[48..56]);
+            offset = u64_le(&record, 48);
         }
     }
     if offset != bounds.directory || offset.checked_add(size) != Some(until) {
@@ -64,14 +67,14 @@ fn zip64(file: &mut (impl Read + Seek), end: u64) -> io::Result<Option<([u8; 56]
         return Ok(None);
     };
     let locator = bytes::<20>(file, at)?;
-    let offset = number(&locator[8..16]);
+    let offset = u64_le(&locator, 8);
     if !locator.starts_with(b"PK\x06\x07") || offset >= at {
         return Ok(None);
     }
     let Ok(record) = bytes::<56>(file, offset) else {
         return Ok(None);
     };
-    let ends = number(&record[4..12]).checked_add(offset.saturating_add(UNCOUNTED));
+    let ends = u64_le(&record, 4).checked_add(offset.saturating_add(UNCOUNTED));
     Ok((record.starts_with(b"PK\x06\x06") && ends == Some(at)).then_some((record, offset)))
 }
 
@@ -80,12 +83,4 @@ fn bytes<const N: usize>(file: &mut (impl Read + Seek), at: u64) -> io::Result<[
     file.seek(SeekFrom::Start(at))?;
     file.read_exact(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Little-endian, of at most eight bytes.
-fn number(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |all, byte| all << 8 | u64::from(*byte))
 }

@@ -24,9 +24,7 @@ impl Filter {
     pub fn takes(&self, path: &str) -> std::result::Result<bool, String> {
         let mut taken = self.only.is_empty();
         for text in &self.only {
-            let pattern = Pattern::new(&text.replace('\\', "/"))
-                .map_err(|e| format!("the pattern {text} is malformed: {}", e.msg))?;
-            taken |= matches(&pattern, path);
+            taken |= matches(&pattern(text)?, path);
         }
         Ok(taken)
     }
@@ -48,12 +46,7 @@ impl Selection {
     pub fn new(filter: &Filter, survey: &Survey, archive: &Packed) -> Result<Self> {
         let mut patterns = Vec::new();
         for text in &filter.only {
-            let pattern = Pattern::new(&text.replace('\\', "/")).map_err(|e| {
-                Error::new(
-                    Kind::Recipe,
-                    format!("the pattern {text} is malformed: {}", e.msg),
-                )
-            })?;
+            let pattern = pattern(text).map_err(|fact| Error::new(Kind::Recipe, fact))?;
             patterns.push((text, pattern, false));
         }
         let mut wanted = HashMap::new();
@@ -106,19 +99,14 @@ fn none_missing(
     survey: &Survey,
     archive: &Packed,
 ) -> Result<()> {
-    let fact = if !unmatched.is_empty() {
-        format!(
-            "{} holds nothing that matches {}",
-            archive.name,
-            unmatched.join(", ")
-        )
-    } else if wanted.is_empty() {
-        match filter.strip {
-            0 => format!("{} is empty", archive.name),
-            n => format!("{} holds nothing below its first {n} folders", archive.name),
+    let name = archive.name;
+    let fact = match filter.strip {
+        _ if !unmatched.is_empty() => {
+            format!("{name} holds nothing that matches {}", unmatched.join(", "))
         }
-    } else {
-        return Ok(());
+        _ if !wanted.is_empty() => return Ok(()),
+        0 => format!("{name} is empty"),
+        n => format!("{name} holds nothing below its first {n} folders"),
     };
     let files = survey.members().filter(|m| !m.is_folder);
     let files: Vec<&str> = files
@@ -141,6 +129,11 @@ fn stripped(path: &str, segments: usize) -> Option<&str> {
         rest = rest.split_once('/')?.1;
     }
     Some(rest)
+}
+
+fn pattern(text: &str) -> std::result::Result<Pattern, String> {
+    Pattern::new(&text.replace('\\', "/"))
+        .map_err(|e| format!("the pattern {text} is malformed: {}", e.msg))
 }
 
 /// The path or one of the folders it is in.

@@ -122,10 +122,7 @@ pub fn unpack(
     filter: &Filter,
 ) -> Result<Vec<Unpacked>> {
     if fs::symlink_metadata(dest).is_ok() {
-        return Err(Error::new(
-            Kind::Failed,
-            format!("{} exists already", dest.display()),
-        ));
+        return Err(Error::failed(format!("{} exists already", dest.display())));
     }
     let survey = survey(archive, limits)?;
     let selection = Selection::new(filter, &survey, archive)?;

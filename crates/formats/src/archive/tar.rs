@@ -32,7 +32,7 @@ pub(super) fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
 fn headers_fit(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result<bool> {
     let (reader, too_much) = open(archive, Some(limits))?;
     let mut tar = Archive::new(reader);
-    let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
+    let entries = tar.entries().map_err(|e| broken(archive, e))?;
     // Headers that name the entry to come: with two of them, one reader takes the first and another the last.
     let mut names = 0;
     for (number, entry) in entries.raw(true).enumerate() {
@@ -62,28 +62,12 @@ fn headers_fit(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result
         }
     }
     // A tar ends before its file does: only the last bytes prove a gzip or zstd frame whole.
-    let mut rest = Rest::default();
-    match io::copy(&mut tar.into_inner(), &mut rest) {
-        Ok(_) if rest.has_content => Ok(survey.stop("it has bytes behind its end")),
-        Ok(_) => Ok(true),
+    // What stands behind its end is filled up with zeros to a whole record.
+    let mut rest = BufReader::new(tar.into_inner()).bytes();
+    match rest.try_fold(false, |content, byte| Ok(content | (byte? != 0))) {
+        Ok(true) => Ok(survey.stop("it has bytes behind its end")),
+        Ok(false) => Ok(true),
         Err(e) => ended(archive, e, &too_much, survey),
-    }
-}
-
-/// What stands behind the end, which is filled up with zeros to a whole record.
-#[derive(Default)]
-struct Rest {
-    has_content: bool,
-}
-
-impl io::Write for Rest {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.has_content |= bytes.iter().any(|byte| *byte != 0);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -96,14 +80,14 @@ fn ended(
 ) -> Result<bool> {
     match too_much.get() {
         true => Ok(survey.too_much()),
-        false => Err(unreadable(archive, e)),
+        false => Err(broken(archive, e)),
     }
 }
 
 fn members(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result<()> {
     let (reader, too_much) = open(archive, Some(limits))?;
     let mut tar = Archive::new(reader);
-    let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
+    let entries = tar.entries().map_err(|e| broken(archive, e))?;
     for (number, entry) in entries.enumerate() {
         let mut entry = match entry {
             Ok(entry) => entry,
@@ -129,7 +113,7 @@ fn judge(archive: &Packed, entry: &mut Entry<'_, impl Read>) -> Result<Option<Wh
             extensions.any(|e| e.is_ok_and(|e| e.key_bytes().starts_with(b"GNU.sparse.")))
         }
         Ok(None) => false,
-        Err(e) => return Err(unreadable(archive, e)),
+        Err(e) => return Err(broken(archive, e)),
     };
     let kind = entry.header().entry_type();
     if is_sparse || kind.is_gnu_sparse() {
@@ -156,9 +140,9 @@ fn judge(archive: &Packed, entry: &mut Entry<'_, impl Read>) -> Result<Option<Wh
 pub(super) fn extract(archive: &Packed, selection: &Selection, writer: &mut Writer) -> Result<()> {
     let (reader, _) = open(archive, None)?;
     let mut tar = Archive::new(reader);
-    let entries = tar.entries().map_err(|e| unreadable(archive, e))?;
+    let entries = tar.entries().map_err(|e| broken(archive, e))?;
     for (number, entry) in entries.enumerate() {
-        let entry = entry.map_err(|e| unreadable(archive, e))?;
+        let entry = entry.map_err(|e| broken(archive, e))?;
         match selection.get(number) {
             None => {}
             Some(member) if member.is_folder => writer.folder(&member.path)?,
@@ -168,7 +152,7 @@ pub(super) fn extract(archive: &Packed, selection: &Selection, writer: &mut Writ
     Ok(())
 }
 
-/// The tar's own bytes, and a flag that tells whether their limit was met.
+/// The tar's own bytes, and a flag that says whether their limit was met.
 fn open(archive: &Packed, limits: Option<&Limits>) -> Result<(Capped, Rc<Cell<bool>>)> {
     let io = |e| Error::io("read", archive.file, e);
     let file = BufReader::with_capacity(256 << 10, File::open(archive.file).map_err(io)?);
@@ -213,8 +197,4 @@ impl Read for Capped {
         self.left -= n as u64;
         Ok(n)
     }
-}
-
-fn unreadable(archive: &Packed, e: io::Error) -> Error {
-    broken(archive, e)
 }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::BufReader;
 
 use ::zip::read::ZipFileEntry;
-use ::zip::result::ZipError;
 use ::zip::{CompressionMethod, ZipArchive};
 
 use winimg_base::error::{Error, Result};
@@ -25,9 +24,7 @@ pub(super) fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
     let mut zip = open(archive)?;
     let mut first = zip.central_directory_start();
     for number in 0..zip.len() {
-        let entry = zip
-            .by_index_data(number)
-            .map_err(|e| unreadable(archive, e))?;
+        let entry = zip.by_index_data(number).map_err(|e| broken(archive, e))?;
         first = first.min(entry.header_start());
         if !survey.add(number, entry.name_raw(), judge(&entry)) {
             return Ok(survey);
@@ -108,9 +105,5 @@ type Zip = ZipArchive<BufReader<File>>;
 
 fn open(archive: &Packed) -> Result<Zip> {
     let file = File::open(archive.file).map_err(|e| Error::io("read", archive.file, e))?;
-    ZipArchive::new(BufReader::new(file)).map_err(|e| unreadable(archive, e))
-}
-
-fn unreadable(archive: &Packed, e: ZipError) -> Error {
-    broken(archive, e)
+    ZipArchive::new(BufReader::new(file)).map_err(|e| broken(archive, e))
 }

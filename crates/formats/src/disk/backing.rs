@@ -1,9 +1,9 @@
 //! An overlay and the files below it, each found and judged before any of them is read.
 //!
-//! A qcow2 names its backing file in its header, and whoever made the image chose that name: followed blindly, an image
+//! A qcow2 names its backing file in its header, and that name comes from the image's author: followed blindly, an image
 //! from elsewhere reads any file of this machine. So backing files are followed only where the caller says so, only below one
 //! folder, only plain files, and only as qcow2 or raw as the header states it; no format is guessed and no protocol is
-//! spoken (QEMU: docs/interop/qcow2, "Backing file format name"). QEMU is then told of every file by its place, and reads
+//! spoken (QEMU: docs/interop/qcow2, "Backing file format name"). QEMU then gets every file by its place, and reads
 //! no other. The parents of a VHDX, which [`super::vhdx`] reads itself, keep to the same rule.
 
 use std::collections::HashSet;
@@ -14,33 +14,23 @@ use serde_json::{Value, json};
 
 use super::Image;
 use super::qemu_img::{self, Named};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
 
 /// Files in a chain, the overlay among them.
 pub const DEEPEST: usize = 64;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Qcow2,
-    Raw,
-}
-
-impl Format {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Qcow2 => "qcow2",
-            Self::Raw => "raw",
-        }
-    }
-}
+const QCOW2: &str = "qcow2";
+const RAW: &str = "raw";
 
 /// A qcow2 and what lies below it, the qcow2 first; at least that one.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    files: Vec<(PathBuf, Format)>,
-    len: u64,
+    /// With QEMU's name of each one's format: qcow2 or raw.
+    files: Vec<(PathBuf, &'static str)>,
+    /// Bytes of the virtual disk.
+    pub len: u64,
 }
 
 #[derive(Deserialize)]
@@ -73,12 +63,12 @@ struct SpecificData {
 impl Chain {
     /// Looks at the headers only. Refuses what can't be read, and a backing file that the image may not have.
     pub fn of(image: Image<'_>, cancel: &Cancel) -> Result<Self> {
-        let mut files = vec![(image.file.to_owned(), Format::Qcow2)];
+        let mut files = vec![(image.file.to_owned(), QCOW2)];
         let mut seen = HashSet::from([canonical(image.file)?]);
         let mut len = None;
         loop {
             let (overlay, format) = &files[files.len() - 1];
-            if *format == Format::Raw {
+            if *format == RAW {
                 break;
             }
             // `info` opens no backing file.
@@ -87,9 +77,7 @@ impl Chain {
             readable(overlay, &info)?;
             let Some(name) = &info.backing else { break };
             let Some(within) = image.layers else {
-                return Err(Error::new(
-                    Kind::Failed,
-                    format!("{} is an overlay over {name}", overlay.display()),
+                return Err(Error::failed(format!("{} is an overlay over {name}", overlay.display()),
                 )
                 .expected("an image that names no other file: such a name can be any file of this machine")
                 .cure(format!(
@@ -115,34 +103,28 @@ impl Chain {
         Ok(Self { files, len })
     }
 
-    /// Bytes of the virtual disk.
-    pub fn virtual_size(&self) -> u64 {
-        self.len
-    }
-
     /// The files, the overlay first: as `qemu-img map` counts them in `depth`.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.files.iter().map(|(path, _)| path.as_path())
     }
 
-    /// The image as QEMU is told of it: every file by its place, whatever the headers say.
+    /// The image as QEMU gets it: every file by its place, whatever the headers say.
     pub fn named(&self) -> Result<Named> {
         if let [(only, format)] = self.files.as_slice() {
-            return Ok(Named::file(only, format.name()));
+            return Ok(Named::file(only, format));
         }
         let mut node = Value::Null;
         for (path, format) in self.files.iter().rev() {
             let Some(name) = path.to_str() else {
-                return Err(Error::new(
-                    Kind::Failed,
+                return Err(Error::failed(
                     "an image with a backing file has a path that is not Unicode",
                 )
                 .at(path.display()));
             };
             let file = json!({"driver": "file", "filename": name});
-            node = match format {
-                Format::Qcow2 => json!({"driver": "qcow2", "file": file, "backing": node}),
-                Format::Raw => json!({"driver": "raw", "file": file}),
+            node = match *format {
+                RAW => json!({"driver": RAW, "file": file}),
+                _ => json!({"driver": QCOW2, "file": file, "backing": node}),
             };
         }
         Ok(Named::node(&node))
@@ -152,25 +134,22 @@ impl Chain {
 fn readable(path: &Path, info: &Info) -> Result<()> {
     let specific = info.specific.as_ref().map(|s| &s.data);
     if specific.is_some_and(|s| s.corrupt) {
-        return Err(Error::new(
-            Kind::Failed,
-            format!("{} is marked corrupt", path.display()),
-        )
-        .cure("look at it with qemu-img check; build the image again"));
+        return Err(
+            Error::failed(format!("{} is marked corrupt", path.display()))
+                .cure("look at it with qemu-img check; build the image again"),
+        );
     }
     let why = match specific.and_then(|s| s.data_file.as_ref()) {
         _ if info.encrypted => "is encrypted".to_string(),
         Some(data) => format!("keeps its data in {data}"),
         None => return Ok(()),
     };
-    Err(Error::new(
-        Kind::Failed,
-        format!("{} {why}, so it can't be read", path.display()),
+    Err(
+        Error::failed(format!("{} {why}, so it can't be read", path.display())).cure(format!(
+            "if you trust it, make a plain copy first: {}",
+            flatten(path)
+        )),
     )
-    .cure(format!(
-        "if you trust it, make a plain copy first: {}",
-        flatten(path)
-    )))
 }
 
 /// The backing file of `overlay`, when it is one that may be read.
@@ -179,7 +158,7 @@ fn below(
     name: &str,
     format: Option<&str>,
     within: &Path,
-) -> Result<(PathBuf, Format)> {
+) -> Result<(PathBuf, &'static str)> {
     // QEMU takes a colon before the first slash for the end of a protocol's name.
     let first = name.split('/').next().unwrap_or_default();
     if first.contains(':') {
@@ -188,8 +167,8 @@ fn below(
             .found("a protocol, or a description in JSON"));
     }
     let format = match format {
-        Some("qcow2") => Format::Qcow2,
-        Some("raw") => Format::Raw,
+        Some(QCOW2) => QCOW2,
+        Some(RAW) => RAW,
         other => {
             return Err(refused(overlay, name)
                 .expected("qcow2 or raw as the format of the backing file")
@@ -238,14 +217,10 @@ pub fn plain_below(path: &Path, within: &Path) -> Result<(), Unfit> {
 }
 
 fn refused(overlay: &Path, name: &str) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("the backing file {name:?} is refused"),
-    )
-    .at(overlay.display())
+    Error::failed(format!("the backing file {name:?} is refused")).at(overlay.display())
 }
 
-fn canonical(path: &Path) -> Result<PathBuf> {
+pub(super) fn canonical(path: &Path) -> Result<PathBuf> {
     io::canonicalize(path).map_err(|e| Error::io("find", path, e))
 }
 

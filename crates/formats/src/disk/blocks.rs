@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{Disk, RawDisk, SECTOR};
-use winimg_base::error::{Error, Kind, Result};
+use super::{Disk, RawDisk, SECTOR, join, within};
+use winimg_base::error::{Error, Result};
 
 /// More blocks than any disk that winimg is given; a table of them has to fit into memory.
 pub const MOST: u64 = 1 << 24;
@@ -29,17 +29,7 @@ impl Blocks {
         for (i, place) in self.places.iter().enumerate().filter(|(_, p)| **p != 0) {
             let start = i as u64 * self.block;
             let used = self.block.min(self.len.saturating_sub(start));
-            if place
-                .checked_add(used)
-                .is_none_or(|end| end > self.file.len())
-            {
-                return Err(damaged(
-                    &self.file,
-                    format,
-                    *place,
-                    format!("block {i} lies outside the file"),
-                ));
-            }
+            check_within(&self.file, format, *place, used, &format!("block {i}"))?;
         }
         Ok(self)
     }
@@ -66,19 +56,37 @@ impl Blocks {
 
 /// The file is not what its format demands.
 pub fn damaged(file: &RawDisk, format: &str, at: u64, why: impl Into<String>) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("{} is not a sound {format}", file.path().display()),
-    )
-    .at(format!("offset {at:#x} of the file"))
-    .found(why.into())
-    .cure("write or copy it again; qemu-img check may show more")
+    Error::failed(format!("{} is not a sound {format}", file.path().display()))
+        .at(format!("offset {at:#x} of the file"))
+        .found(why.into())
+        .cure("write or copy it again; qemu-img check may show more")
+}
+
+/// Refuses a part of the file, called `what`, that does not lie in it.
+pub fn check_within(file: &RawDisk, format: &str, at: u64, len: u64, what: &str) -> Result<()> {
+    match at.checked_add(len) {
+        Some(end) if end <= file.len() => Ok(()),
+        _ => Err(damaged(
+            file,
+            format,
+            at,
+            format!("{what} lies outside the file"),
+        )),
+    }
+}
+
+/// The bytes of such a part; the caller has limited `len`.
+pub fn part(file: &RawDisk, format: &str, at: u64, len: u64, what: &str) -> Result<Vec<u8>> {
+    check_within(file, format, at, len, what)?;
+    let mut bytes = vec![0; len as usize];
+    file.read_at(at, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// The file is sound, but it is not the whole disk.
 pub fn refused(file: &RawDisk, why: impl Into<String>, cure: impl Into<String>) -> Error {
     let path = file.path().display();
-    Error::new(Kind::Failed, format!("{path} {}", why.into())).cure(cure)
+    Error::failed(format!("{path} {}", why.into())).cure(cure)
 }
 
 impl Disk for Blocks {
@@ -87,15 +95,7 @@ impl Disk for Blocks {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let end = offset.checked_add(buffer.len() as u64);
-        if end.is_none_or(|end| end > self.len) {
-            return Err(Error::new(
-                Kind::Failed,
-                format!("reading beyond the end of {}", self.file.path().display()),
-            )
-            .at(format!("offset {offset}"))
-            .found(format!("{} bytes in all", self.len)));
-        }
+        within(self.file.path(), offset, buffer.len() as u64, self.len)?;
         let mut done = 0;
         while done < buffer.len() {
             let at = offset + done as u64;
@@ -115,14 +115,12 @@ impl Disk for Blocks {
     }
 
     fn data(&self) -> Result<Vec<Range<u64>>> {
-        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut ranges = Vec::new();
         for (i, _) in self.places.iter().enumerate().filter(|(_, p)| **p != 0) {
             let start = i as u64 * self.block;
             let end = (start + self.block).min(self.len);
-            match ranges.last_mut() {
-                Some(last) if last.end == start => last.end = end,
-                _ if start < end => ranges.push(start..end),
-                _ => {}
+            if start < end {
+                join(&mut ranges, start..end);
             }
         }
         Ok(ranges)

@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::blocks::{Blocks, MOST, damaged, refused};
-use super::vhd::{FOOTER, Footer};
+use super::blocks::{Blocks, MOST, damaged, part, refused};
+use super::vhd::{self, FOOTER, Footer};
 use super::{Disk, RawDisk, SECTOR};
+use crate::bytes::{u32_be, u64_be};
 use winimg_base::error::Result;
 
 const FORMAT: &str = "dynamic VHD";
-const HEADER: usize = 1024;
+/// Bytes of the dynamic header.
+const HEADER: u64 = 1024;
 /// A block that was never written.
 const ABSENT: u32 = u32::MAX;
 
@@ -38,17 +40,9 @@ pub fn open(path: &Path) -> Result<Blocks> {
         kind => return Err(damaged(&file, FORMAT, end, format!("disk type {kind}"))),
     }
     let at = found.header;
-    let mut header = [0; HEADER];
-    if at
-        .checked_add(HEADER as u64)
-        .is_none_or(|end| end > file.len())
-    {
-        return Err(damaged(&file, FORMAT, end, format!("a header at {at:#x}")));
-    }
-    file.read_at(at, &mut header)?;
+    let header = part(&file, FORMAT, at, HEADER, "the dynamic header")?;
     let table = Table::read(&header, found.size).map_err(|why| damaged(&file, FORMAT, at, why))?;
-    let entries = table.entries(&file)?;
-    let (places, written) = table.blocks(&file, &entries)?;
+    let (places, written) = table.blocks(&file)?;
     Blocks {
         len: found.size,
         block: table.block,
@@ -69,62 +63,42 @@ struct Table {
 }
 
 impl Table {
-    fn read(h: &[u8; HEADER], size: u64) -> Result<Self, String> {
-        let u32_at = |at: usize| u32::from_be_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
-        if &h[..8] != b"cxsparse" {
+    fn read(header: &[u8], size: u64) -> Result<Self, String> {
+        if !header.starts_with(b"cxsparse") {
             return Err("no dynamic header".into());
         }
-        let bytes = h.iter().enumerate();
-        let others = bytes.filter(|(i, _)| !(36..40).contains(i));
-        let sum: u32 = others.map(|(_, b)| u32::from(*b)).sum();
-        if u32_at(36) != !sum {
+        if u32_be(header, 36) != vhd::checksum(header, 36) {
             return Err("a dynamic header with a wrong checksum".into());
         }
-        let block = u64::from(u32_at(32));
+        let block = u64::from(u32_be(header, 32));
         if !block.is_power_of_two() || !(4096..=1 << 28).contains(&block) {
             return Err(format!("blocks of {block} bytes"));
         }
         let count = size.div_ceil(block);
-        let there = u64::from(u32_at(28));
+        let there = u64::from(u32_be(header, 28));
         if count > there || count > MOST {
             return Err(format!("{there} blocks where {size} bytes need {count}"));
         }
         Ok(Self {
-            at: u64::from(u32_at(16)) << 32 | u64::from(u32_at(20)),
+            at: u64_be(header, 16),
             block,
             count,
         })
     }
 
-    fn entries(&self, file: &RawDisk) -> Result<Vec<u32>> {
-        let len = self.count * 4;
-        if self.at.checked_add(len).is_none_or(|end| end > file.len()) {
-            return Err(damaged(
-                file,
-                FORMAT,
-                self.at,
-                "the block table lies outside the file",
-            ));
-        }
-        let mut bytes = vec![0; len as usize];
-        file.read_at(self.at, &mut bytes)?;
-        let words = bytes.chunks_exact(4);
-        Ok(words
-            .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
-            .collect())
-    }
-
     /// Each block stands behind a bitmap of its written sectors, which fills whole sectors.
-    fn blocks(&self, file: &RawDisk, entries: &[u32]) -> Result<Places> {
+    fn blocks(&self, file: &RawDisk) -> Result<Places> {
+        let entries = part(file, FORMAT, self.at, self.count * 4, "the block table")?;
         let bits = self.block / SECTOR / 8;
         let mut bitmap = vec![0; bits as usize];
         let (mut places, mut written) = (Vec::new(), BTreeMap::new());
-        for (i, entry) in entries.iter().enumerate() {
-            if *entry == ABSENT {
+        for (i, entry) in entries.chunks_exact(4).enumerate() {
+            let entry = u32_be(entry, 0);
+            if entry == ABSENT {
                 places.push(0);
                 continue;
             }
-            let at = u64::from(*entry) * SECTOR;
+            let at = u64::from(entry) * SECTOR;
             if at < FOOTER || at + bits > file.len() {
                 let why = format!("block {i} lies outside the file");
                 return Err(damaged(file, FORMAT, at, why));

@@ -3,7 +3,7 @@
 //! Windows marks the clusters of a deleted file as free and leaves their bytes: Setup's copies of the answer file, with the
 //! Administrator's password, are among them. Writes nothing but what the volume's own bitmap calls free, and nothing at all
 //! on a volume that was not shut down in order. Of an overlay only the overlay is written: a qcow2 hides what the layers below
-//! it hold, and they keep it; a VHDX can't hide it without new blocks, so that what shows through is told.
+//! it hold, and they keep it; a VHDX can't hide it without new blocks, so that what shows through is reported.
 
 use std::ops::Range;
 
@@ -16,55 +16,56 @@ use winimg_base::event::Cancel;
 const BUFFER: usize = 1 << 20;
 
 /// Zeroes the free clusters of every NTFS volume on a closed qcow2; what could not be zeroed, in words. A disk without such
-/// a volume is left as it is: what is missing on it is for others to tell.
+/// a volume is left as it is.
 pub fn clear(qcow2: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
-    let opened = qcow2.open(cancel)?;
-    let mut doubts = Vec::new();
-    let wanted = shared(&free(opened.as_ref(), &mut doubts), &opened.data()?);
-    drop(opened);
+    let (wanted, doubts) = wanted(qcow2.open(cancel)?.as_ref())?;
     qemu_img::write_zeros(&Chain::of(qcow2, cancel)?.named()?, &wanted, cancel)?;
     let opened = qcow2.open(cancel)?;
-    for range in shared(&wanted, &opened.data()?) {
-        if let Some(offset) = first_byte(opened.as_ref(), range, cancel)? {
-            return Err(left(qcow2, offset));
-        }
-    }
+    let shown = shared(&wanted, &opened.data()?);
+    check_zero(qcow2, opened.as_ref(), shown, cancel)?;
     Ok(doubts)
 }
 
 /// The same for a closed VHDX, fixed, dynamic or differencing. What its parents have in clusters that were freed since is
-/// told with the doubts.
+/// among the doubts.
 pub fn clear_vhdx(vhdx: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
-    let opened = vhdx::open(vhdx)?;
-    let mut doubts = Vec::new();
-    let wanted = shared(&free(&opened, &mut doubts), &opened.data()?);
-    drop(opened);
+    let (wanted, mut doubts) = wanted(&vhdx::open(vhdx)?)?;
     vhdx::zero_in_place(vhdx, &wanted, cancel)?;
     let opened = vhdx::open(vhdx)?;
     let mut shown = 0;
     for range in &wanted {
         shown += bytes_in(&opened, range.clone(), cancel)?;
     }
-    if shown == 0 {
-        return Ok(doubts);
+    if shown > 0 {
+        check_zero(vhdx, &opened, opened.held(&wanted)?, cancel)?;
+        doubts.push(format!(
+            "{shown} bytes of deleted files show through from the layers below, in clusters that are free now"
+        ));
     }
-    for range in opened.held(&wanted)? {
-        if let Some(offset) = first_byte(&opened, range, cancel)? {
-            return Err(left(vhdx, offset));
-        }
-    }
-    doubts.push(format!(
-        "{shown} bytes of deleted files show through from the layers below, in clusters that are free now"
-    ));
     Ok(doubts)
 }
 
-fn left(image: Image<'_>, offset: u64) -> Error {
-    Error::new(
-        Kind::Machine,
-        "free clusters of the sealed disk could not be zeroed",
-    )
-    .at(format!("{}, offset {offset}", image.file.display()))
+/// The free bytes that may hold something, and what is not certain about them.
+fn wanted(disk: &dyn Disk) -> Result<(Vec<Range<u64>>, Vec<String>)> {
+    let mut doubts = Vec::new();
+    let free = free(disk, &mut doubts);
+    Ok((shared(&free, &disk.data()?), doubts))
+}
+
+fn check_zero(
+    image: Image<'_>,
+    disk: &dyn Disk,
+    ranges: Vec<Range<u64>>,
+    cancel: &Cancel,
+) -> Result<()> {
+    for range in ranges {
+        if let Some(offset) = first_byte(disk, range, cancel)? {
+            let fact = "free clusters of the sealed disk could not be zeroed";
+            let at = format!("{}, offset {offset}", image.file.display());
+            return Err(Error::new(Kind::Machine, fact).at(at));
+        }
+    }
+    Ok(())
 }
 
 /// Free bytes of the disk's NTFS volumes, ascending and apart.

@@ -5,7 +5,8 @@
 use serde::Serialize;
 
 use super::{Disk, DiskReader, SECTOR};
-use winimg_base::error::{Error, Kind, Result};
+use crate::bytes::u32_le;
+use winimg_base::error::{Error, Result};
 
 /// Bytes of a GPT header (UEFI 2.10, 5.3.2).
 const HEADER: usize = 92;
@@ -116,20 +117,14 @@ fn usable(disk: &dyn Disk) -> Result<()> {
         if disk.read_at(at, &mut header).is_err() || !header.starts_with(b"EFI PART") {
             continue;
         }
-        let word = |at: usize| {
-            let word = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-            u32::from_le_bytes(word)
-        };
         let mut unsummed = header;
         unsummed[16..20].fill(0);
-        let (count, each) = (word(80), word(84));
-        if libdeflater::crc32(&unsummed) == word(16) && (each != 128 || count > MOST) {
-            return Err(
-                Error::new(Kind::Failed, "the disk's partition table cannot be read")
-                    .at(format!("offset {at:#x} of the disk"))
-                    .expected(format!("at most {MOST} entries of 128 bytes"))
-                    .found(format!("{count} of {each}")),
-            );
+        let (count, each) = (u32_le(&header, 80), u32_le(&header, 84));
+        if libdeflater::crc32(&unsummed) == u32_le(&header, 16) && (each != 128 || count > MOST) {
+            return Err(Error::failed("the disk's partition table cannot be read")
+                .at(format!("offset {at:#x} of the disk"))
+                .expected(format!("at most {MOST} entries of 128 bytes"))
+                .found(format!("{count} of {each}")));
         }
     }
     Ok(())
@@ -147,11 +142,7 @@ fn gpt_table(disk: &dyn Disk) -> Result<Table> {
         })
         .open_from_device(DiskReader::new(disk))
         .map_err(|e| {
-            Error::new(
-                Kind::Failed,
-                "neither of the disk's partition tables can be read",
-            )
-            .because(e)
+            Error::failed("neither of the disk's partition tables can be read").because(e)
         })?;
     let partitions = table
         .partitions()

@@ -21,13 +21,11 @@ pub mod vhd;
 pub mod vhdx;
 pub mod vmdk;
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
 
 pub use form::DiskForm;
 pub use raw::RawDisk;
@@ -76,19 +74,11 @@ pub enum Format {
 impl Format {
     /// Looks at the magic numbers. A file with none of them is raw.
     pub fn of(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        let size = file
-            .metadata()
-            .map_err(|e| Error::io("look at", path, e))?
-            .len();
-        let mut head = [0; 512];
-        let head_len = size.min(512) as usize;
-        file.read_exact_at(&mut head[..head_len], 0)
-            .map_err(|e| Error::io("read", path, e))?;
-        let mut tail = [0; 512];
-        if size >= 512 {
-            file.read_exact_at(&mut tail, size - 512)
-                .map_err(|e| Error::io("read", path, e))?;
+        let file = RawDisk::open(path)?;
+        let (mut head, mut tail) = ([0; 512], [0; 512]);
+        file.read_at(0, &mut head[..file.len().min(512) as usize])?;
+        if let Some(last) = file.len().checked_sub(512) {
+            file.read_at(last, &mut tail)?;
         }
         Ok(match () {
             () if head.starts_with(b"QFI\xfb") => Self::Qcow2,
@@ -98,7 +88,7 @@ impl Format {
             () if head.starts_with(b"# Disk DescriptorFile") => {
                 return Err(refused(
                     path,
-                    "a VMDK's descriptor; the disk is in other files",
+                    "is a VMDK's descriptor; the disk is in other files",
                 ));
             }
             () if head.starts_with(b"vhdxfile") => Self::Vhdx,
@@ -106,10 +96,10 @@ impl Format {
             () if tail.starts_with(vhd::COOKIE) && [3, 4].contains(&tail[63]) => Self::DynamicVhd,
             () if tail.starts_with(vhd::COOKIE) => Self::FixedVhd,
             () if head.starts_with(vhd::COOKIE) => {
-                return Err(Error::new(
-                    Kind::Failed,
-                    format!("{} is a dynamic VHD without its footer", path.display()),
-                )
+                return Err(Error::failed(format!(
+                    "{} is a dynamic VHD without its footer",
+                    path.display()
+                ))
                 .cure("the file is cut short: write or copy it again"));
             }
             () => Self::Raw,
@@ -117,10 +107,10 @@ impl Format {
     }
 }
 
-fn refused(path: &Path, what: &str) -> Error {
-    Error::new(Kind::Failed, format!("{} is {what}", path.display())).cure(format!(
-        "convert it first: qemu-img convert -O raw {} disk.raw",
-        path.display()
+fn refused(path: &Path, why: &str) -> Error {
+    let path = path.display();
+    Error::failed(format!("{path} {why}")).cure(format!(
+        "convert it first: qemu-img convert -O raw {path} disk.raw"
     ))
 }
 
@@ -168,7 +158,21 @@ pub fn open(path: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
     Image::alone(path).open(cancel)
 }
 
-/// Opens an image that may stand over others, which must lie below `within`.
-pub fn open_layered(path: &Path, within: &Path, cancel: &Cancel) -> Result<Box<dyn Disk>> {
-    Image::layered(path, within).open(cancel)
+/// Refuses `len` bytes at `offset` of a disk that has `all`.
+fn within(path: &Path, offset: u64, len: u64, all: u64) -> Result<()> {
+    if offset.checked_add(len).is_some_and(|end| end <= all) {
+        return Ok(());
+    }
+    Err(Error::failed(format!("{} ends too early", path.display()))
+        .at(format!("offset {offset}"))
+        .expected(format!("{len} bytes"))
+        .found(format!("{all} bytes in all")))
+}
+
+/// Appends a range, or lengthens the last one that it continues.
+pub fn join<T: PartialEq>(ranges: &mut Vec<Range<T>>, next: Range<T>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == next.start => last.end = next.end,
+        _ => ranges.push(next),
+    }
 }

@@ -25,7 +25,7 @@ use reader::Fs;
 
 use super::gpt::Partition;
 use super::{Disk, DiskReader};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
 /// An NTFS volume of a disk. Reads only.
 pub struct Volume<'d> {
@@ -40,9 +40,6 @@ pub struct Facts {
     pub directory: bool,
     /// Bytes of the content; 0 of a directory.
     pub size: u64,
-    pub read_only: bool,
-    pub hidden: bool,
-    pub system: bool,
     /// Whether the content can be read from outside.
     pub form: Form,
 }
@@ -67,7 +64,7 @@ impl<'d> Volume<'d> {
     pub fn at(disk: &'d dyn Disk, start: u64, len: u64) -> Result<Self> {
         let reader = DiskReader::part(disk, start, len);
         let bad = |e: NtfsError| {
-            Error::new(Kind::Failed, "no NTFS volume can be read there")
+            Error::failed("no NTFS volume can be read there")
                 .at(format!("offset {start} of the disk"))
                 .because(e)
         };
@@ -87,10 +84,7 @@ impl<'d> Volume<'d> {
     /// Whether Windows would check the volume at its next start: it was not shut down in order.
     pub fn is_dirty(&self) -> Result<bool> {
         self.ask("$Volume", |fs| {
-            let info = self
-                .ntfs
-                .volume_info(fs)
-                .map_err(|e| broken("$Volume", e))?;
+            let info = self.ntfs.volume_info(fs)?;
             Ok(info.flags().contains(NtfsVolumeFlags::IS_DIRTY))
         })
     }
@@ -100,29 +94,20 @@ impl<'d> Volume<'d> {
         self.ask(path, |fs| Ok(self.find(fs, path)?.is_some()))
     }
 
-    /// What there is at a path. A link at its end is told, not followed. `None`: nothing.
+    /// What there is at a path. A link at its end is not followed. `None`: nothing.
     pub fn facts(&self, path: &str) -> Result<Option<Facts>> {
         self.ask(path, |fs| {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
             };
-            let info = file.info().map_err(|e| broken(path, e))?;
-            let flags = info.file_attributes();
             let size = match file.data(fs, "") {
-                Some(item) => {
-                    let item = item.map_err(|e| broken(path, e))?;
-                    let data = item.to_attribute().map_err(|e| broken(path, e))?;
-                    data.value_length()
-                }
+                Some(item) => item?.to_attribute()?.value_length(),
                 None => 0,
             };
             Ok(Some(Facts {
                 directory: file.is_directory(),
                 size,
-                read_only: flags.contains(NtfsFileAttributeFlags::READ_ONLY),
-                hidden: flags.contains(NtfsFileAttributeFlags::HIDDEN),
-                system: flags.contains(NtfsFileAttributeFlags::SYSTEM),
-                form: Form::of(&file, fs, path)?,
+                form: Form::of(&file, fs)?,
             }))
         })
     }
@@ -133,14 +118,14 @@ impl<'d> Volume<'d> {
             let Some(file) = self.find(fs, path)?.filter(NtfsFile::is_directory) else {
                 return Ok(None);
             };
-            refuse_reparse(&file, fs, path)?;
-            let index = file.directory_index(fs).map_err(|e| broken(path, e))?;
+            plain(Form::of_reparse(&file, fs)?)?;
+            let index = file.directory_index(fs)?;
             let mut names = index.entries();
             let mut entries = Vec::new();
             while let Some(entry) = names.next(fs) {
-                let entry = entry.map_err(|e| broken(path, e))?;
+                let entry = entry?;
                 let Some(name) = entry.key() else { continue };
-                let name: NtfsFileName = name.map_err(|e| broken(path, e))?;
+                let name: NtfsFileName = name?;
                 if name.namespace() == NtfsFileNamespace::Dos {
                     continue;
                 }
@@ -161,15 +146,10 @@ impl<'d> Volume<'d> {
 
     /// A whole file of at most `limit` bytes. `None`: there is no such file. A directory is an error.
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
-        let mut bytes = Vec::new();
-        let mut limited = Limited {
-            bytes: &mut bytes,
-            limit,
-        };
-        match self.copy(path, &mut limited)? {
-            Some(_) => Ok(Some(bytes)),
-            None => Ok(None),
-        }
+        let bytes = Vec::new();
+        let mut limited = Limited { bytes, limit };
+        let found = self.copy(path, &mut limited)?;
+        Ok(found.map(|_| limited.bytes))
     }
 
     /// Copies a file's bytes and gives their number. `None`: there is no such file.
@@ -181,41 +161,41 @@ impl<'d> Volume<'d> {
                 return Ok(None);
             };
             if file.is_directory() {
-                return Err(refused(path, "is a directory"));
+                return Err(Fault::Refused("is a directory".into()));
             }
-            refuse_reparse(&file, fs, path)?;
+            plain(Form::of_reparse(&file, fs)?)?;
             let Some(item) = file.data(fs, "") else {
-                return Err(refused(path, "has no data"));
+                return Err(Fault::Refused("has no data".into()));
             };
-            let item = item.map_err(|e| broken(path, e))?;
-            let data = item.to_attribute().map_err(|e| broken(path, e))?;
-            copy_attribute(&data, fs, path, to).map(Some)
+            copy_attribute(&item?.to_attribute()?, fs, to).map(Some)
         })
     }
 
     /// Answers one question about the volume.
-    fn ask<T>(&self, path: &str, answer: impl FnOnce(&mut Fs<'d>) -> Result<T>) -> Result<T> {
+    fn ask<T>(
+        &self,
+        path: &str,
+        answer: impl FnOnce(&mut Fs<'d>) -> Result<T, Fault>,
+    ) -> Result<T> {
         let mut fs = Fs::new(&self.reader);
-        let answer = answer(&mut fs);
+        let answer = answer(&mut fs).map_err(|fault| fault.of(path));
         fs.end(path, answer)
     }
 
-    fn find<'n>(&'n self, fs: &mut Fs<'_>, path: &str) -> Result<Option<NtfsFile<'n>>> {
-        let mut file = self.ntfs.root_directory(fs).map_err(|e| broken(path, e))?;
+    fn find<'n>(&'n self, fs: &mut Fs<'_>, path: &str) -> Result<Option<NtfsFile<'n>>, Fault> {
+        let mut file = self.ntfs.root_directory(fs)?;
         for name in names(path) {
             if !file.is_directory() {
                 return Ok(None);
             }
-            refuse_reparse(&file, fs, path)?;
-            let index = file.directory_index(fs).map_err(|e| broken(path, e))?;
+            plain(Form::of_reparse(&file, fs)?)?;
+            let index = file.directory_index(fs)?;
             let mut finder = index.finder();
             let Some(entry) = NtfsFileNameIndex::find(&mut finder, &self.ntfs, fs, name) else {
                 return Ok(None);
             };
-            let next = entry
-                .and_then(|e| e.to_file(&self.ntfs, fs))
-                .map_err(|e| broken(path, e))?;
-            file = next;
+            let found = entry?;
+            file = found.to_file(&self.ntfs, fs)?;
         }
         Ok(Some(file))
     }
@@ -231,29 +211,51 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
     rest.split(['\\', '/']).filter(|n| !n.is_empty())
 }
 
-fn broken(path: &str, e: NtfsError) -> Error {
-    broken_by(path, e)
+/// Why a question about a file has no answer.
+enum Fault {
+    /// The structures are damaged.
+    Broken(String),
+    /// What follows the file's name: its plain data runs are not its content.
+    Refused(String),
+    /// The copy could not be written.
+    Copy(std::io::Error),
+    /// Another file is what is wrong.
+    Elsewhere(Error),
 }
 
-fn broken_by(path: &str, why: impl ToString) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("{path} on the NTFS volume can't be read"),
-    )
-    .because(why.to_string())
+impl Fault {
+    fn of(self, path: &str) -> Error {
+        match self {
+            Self::Broken(why) => {
+                Error::failed(format!("{path} on the NTFS volume can't be read")).because(why)
+            }
+            Self::Refused(why) => Error::failed(format!(
+                "{path} {why}, so its bytes can't be read from outside"
+            )),
+            Self::Copy(e) => {
+                Error::failed(format!("{path} could not be copied from the image")).because(e)
+            }
+            Self::Elsewhere(error) => error,
+        }
+    }
 }
 
-fn refused(path: &str, why: &str) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!("{path} {why}, so its bytes can't be read from outside"),
-    )
+impl From<NtfsError> for Fault {
+    fn from(e: NtfsError) -> Self {
+        Self::Broken(e.to_string())
+    }
 }
 
-fn refuse_reparse(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<()> {
-    match Form::of_reparse(file, fs, path)? {
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Elsewhere(error)
+    }
+}
+
+fn plain(form: Form) -> Result<(), Fault> {
+    match form {
         Form::Plain => Ok(()),
-        form => Err(refused(path, &form.to_string())),
+        form => Err(Fault::Refused(form.to_string())),
     }
 }
 
@@ -261,16 +263,23 @@ fn refuse_reparse(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<()
 fn copy_attribute(
     attribute: &NtfsAttribute<'_, '_>,
     fs: &mut Fs<'_>,
-    path: &str,
     to: &mut dyn Write,
-) -> Result<u64> {
-    match Form::of_data(attribute) {
-        Form::Plain => {}
-        form => return Err(refused(path, &form.to_string())),
-    }
-    let initialized = initialized(attribute, fs).map_err(|e| broken(path, e))?;
-    let value = attribute.value(fs).map_err(|e| broken(path, e))?;
-    copy_value(value, initialized, fs, path, to)
+) -> Result<u64, Fault> {
+    plain(Form::of_data(attribute))?;
+    let initialized = initialized(attribute, fs)?;
+    copy_value(attribute.value(fs)?, initialized, fs, to)
+}
+
+/// The same into memory, at most `limit` bytes.
+fn read_attribute(
+    attribute: &NtfsAttribute<'_, '_>,
+    fs: &mut Fs<'_>,
+    limit: u64,
+) -> Result<Vec<u8>, Fault> {
+    let bytes = Vec::new();
+    let mut limited = Limited { bytes, limit };
+    copy_attribute(attribute, fs, &mut limited)?;
+    Ok(limited.bytes)
 }
 
 /// How many bytes of the value were ever written; beyond, Windows shows zeros whatever lies in the clusters.
@@ -291,16 +300,15 @@ fn copy_value(
     mut value: NtfsAttributeValue<'_, '_>,
     initialized: u64,
     fs: &mut Fs<'_>,
-    path: &str,
     to: &mut dyn Write,
-) -> Result<u64> {
+) -> Result<u64, Fault> {
     let len = value.len();
     // What is plain lies in the volume, each byte of it.
     if len > fs.len() {
-        return Err(broken_by(
-            path,
-            format!("it has {len} bytes on a volume of {}", fs.len()),
-        ));
+        let all = fs.len();
+        return Err(Fault::Broken(format!(
+            "it has {len} bytes on a volume of {all}"
+        )));
     }
     fs.content();
     let mut buffer = vec![0; len.clamp(1, 1 << 20) as usize];
@@ -308,28 +316,22 @@ fn copy_value(
     while done < len {
         let n = (len - done).min(buffer.len() as u64) as usize;
         let part = &mut buffer[..n];
-        value.read_exact(fs, part).map_err(|e| broken(path, e))?;
+        value.read_exact(fs, part)?;
         let written = initialized.saturating_sub(done).min(n as u64) as usize;
         part[written..].fill(0);
-        to.write_all(part).map_err(|e| {
-            Error::new(
-                Kind::Failed,
-                format!("{path} could not be copied from the image"),
-            )
-            .because(e)
-        })?;
+        to.write_all(part).map_err(Fault::Copy)?;
         done += n as u64;
     }
     Ok(len)
 }
 
 /// A buffer that refuses to grow beyond its limit.
-struct Limited<'b> {
-    bytes: &'b mut Vec<u8>,
+struct Limited {
+    bytes: Vec<u8>,
     limit: u64,
 }
 
-impl Write for Limited<'_> {
+impl Write for Limited {
     fn write(&mut self, part: &[u8]) -> std::io::Result<usize> {
         if (self.bytes.len() + part.len()) as u64 > self.limit {
             return Err(std::io::Error::other(format!(

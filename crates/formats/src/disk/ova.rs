@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::vmdk::StreamVmdk;
 use super::{Disk, RawDisk};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
 /// A member of the tar, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +51,10 @@ impl Ova {
             .iter()
             .find(|m| m.name.rsplit('.').next() == Some(extension))
             .ok_or_else(|| {
-                Error::new(
-                    Kind::Failed,
-                    format!("{} has no .{extension} member", self.path.display()),
-                )
+                Error::failed(format!(
+                    "{} has no .{extension} member",
+                    self.path.display()
+                ))
                 .lines(self.members.iter().map(|m| &m.name))
             })
     }
@@ -68,10 +68,7 @@ impl Ova {
     pub fn text(&self, member: &Member) -> Result<String> {
         const LIMIT: u64 = 4 << 20;
         let refused = |why: String| {
-            Error::new(
-                Kind::Failed,
-                format!("{} in {} {why}", member.name, self.path.display()),
-            )
+            Error::failed(format!("{} in {} {why}", member.name, self.path.display()))
         };
         if member.size > LIMIT {
             return Err(refused(format!("has {} bytes", member.size)));

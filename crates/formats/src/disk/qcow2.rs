@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::backing::Chain;
-use super::{Disk, Image, qemu_img};
+use super::{Disk, Image, join, qemu_img, within};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::Positioned as _;
@@ -53,10 +53,9 @@ impl Qcow2 {
     pub fn open(image: Image<'_>, cancel: &Cancel) -> Result<Self> {
         Self::look(image, cancel)?.ok_or_else(|| {
             let path = image.file.display();
-            Error::new(
-                Kind::Failed,
-                format!("{path} has compressed clusters, so it can't be read in place"),
-            )
+            Error::failed(format!(
+                "{path} has compressed clusters, so it can't be read in place"
+            ))
             .cure(format!(
                 "flatten it first: qemu-img convert -O qcow2 {path} flat.qcow2"
             ))
@@ -85,7 +84,7 @@ impl Qcow2 {
         };
         Ok(Some(Self {
             files: paths.map(open).collect::<Result<_>>()?,
-            len: chain.virtual_size(),
+            len: chain.len,
             extents,
         }))
     }
@@ -125,16 +124,9 @@ impl Disk for Qcow2 {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let end = offset + buffer.len() as u64;
-        if end > self.len {
-            return Err(Error::new(
-                Kind::Failed,
-                format!("{} ends too early", self.files[0].1.display()),
-            )
-            .at(format!("offset {offset}"))
-            .expected(format!("{} bytes", buffer.len()))
-            .found(format!("{} bytes in all", self.len)));
-        }
+        let len = buffer.len() as u64;
+        within(&self.files[0].1, offset, len, self.len)?;
+        let end = offset + len;
         let mut at = offset;
         let first = self.extents.partition_point(|e| e.start + e.len <= offset);
         for extent in &self.extents[first..] {
@@ -155,12 +147,9 @@ impl Disk for Qcow2 {
     }
 
     fn data(&self) -> Result<Vec<Range<u64>>> {
-        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut ranges = Vec::new();
         for e in &self.extents {
-            match ranges.last_mut() {
-                Some(last) if last.end == e.start => last.end += e.len,
-                _ => ranges.push(e.start..e.start + e.len),
-            }
+            join(&mut ranges, e.start..e.start + e.len);
         }
         Ok(ranges)
     }

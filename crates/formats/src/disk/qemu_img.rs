@@ -25,7 +25,7 @@ pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
     run_program("qemu-img", arguments, cancel)
 }
 
-/// An image as QEMU's programs are told of it.
+/// An image as QEMU's programs get it.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// What goes before: `-f qcow2`, or nothing where the name says the format.
@@ -49,19 +49,17 @@ impl Named {
         }
     }
 
-    /// `flag` and the format, where it has to be said.
-    pub fn format(&self, flag: &'static str) -> Vec<&OsStr> {
-        let format = self.format.map(|f| [flag, f].map(OsStr::new));
-        format.into_iter().flatten().collect()
+    /// As arguments: `-f` and the format, where it has to be said, then the name.
+    pub fn arguments(&self) -> Vec<&OsStr> {
+        let format = self.format.map(|f| ["-f", f].map(OsStr::new));
+        format.into_iter().flatten().chain([&*self.name]).collect()
     }
 }
 
 /// Runs `qemu-img info|map` and reads the JSON.
 pub fn ask<T: DeserializeOwned>(what: &str, image: &Named, cancel: &Cancel) -> Result<T> {
-    let mut arguments = [what, "--output=json"].map(OsStr::new).to_vec();
-    arguments.extend(image.format("-f"));
-    arguments.push(&image.name);
-    let output = run(&arguments, cancel)?;
+    let arguments = [what, "--output=json"].map(OsStr::new);
+    let output = run(&[&arguments[..], &image.arguments()].concat(), cancel)?;
     serde_json::from_slice(&output).map_err(|e| {
         Error::new(
             Kind::Host,
@@ -75,11 +73,13 @@ pub fn ask<T: DeserializeOwned>(what: &str, image: &Named, cancel: &Cancel) -> R
 
 /// Copies an image into a qcow2 of one file, nothing compressed.
 pub fn flatten(image: &Named, to: &Path, cancel: &Cancel) -> Result<()> {
-    let mut arguments = ["convert", "-O", "qcow2"].map(OsStr::new).to_vec();
-    arguments.extend(image.format("-f"));
+    let arguments = ["convert", "-O", "qcow2"].map(OsStr::new);
     let to = file_name(to);
-    arguments.extend([&*image.name, &to]);
-    run(&arguments, cancel).map(drop)
+    run(
+        &[&arguments[..], &image.arguments(), &[&to]].concat(),
+        cancel,
+    )
+    .map(drop)
 }
 
 /// Makes ranges of a qcow2 read as zeros and gives their space back; bytes, whole sectors. The image must not be in use.
@@ -89,47 +89,43 @@ pub fn write_zeros(qcow2: &Named, ranges: &[Range<u64>], cancel: &Cancel) -> Res
     for ranges in ranges.chunks(500) {
         let writes = ranges
             .iter()
-            .map(|r| OsString::from(format!("write -z -u {} {}", r.start, r.end - r.start)));
-        let writes: Vec<OsString> = writes.collect();
-        let mut arguments = qcow2.format("-f");
-        for write in &writes {
-            arguments.extend([OsStr::new("-c"), write]);
-        }
-        arguments.push(&qcow2.name);
+            .map(|r| format!("write -z -u {} {}", r.start, r.end - r.start));
+        let writes: Vec<String> = writes.collect();
+        let orders = writes.iter().flat_map(|w| ["-c", w].map(OsStr::new));
+        let arguments: Vec<&OsStr> = orders.chain(qcow2.arguments()).collect();
         run_program("qemu-io", &arguments, cancel)?;
     }
     Ok(())
 }
 
 fn run_program(program: &str, arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
-    let (status, output, complaint) = run_any(program, arguments, cancel)?;
+    let mut child = start(program, arguments)?;
+    let (output, complaint) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let status = wait(program, &mut child, cancel)?;
     if status == Some(0) {
-        return Ok(output);
+        return Ok(output.join().unwrap_or_default());
     }
+    let complaint = complaint.join().unwrap_or_default();
     let complaint = String::from_utf8_lossy(&complaint);
     let lines: Vec<&str> = complaint.lines().collect();
     let shown = &lines[lines.len().saturating_sub(8)..];
-    let mut error = Error::new(
-        Kind::Failed,
-        format!("{program} {} failed", arguments[0].display()),
+    let fact = format!("{program} {} failed", arguments[0].display());
+    let error = Error::failed(fact)
+        .at(command_line(program, arguments))
+        .found(match status {
+            Some(code) => format!("exit status {code}"),
+            None => "ended by a signal".into(),
+        })
+        .lines(shown.iter().copied());
+    Err(
+        match complaint.contains("Failed to get") && complaint.contains("lock") {
+            true => error.cure("another program has the image open: end that machine first"),
+            false => error,
+        },
     )
-    .at(command_line(program, arguments))
-    .found(match status {
-        Some(code) => format!("exit status {code}"),
-        None => "ended by a signal".into(),
-    })
-    .lines(shown.iter().copied());
-    if complaint.contains("Failed to get") && complaint.contains("lock") {
-        error = error.cure("another program has the image open: end that machine first");
-    }
-    Err(error)
 }
 
-fn run_any(
-    program: &str,
-    arguments: &[&OsStr],
-    cancel: &Cancel,
-) -> Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+fn start(program: &str, arguments: &[&OsStr]) -> Result<Child> {
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -138,7 +134,7 @@ fn run_any(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     without_secrets(&mut command);
-    let mut child = spawn(&mut command).map_err(|e| match e.kind() {
+    let child = spawn(&mut command).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
             Error::new(Kind::Host, format!("{program} is not installed")).cure(INSTALL)
         }
@@ -149,14 +145,7 @@ fn run_any(
         pid = child.id(),
         "started a program"
     );
-    let output = drain(child.stdout.take());
-    let complaint = drain(child.stderr.take());
-    let status = wait(program, &mut child, cancel)?;
-    Ok((
-        status,
-        output.join().unwrap_or_default(),
-        complaint.join().unwrap_or_default(),
-    ))
+    Ok(child)
 }
 
 /// Reads a pipe to its end beside the wait, so that a full pipe can't stop the program.

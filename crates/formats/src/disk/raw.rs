@@ -4,8 +4,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::Disk;
-use winimg_base::error::{Error, Kind, Result};
+use super::{Disk, within};
+use winimg_base::error::{Error, Result};
 use winimg_base::io::{Positioned as _, data_within};
 
 /// Bytes `start .. start + len` of a file.
@@ -35,11 +35,8 @@ impl RawDisk {
 
     /// A part of this one. Both numbers are bytes; the part must lie inside.
     pub fn window(mut self, start: u64, len: u64) -> Result<Self> {
-        if start.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(self
-                .outside(start, len)
-                .cure("the file is cut short: write or copy it again"));
-        }
+        within(&self.path, start, len, self.len)
+            .map_err(|e| e.cure("the file is cut short: write or copy it again"))?;
         self.start += start;
         self.len = len;
         Ok(self)
@@ -48,15 +45,23 @@ impl RawDisk {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
 
-    fn outside(&self, offset: u64, len: u64) -> Error {
-        Error::new(
-            Kind::Failed,
-            format!("{} ends too early", self.path.display()),
-        )
-        .at(format!("offset {offset}"))
-        .expected(format!("{len} bytes"))
-        .found(format!("{} bytes in all", self.len))
+/// A disk in memory.
+impl Disk for Vec<u8> {
+    fn len(&self) -> u64 {
+        self.as_slice().len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        within(
+            Path::new("memory"),
+            offset,
+            buffer.len() as u64,
+            Disk::len(self),
+        )?;
+        buffer.copy_from_slice(&self[offset as usize..][..buffer.len()]);
+        Ok(())
     }
 }
 
@@ -66,10 +71,7 @@ impl Disk for RawDisk {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let len = buffer.len() as u64;
-        if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(self.outside(offset, len));
-        }
+        within(&self.path, offset, buffer.len() as u64, self.len)?;
         self.file
             .read_exact_at(buffer, self.start + offset)
             .map_err(|e| Error::io("read", &self.path, e))

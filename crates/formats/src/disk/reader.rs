@@ -31,12 +31,8 @@ impl<'d> DiskReader<'d> {
     }
 
     /// Bytes of the part.
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.len
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 }
 

@@ -7,7 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use winimg_base::error::{Error, Kind, Result};
+use crate::bytes::{u16_le, u32_le, words_le};
+use winimg_base::error::{Error, Result};
 
 /// Who owns an object, and its discretionary list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Ace {
 impl SecurityDescriptor {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let head = part(bytes, 0, 20, "a header")?;
-        let control = u16::from_le_bytes([head[2], head[3]]);
+        let control = u16_le(head, 2);
         if head[0] != 1 || control & SELF_RELATIVE == 0 {
             return Err(fault(
                 0,
@@ -70,10 +71,7 @@ impl SecurityDescriptor {
             .expected("revision 1, self-relative")
             .found(format!("revision {}, control {control:#06x}", head[0])));
         }
-        let word = |at: usize| {
-            let word = [head[at], head[at + 1], head[at + 2], head[at + 3]];
-            u32::from_le_bytes(word) as usize
-        };
+        let word = |at: usize| u32_le(head, at) as usize;
         let sid = |at: usize| match at {
             0 => Ok(None),
             at => Sid::parse(bytes, at).map(Some),
@@ -94,14 +92,13 @@ impl SecurityDescriptor {
 
 fn acl(bytes: &[u8], at: usize) -> Result<Vec<Ace>> {
     let head = part(bytes, at, 8, "an access list")?;
-    let len = u16::from_le_bytes([head[2], head[3]]).into();
-    let count = u16::from_le_bytes([head[4], head[5]]);
-    let list = part(bytes, at, len, "an access list")?;
+    let list = part(bytes, at, u16_le(head, 2).into(), "an access list")?;
+    let count = u16_le(head, 4);
     let mut aces = Vec::new();
     let mut next = 8;
     for _ in 0..count {
         let head = part(list, next, 4, "an entry of the access list")?;
-        let len = usize::from(u16::from_le_bytes([head[2], head[3]]));
+        let len = usize::from(u16_le(head, 2));
         let entry = part(list, next, len, "an entry of the access list")?;
         aces.push(ace(entry).map_err(|e| e.at(format!("entry {} at {}", aces.len(), at + next)))?);
         next += len;
@@ -132,7 +129,7 @@ fn ace(entry: &[u8]) -> Result<Ace> {
             kind => AceKind::Other(kind),
         },
         flags: head[1],
-        mask: u32::from_le_bytes([head[4], head[5], head[6], head[7]]),
+        mask: u32_le(head, 4),
         sid: Sid::parse(entry, sid)?,
     })
 }
@@ -148,7 +145,7 @@ fn part<'b>(bytes: &'b [u8], at: usize, len: usize, what: &str) -> Result<&'b [u
 }
 
 fn fault(at: usize, fact: impl Into<String>) -> Error {
-    Error::new(Kind::Failed, fact).at(format!("offset {at} of the security descriptor"))
+    Error::failed(fact).at(format!("offset {at} of the security descriptor"))
 }
 
 impl Sid {
@@ -162,13 +159,8 @@ impl Sid {
         }
         let parts = part(bytes, at + 8, 4 * count, "a security identifier")?;
         let authority = head[2..8].iter().fold(0, |sum, b| sum << 8 | u64::from(*b));
-        let parts = parts.chunks_exact(4);
-        Ok(Self {
-            authority,
-            parts: parts
-                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-                .collect(),
-        })
+        let parts = words_le(parts).collect();
+        Ok(Self { authority, parts })
     }
 }
 
@@ -192,11 +184,8 @@ impl FromStr for Sid {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = || {
-            Error::new(
-                Kind::Failed,
-                format!("{text:?} is not a security identifier"),
-            )
-            .expected("S-1-, an authority, and up to 15 numbers, such as S-1-5-32-544")
+            Error::failed(format!("{text:?} is not a security identifier"))
+                .expected("S-1-, an authority, and up to 15 numbers, such as S-1-5-32-544")
         };
         let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
         let upper = text.to_ascii_uppercase();

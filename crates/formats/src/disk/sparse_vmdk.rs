@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::blocks::{Blocks, MOST, damaged, refused};
+use super::blocks::{Blocks, MOST, damaged, part, refused};
 use super::{Disk, RawDisk, SECTOR};
+use crate::bytes::{u32_le, u64_le, words_le};
 use winimg_base::error::Result;
 
 const FORMAT: &str = "sparse VMDK";
@@ -21,10 +22,8 @@ pub fn open(path: &Path) -> Result<Blocks> {
     let file = RawDisk::open(path)?;
     let mut h = [0; 512];
     file.read_at(0, &mut h)?;
-    let u32_at = |at: usize| u32::from_le_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
-    let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
     let bad = |at: u64, why: String| Err(damaged(&file, FORMAT, at, why));
-    let (version, flags) = (u32_at(4), u32_at(8));
+    let (version, flags) = (u32_le(&h, 4), u32_le(&h, 8));
     if !(1..=3).contains(&version) || flags & 0x0003_0000 != 0 {
         return bad(4, format!("version {version}, flags {flags:#x}"));
     }
@@ -35,16 +34,17 @@ pub fn open(path: &Path) -> Result<Blocks> {
             "shut that machine down in order, or convert a copy: qemu-img convert -O raw",
         ));
     }
-    let (capacity, grain) = (u64_at(12), u64_at(20));
+    let (capacity, grain) = (u64_le(&h, 12), u64_le(&h, 20));
     let count = capacity.div_ceil(grain.max(1));
     if !grain.is_power_of_two() || !(8..=1 << 16).contains(&grain) || count > 2 * MOST {
         return bad(12, format!("{capacity} sectors in grains of {grain}"));
     }
-    if u64::from(u32_at(44)) != TABLE {
-        return bad(44, format!("grain tables with {} entries", u32_at(44)));
+    let entries = u32_le(&h, 44);
+    if u64::from(entries) != TABLE {
+        return bad(44, format!("grain tables with {entries} entries"));
     }
-    check_descriptor(&file, u64_at(28), u64_at(36))?;
-    let tables = numbers(&file, u64_at(56), count.div_ceil(TABLE))?;
+    check_descriptor(&file, u64_le(&h, 28), u64_le(&h, 36))?;
+    let tables = numbers(&file, u64_le(&h, 56), count.div_ceil(TABLE))?;
     let mut places = Vec::new();
     for table in tables {
         let left = (count - places.len() as u64).min(TABLE);
@@ -69,22 +69,17 @@ pub fn open(path: &Path) -> Result<Blocks> {
 
 /// `count` words at a sector of the file.
 fn numbers(file: &RawDisk, sector: u64, count: u64) -> Result<Vec<u32>> {
-    let len = count * 4;
-    let at = sector.saturating_mul(SECTOR);
-    if sector == 0 || at.checked_add(len).is_none_or(|end| end > file.len()) {
+    if sector == 0 {
         return Err(damaged(
             file,
             FORMAT,
-            at,
-            "a grain table lies outside the file",
+            0,
+            "a grain table in the place of the header",
         ));
     }
-    let mut bytes = vec![0; len as usize];
-    file.read_at(at, &mut bytes)?;
-    let words = bytes.chunks_exact(4);
-    Ok(words
-        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect())
+    let at = sector.saturating_mul(SECTOR);
+    let bytes = part(file, FORMAT, at, count * 4, "a grain table")?;
+    Ok(words_le(&bytes).collect())
 }
 
 /// The text says whether this file is the whole disk.

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use super::{Disk, RawDisk};
-use winimg_base::error::{Error, Kind, Result};
+use super::{Disk, RawDisk, refused};
+use crate::bytes::{u32_be, u64_be};
+use winimg_base::error::{Error, Result};
 
 pub const COOKIE: &[u8; 8] = b"conectix";
 /// Bytes of the footer.
@@ -38,24 +39,10 @@ pub struct AnyFooter {
     pub kind: u32,
 }
 
-fn u32_at(f: &[u8; 512], at: usize) -> u32 {
-    u32::from_be_bytes([f[at], f[at + 1], f[at + 2], f[at + 3]])
-}
-
-fn u64_at(f: &[u8; 512], at: usize) -> u64 {
-    u64::from(u32_at(f, at)) << 32 | u64::from(u32_at(f, at + 4))
-}
-
-/// Cylinders, heads, sectors per track.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    pub cylinders: u16,
-    pub heads: u8,
-    pub sectors: u8,
-}
-
 /// The specification's appendix "CHS calculation". Usually a little below the true size, which Hyper-V and Azure don't mind.
-pub fn geometry(bytes: u64) -> Geometry {
+///
+/// Cylinders, heads, sectors per track.
+fn geometry(bytes: u64) -> (u16, u8, u8) {
     let total = (bytes / 512).min(65535 * 16 * 255);
     let (sectors, heads, tracks) = if total >= 65535 * 16 * 63 {
         (255, 16, total / 255)
@@ -70,22 +57,14 @@ pub fn geometry(bytes: u64) -> Geometry {
             (63, 16, total / 63)
         }
     };
-    Geometry {
-        cylinders: (tracks / heads) as u16,
-        heads: heads as u8,
-        sectors: sectors as u8,
-    }
+    ((tracks / heads) as u16, heads as u8, sectors as u8)
 }
 
-/// One's complement of the sum of all bytes, the checksum's own field taken as zero.
-fn checksum(footer: &[u8; 512]) -> u32 {
-    let sum: u32 = footer
-        .iter()
-        .enumerate()
-        .filter(|(i, _)| !(64..68).contains(i))
-        .map(|(_, b)| u32::from(*b))
-        .sum();
-    !sum
+/// One's complement of the sum of all bytes, the checksum's own field at `own` taken as zero.
+pub fn checksum(structure: &[u8], own: usize) -> u32 {
+    let bytes = structure.iter().enumerate();
+    let others = bytes.filter(|(i, _)| !(own..own + 4).contains(i));
+    !others.map(|(_, b)| u32::from(*b)).sum::<u32>()
 }
 
 impl Footer {
@@ -93,7 +72,7 @@ impl Footer {
         let mut f = [0; 512];
         let mut put = |at: usize, bytes: &[u8]| f[at..at + bytes.len()].copy_from_slice(bytes);
         let time = u32::try_from(self.time - EPOCH).unwrap_or(0);
-        let chs = geometry(self.size);
+        let (cylinders, heads, sectors) = geometry(self.size);
         put(0, COOKIE);
         put(8, &2u32.to_be_bytes()); // features: the reserved bit is always set
         put(12, &0x0001_0000u32.to_be_bytes());
@@ -105,11 +84,11 @@ impl Footer {
         put(36, b"Wi2k");
         put(40, &self.size.to_be_bytes());
         put(48, &self.size.to_be_bytes());
-        put(56, &chs.cylinders.to_be_bytes());
-        put(58, &[chs.heads, chs.sectors]);
+        put(56, &cylinders.to_be_bytes());
+        put(58, &[heads, sectors]);
         put(60, &FIXED.to_be_bytes());
         put(68, self.id.as_bytes());
-        let sum = checksum(&f);
+        let sum = checksum(&f, 64);
         f[64..68].copy_from_slice(&sum.to_be_bytes());
         f
     }
@@ -119,13 +98,13 @@ impl Footer {
         if &f[..8] != COOKIE {
             return Err("has no VHD footer in its last 512 bytes".into());
         }
-        if u32_at(f, 64) != checksum(f) {
+        if u32_be(f, 64) != checksum(f, 64) {
             return Err("has a VHD footer with a wrong checksum".into());
         }
         Ok(AnyFooter {
-            header: u64_at(f, 16),
-            size: u64_at(f, 48),
-            kind: u32_at(f, 60),
+            header: u64_be(f, 16),
+            size: u64_be(f, 48),
+            kind: u32_be(f, 60),
         })
     }
 
@@ -142,7 +121,7 @@ impl Footer {
         id.copy_from_slice(&f[68..84]);
         Ok(Self {
             size: any.size,
-            time: EPOCH + i64::from(u32_at(f, 24)),
+            time: EPOCH + i64::from(u32_be(f, 24)),
             id: Uuid::from_bytes(id),
         })
     }
@@ -150,27 +129,20 @@ impl Footer {
 
 /// The disk and the footer of a fixed VHD. The file must be exactly disk and footer.
 pub fn open(path: &Path) -> Result<(RawDisk, Footer)> {
-    let wrong = |why: String| {
-        Error::new(Kind::Failed, format!("{} {why}", path.display())).cure(format!(
-            "convert it first: qemu-img convert -O raw {} disk.raw",
-            path.display()
-        ))
-    };
     let file = RawDisk::open(path)?;
     let len = file.len();
     if len < FOOTER {
-        return Err(wrong("is too small for a VHD".into()));
+        return Err(refused(path, "is too small for a VHD"));
     }
     let mut bytes = [0; 512];
     file.read_at(len - FOOTER, &mut bytes)?;
-    let footer = Footer::decode(&bytes).map_err(wrong)?;
+    let footer = Footer::decode(&bytes).map_err(|why| refused(path, &why))?;
     if footer.size.checked_add(FOOTER) != Some(len) {
-        return Err(Error::new(
-            Kind::Failed,
-            format!("{} has the wrong size", path.display()),
-        )
-        .expected(format!("{} bytes of disk and a footer of 512", footer.size))
-        .found(format!("{len} bytes in all")));
+        return Err(
+            Error::failed(format!("{} has the wrong size", path.display()))
+                .expected(format!("{} bytes of disk and a footer of 512", footer.size))
+                .found(format!("{len} bytes in all")),
+        );
     }
     Ok((file.window(0, footer.size)?, footer))
 }
@@ -179,20 +151,15 @@ pub fn open(path: &Path) -> Result<(RawDisk, Footer)> {
 mod tests {
     use super::*;
 
-    fn chs(bytes: u64) -> (u16, u8, u8) {
-        let g = geometry(bytes);
-        (g.cylinders, g.heads, g.sectors)
-    }
-
     #[test]
     fn geometry_follows_each_branch_of_the_rule() {
         const MIB: u64 = 1 << 20;
-        assert_eq!(chs(16 * MIB), (481, 4, 17)); // 32768/17 = 1927 tracks, 4 heads
-        assert_eq!(chs(100 * MIB), (1003, 12, 17)); // 12047 tracks, 12 heads
-        assert_eq!(chs(200 * MIB), (825, 16, 31)); // 24 heads would be too many
-        assert_eq!(chs(1024 * MIB), (2080, 16, 63)); // 31 sectors would be too few
-        assert_eq!(chs(40 * 1024 * MIB), (20560, 16, 255)); // 83886080/255 = 328965 tracks
-        assert_eq!(chs(4096 * 1024 * MIB), (65535, 16, 255)); // capped
+        assert_eq!(geometry(16 * MIB), (481, 4, 17)); // 32768/17 = 1927 tracks, 4 heads
+        assert_eq!(geometry(100 * MIB), (1003, 12, 17)); // 12047 tracks, 12 heads
+        assert_eq!(geometry(200 * MIB), (825, 16, 31)); // 24 heads would be too many
+        assert_eq!(geometry(1024 * MIB), (2080, 16, 63)); // 31 sectors would be too few
+        assert_eq!(geometry(40 * 1024 * MIB), (20560, 16, 255)); // 83886080/255 = 328965 tracks
+        assert_eq!(geometry(4096 * 1024 * MIB), (65535, 16, 255)); // capped
     }
 
     #[test]
@@ -204,44 +171,24 @@ mod tests {
             id,
         };
         let f = footer.encode();
-        let shown: Vec<String> = [
-            0..8,
-            8..12,
-            12..16,
-            16..24,
-            24..28,
-            28..32,
-            32..36,
-            36..40,
-            40..48,
-            48..56,
-            56..60,
-            60..64,
-            68..84,
-            84..85,
-        ]
-        .into_iter()
-        .map(|r| hex::encode(&f[r]))
-        .collect();
-        assert_eq!(
-            shown,
-            [
-                "636f6e6563746978",
-                "00000002",
-                "00010000",
-                "ffffffffffffffff",
-                "2ce6ad80",
-                "77696e20",
-                "000a0000",
-                "5769326b",
-                "0000000a00000000",
-                "0000000a00000000",
-                "505010ff",
-                "00000002",
-                "00112233445566778899aabbccddeeff",
-                "00",
-            ]
-        );
+        for (field, expected) in [
+            (0..8, "636f6e6563746978"),
+            (8..12, "00000002"),
+            (12..16, "00010000"),
+            (16..24, "ffffffffffffffff"),
+            (24..28, "2ce6ad80"),
+            (28..32, "77696e20"),
+            (32..36, "000a0000"),
+            (36..40, "5769326b"),
+            (40..48, "0000000a00000000"),
+            (48..56, "0000000a00000000"),
+            (56..60, "505010ff"),
+            (60..64, "00000002"),
+            (68..84, "00112233445566778899aabbccddeeff"),
+            (84..85, "00"),
+        ] {
+            assert_eq!(hex::encode(&f[field.clone()]), expected, "{field:?}");
+        }
         assert!(f[85..].iter().all(|b| *b == 0));
         let stored = u32::from_be_bytes([f[64], f[65], f[66], f[67]]);
         let sum: u32 = f.iter().map(|b| u32::from(*b)).sum();

@@ -1,6 +1,6 @@
 //! VHDX, Hyper-V's disk format: fixed, dynamic, and differencing over the files below.
 //!
-//! A differencing disk names its parent, and whoever made it chose that name: parents are followed only where the caller
+//! A differencing disk names its parent, and that name comes from its author: parents are followed only where the caller
 //! says so ([`super::backing`] has the rules). Refused: disks whose log is not empty (the log is part of the content until
 //! it is replayed), and a parent that is not what it was when its child was made.
 //!
@@ -17,11 +17,11 @@ use std::ops::Range;
 
 use uuid::Uuid;
 
-use super::backing::DEEPEST;
-use super::blocks::refused;
-use super::{Disk, Image, RawDisk};
+use super::backing::{DEEPEST, canonical};
+use super::blocks::{self, part, refused};
+use super::{Disk, Image, RawDisk, join, within};
 use layer::{Holder, Layer};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
 pub use erase::zero_in_place;
 
@@ -69,10 +69,6 @@ pub fn open(image: Image<'_>) -> Result<Vhdx> {
     }
 }
 
-fn canonical(path: &std::path::Path) -> Result<std::path::PathBuf> {
-    path.canonicalize().map_err(|e| Error::io("find", path, e))
-}
-
 impl Vhdx {
     /// How many files the disk is made of.
     pub fn files(&self) -> usize {
@@ -91,7 +87,7 @@ impl Vhdx {
             while at < range.end.min(self.len()) {
                 let (holder, len) = self.leaf().holder(at, range.end - at)?;
                 if let Holder::Here(_) = holder {
-                    add(&mut held, at..at + len);
+                    join(&mut held, at..at + len);
                 }
                 at += len;
             }
@@ -123,14 +119,6 @@ impl Vhdx {
     }
 }
 
-/// Appends a range, or lengthens the last one that it continues.
-fn add(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
-    match ranges.last_mut() {
-        Some(last) if last.end == range.start => last.end = range.end,
-        _ => ranges.push(range),
-    }
-}
-
 impl Disk for Vhdx {
     fn len(&self) -> u64 {
         self.leaf().len
@@ -141,18 +129,12 @@ impl Disk for Vhdx {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let end = offset.checked_add(buffer.len() as u64);
-        if end.is_none_or(|end| end > self.len()) {
-            return Err(Error::new(
-                Kind::Failed,
-                format!(
-                    "reading beyond the end of {}",
-                    self.leaf().file.path().display()
-                ),
-            )
-            .at(format!("offset {offset}"))
-            .found(format!("{} bytes in all", self.len())));
-        }
+        within(
+            self.leaf().file.path(),
+            offset,
+            buffer.len() as u64,
+            self.len(),
+        )?;
         self.fill(0, offset, buffer)
     }
 
@@ -169,8 +151,8 @@ impl Disk for Vhdx {
                 while at < end {
                     let to = (at - at % layer.block + layer.block).min(end);
                     match layer.block_holder(at) {
-                        Holder::Here(_) => add(&mut data, at..to),
-                        Holder::Below => add(&mut below, at..to),
+                        Holder::Here(_) => join(&mut data, at..to),
+                        Holder::Below => join(&mut below, at..to),
                         Holder::Zero => {}
                     }
                     at = to;
@@ -181,33 +163,20 @@ impl Disk for Vhdx {
         data.sort_by_key(|r| r.start);
         let mut joined = Vec::new();
         for range in data {
-            add(&mut joined, range);
+            join(&mut joined, range);
         }
         Ok(joined)
     }
 }
 
-fn u16_at(b: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([b[at], b[at + 1]])
-}
-
-fn u32_at(b: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
-}
-
-fn u64_at(b: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(b, at)) | u64::from(u32_at(b, at + 4)) << 32
-}
-
-/// `len` bytes at an offset that the file may not have.
+/// `len` bytes of a structure, called `what`.
 fn read(file: &RawDisk, at: u64, len: u64, what: &str) -> Result<Vec<u8>> {
-    if at.checked_add(len).is_none_or(|end| end > file.len()) {
-        let why = format!("{what} lies outside the file");
-        return Err(super::blocks::damaged(file, FORMAT, at, why));
-    }
-    let mut bytes = vec![0; len as usize];
-    file.read_at(at, &mut bytes)?;
-    Ok(bytes)
+    part(file, FORMAT, at, len, what)
+}
+
+/// The file is not what the format demands.
+fn damaged(file: &RawDisk, at: u64, why: impl Into<String>) -> Error {
+    blocks::damaged(file, FORMAT, at, why)
 }
 
 /// The GUID in the first 16 bytes.

@@ -10,8 +10,9 @@ use std::sync::Mutex;
 
 use libdeflater::Decompressor;
 
-use super::{Disk, RawDisk, SECTOR};
-use winimg_base::error::{Error, Kind, Result};
+use super::{Disk, RawDisk, SECTOR, join, within};
+use crate::bytes::{u32_le, u64_le, words_le};
+use winimg_base::error::{Error, Result};
 
 /// Bytes of a grain, the unit of compression.
 pub const GRAIN: u64 = 128 * SECTOR;
@@ -63,16 +64,6 @@ pub fn header(capacity_sectors: u64, gd_offset: u64) -> [u8; 512] {
     h
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut n = [0; 4];
-    n.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(n)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
-}
-
 /// An open stream-optimised VMDK whose markers were all walked.
 pub struct StreamVmdk {
     file: RawDisk,
@@ -116,14 +107,11 @@ impl StreamVmdk {
         let at = sector * SECTOR;
         let mut head = [0; 12];
         self.file.read_at(at, &mut head)?;
-        record.resize(u32_at(&head, 8) as usize, 0);
+        record.resize(u32_le(&head, 8) as usize, 0);
         self.file.read_at(at + 12, record)?;
         let wrong = |why: String| {
-            wrong(
-                &self.file,
-                at,
-                format!("grain {index} does not inflate: {why}"),
-            )
+            let why = format!("grain {index} does not inflate: {why}");
+            wrong(&self.file, at, why)
         };
         match inflater.zlib_decompress(record, buffer) {
             Ok(n) if n == buffer.len() => Ok(true),
@@ -134,13 +122,10 @@ impl StreamVmdk {
 }
 
 fn wrong(file: &RawDisk, at: u64, why: impl Into<String>) -> Error {
-    Error::new(
-        Kind::Failed,
-        format!(
-            "{} is not a stream-optimised VMDK that a stream reader accepts",
-            file.path().display()
-        ),
-    )
+    let path = file.path().display();
+    Error::failed(format!(
+        "{path} is not a stream-optimised VMDK that a stream reader accepts"
+    ))
     .at(format!("offset {at} of the VMDK"))
     .found(why.into())
 }
@@ -165,21 +150,14 @@ impl<'f> Walk<'f> {
     fn new(file: &'f RawDisk) -> Result<Self> {
         let mut header = [0; 512];
         file.read_at(0, &mut header)?;
+        let half = |at: usize| u64::from(u32_le(&header, at));
         let fields = [
-            ("magic", u64::from(u32_at(&header, 0)), 0x564d_444b),
-            ("version", u64::from(u32_at(&header, 4)), 3),
-            (
-                "flags",
-                u64::from(u32_at(&header, 8)) & 0x0003_0001,
-                0x0003_0001,
-            ),
-            ("grain size", u64_at(&header, 20), GRAIN / SECTOR),
-            (
-                "table entries",
-                u64::from(u32_at(&header, 44)),
-                TABLE_GRAINS,
-            ),
-            ("compression", u64::from(header[77]), 1),
+            ("magic", half(0), 0x564d_444b),
+            ("version", half(4), 3),
+            ("flags", half(8) & 0x0003_0001, 0x0003_0001),
+            ("grain size", u64_le(&header, 20), GRAIN / SECTOR),
+            ("table entries", half(44), TABLE_GRAINS),
+            ("compression", header[77].into(), 1),
         ];
         for (name, found, expected) in fields {
             if found != expected {
@@ -187,18 +165,15 @@ impl<'f> Walk<'f> {
                     .expected(format!("{expected:#x}")));
             }
         }
-        let capacity = u64_at(&header, 12);
+        let capacity = u64_le(&header, 12);
         // 2 TiB: sector numbers have 32 bits.
         if !capacity.is_multiple_of(GRAIN / SECTOR) || capacity > 1 << 32 {
             return Err(wrong(file, 12, format!("a capacity of {capacity} sectors")));
         }
-        let overhead = u64_at(&header, 64);
+        let overhead = u64_le(&header, 64);
         if overhead > 1 << 32 {
-            return Err(wrong(
-                file,
-                64,
-                format!("an overhead of {overhead} sectors"),
-            ));
+            let why = format!("an overhead of {overhead} sectors");
+            return Err(wrong(file, 64, why));
         }
         if !file.len().is_multiple_of(SECTOR) {
             return Err(wrong(file, file.len(), "a piece of a sector at the end"));
@@ -227,13 +202,13 @@ impl<'f> Walk<'f> {
             return Err(self.wrong("the file ends without an end-of-stream marker"));
         }
         self.file.read_at(self.sector * SECTOR, &mut head)?;
-        let (value, size) = (u64_at(&head, 0), u64::from(u32_at(&head, 8)));
+        let (value, size) = (u64_le(&head, 0), u64::from(u32_le(&head, 8)));
         if size > 0 {
             self.grain(value, size)?;
             return Ok(true);
         }
         self.sector += 1;
-        match u32_at(&head, 12) {
+        match u32_le(&head, 12) {
             0 => return self.end().map(|()| false),
             1 => self.table(value)?,
             2 => self.directory(value)?,
@@ -265,7 +240,7 @@ impl<'f> Walk<'f> {
     fn numbers(&self, count: u64) -> Result<Vec<u32>> {
         let mut bytes = vec![0; (count * 4) as usize];
         self.file.read_at(self.sector * SECTOR, &mut bytes)?;
-        Ok(bytes.chunks_exact(4).map(|b| u32_at(b, 0)).collect())
+        Ok(words_le(&bytes).collect())
     }
 
     fn table(&mut self, sectors: u64) -> Result<()> {
@@ -295,7 +270,7 @@ impl<'f> Walk<'f> {
     fn footer(&mut self, sectors: u64) -> Result<()> {
         let mut footer = [0; 512];
         self.file.read_at(self.sector * SECTOR, &mut footer)?;
-        let gd = u64_at(&footer, 56);
+        let gd = u64_le(&footer, 56);
         let mut expected = self.header;
         expected[56..64].copy_from_slice(&gd.to_le_bytes());
         if sectors != 1 || footer != expected || Some(gd) != self.directory {
@@ -310,7 +285,7 @@ impl<'f> Walk<'f> {
         if tail > 0 {
             return Err(self.wrong(format!("{tail} bytes after the end-of-stream marker")));
         }
-        if u64_at(&self.header, 56) == GD_AT_END && !self.footer {
+        if u64_le(&self.header, 56) == GD_AT_END && !self.footer {
             return Err(self.wrong("no footer, and no grain directory in the header"));
         }
         Ok(())
@@ -323,10 +298,7 @@ impl Disk for StreamVmdk {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        if offset + buffer.len() as u64 > self.len {
-            return Err(Error::new(Kind::Failed, "reading beyond the end of a VMDK")
-                .at(format!("offset {offset}")));
-        }
+        within(self.file.path(), offset, buffer.len() as u64, self.len)?;
         // A thread that panicked while holding this left at worst a stale copy, which is dropped here.
         let mut last = self.last.lock().unwrap_or_else(|poisoned| {
             let mut guard = poisoned.into_inner();
@@ -354,13 +326,10 @@ impl Disk for StreamVmdk {
     }
 
     fn data(&self) -> Result<Vec<Range<u64>>> {
-        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut ranges = Vec::new();
         for (i, _) in self.grains.iter().enumerate().filter(|(_, s)| **s != 0) {
             let start = i as u64 * GRAIN;
-            match ranges.last_mut() {
-                Some(last) if last.end == start => last.end += GRAIN,
-                _ => ranges.push(start..start + GRAIN),
-            }
+            join(&mut ranges, start..start + GRAIN);
         }
         Ok(ranges)
     }

@@ -1,6 +1,7 @@
 //! Cells: the pieces that a hive's bins are cut into. Each lies wholly in one bin and says its own length.
 
 use super::{BASE, Hive, fault, shown};
+use crate::bytes::{u16_le, u32_le, utf16_le};
 use winimg_base::error::{Error, Result};
 
 /// The bytes of one cell in use, and where they are.
@@ -25,8 +26,7 @@ impl Hive {
         if !at.is_multiple_of(8) || at - start < 32 || end - at < 8 {
             return Err(fault(place, "the hive points at something that is no cell"));
         }
-        let head = &self.bytes[place..place + 4];
-        let size = i32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        let size = u32_le(&self.bytes, place).cast_signed();
         let len = size.unsigned_abs();
         if size >= 0 || !len.is_multiple_of(8) || len > end - at {
             return Err(fault(place, "a cell of the hive is free or damaged")
@@ -89,21 +89,14 @@ impl<'h> Cell<'h> {
         if !len.is_multiple_of(2) {
             return Err(self.fault(at, format!("a name in UTF-16 has {len} bytes")));
         }
-        Ok(String::from_utf16_lossy(&units(bytes)))
+        Ok(String::from_utf16_lossy(&utf16_le(bytes)))
     }
 
     pub fn half(&self, at: usize) -> Result<u16> {
-        let b = self.part(at, 2, "a number")?;
-        Ok(u16::from_le_bytes([b[0], b[1]]))
+        self.part(at, 2, "a number").map(|b| u16_le(b, 0))
     }
 
     pub fn word(&self, at: usize) -> Result<u32> {
-        let b = self.part(at, 4, "a number")?;
-        Ok(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        self.part(at, 4, "a number").map(|b| u32_le(b, 0))
     }
-}
-
-pub(super) fn units(bytes: &[u8]) -> Vec<u16> {
-    let pairs = bytes.chunks_exact(2);
-    pairs.map(|b| u16::from_le_bytes([b[0], b[1]])).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::cell::units;
+use crate::bytes::utf16_le;
 
 /// Microsoft, "Registry Value Types".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     if !bytes.len().is_multiple_of(2) {
         return None;
     }
-    let units = units(bytes);
+    let units = utf16_le(bytes);
     let end = units.iter().rposition(|u| *u != 0).map_or(0, |at| at + 1);
     String::from_utf16(&units[..end]).ok()
 }

@@ -15,12 +15,13 @@ mod key;
 pub use data::Data;
 pub use key::Key;
 
-use winimg_base::error::{Error, Kind, Result};
+use crate::bytes::{u32_le, words_le};
+use winimg_base::error::{Error, Result};
 
 /// Bytes before the first bin. Offsets inside a hive count from there.
 const BASE: usize = 4096;
 
-/// What the file's header tells of its kind: only a primary file holds keys.
+/// The file's kind in its header: only a primary file holds keys.
 const PRIMARY: u32 = 0;
 
 /// A whole hive.
@@ -46,18 +47,12 @@ impl Hive {
                 ))
                 .cure("extract the hive from the disk again"));
         }
-        let word = |at: usize| {
-            let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-            u32::from_le_bytes(word)
-        };
-        check_header(&bytes, word)?;
-        let len = word(40);
-        let bins = bins(&bytes, len)?;
+        check_header(&bytes)?;
         Ok(Self {
-            root: word(36),
-            minor: word(24),
-            dirty: word(4) != word(8),
-            bins,
+            root: u32_le(&bytes, 36),
+            minor: u32_le(&bytes, 24),
+            dirty: u32_le(&bytes, 4) != u32_le(&bytes, 8),
+            bins: bins(&bytes, u32_le(&bytes, 40))?,
             bytes,
         })
     }
@@ -80,7 +75,8 @@ impl Hive {
     }
 }
 
-fn check_header(bytes: &[u8], word: impl Fn(usize) -> u32) -> Result<()> {
+fn check_header(bytes: &[u8]) -> Result<()> {
+    let word = |at: usize| u32_le(bytes, at);
     let sum = checksum(&bytes[..508]);
     if word(508) != sum {
         return Err(fault(508, "the header of the hive is damaged")
@@ -119,8 +115,7 @@ fn bins(bytes: &[u8], len: u32) -> Result<Vec<u32>> {
     while at < len {
         let start = BASE + at as usize;
         let head = &bytes[start..start + 12];
-        let size = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-        let own = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let (own, size) = (u32_le(head, 4), u32_le(head, 8));
         let sound = head.starts_with(b"hbin") && own == at;
         if !sound || size == 0 || !size.is_multiple_of(4096) || size > len - at {
             return Err(fault(start, "a bin of the hive is damaged")
@@ -142,10 +137,7 @@ fn bins(bytes: &[u8], len: u32) -> Result<Vec<u32>> {
 
 /// All words of the header before the sum, exclusive-or; two results are kept for other uses.
 fn checksum(header: &[u8]) -> u32 {
-    let words = header.chunks_exact(4);
-    match words.fold(0, |sum, w| {
-        sum ^ u32::from_le_bytes([w[0], w[1], w[2], w[3]])
-    }) {
+    match words_le(header).fold(0, |sum, word| sum ^ word) {
         u32::MAX => u32::MAX - 1,
         0 => 1,
         sum => sum,
@@ -154,7 +146,7 @@ fn checksum(header: &[u8]) -> u32 {
 
 /// `at` is a byte of the file.
 fn fault(at: usize, fact: impl Into<String>) -> Error {
-    Error::new(Kind::Failed, fact).at(format!("offset {at:#x} of the hive"))
+    Error::failed(fact).at(format!("offset {at:#x} of the hive"))
 }
 
 /// Bytes that should have been a signature, for people.

@@ -1,7 +1,9 @@
 //! The El Torito boot catalog: what the firmware starts from a CD ("El Torito" Bootable CD-ROM Format Specification 1.0;
 //! UEFI 2.10, 13.3.2.1).
 
-use crate::udf::{Bytes, SECTOR, u16_le, u32_le};
+use crate::bytes::{u16_le, u32_le};
+use crate::disk::Disk;
+use crate::udf::{SECTOR, take};
 
 /// Bytes of a catalog entry.
 const ENTRY: usize = 32;
@@ -52,14 +54,14 @@ pub struct Catalog {
 
 impl Catalog {
     /// `None` when the medium has no boot record or its catalog is not valid.
-    pub fn read(bytes: &Bytes) -> Option<Self> {
+    pub fn read(bytes: &dyn Disk) -> Option<Self> {
         let boot_record = (16..32)
-            .map_while(|sector| bytes.take(sector * SECTOR, SECTOR as usize).ok())
+            .map_while(|sector| take(bytes, sector * SECTOR, SECTOR as usize).ok())
             .take_while(|b| &b[1..6] == b"CD001" && b[0] != 255)
             .find(|b| b[0] == 0 && b[7..].starts_with(b"EL TORITO SPECIFICATION"))?;
         let at = u64::from(u32_le(&boot_record, 71)) * SECTOR;
-        let length = (bytes.size().checked_sub(at)?).min(CATALOG_SECTORS * SECTOR);
-        let catalog = bytes.take(at, length as usize).ok()?;
+        let length = (bytes.len().checked_sub(at)?).min(CATALOG_SECTORS * SECTOR);
+        let catalog = take(bytes, at, length as usize).ok()?;
         let validation = catalog.get(..ENTRY)?;
         let sum = validation
             .chunks_exact(2)

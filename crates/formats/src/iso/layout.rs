@@ -7,21 +7,32 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
 use super::names::{self, ShortNames};
 use super::record::{self, SECTOR, View, Volume};
-use super::tree::{Stamp, Tree};
+use super::tree::Tree;
 
 /// A folder of the tree. Children are sorted by their Joliet name.
-pub(super) struct Dir {
+struct Dir {
     parent: usize,
     /// Its own name in the parent; empty for the root.
     name: String,
     short: String,
     dirs: Vec<usize>,
     files: Vec<usize>,
-    depth: usize,
+}
+
+impl Dir {
+    fn new(parent: usize, name: &str) -> Self {
+        Self {
+            parent,
+            name: name.to_string(),
+            short: String::new(),
+            dirs: Vec::new(),
+            files: Vec::new(),
+        }
+    }
 }
 
 /// A file: its path in the tree, and where its bytes go.
@@ -34,18 +45,33 @@ pub(super) struct FilePlace {
     pub sector: u32,
 }
 
+/// Where the directories of one view go.
+struct Placed {
+    view: View,
+    /// In the order of the path table: by depth, then by the parent's number, then by name (ECMA-119 6.9.1).
+    order: Vec<usize>,
+    /// The path table's length in bytes, and the sector of its first form; the second follows.
+    table: (u32, u32),
+    /// The sector and length in bytes of each directory.
+    dirs: HashMap<usize, (u32, u32)>,
+}
+
 /// A disc, decided.
 pub(super) struct Layout {
     label: String,
-    stamp: Stamp,
+    stamp: i64,
     dirs: Vec<Dir>,
     pub files: Vec<FilePlace>,
+    /// Primary, then Joliet.
+    views: Vec<Placed>,
     /// Sectors of the whole disc.
     pub sectors: u32,
 }
 
 /// Longest file that one directory record can describe.
 const MAX_FILE: u64 = u32::MAX as u64;
+/// Sectors before the path tables.
+const DESCRIPTORS: u32 = 19;
 
 impl Layout {
     /// `sizes` are the bytes of `tree`'s files, in its order.
@@ -54,21 +80,12 @@ impl Layout {
         let mut layout = Self {
             label: tree.label.clone(),
             stamp: tree.stamp,
-            dirs: vec![Dir {
-                parent: 0,
-                name: String::new(),
-                short: String::new(),
-                dirs: Vec::new(),
-                files: Vec::new(),
-                depth: 0,
-            }],
+            dirs: vec![Dir::new(0, "")],
             files: Vec::new(),
+            views: Vec::new(),
             sectors: 0,
         };
         let mut known = HashMap::from([(String::new(), 0)]);
-        for dir in &tree.dirs {
-            layout.dir(dir, &mut known);
-        }
         for (path, size) in tree.files.keys().zip(sizes) {
             let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
             let parent = layout.dir(parent, &mut known);
@@ -82,11 +99,9 @@ impl Layout {
             });
         }
         // Path tables count directories in 16 bits.
-        if layout.dirs.len() > usize::from(u16::MAX) {
-            return Err(Error::new(
-                Kind::Failed,
-                format!("a disc cannot have {} folders", layout.dirs.len()),
-            ));
+        let count = layout.dirs.len();
+        if count > usize::from(u16::MAX) {
+            return Err(Error::failed(format!("a disc cannot have {count} folders")));
         }
         layout.shorten();
         layout.place()?;
@@ -100,14 +115,7 @@ impl Layout {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parent = self.dir(parent, known);
         let index = self.dirs.len();
-        self.dirs.push(Dir {
-            parent,
-            name: name.to_string(),
-            short: String::new(),
-            dirs: Vec::new(),
-            files: Vec::new(),
-            depth: self.dirs[parent].depth + 1,
-        });
+        self.dirs.push(Dir::new(parent, name));
         self.dirs[parent].dirs.push(index);
         known.insert(path.to_lowercase(), index);
         index
@@ -127,7 +135,27 @@ impl Layout {
     }
 
     fn place(&mut self) -> Result<()> {
-        let mut next = u64::from(self.trees_end());
+        let mut next = DESCRIPTORS;
+        for view in [View::Primary, View::Joliet] {
+            let mut placed = Placed {
+                view,
+                order: self.breadth_first(view),
+                table: (0, next),
+                dirs: HashMap::new(),
+            };
+            let length = self.path_table(&placed, false).len();
+            placed.table.0 = length as u32;
+            next += 2 * sectors(length);
+            self.views.push(placed);
+        }
+        for view in 0..self.views.len() {
+            for at in self.views[view].order.clone() {
+                let length = self.directory(&self.views[view], at).len();
+                self.views[view].dirs.insert(at, (next, length as u32));
+                next += sectors(length);
+            }
+        }
+        let mut next = u64::from(next);
         for file in &mut self.files {
             // An empty file has no place; sector 0 is what other writers give.
             file.sector = match file.size {
@@ -143,81 +171,38 @@ impl Layout {
     /// All sectors before the files' contents: descriptors, path tables and directories.
     pub fn head(&self) -> Vec<u8> {
         let mut out = vec![0; 16 * SECTOR];
-        for view in [View::Primary, View::Joliet] {
-            out.extend(self.volume(view).bytes());
+        for placed in &self.views {
+            out.extend(self.volume(placed).bytes());
         }
         out.extend(record::terminator());
-        for view in [View::Primary, View::Joliet] {
-            let places = self.dir_places(view);
+        for placed in &self.views {
             for big in [false, true] {
-                out.extend(padded(self.path_table(view, &places, big)));
+                out.extend(padded(self.path_table(placed, big)));
             }
         }
-        for view in [View::Primary, View::Joliet] {
-            let places = self.dir_places(view);
-            for at in self.breadth_first(view) {
-                out.extend(self.directory(view, at, &places));
+        for placed in &self.views {
+            for at in &placed.order {
+                out.extend(self.directory(placed, *at));
             }
         }
         out
     }
 
-    fn volume(&self, view: View) -> Volume<'_> {
-        let places = self.dir_places(view);
-        let (length, le, be) = self.table_places(view);
-        let (sector, size) = places[&0];
+    fn volume(&self, placed: &Placed) -> Volume<'_> {
+        let (sector, size) = placed.dirs[&0];
+        let (length, table) = placed.table;
         Volume {
-            view,
+            view: placed.view,
             label: &self.label,
             sectors: self.sectors,
             path_table_length: length,
-            path_table_le: le,
-            path_table_be: be,
+            path_table_le: table,
+            path_table_be: table + sectors(length as usize),
             root: record::directory_record(&[0], sector, size, true, self.stamp),
             stamp: self.stamp,
         }
     }
 
-    /// A path table's length in bytes, and the sectors of its two forms.
-    fn table_places(&self, view: View) -> (u32, u32, u32) {
-        let length = |view| self.path_table(view, &BTreeMap::new(), false).len();
-        let (primary, own) = (sectors(length(View::Primary)), length(view));
-        let start = match view {
-            View::Primary => 19,
-            View::Joliet => 19 + 2 * primary,
-        };
-        (own as u32, start, start + sectors(own))
-    }
-
-    /// The sector and length in bytes of each directory.
-    fn dir_places(&self, view: View) -> BTreeMap<usize, (u32, u32)> {
-        let mut next = match view {
-            View::Primary => {
-                let (length, _, be) = self.table_places(View::Joliet);
-                be + sectors(length as usize)
-            }
-            View::Joliet => self.end_of(View::Primary),
-        };
-        let mut places = BTreeMap::new();
-        for at in self.breadth_first(view) {
-            let length = self.directory(view, at, &BTreeMap::new()).len();
-            places.insert(at, (next, length as u32));
-            next += sectors(length);
-        }
-        places
-    }
-
-    fn end_of(&self, view: View) -> u32 {
-        let places = self.dir_places(view);
-        let ends = places.values().map(|(s, l)| s + sectors(*l as usize));
-        ends.max().unwrap_or(0)
-    }
-
-    fn trees_end(&self) -> u32 {
-        self.end_of(View::Joliet)
-    }
-
-    /// Path table order: by depth, then by the parent's number, then by name (ECMA-119 6.9.1).
     fn breadth_first(&self, view: View) -> Vec<usize> {
         let mut order = vec![0];
         let mut at = 0;
@@ -247,28 +232,27 @@ impl Layout {
         }
     }
 
-    fn path_table(&self, view: View, places: &BTreeMap<usize, (u32, u32)>, big: bool) -> Vec<u8> {
-        let order = self.breadth_first(view);
+    fn path_table(&self, placed: &Placed, big: bool) -> Vec<u8> {
+        let order = &placed.order;
+        let number = |n: usize| u16::try_from(n + 1).unwrap_or(u16::MAX);
         let numbers: HashMap<usize, u16> = order
             .iter()
             .enumerate()
-            .map(|(n, dir)| (*dir, u16::try_from(n + 1).unwrap_or(u16::MAX)))
+            .map(|(n, dir)| (*dir, number(n)))
             .collect();
-        order
-            .iter()
-            .flat_map(|dir| {
-                let sector = places.get(dir).map_or(0, |p| p.0);
-                let parent = numbers[&self.dirs[*dir].parent];
-                record::path_record(&self.dir_name(view, *dir), sector, parent, big)
-            })
-            .collect()
+        let record = |dir: &usize| {
+            let sector = placed.dirs.get(dir).map_or(0, |p| p.0);
+            let parent = numbers[&self.dirs[*dir].parent];
+            record::path_record(&self.dir_name(placed.view, *dir), sector, parent, big)
+        };
+        order.iter().flat_map(record).collect()
     }
 
-    /// The sectors of one directory. Its length does not depend on `places`.
-    fn directory(&self, view: View, at: usize, places: &BTreeMap<usize, (u32, u32)>) -> Vec<u8> {
-        let place = |dir: usize| places.get(&dir).copied().unwrap_or((0, 0));
+    /// The sectors of one directory. Its length does not depend on where directories and files are.
+    fn directory(&self, placed: &Placed, at: usize) -> Vec<u8> {
+        let view = placed.view;
         let dir_record = |name: &[u8], dir: usize| {
-            let (sector, length) = place(dir);
+            let (sector, length) = placed.dirs.get(&dir).copied().unwrap_or_default();
             record::directory_record(name, sector, length, true, self.stamp)
         };
         let mut children: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -308,7 +292,7 @@ fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn too_large() -> Error {
-    Error::new(Kind::Failed, "the disc would have more than 2^32 sectors")
+    Error::failed("the disc would have more than 2^32 sectors")
 }
 
 /// Everything that is wrong with a tree, at once.
@@ -323,7 +307,7 @@ fn check(tree: &Tree, sizes: &[u64]) -> Result<()> {
     }
     wrong.extend(tree.twice.iter().map(|p| format!("{p} is given twice")));
     let mut spelled: BTreeMap<String, &str> = BTreeMap::new();
-    for path in tree.files.keys().chain(&tree.dirs) {
+    for path in tree.files.keys() {
         let mut upto = 0;
         for part in path.split('/') {
             if let Some(why) = names::complaint(part) {
@@ -340,11 +324,9 @@ fn check(tree: &Tree, sizes: &[u64]) -> Result<()> {
             upto += 1;
         }
     }
-    let folders: Vec<String> = tree
-        .files
-        .keys()
+    let paths = tree.files.keys();
+    let folders: Vec<String> = paths
         .flat_map(|p| p.match_indices('/').map(|(at, _)| p[..at].to_lowercase()))
-        .chain(tree.dirs.iter().map(|d| d.to_lowercase()))
         .collect();
     for (path, size) in tree.files.keys().zip(sizes) {
         if folders.contains(&path.to_lowercase()) {
@@ -360,10 +342,9 @@ fn check(tree: &Tree, sizes: &[u64]) -> Result<()> {
         return Ok(());
     }
     wrong.dedup();
-    Err(Error::new(
-        Kind::Failed,
-        format!("cannot lay out the disc {}", tree.label),
+    Err(
+        Error::failed(format!("cannot lay out the disc {}", tree.label))
+            .lines(wrong)
+            .cure("rename, split or leave out these files"),
     )
-    .lines(wrong)
-    .cure("rename, split or leave out these files"))
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use eltorito::{BootEntry, Catalog, Platform};
 pub use noprompt::{NoPrompt, copy_without_prompt, without_prompt};
-pub use tree::{Source, Stamp, Tree};
+pub use tree::{Source, Tree};
 pub use write::write;
 
 /// A CD medium as a machine gets it.

@@ -7,7 +7,8 @@ use std::fs::OpenOptions;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use crate::udf::{Data, Entry, Extent, Medium, SECTOR};
+use crate::bytes::u16_le;
+use crate::udf::{Data, Entry, Extent, Medium, SECTOR, take};
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
 
@@ -26,35 +27,38 @@ pub struct NoPrompt {
     pub remark: Option<String>,
 }
 
+impl NoPrompt {
+    fn prompting(iso: &Path, remark: String) -> Self {
+        let disc = Disc::raw(iso);
+        Self {
+            disc: Disc {
+                prompts: true,
+                ..disc
+            },
+            remark: Some(remark),
+        }
+    }
+}
+
 /// Makes the overlay for UEFI at `overlay`. Under BIOS use [`Disc::raw`]: a blank disk gets no prompt.
 ///
 /// A medium that cannot be treated this way is no error: the disc is then the ISO itself with `prompts` set, and the
 /// remark says why.
 pub fn without_prompt(iso: &Path, overlay: &Path) -> Result<NoPrompt> {
     let medium = Medium::open(iso)?;
-    match patched(&medium) {
-        Err(remark) => Ok(NoPrompt {
-            disc: Disc {
-                prompts: true,
-                ..Disc::raw(iso)
-            },
-            remark: Some(remark),
-        }),
-        Ok((cluster, data)) => {
-            let whole = std::path::absolute(iso).map_err(|e| Error::io("find", iso, e))?;
-            let size = medium.size().next_multiple_of(512);
-            let bytes = qcow2::overlay(&whole, size, cluster, &data)?;
-            io::write_atomically(overlay, &bytes)?;
-            Ok(NoPrompt {
-                disc: Disc {
-                    file: overlay.to_owned(),
-                    format: "qcow2",
-                    prompts: false,
-                },
-                remark: None,
-            })
-        }
-    }
+    let (cluster, data) = match patched(&medium) {
+        Ok(patch) => patch,
+        Err(remark) => return Ok(NoPrompt::prompting(iso, remark)),
+    };
+    let whole = std::path::absolute(iso).map_err(|e| Error::io("find", iso, e))?;
+    let size = medium.size().next_multiple_of(512);
+    io::write_atomically(overlay, &qcow2::overlay(&whole, size, cluster, &data)?)?;
+    let disc = Disc {
+        file: overlay.to_owned(),
+        format: "qcow2",
+        prompts: false,
+    };
+    Ok(NoPrompt { disc, remark: None })
 }
 
 /// Makes a whole copy of the medium at `copy` for UEFI, for hypervisors that take nothing but a plain ISO. The copy of a
@@ -62,21 +66,13 @@ pub fn without_prompt(iso: &Path, overlay: &Path) -> Result<NoPrompt> {
 pub fn copy_without_prompt(iso: &Path, copy: &Path) -> Result<NoPrompt> {
     let patch = patched(&Medium::open(iso)?);
     io::copy(iso, copy)?;
-    let remark = match patch {
-        Ok((cluster, data)) => {
-            let written = overwrite(copy, cluster * CLUSTER, &data);
-            written.map_err(|e| Error::io("write", copy, e))?;
-            None
-        }
-        Err(remark) => Some(remark),
+    let (cluster, data) = match patch {
+        Ok(patch) => patch,
+        Err(remark) => return Ok(NoPrompt::prompting(copy, remark)),
     };
-    Ok(NoPrompt {
-        disc: Disc {
-            prompts: remark.is_some(),
-            ..Disc::raw(copy)
-        },
-        remark,
-    })
+    overwrite(copy, cluster * CLUSTER, &data).map_err(|e| Error::io("write", copy, e))?;
+    let disc = Disc::raw(copy);
+    Ok(NoPrompt { disc, remark: None })
 }
 
 fn overwrite(file: &Path, at: u64, data: &[u8]) -> std::io::Result<()> {
@@ -89,35 +85,27 @@ fn overwrite(file: &Path, at: u64, data: &[u8]) -> std::io::Result<()> {
 /// The number and the new content of the cluster that holds the catalog's EFI entry; or why there is none.
 fn patched(medium: &Medium) -> std::result::Result<(u64, Vec<u8>), String> {
     let bytes = medium.bytes();
-    let catalog =
-        Catalog::read(bytes).ok_or("the medium has no El Torito boot catalog".to_string())?;
+    let catalog = Catalog::read(bytes).ok_or("the medium has no El Torito boot catalog")?;
     let entry = catalog
         .efi()
-        .ok_or("the medium's boot catalog has no entry for EFI".to_string())?;
+        .ok_or("the medium's boot catalog has no entry for EFI")?;
     let image = medium
         .find(IMAGE)
         .map_err(|e| e.to_string())?
         .filter(|e| !e.is_dir)
         .ok_or(format!("the medium has no {IMAGE}"))?;
     let sector = start(&image)?;
-    let mut boot = [0; 512];
-    bytes
-        .read_at(&mut boot, u64::from(sector) * SECTOR)
-        .map_err(|e| e.to_string())?;
+    let boot = take(bytes, u64::from(sector) * SECTOR, 512).map_err(|e| e.0)?;
     if !is_fat(&boot) {
         return Err(format!("{IMAGE} does not begin with a FAT boot sector"));
     }
     // An entry never crosses a cluster: both are powers of two.
     let cluster = entry.at / CLUSTER;
     let from = cluster * CLUSTER;
-    let length = (bytes.size() - from).min(CLUSTER) as usize;
-    let mut data = bytes.take(from, length).map_err(|e| e.to_string())?;
-    patch(
-        &mut data[(entry.at - from) as usize..],
-        entry,
-        sector,
-        image.size,
-    );
+    let length = (bytes.len() - from).min(CLUSTER) as usize;
+    let mut data = take(bytes, from, length).map_err(|e| e.0)?;
+    let field = &mut data[(entry.at - from) as usize..];
+    patch(field, entry, sector, image.size);
     Ok((cluster, data))
 }
 
@@ -144,10 +132,9 @@ fn start(image: &Entry) -> std::result::Result<u32, String> {
 }
 
 /// Microsoft, "FAT: General Overview of On-Disk Format": jump, bytes per sector, sectors per cluster, signature.
-fn is_fat(sector: &[u8; 512]) -> bool {
+fn is_fat(sector: &[u8]) -> bool {
     let jump = sector[0] == 0xe9 || sector[0] == 0xeb && sector[2] == 0x90;
-    let bytes_per_sector = u16::from_le_bytes([sector[11], sector[12]]);
-    jump && matches!(bytes_per_sector, 512 | 1024 | 2048 | 4096)
+    jump && matches!(u16_le(sector, 11), 512 | 1024 | 2048 | 4096)
         && sector[13].is_power_of_two()
         && sector[510..] == [0x55, 0xaa]
 }

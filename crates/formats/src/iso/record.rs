@@ -1,6 +1,8 @@
 //! The structures of ISO 9660 and Joliet as bytes (ECMA-119 8.4, 9.1, 9.4).
 
-use super::tree::Stamp;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 pub(super) const SECTOR: usize = 2048;
 
@@ -26,34 +28,27 @@ fn both16(n: u16) -> [u8; 4] {
     out
 }
 
-/// Civil time of a stamp: year, month, day, hour, minute, second. Times that ISO 9660 cannot hold become its limits.
-fn civil(stamp: Stamp) -> (i16, u8, u8, u8, u8, u8) {
+/// Civil time of a stamp. Times that ISO 9660 cannot hold become its limits.
+fn civil(stamp: i64) -> DateTime {
     let limits = (-2_208_988_800, 5_869_583_999);
-    let t = jiff::Timestamp::from_second(stamp.0.clamp(limits.0, limits.1))
-        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-        .to_zoned(jiff::tz::TimeZone::UTC);
-    let n = |n: i8| n.unsigned_abs();
-    (
-        t.year(),
-        n(t.month()),
-        n(t.day()),
-        n(t.hour()),
-        n(t.minute()),
-        n(t.second()),
-    )
+    Timestamp::from_second(stamp.clamp(limits.0, limits.1))
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+        .to_zoned(TimeZone::UTC)
+        .datetime()
 }
 
 /// The 7 bytes of a directory record's time.
-fn short_time(stamp: Stamp) -> [u8; 7] {
-    let (year, month, day, hour, minute, second) = civil(stamp);
-    let since_1900 = (year - 1900).clamp(0, 255) as u8;
+fn short_time(stamp: i64) -> [u8; 7] {
+    let t = civil(stamp);
+    let since_1900 = (t.year() - 1900).clamp(0, 255) as u8;
+    let [month, day, hour, minute, second] =
+        [t.month(), t.day(), t.hour(), t.minute(), t.second()].map(i8::unsigned_abs);
     [since_1900, month, day, hour, minute, second, 0]
 }
 
 /// The 17 bytes of a volume descriptor's time.
-fn long_time(stamp: Stamp) -> [u8; 17] {
-    let (year, month, day, hour, minute, second) = civil(stamp);
-    let text = format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}00");
+fn long_time(stamp: i64) -> [u8; 17] {
+    let text = civil(stamp).strftime("%Y%m%d%H%M%S00").to_string();
     let mut out = [0; 17];
     out[..16].copy_from_slice(&text.as_bytes()[..16]);
     out
@@ -70,7 +65,7 @@ pub(super) fn directory_record(
     sector: u32,
     length: u32,
     is_dir: bool,
-    stamp: Stamp,
+    stamp: i64,
 ) -> Vec<u8> {
     let size = (33 + name.len()).next_multiple_of(2);
     let mut out = vec![0; size];
@@ -111,7 +106,7 @@ pub(super) struct Volume<'a> {
     pub path_table_le: u32,
     pub path_table_be: u32,
     pub root: Vec<u8>,
-    pub stamp: Stamp,
+    pub stamp: i64,
 }
 
 impl Volume<'_> {

@@ -28,30 +28,13 @@ impl fmt::Debug for Source {
     }
 }
 
-/// The time that every record of a disc carries, so that equal inputs make equal discs. Seconds since 1970, UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp(pub i64);
-
-impl Stamp {
-    /// 2020-01-01T00:00:00Z
-    pub const FIXED: Self = Self(1_577_836_800);
-
-    /// `SOURCE_DATE_EPOCH` (reproducible-builds.org specification) when it is set to a number, else [`Stamp::FIXED`].
-    pub fn from_environment() -> Self {
-        std::env::var("SOURCE_DATE_EPOCH")
-            .ok()
-            .and_then(|v| v.trim().parse().ok())
-            .map_or(Self::FIXED, Self)
-    }
-}
-
 /// The content of a disc: files by their path, parts separated by `/`. Folders come into being with their files.
 #[derive(Clone, Debug)]
 pub struct Tree {
     pub(super) label: String,
-    pub(super) stamp: Stamp,
+    /// The time of every record, so that equal inputs make equal discs: seconds since 1970, UTC.
+    pub(super) stamp: i64,
     pub(super) files: BTreeMap<String, Source>,
-    pub(super) dirs: Vec<String>,
     /// Paths that were given twice; `write` refuses them.
     pub(super) twice: Vec<String>,
 }
@@ -61,15 +44,15 @@ impl Tree {
     pub fn new(label: impl Into<String>) -> Self {
         Self {
             label: label.into(),
-            stamp: Stamp::from_environment(),
+            // 2020-01-01T00:00:00Z
+            stamp: 1_577_836_800,
             files: BTreeMap::new(),
-            dirs: Vec::new(),
             twice: Vec::new(),
         }
     }
 
     #[must_use]
-    pub fn stamp(mut self, stamp: Stamp) -> Self {
+    pub fn stamp(mut self, stamp: i64) -> Self {
         self.stamp = stamp;
         self
     }
@@ -96,13 +79,6 @@ impl Tree {
         if let Some(there) = self.files.get_mut(path) {
             *there = source;
         }
-    }
-
-    /// Adds a folder that may stay empty.
-    #[must_use]
-    pub fn dir(mut self, path: impl Into<String>) -> Self {
-        self.dirs.push(path.into());
-        self
     }
 
     /// The paths of all files, sorted.

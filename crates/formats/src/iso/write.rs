@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 use winimg_base::io::AtomicFile;
 
 use super::layout::Layout;
@@ -29,10 +29,10 @@ pub fn write(tree: &Tree, path: &Path) -> Result<()> {
         };
         let copied = copy(source, place.size, &mut out, path)?;
         if copied != place.size {
-            return Err(Error::new(
-                Kind::Failed,
-                format!("{} changed while the disc was written", place.path),
-            )
+            return Err(Error::failed(format!(
+                "{} changed while the disc was written",
+                place.path
+            ))
             .expected(format!("{} bytes", place.size))
             .found(format!("{copied} bytes or more")));
         }
@@ -54,10 +54,7 @@ fn size(source: &Source) -> Result<u64> {
         Source::Path(path) => {
             let about = std::fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
             if !about.is_file() {
-                return Err(Error::new(
-                    Kind::Failed,
-                    format!("{} is not a file", path.display()),
-                ));
+                return Err(Error::failed(format!("{} is not a file", path.display())));
             }
             Ok(about.len())
         }
@@ -75,7 +72,7 @@ fn copy(source: &Source, size: u64, out: &mut impl Write, disc: &Path) -> Result
     let mut done = 0;
     while done <= size {
         let n = reader.read(&mut buffer).map_err(|e| {
-            Error::new(Kind::Failed, format!("cannot read {source:?} for the disc")).because(e)
+            Error::failed(format!("cannot read {source:?} for the disc")).because(e)
         })?;
         if n == 0 {
             break;

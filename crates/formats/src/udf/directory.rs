@@ -2,7 +2,9 @@
 
 use super::icb::{Icb, LongAd, TAG_FILE_IDENTIFIER, tag};
 use super::map::Maps;
-use super::{Bytes, Damage, Entry, reader, u16_le};
+use super::{Damage, Entry, reader};
+use crate::bytes::{text_be, u16_le};
+use crate::disk::Disk;
 
 /// Largest directory that is read, bytes: some 300,000 entries.
 const MAX_DIRECTORY: u64 = 16 << 20;
@@ -11,7 +13,7 @@ const DELETED: u8 = 4;
 const PARENT: u8 = 8;
 
 /// The entries of a directory, without the parent and the deleted ones.
-pub(super) fn read(maps: &Maps, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>, Damage> {
+pub(super) fn read(maps: &Maps, bytes: &dyn Disk, dir: &Entry) -> Result<Vec<Entry>, Damage> {
     let content = whole(bytes, dir)?;
     let mut entries = Vec::new();
     let mut rest = content.as_slice();
@@ -20,13 +22,14 @@ pub(super) fn read(maps: &Maps, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>
         let name_at = 38 + usize::from(u16_le(rest, 36));
         let total = (name_at + name_length).next_multiple_of(4);
         let Some(one) = rest.get(..total) else {
-            return Err(Damage::new("a directory entry that is cut short"));
+            return Err("a directory entry that is cut short".into());
         };
         if tag(one) != Some(TAG_FILE_IDENTIFIER) {
-            return Err(Damage::new(format!(
+            return Err(format!(
                 "an invalid directory entry, {} bytes before the end of its directory",
                 rest.len()
-            )));
+            )
+            .into());
         }
         if one[18] & (DELETED | PARENT) == 0 {
             let name = identifier(&one[name_at..name_at + name_length]);
@@ -43,9 +46,9 @@ pub(super) fn read(maps: &Maps, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>
     Ok(entries)
 }
 
-pub(super) fn whole(bytes: &Bytes, dir: &Entry) -> Result<Vec<u8>, Damage> {
-    if dir.size > MAX_DIRECTORY || dir.size > bytes.size() {
-        return Err(Damage::new(format!("a directory of {} bytes", dir.size)));
+pub(super) fn whole(bytes: &dyn Disk, dir: &Entry) -> Result<Vec<u8>, Damage> {
+    if dir.size > MAX_DIRECTORY || dir.size > bytes.len() {
+        return Err(format!("a directory of {} bytes", dir.size).into());
     }
     let mut content = vec![0; dir.size as usize];
     let mut done = 0;
@@ -59,13 +62,7 @@ pub(super) fn whole(bytes: &Bytes, dir: &Entry) -> Result<Vec<u8>, Damage> {
 pub(super) fn identifier(bytes: &[u8]) -> String {
     match bytes.split_first() {
         Some((8 | 254, text)) => text.iter().map(|b| char::from(*b)).collect(),
-        Some((16 | 255, text)) => {
-            let units: Vec<u16> = text
-                .chunks_exact(2)
-                .map(|c| u16::from_be_bytes([c[0], c[1]]))
-                .collect();
-            String::from_utf16_lossy(&units)
-        }
+        Some((16 | 255, text)) => text_be(text),
         _ => String::new(),
     }
 }

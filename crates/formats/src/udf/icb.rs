@@ -1,9 +1,12 @@
 //! UDF descriptor tags, file entries and allocation descriptors (ECMA-167 3/7.2, 4/14.9, 4/14.14, 4/14.17).
 
-use super::map::Maps;
-use super::{Bytes, Damage, Data, Extent, SECTOR, u16_le, u32_le, u64_le};
+use crc::{CRC_16_XMODEM, Crc};
 
-pub(super) const TAG_PRIMARY_VOLUME: u16 = 1;
+use super::map::Maps;
+use super::{Damage, Data, Extent, SECTOR, take};
+use crate::bytes::{u16_le, u32_le, u64_le};
+use crate::disk::Disk;
+
 pub(super) const TAG_ANCHOR: u16 = 2;
 pub(super) const TAG_POINTER: u16 = 3;
 pub(super) const TAG_PARTITION: u16 = 5;
@@ -33,23 +36,11 @@ pub(super) fn tag(block: &[u8]) -> Option<u16> {
     }
     let length = usize::from(u16_le(head, 10));
     let body = block.get(16..16 + length)?;
-    (crc(body) == u16_le(head, 8)).then(|| u16_le(head, 0))
+    (CRC.checksum(body) == u16_le(head, 8)).then(|| u16_le(head, 0))
 }
 
 /// CRC-ITU-T over a descriptor's body: polynomial 0x1021, initial value 0 (ECMA-167 1/7.2.6).
-pub(crate) fn crc(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |mut crc: u16, b| {
-        crc ^= u16::from(*b) << 8;
-        for _ in 0..8 {
-            crc = if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            };
-        }
-        crc
-    })
-}
+static CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 
 /// A place inside a logical volume, and a length in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -80,24 +71,22 @@ pub(super) struct Icb {
 
 impl Icb {
     /// Reads the file entry at `ad`.
-    pub fn read(maps: &Maps, bytes: &Bytes, ad: LongAd) -> Result<Self, Damage> {
+    pub fn read(maps: &Maps, bytes: &dyn Disk, ad: LongAd) -> Result<Self, Damage> {
         let at = maps.offset(ad.partition, ad.block)?;
-        let block = bytes.take(at, SECTOR as usize)?;
+        let block = take(bytes, at, SECTOR as usize)?;
         let (size_of_ea_at, ea_at) = match tag(&block) {
             Some(TAG_FILE_ENTRY) => (168, 176),
             Some(TAG_EXTENDED_FILE_ENTRY) => (208, 216),
             Some(other) => {
-                return Err(Damage::new(format!(
-                    "tag {other} where a file entry has to be, at offset {at}"
-                )));
+                return Err(
+                    format!("tag {other} where a file entry has to be, at offset {at}").into(),
+                );
             }
-            None => return Err(Damage::new(format!("no valid file entry at offset {at}"))),
+            None => return Err(format!("no valid file entry at offset {at}").into()),
         };
         let strategy = u16_le(&block, 20);
         if strategy != 4 {
-            return Err(Damage::new(format!(
-                "ICB strategy {strategy} at offset {at}; only 4 is read"
-            )));
+            return Err(format!("ICB strategy {strategy} at offset {at}; only 4 is read").into());
         }
         let size = u64_le(&block, 56);
         let start = ea_at + u32_le(&block, size_of_ea_at) as usize;
@@ -105,20 +94,16 @@ impl Icb {
         let descriptors = start
             .checked_add(length)
             .and_then(|end| block.get(start..end))
-            .ok_or_else(|| {
-                Damage::new(format!(
-                    "the file entry at offset {at} is larger than its block"
-                ))
-            })?;
+            .ok_or_else(|| format!("the file entry at offset {at} is larger than its block"))?;
         let data = match u16_le(&block, 34) & 7 {
             3 => Data::Embedded(
                 usize::try_from(size)
                     .ok()
                     .and_then(|n| descriptors.get(..n))
                     .ok_or_else(|| {
-                        Damage::new(format!(
+                        format!(
                             "the embedded file at offset {at} says {size} bytes and has {length}"
-                        ))
+                        )
                     })?
                     .to_vec(),
             ),
@@ -131,9 +116,9 @@ impl Icb {
                 size,
             )?),
             other => {
-                return Err(Damage::new(format!(
-                    "allocation descriptors of kind {other} at offset {at}"
-                )));
+                return Err(
+                    format!("allocation descriptors of kind {other} at offset {at}").into(),
+                );
             }
         };
         Ok(Self {
@@ -151,7 +136,7 @@ impl Icb {
 /// Follows allocation descriptors until `size` bytes are covered, they end, or a limit is met.
 fn extents(
     maps: &Maps,
-    bytes: &Bytes,
+    bytes: &dyn Disk,
     first: &[u8],
     long: bool,
     own_partition: u16,
@@ -191,43 +176,33 @@ fn extents(
                 }
             }
             if found.len() > MAX_EXTENTS {
-                return Err(Damage::new(format!(
-                    "a file with more than {MAX_EXTENTS} extents"
-                )));
+                return Err(format!("a file with more than {MAX_EXTENTS} extents").into());
             }
         }
         let Some(ad) = next else {
             return if covered < size {
-                Err(Damage::new(format!(
-                    "a file of {size} bytes whose extents hold {covered}"
-                )))
+                Err(format!("a file of {size} bytes whose extents hold {covered}").into())
             } else {
                 Ok(found)
             };
         };
         list = continuation(maps, bytes, ad)?;
     }
-    Err(Damage::new(
-        "a file whose allocation descriptors never end".to_string(),
-    ))
+    Err("a file whose allocation descriptors never end".into())
 }
 
 /// The descriptors in an allocation extent descriptor.
-fn continuation(maps: &Maps, bytes: &Bytes, ad: LongAd) -> Result<Vec<u8>, Damage> {
+fn continuation(maps: &Maps, bytes: &dyn Disk, ad: LongAd) -> Result<Vec<u8>, Damage> {
     let at = maps.offset(ad.partition, ad.block)?;
-    let block = bytes.take(at, SECTOR as usize)?;
+    let block = take(bytes, at, SECTOR as usize)?;
     if tag(&block) != Some(TAG_ALLOCATION_EXTENT) {
-        return Err(Damage::new(format!(
-            "no allocation extent descriptor at offset {at}"
-        )));
+        return Err(format!("no allocation extent descriptor at offset {at}").into());
     }
     let length = u32_le(&block, 20) as usize;
     block
         .get(24..24usize.saturating_add(length))
         .map(<[u8]>::to_vec)
         .ok_or_else(|| {
-            Damage::new(format!(
-                "the allocation extent at offset {at} is larger than its block"
-            ))
+            format!("the allocation extent at offset {at} is larger than its block").into()
         })
 }

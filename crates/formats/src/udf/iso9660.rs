@@ -1,6 +1,8 @@
 //! ISO 9660 and Joliet trees (ECMA-119 8.4, 9.1; Microsoft Joliet specification).
 
-use super::{Bytes, Damage, Data, Entry, Extent, SECTOR, directory, u16_le, u32_le};
+use super::{Damage, Data, Entry, Extent, SECTOR, directory, take};
+use crate::bytes::{text_be, u16_le, u32_le};
+use crate::disk::Disk;
 
 /// Volume descriptors are looked for in sectors 16 to 16 + this.
 const MAX_DESCRIPTORS: u64 = 64;
@@ -16,10 +18,10 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    pub fn read(bytes: &Bytes) -> Option<Self> {
+    pub fn read(bytes: &dyn Disk) -> Option<Self> {
         let (mut primary, mut joliet) = (None, None);
         for sector in 16..16 + MAX_DESCRIPTORS {
-            let Ok(block) = bytes.take(sector * SECTOR, SECTOR as usize) else {
+            let Ok(block) = take(bytes, sector * SECTOR, SECTOR as usize) else {
                 break;
             };
             if &block[1..6] != b"CD001" {
@@ -82,7 +84,7 @@ impl Volume {
         }
     }
 
-    pub fn read_dir(&self, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>, Damage> {
+    pub fn read_dir(&self, bytes: &dyn Disk, dir: &Entry) -> Result<Vec<Entry>, Damage> {
         let content = directory::whole(bytes, dir)?;
         let mut entries: Vec<Entry> = Vec::new();
         let mut continues = false;
@@ -95,7 +97,7 @@ impl Volume {
                 let record = rest
                     .get(..usize::from(length))
                     .filter(|r| r.len() >= 34 && r.len() >= 33 + usize::from(r[32]))
-                    .ok_or_else(|| Damage::new("a directory record that is cut short"))?;
+                    .ok_or("a directory record that is cut short")?;
                 rest = &rest[usize::from(length)..];
                 let flags = record[25];
                 let name = &record[33..33 + usize::from(record[32])];
@@ -149,13 +151,7 @@ fn extent(record: &[u8]) -> Extent {
 
 fn text(bytes: &[u8], joliet: bool) -> String {
     if joliet {
-        let units: Vec<u16> = bytes
-            .chunks_exact(2)
-            .map(|c| u16::from_be_bytes([c[0], c[1]]))
-            .collect();
-        String::from_utf16_lossy(&units)
-            .trim_end_matches('\0')
-            .to_string()
+        text_be(bytes).trim_end_matches('\0').to_string()
     } else {
         bytes.iter().map(|b| char::from(*b)).collect()
     }

@@ -26,7 +26,7 @@ impl Maps {
                     length: SECTOR,
                 },
             ] => Ok(*at),
-            _ => Err(Damage::new(format!("block {block} was never recorded"))),
+            _ => Err(format!("block {block} was never recorded").into()),
         }
     }
 
@@ -38,16 +38,11 @@ impl Maps {
         block: u32,
         length: u64,
     ) -> Result<(), Damage> {
-        let beyond = || {
-            Damage::new(format!(
-                "{length} bytes at block {block} lie outside partition {partition}"
-            ))
-        };
+        let beyond =
+            || format!("{length} bytes at block {block} lie outside partition {partition}").into();
         let from = u64::from(block) * SECTOR;
         match self.0.get(usize::from(partition)) {
-            None => Err(Damage::new(format!(
-                "a reference to partition {partition}, which is not there"
-            ))),
+            None => Err(format!("a reference to partition {partition}, which is not there").into()),
             Some(Map::Physical { start, blocks }) => {
                 if from + length > blocks * SECTOR {
                     return Err(beyond());

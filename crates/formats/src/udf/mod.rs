@@ -7,7 +7,6 @@
 //!
 //! Sources: ECMA-167 third edition, OSTA UDF 1.02 and 2.60, ECMA-119, Microsoft's Joliet specification.
 
-mod bytes;
 mod directory;
 mod icb;
 mod iso9660;
@@ -20,10 +19,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::disk::{Disk, RawDisk};
 use winimg_base::error::{Error, Kind, Result};
 
-pub use bytes::Bytes;
-pub(crate) use bytes::{u16_le, u32_le, u64_le};
 pub use reader::File;
 
 /// Bytes in a sector of an optical medium.
@@ -84,35 +82,35 @@ enum Tree {
 
 /// An open medium. Cheap to share: readers hold their own reference to the bytes.
 pub struct Medium {
-    path: PathBuf,
-    bytes: Arc<Bytes>,
+    pub path: PathBuf,
+    bytes: Arc<dyn Disk>,
     tree: Tree,
     root: Entry,
-    label: String,
-    file_system: FileSystem,
-    remark: Option<String>,
+    pub label: String,
+    pub file_system: FileSystem,
+    /// Why the medium is not read by its UDF, although it has one.
+    pub remark: Option<String>,
 }
 
 impl Medium {
     /// Opens an ISO file. A file that is something else is an error that says what it is.
     pub fn open(path: &Path) -> Result<Self> {
-        let bytes = Bytes::open(path).map_err(|e| Error::io("open", path, e))?;
-        Self::from_bytes(bytes, path)
+        Self::on(Arc::new(RawDisk::open(path)?), path)
     }
 
-    /// The same over bytes in memory; `path` is only named in errors.
-    pub fn from_bytes(bytes: Bytes, path: &Path) -> Result<Self> {
-        let iso = iso9660::Descriptors::read(&bytes);
-        let udf = volume::Volume::read(&bytes);
+    /// The same over other bytes; `path` is only named in errors.
+    pub fn on(bytes: Arc<dyn Disk>, path: &Path) -> Result<Self> {
+        let iso = iso9660::Descriptors::read(&*bytes);
+        let udf = volume::Volume::read(&*bytes);
         let said = iso.as_ref().map_or(0, |d| d.volume_size()).max(match &udf {
             Ok(Some(v)) => v.maps.end(),
             _ => 0,
         });
-        if said > bytes.size() {
-            return Err(refuse::truncated(path, said, bytes.size()));
+        if said > bytes.len() {
+            return Err(refuse::truncated(path, said, bytes.len()));
         }
         let udf = udf.and_then(|found| match found {
-            Some(volume) => volume.root(&bytes).map(|root| Some((volume, root))),
+            Some(volume) => volume.root(&*bytes).map(|root| Some((volume, root))),
             None => Ok(None),
         });
         let mut remark = None;
@@ -135,11 +133,11 @@ impl Medium {
                 (Tree::Iso(volume), root, label, kind)
             }
             (Err(e), None) => return Err(broken(path, &e)),
-            (Ok(None), None) => return Err(refuse::not_an_iso(path, &bytes)),
+            (Ok(None), None) => return Err(refuse::not_an_iso(path, &*bytes)),
         };
         Ok(Self {
             path: path.to_owned(),
-            bytes: Arc::new(bytes),
+            bytes,
             tree,
             root,
             label,
@@ -148,31 +146,20 @@ impl Medium {
         })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Bytes of the whole medium.
     pub fn size(&self) -> u64 {
-        self.bytes.size()
-    }
-
-    pub fn label(&self) -> &str {
-        &self.label
-    }
-
-    pub fn file_system(&self) -> FileSystem {
-        self.file_system
-    }
-
-    /// Why the medium is not read by its UDF, although it has one.
-    pub fn remark(&self) -> Option<&str> {
-        self.remark.as_deref()
+        self.bytes.len()
     }
 
     /// The raw bytes, for structures outside the file systems such as the El Torito catalog.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
+    pub fn bytes(&self) -> &dyn Disk {
+        &*self.bytes
+    }
+
+    /// For errors about what it is: its path, file system and label.
+    pub fn described(&self) -> String {
+        let (path, label) = (self.path.display(), &self.label);
+        format!("{path} ({}, label \"{label}\")", self.file_system)
     }
 
     /// The entry at a path such as `sources/install.wim`; parts are separated by `/` or `\` and compared without case.
@@ -231,8 +218,8 @@ impl Medium {
 
     fn children(&self, dir: &Entry) -> Result<Vec<Entry>> {
         let found = match &self.tree {
-            Tree::Udf(volume) => volume.read_dir(&self.bytes, dir),
-            Tree::Iso(volume) => volume.read_dir(&self.bytes, dir),
+            Tree::Udf(volume) => directory::read(&volume.maps, &*self.bytes, dir),
+            Tree::Iso(volume) => volume.read_dir(&*self.bytes, dir),
         };
         let mut entries = found.map_err(|e| broken(&self.path, &e))?;
         entries.sort_by_cached_key(|e| (e.name.to_lowercase(), e.name.clone()));
@@ -246,13 +233,7 @@ impl Medium {
 
 impl fmt::Debug for Medium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Medium({}, {}, {:?})",
-            self.path.display(),
-            self.file_system,
-            self.label
-        )
+        f.write_str(&self.described())
     }
 }
 
@@ -260,10 +241,29 @@ impl fmt::Debug for Medium {
 #[derive(Debug)]
 pub(crate) struct Damage(pub String);
 
-impl Damage {
-    fn new(text: impl Into<String>) -> Self {
+impl From<String> for Damage {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Damage {
+    fn from(text: &str) -> Self {
         Self(text.into())
     }
+}
+
+/// `length` bytes of a medium, which may not have them. The caller has limited `length`.
+pub(crate) fn take(bytes: &dyn Disk, offset: u64, length: usize) -> Result<Vec<u8>, Damage> {
+    let (size, end) = (bytes.len(), offset.checked_add(length as u64));
+    if end.is_none_or(|end| end > size) {
+        let fact = format!("{length} bytes at offset {offset} lie beyond the end at {size}");
+        return Err(Damage(fact));
+    }
+    let mut taken = vec![0; length];
+    let read = bytes.read_at(offset, &mut taken);
+    read.map_err(|e| e.with_causes())?;
+    Ok(taken)
 }
 
 impl From<std::io::Error> for Damage {

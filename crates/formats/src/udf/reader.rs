@@ -3,19 +3,20 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use super::{Bytes, Data};
+use super::Data;
+use crate::disk::Disk;
 
 /// An open file of a medium.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct File {
-    bytes: Arc<Bytes>,
+    bytes: Arc<dyn Disk>,
     data: Data,
     size: u64,
     position: u64,
 }
 
 impl File {
-    pub(super) fn new(bytes: Arc<Bytes>, data: Data, size: u64) -> Self {
+    pub(super) fn new(bytes: Arc<dyn Disk>, data: Data, size: u64) -> Self {
         Self {
             bytes,
             data,
@@ -38,7 +39,7 @@ impl Read for File {
             return Ok(0);
         }
         let n = read_some(
-            &self.bytes,
+            &*self.bytes,
             &self.data,
             self.position,
             &mut buffer[..wanted],
@@ -50,7 +51,7 @@ impl Read for File {
 
 /// Reads at least one byte from `position`, which lies inside the file.
 pub(super) fn read_some(
-    bytes: &Bytes,
+    bytes: &dyn Disk,
     data: &Data,
     position: u64,
     buffer: &mut [u8],
@@ -79,11 +80,13 @@ pub(super) fn read_some(
         }
         let n = (buffer.len() as u64).min(end - position) as usize;
         match extent.at {
-            Some(at) => bytes.read_at(
-                &mut buffer[..n],
-                at.checked_add(position - start)
-                    .ok_or_else(|| short(position))?,
-            )?,
+            Some(at) => {
+                let place = at.checked_add(position - start);
+                let place = place.ok_or_else(|| short(position))?;
+                bytes
+                    .read_at(place, &mut buffer[..n])
+                    .map_err(io::Error::other)?;
+            }
             None => buffer[..n].fill(0),
         }
         return Ok(n);

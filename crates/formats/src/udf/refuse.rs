@@ -5,7 +5,8 @@ use std::path::Path;
 use winimg_base::error::{Error, Kind};
 use winimg_base::markup;
 
-use super::Bytes;
+use super::take;
+use crate::disk::Disk;
 
 /// How much of the file is looked at.
 const HEAD: u64 = markup::TITLE_WITHIN as u64;
@@ -20,11 +21,9 @@ pub(super) fn truncated(path: &Path, said: u64, has: u64) -> Error {
         .cure("the download was broken off: fetch it again")
 }
 
-pub(super) fn not_an_iso(path: &Path, bytes: &Bytes) -> Error {
-    let head = bytes
-        .take(0, bytes.size().min(HEAD) as usize)
-        .unwrap_or_default();
-    let (fact, cure) = describe(&head, bytes.size());
+pub(super) fn not_an_iso(path: &Path, bytes: &dyn Disk) -> Error {
+    let head = take(bytes, 0, bytes.len().min(HEAD) as usize).unwrap_or_default();
+    let (fact, cure) = describe(&head, bytes.len());
     Error::new(Kind::Unproved, fact)
         .at(path.display())
         .cure(cure)
@@ -33,6 +32,7 @@ pub(super) fn not_an_iso(path: &Path, bytes: &Bytes) -> Error {
 /// The fact and the cure.
 fn describe(head: &[u8], size: u64) -> (String, &'static str) {
     const UNPACK: &str = "unpack it and give the ISO that is inside";
+    const INSTEAD: &str = "give the ISO of the install medium";
     const AGAIN: &str = "fetch it again, or give another url";
     if markup::is_page(head) {
         let title = match markup::page_title(head) {
@@ -44,30 +44,22 @@ fn describe(head: &[u8], size: u64) -> (String, &'static str) {
             "download the ISO with a browser, or give another url",
         );
     }
-    let archive = [
-        (&b"\x1f\x8b"[..], "a gzip archive"),
-        (b"PK\x03\x04", "a zip archive"),
-        (b"\xfd7zXZ\0", "an xz archive"),
-        (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
-        (b"\x28\xb5\x2f\xfd", "a zstd archive"),
-        (b"Rar!\x1a\x07", "a RAR archive"),
+    let known: [(&[u8], &str, &str); 12] = [
+        (b"\x1f\x8b", "a gzip archive", UNPACK),
+        (b"PK\x03\x04", "a zip archive", UNPACK),
+        (b"\xfd7zXZ\0", "an xz archive", UNPACK),
+        (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK),
+        (b"\x28\xb5\x2f\xfd", "a zstd archive", UNPACK),
+        (b"Rar!\x1a\x07", "a RAR archive", UNPACK),
+        (b"QFI\xfb", "a qcow2 disk image", INSTEAD),
+        (b"vhdxfile", "a VHDX disk image", INSTEAD),
+        (b"KDMV", "a VMDK disk image", INSTEAD),
+        (b"conectix", "a VHD disk image", INSTEAD),
+        (b"MSWIM\0\0\0", "a WIM file", INSTEAD),
+        (b"MZ", "a Windows program", INSTEAD),
     ];
-    if let Some((_, what)) = archive.iter().find(|(magic, _)| head.starts_with(magic)) {
-        return (format!("this is {what}, not an ISO"), UNPACK);
-    }
-    let other = [
-        (&b"QFI\xfb"[..], "a qcow2 disk image"),
-        (b"vhdxfile", "a VHDX disk image"),
-        (b"KDMV", "a VMDK disk image"),
-        (b"conectix", "a VHD disk image"),
-        (b"MSWIM\0\0\0", "a WIM file"),
-        (b"MZ", "a Windows program"),
-    ];
-    if let Some((_, what)) = other.iter().find(|(magic, _)| head.starts_with(magic)) {
-        return (
-            format!("this is {what}, not an ISO"),
-            "give the ISO of the install medium",
-        );
+    if let Some((_, what, cure)) = known.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        return (format!("this is {what}, not an ISO"), cure);
     }
     if size == 0 {
         return ("this file is empty, not an ISO".into(), AGAIN);

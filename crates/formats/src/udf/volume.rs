@@ -3,10 +3,12 @@
 use super::directory;
 use super::icb::{
     Icb, LongAd, TAG_ANCHOR, TAG_FILE_SET, TAG_LOGICAL_VOLUME, TAG_PARTITION, TAG_POINTER,
-    TAG_PRIMARY_VOLUME, TAG_TERMINATING, tag,
+    TAG_TERMINATING, tag,
 };
 use super::map::{Map, Maps};
-use super::{Bytes, Damage, Data, Entry, SECTOR, u16_le, u32_le};
+use super::{Damage, Data, Entry, SECTOR, take};
+use crate::bytes::{u16_le, u32_le};
+use crate::disk::Disk;
 
 /// Most descriptors that are read of a volume descriptor sequence.
 const MAX_DESCRIPTORS: u32 = 256;
@@ -27,7 +29,7 @@ struct Sequence {
 
 impl Volume {
     /// `None` when the medium has no UDF at all; damage when it claims to have one.
-    pub fn read(bytes: &Bytes) -> Result<Option<Self>, Damage> {
+    pub fn read(bytes: &dyn Disk) -> Result<Option<Self>, Damage> {
         let Some(anchor) = anchor(bytes) else {
             return Ok(None);
         };
@@ -40,15 +42,14 @@ impl Volume {
             }
         }
         let Some(logical) = sequence.logical else {
-            return Err(Damage::new(
-                "UDF without a logical volume descriptor in either sequence",
-            ));
+            return Err("UDF without a logical volume descriptor in either sequence".into());
         };
         let block_size = u32_le(&logical, 212);
         if u64::from(block_size) != SECTOR {
-            return Err(Damage::new(format!(
+            return Err(format!(
                 "UDF with blocks of {block_size} bytes; optical media have {SECTOR}"
-            )));
+            )
+            .into());
         }
         let mut volume = Self {
             label: directory::dstring(logical.get(84..212).unwrap_or_default()),
@@ -61,7 +62,7 @@ impl Volume {
 
     fn read_maps(
         &mut self,
-        bytes: &Bytes,
+        bytes: &dyn Disk,
         logical: &[u8],
         partitions: &[Vec<u8>],
     ) -> Result<(), Damage> {
@@ -71,7 +72,7 @@ impl Volume {
             let map = logical
                 .get(at..at + length)
                 .filter(|m| m.len() >= 6)
-                .ok_or_else(|| Damage::new("a UDF partition map that is cut short"))?;
+                .ok_or("a UDF partition map that is cut short")?;
             let map = match map[0] {
                 1 => physical(u16_le(map, 4), partitions)?,
                 2 => match map.get(5..28).unwrap_or_default() {
@@ -83,26 +84,27 @@ impl Volume {
                         found?
                     }
                     id => {
-                        return Err(Damage::new(format!(
+                        return Err(format!(
                             "a UDF partition of a kind that install media do not have: {}",
                             String::from_utf8_lossy(id).trim_end_matches('\0')
-                        )));
+                        )
+                        .into());
                     }
                 },
-                other => return Err(Damage::new(format!("a UDF partition map of type {other}"))),
+                other => return Err(format!("a UDF partition map of type {other}").into()),
             };
             self.maps.0.push(map);
             at += length;
         }
         if self.maps.0.is_empty() {
-            return Err(Damage::new("UDF without a partition map"));
+            return Err("UDF without a partition map".into());
         }
         Ok(())
     }
 
     /// The metadata file, or its mirror when the first is unreadable (OSTA UDF 2.50, 2.2.13).
-    fn metadata(&self, bytes: &Bytes, under: u16, map: &[u8]) -> Result<Map, Damage> {
-        let mut why = Damage::new("no metadata file");
+    fn metadata(&self, bytes: &dyn Disk, under: u16, map: &[u8]) -> Result<Map, Damage> {
+        let mut why = "no metadata file".into();
         for at in [40, 44] {
             let ad = LongAd {
                 length: SECTOR as u32,
@@ -114,7 +116,7 @@ impl Volume {
                     data: Data::Extents(extents),
                     ..
                 }) => return Ok(Map::Metadata { extents }),
-                Ok(_) => why = Damage::new("a metadata file embedded in its own entry"),
+                Ok(_) => why = "a metadata file embedded in its own entry".into(),
                 Err(e) => why = e,
             }
         }
@@ -122,19 +124,17 @@ impl Volume {
     }
 
     /// The root directory.
-    pub fn root(&self, bytes: &Bytes) -> Result<Entry, Damage> {
+    pub fn root(&self, bytes: &dyn Disk) -> Result<Entry, Damage> {
         let at = self
             .maps
             .offset(self.file_set.partition, self.file_set.block)?;
-        let block = bytes.take(at, SECTOR as usize)?;
+        let block = take(bytes, at, SECTOR as usize)?;
         if tag(&block) != Some(TAG_FILE_SET) {
-            return Err(Damage::new(format!(
-                "no file set descriptor at offset {at}"
-            )));
+            return Err(format!("no file set descriptor at offset {at}").into());
         }
         let icb = Icb::read(&self.maps, bytes, LongAd::read(&block, 400))?;
         if !icb.is_dir() {
-            return Err(Damage::new("a root that is not a directory"));
+            return Err("a root that is not a directory".into());
         }
         Ok(Entry {
             name: String::new(),
@@ -143,19 +143,15 @@ impl Volume {
             data: icb.data,
         })
     }
-
-    pub fn read_dir(&self, bytes: &Bytes, dir: &Entry) -> Result<Vec<Entry>, Damage> {
-        directory::read(&self.maps, bytes, dir)
-    }
 }
 
 /// The anchor stands at sector 256, at the last sector, or 256 before it; two of the three (ECMA-167 3/8.4.2.1).
-fn anchor(bytes: &Bytes) -> Option<Vec<u8>> {
-    let sectors = bytes.size() / SECTOR;
+fn anchor(bytes: &dyn Disk) -> Option<Vec<u8>> {
+    let sectors = bytes.len() / SECTOR;
     [Some(256), sectors.checked_sub(257), sectors.checked_sub(1)]
         .into_iter()
         .flatten()
-        .filter_map(|sector| bytes.take(sector * SECTOR, SECTOR as usize).ok())
+        .filter_map(|sector| take(bytes, sector * SECTOR, SECTOR as usize).ok())
         .find(|block| tag(block) == Some(TAG_ANCHOR))
 }
 
@@ -167,12 +163,12 @@ fn physical(number: u16, partitions: &[Vec<u8>]) -> Result<Map, Damage> {
             start: u64::from(u32_le(p, 188)),
             blocks: u64::from(u32_le(p, 192)),
         })
-        .ok_or_else(|| Damage::new(format!("no descriptor for UDF partition {number}")))
+        .ok_or_else(|| format!("no descriptor for UDF partition {number}").into())
 }
 
 impl Sequence {
     /// Reads descriptors until a terminator; of several with the same role the highest sequence number prevails.
-    fn read(bytes: &Bytes, start: u32, sectors: u32) -> Self {
+    fn read(bytes: &dyn Disk, start: u32, sectors: u32) -> Self {
         let mut found = Self::default();
         let mut next = Some((start, sectors));
         let mut budget = MAX_DESCRIPTORS;
@@ -183,7 +179,7 @@ impl Sequence {
                 }
                 budget -= 1;
                 let at = (u64::from(start) + u64::from(sector)) * SECTOR;
-                let Ok(block) = bytes.take(at, SECTOR as usize) else {
+                let Ok(block) = take(bytes, at, SECTOR as usize) else {
                     return found;
                 };
                 match tag(&block) {
@@ -194,7 +190,7 @@ impl Sequence {
                         break;
                     }
                     Some(TAG_TERMINATING) => return found,
-                    Some(TAG_PRIMARY_VOLUME | _) | None => {}
+                    _ => {}
                 }
             }
         }

@@ -8,30 +8,24 @@ use winimg_base::digest::Digest;
 /// How long Windows from evaluation media runs (Microsoft: Evaluation Center, Windows Server).
 pub const DAYS: u32 = 180;
 
-/// SHA-256 of the English media, as rgl/windows-vagrant and others computed them; Microsoft publishes none.
-const KNOWN: [(Release, &str); 3] = [
-    // 17763.737.190906-2324.rs5_release_svc_refresh_SERVER_EVAL_x64FRE_en-us_1.iso
-    (
-        Release::Server2019,
-        "549bca46c055157291be6c22a3aaaed8330e78ef4382c99ee82c896426a1cee1",
-    ),
-    // SERVER_EVAL_x64FRE_en-us.iso (20348.587)
-    (
-        Release::Server2022,
-        "3e4fa6d8507b554856fc9ca6079cc402df11a8b79344871669f0251535255325",
-    ),
-    // 26100.32230.260111-0550.lt_release_svc_refresh_SERVER_EVAL_x64FRE_en-us.iso
-    (
-        Release::Server2025,
-        "7b052573ba7894c9924e3e87ba732ccd354d18cb75a883efa9b900ea125bfd51",
-    ),
-];
+/// SHA-256 of the English medium, as rgl/windows-vagrant and others computed it; Microsoft publishes none.
+fn sha256(release: Release) -> &'static str {
+    match release {
+        // 17763.737.190906-2324.rs5_release_svc_refresh_SERVER_EVAL_x64FRE_en-us_1.iso
+        Release::Server2019 => "549bca46c055157291be6c22a3aaaed8330e78ef4382c99ee82c896426a1cee1",
+        // SERVER_EVAL_x64FRE_en-us.iso (20348.587)
+        Release::Server2022 => "3e4fa6d8507b554856fc9ca6079cc402df11a8b79344871669f0251535255325",
+        // 26100.32230.260111-0550.lt_release_svc_refresh_SERVER_EVAL_x64FRE_en-us.iso
+        Release::Server2025 => "7b052573ba7894c9924e3e87ba732ccd354d18cb75a883efa9b900ea125bfd51",
+    }
+}
 
 /// The release that the evaluation medium with this digest installs.
 pub fn known(digest: &Digest) -> Option<Release> {
     let hex = digest.hex();
-    let found = KNOWN.iter().find(|(_, sha256)| *sha256 == hex);
-    found.map(|(release, _)| *release)
+    Release::ALL
+        .into_iter()
+        .find(|release| sha256(*release) == hex)
 }
 
 #[cfg(test)]

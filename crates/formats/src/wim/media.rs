@@ -48,31 +48,21 @@ impl Release {
         }
     }
 
-    pub fn of_build(build: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|r| r.build() == build)
-    }
-
     /// The release of an image; an unknown build is an error.
     pub fn of_image(image: &Image) -> Result<Self> {
         let Some(build) = image.build else {
-            return Err(Error::new(
-                Kind::Unproved,
-                format!("the image {} does not say its Windows build", image.name),
-            ));
+            let fact = format!("the image {} does not say its Windows build", image.name);
+            return Err(Error::new(Kind::Unproved, fact));
         };
-        Self::of_build(build).ok_or_else(|| {
-            let known: Vec<String> = Self::ALL
-                .iter()
-                .map(|r| format!("{} ({r})", r.build()))
-                .collect();
-            Error::new(
-                Kind::Recipe,
-                format!("winimg does not build from Windows build {build}"),
-            )
-            .at(&image.name)
-            .expected(known.join(", "))
-            .found(build)
-            .cure("use the install medium of one of these releases")
+        let mut known = Self::ALL.into_iter();
+        known.find(|r| r.build() == build).ok_or_else(|| {
+            let known = Self::ALL.map(|r| format!("{} ({r})", r.build()));
+            let fact = format!("winimg does not build from Windows build {build}");
+            Error::new(Kind::Recipe, fact)
+                .at(&image.name)
+                .expected(known.join(", "))
+                .found(build)
+                .cure("use the install medium of one of these releases")
         })
     }
 }
@@ -83,26 +73,12 @@ impl fmt::Display for Release {
     }
 }
 
-/// How the medium is licensed, by `sources/EI.CFG`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Channel {
-    Eval,
-    Retail,
-    /// `VL` is 1 or the channel is `volume`.
-    Volume,
-    Oem,
-    Other(String),
-}
-
 /// An install medium as far as it can be known without booting it.
 #[derive(Clone, Debug)]
 pub struct MediaFacts {
-    pub label: String,
-    /// `sources/install.wim`, as spelled in the search.
-    pub wim_path: String,
     pub images: WimImages,
-    /// Absent when there is no `EI.CFG`.
-    pub channel: Option<Channel>,
+    /// By `sources/EI.CFG`, whatever the edition.
+    pub eval: bool,
     /// `Autounattend.xml` at the root or in `sources`, which Setup could take in place of ours.
     pub answer_file: Option<String>,
 }
@@ -124,14 +100,13 @@ impl MediaFacts {
         let Some((wim_path, entry)) = wim else {
             return Err(no_image(medium));
         };
-        let from = format!("{}:{wim_path}", medium.path().display());
+        let from = format!("{}:{wim_path}", medium.path.display());
         let images = WimImages::read(&mut medium.file(&entry), &from)?;
-        let channel = match medium.find("sources/ei.cfg")? {
+        let eval = match medium.find("sources/ei.cfg")? {
             Some(entry) if !entry.is_dir => {
-                let bytes = medium.read(&entry, MAX_EI_CFG)?;
-                channel(&String::from_utf8_lossy(&bytes))
+                is_eval(&String::from_utf8_lossy(&medium.read(&entry, MAX_EI_CFG)?))
             }
-            _ => None,
+            _ => false,
         };
         let mut answer_file = None;
         for path in ["Autounattend.xml", "sources/Autounattend.xml"] {
@@ -141,17 +116,15 @@ impl MediaFacts {
             }
         }
         Ok(Self {
-            label: medium.label().to_string(),
-            wim_path,
             images,
-            channel,
+            eval,
             answer_file,
         })
     }
 
     /// Whether an image of this medium is for evaluation: by its edition, or by the medium's channel.
     pub fn is_eval(&self, image: &Image) -> bool {
-        image.is_eval() || self.channel == Some(Channel::Eval)
+        image.is_eval() || self.eval
     }
 }
 
@@ -167,14 +140,9 @@ fn no_image(medium: &Medium) -> Error {
         Kind::Unproved,
         "this is not a Windows install medium: it has no sources/install.wim, .esd or .swm",
     )
-    .at(format!(
-        "{} ({}, label \"{}\")",
-        medium.path().display(),
-        medium.file_system(),
-        medium.label()
-    ))
+    .at(medium.described())
     .lines(there);
-    match medium.remark() {
+    match &medium.remark {
         Some(remark) => error
             .found(remark)
             .cure("fetch the file again and compare its digest with the publisher's"),
@@ -182,43 +150,39 @@ fn no_image(medium: &Medium) -> Error {
     }
 }
 
-/// Reads `EI.CFG` (Microsoft: "Windows Setup edition configuration and product ID files").
-fn channel(text: &str) -> Option<Channel> {
+/// Whether `EI.CFG` names the channel `eval` and no volume licence (Microsoft: "Windows Setup edition configuration and
+/// product ID files").
+fn is_eval(text: &str) -> bool {
     let (mut section, mut channel, mut volume) = (String::new(), None, false);
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
         if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
             section = name.to_ascii_lowercase();
-        } else if section == "channel" && channel.is_none() {
-            channel = Some(line.to_string());
+        } else if section == "channel" {
+            channel.get_or_insert(line);
         } else if section == "vl" {
             volume = line == "1";
         }
     }
-    if volume {
-        return Some(Channel::Volume);
-    }
-    Some(match channel?.to_ascii_lowercase().as_str() {
-        "eval" => Channel::Eval,
-        "retail" => Channel::Retail,
-        "volume" => Channel::Volume,
-        "oem" => Channel::Oem,
-        other => Channel::Other(other.to_string()),
-    })
+    !volume && channel.is_some_and(|name| name.eq_ignore_ascii_case("eval"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::is_eval;
 
     #[test]
     fn the_channel_is_read_as_setup_reads_it() {
-        let eval = "[EditionID]\r\n\r\n[Channel]\r\neval\r\n\r\n[VL]\r\n0\r\n";
-        assert_eq!(channel(eval), Some(Channel::Eval));
-        assert_eq!(
-            channel("[Channel]\nRetail\n[VL]\n1\n"),
-            Some(Channel::Volume)
-        );
-        assert_eq!(channel("[Channel]\nRetail\n"), Some(Channel::Retail));
-        assert_eq!(channel(""), None);
+        for (text, expected) in [
+            (
+                "[EditionID]\r\n\r\n[Channel]\r\neval\r\n\r\n[VL]\r\n0\r\n",
+                true,
+            ),
+            ("[Channel]\nEval\n[VL]\n1\n", false),
+            ("[Channel]\nRetail\n", false),
+            ("[Channel]\nRetail\neval\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_eval(text), expected, "{text}");
+        }
     }
 }

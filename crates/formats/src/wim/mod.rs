@@ -13,10 +13,10 @@ use std::io::{Read, Seek, SeekFrom};
 
 use roxmltree::{Document, Node};
 
-use crate::udf::{u16_le, u32_le, u64_le};
+use crate::bytes::{u16_le, u32_le, u64_le, utf16_le};
 use winimg_base::error::{Error, Kind, Result};
 
-pub use media::{Channel, MediaFacts, Release};
+pub use media::{MediaFacts, Release};
 
 /// Bytes of the header.
 const HEADER: usize = 208;
@@ -79,7 +79,6 @@ pub struct Image {
     pub version: String,
     pub arch: Option<Arch>,
     pub languages: Vec<String>,
-    pub default_language: Option<String>,
     /// Bytes of the files, uncompressed.
     pub size: u64,
 }
@@ -190,11 +189,7 @@ fn images(xml: &[u8]) -> std::result::Result<Vec<Image>, String> {
     let text = xml
         .strip_prefix(b"\xff\xfe")
         .ok_or("does not begin with a UTF-16LE byte order mark")?;
-    let units: Vec<u16> = text
-        .chunks_exact(2)
-        .map(|c| u16::from_le_bytes([c[0], c[1]]))
-        .collect();
-    let text = String::from_utf16(&units).map_err(|_| "is not UTF-16".to_string())?;
+    let text = String::from_utf16(&utf16_le(text)).map_err(|_| "is not UTF-16")?;
     let text = text.trim_end_matches('\0');
     let document = Document::parse(text).map_err(|e| format!("is not well-formed: {e}"))?;
     let root = document.root_element();
@@ -243,7 +238,6 @@ fn image(node: Node) -> std::result::Result<Image, String> {
             .flat_map(|l| l.children().filter(|n| n.has_tag_name("LANGUAGE")))
             .map(words)
             .collect(),
-        default_language: at(node, "WINDOWS/LANGUAGES/DEFAULT").map(words),
         size: text("TOTALBYTES").parse().unwrap_or(0),
     })
 }

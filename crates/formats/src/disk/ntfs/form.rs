@@ -7,8 +7,7 @@ use std::fmt;
 use ntfs::structured_values::NtfsFileAttributeFlags;
 use ntfs::{NtfsAttribute, NtfsAttributeFlags, NtfsAttributeType, NtfsError, NtfsFile};
 
-use super::{Fs, broken};
-use winimg_base::error::Result;
+use super::{Fault, Fs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -21,29 +20,27 @@ pub enum Form {
 }
 
 impl Form {
-    pub(super) fn of(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<Self> {
-        match Self::of_reparse(file, fs, path)? {
+    pub(super) fn of(file: &NtfsFile<'_>, fs: &mut Fs<'_>) -> Result<Self, Fault> {
+        match Self::of_reparse(file, fs)? {
             Self::Plain if !file.is_directory() => {}
             form => return Ok(form),
         }
-        let Some(item) = file.data(fs, "") else {
-            return Ok(Self::Plain);
-        };
-        let item = item.map_err(|e| broken(path, e))?;
-        let data = item.to_attribute().map_err(|e| broken(path, e))?;
-        Ok(Self::of_data(&data))
+        match file.data(fs, "") {
+            Some(item) => Ok(Self::of_data(&item?.to_attribute()?)),
+            None => Ok(Self::Plain),
+        }
     }
 
     /// The reparse point that stands in for a file or directory, or else plain: the data is not looked at.
-    pub(super) fn of_reparse(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<Self> {
-        let info = file.info().map_err(|e| broken(path, e))?;
+    pub(super) fn of_reparse(file: &NtfsFile<'_>, fs: &mut Fs<'_>) -> Result<Self, NtfsError> {
+        let info = file.info()?;
         if !info
             .file_attributes()
             .contains(NtfsFileAttributeFlags::REPARSE_POINT)
         {
             return Ok(Self::Plain);
         }
-        let tag = reparse_tag(file, fs).map_err(|e| broken(path, e))?;
+        let tag = reparse_tag(file, fs)?;
         // Zero is reserved: no reparse point has it.
         Ok(Self::Reparse(tag.unwrap_or(0)))
     }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::Volume;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
 /// Of a volume of 16 TiB with clusters of 4 KiB.
 const LONGEST_BITMAP: u64 = 512 << 20;
@@ -15,15 +15,13 @@ impl Volume<'_> {
     /// Bytes from the volume's start, in whole clusters, ascending and apart.
     pub fn free(&self) -> Result<Vec<Range<u64>>> {
         if self.is_dirty()? {
-            return Err(Error::new(
-                Kind::Failed,
-                "the NTFS volume was not shut down in order: which clusters are free is not certain",
+            return Err(Error::failed("the NTFS volume was not shut down in order: which clusters are free is not certain",
             )
             .cure("check the volume in that Windows: chkdsk /f"));
         }
         let bitmap = self.read(r"C:\$Bitmap", LONGEST_BITMAP)?;
-        let bitmap = bitmap
-            .ok_or_else(|| Error::new(Kind::Failed, "there is no $Bitmap on the NTFS volume"))?;
+        let bitmap =
+            bitmap.ok_or_else(|| Error::failed("there is no $Bitmap on the NTFS volume"))?;
         let cluster = u64::from(self.ntfs.cluster_size());
         Ok(unset(&bitmap, self.ntfs.size() / cluster)
             .into_iter()

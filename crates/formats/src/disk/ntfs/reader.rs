@@ -4,10 +4,9 @@
 //! to itself without end. So a read never fails here: what cannot be read is zeros, which nothing takes for a structure,
 //! and the first such read makes the whole answer an error. Neither does it go on for ever.
 
-use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::{DiskReader, Error, Kind, Result};
+use super::{DiskReader, Fault, Result};
 
 /// Reads for one question, content apart. A directory of a million names needs a tenth of this.
 const MOST_READS: u64 = 1 << 19;
@@ -17,55 +16,44 @@ const MOST_READS_OPENING: u64 = 1 << 21;
 /// A reader that notes what went wrong instead of failing.
 pub(super) struct Fs<'d> {
     inner: DiskReader<'d>,
-    left: Cell<u64>,
-    /// Bytes of the volume.
-    len: u64,
-    fault: RefCell<Option<String>>,
+    left: u64,
+    fault: Option<String>,
 }
 
 impl<'d> Fs<'d> {
     pub fn new(volume: &DiskReader<'d>) -> Self {
         Self {
-            len: volume.len(),
             inner: volume.clone(),
-            left: Cell::new(MOST_READS),
-            fault: RefCell::new(None),
+            left: MOST_READS,
+            fault: None,
         }
     }
 
     pub fn opening(volume: &DiskReader<'d>) -> Self {
-        let fs = Self::new(volume);
-        fs.left.set(MOST_READS_OPENING);
-        fs
+        let left = MOST_READS_OPENING;
+        Self {
+            left,
+            ..Self::new(volume)
+        }
     }
 
     /// Bytes of the volume.
     pub fn len(&self) -> u64 {
-        self.len
+        self.inner.len()
     }
 
     /// Reads of content are as many as the content's length asks for: they are not counted.
-    pub fn content(&self) {
-        self.left.set(u64::MAX);
+    pub fn content(&mut self) {
+        self.left = u64::MAX;
     }
 
     /// The answer, unless a read went wrong on the way to it.
-    pub fn end<T>(&self, path: &str, answer: Result<T>) -> Result<T> {
-        match self.fault.take() {
+    pub fn end<T>(self, path: &str, answer: Result<T>) -> Result<T> {
+        match self.fault {
             None => answer,
-            Some(fault) => Err(Error::new(
-                Kind::Failed,
-                format!("{path} on the NTFS volume can't be read"),
-            )
-            .because(fault)
-            .cure("check the volume in that Windows: chkdsk /f")),
-        }
-    }
-
-    fn note(&self, fault: impl FnOnce() -> String) {
-        let mut noted = self.fault.borrow_mut();
-        if noted.is_none() {
-            *noted = Some(fault());
+            Some(fault) => Err(Fault::Broken(fault)
+                .of(path)
+                .cure("check the volume in that Windows: chkdsk /f")),
         }
     }
 }
@@ -75,28 +63,21 @@ impl Read for Fs<'_> {
         if buffer.is_empty() {
             return Ok(0);
         }
-        match self.left.get().checked_sub(1) {
-            Some(left) => self.left.set(left),
-            None => {
-                self.note(|| "its structures lead in a circle".into());
-                buffer.fill(0);
-                return Ok(buffer.len());
+        let fault = match self.left.checked_sub(1) {
+            None => "its structures lead in a circle".into(),
+            Some(left) => {
+                self.left = left;
+                let at = self.inner.stream_position().unwrap_or(u64::MAX);
+                match self.inner.read(buffer) {
+                    Ok(n) if n > 0 => return Ok(n),
+                    Ok(_) => format!("offset {at:#x} of the volume lies beyond its end"),
+                    Err(e) => e.to_string(),
+                }
             }
-        }
-        let at = self.inner.stream_position().unwrap_or(u64::MAX);
-        match self.inner.read(buffer) {
-            Ok(n) if n > 0 => Ok(n),
-            Ok(_) => {
-                self.note(|| format!("offset {at:#x} of the volume lies beyond its end"));
-                buffer.fill(0);
-                Ok(buffer.len())
-            }
-            Err(e) => {
-                self.note(|| e.to_string());
-                buffer.fill(0);
-                Ok(buffer.len())
-            }
-        }
+        };
+        self.fault.get_or_insert(fault);
+        buffer.fill(0);
+        Ok(buffer.len())
     }
 }
 

@@ -8,9 +8,10 @@ use std::ops::Range;
 
 use ntfs::{KnownNtfsFileRecordNumber, NtfsAttributeType, NtfsFile};
 
-use super::{Fs, Limited, Volume, broken, copy_attribute};
+use super::{Fault, Fs, Volume, read_attribute};
+use crate::bytes::{u32_le, u64_le, words_le};
 use crate::disk::security::SecurityDescriptor;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
 /// `$SDS` has each block twice, the copy right behind it.
 const BLOCK: usize = 256 << 10;
@@ -18,6 +19,8 @@ const BLOCK: usize = 256 << 10;
 const HEADER: usize = 20;
 /// A Windows Server has one or two MiB of them.
 const LIMIT: u64 = 256 << 20;
+/// Of a descriptor in its file's own record.
+const OWN_LIMIT: u64 = 1 << 20;
 
 /// The descriptors of `$Secure:$SDS` by their numbers.
 pub(super) struct Descriptors {
@@ -34,29 +37,26 @@ impl Volume<'_> {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
             };
-            let info = file.info().map_err(|e| broken(path, e))?;
+            let info = file.info()?;
+            let own;
             let bytes = match info.security_id() {
                 Some(number) if number != 0 => {
                     let descriptors = self.descriptors(fs)?;
                     let found = descriptors.of(number);
-                    Some(found.ok_or_else(|| descriptors.lack(number, path))?)
+                    found.ok_or_else(|| descriptors.lack(number, path))?
                 }
-                _ => None,
-            };
-            match bytes {
-                Some(bytes) => SecurityDescriptor::parse(bytes).map(Some),
-                None => match own(&file, fs, path)? {
-                    Some(bytes) => SecurityDescriptor::parse(&bytes).map(Some),
-                    None => Ok(None),
+                _ => match own_descriptor(&file, fs)? {
+                    Some(bytes) => {
+                        own = bytes;
+                        &own
+                    }
+                    None => return Ok(None),
                 },
-            }
-            .map_err(|e| {
-                Error::new(
-                    Kind::Failed,
-                    format!("the security of {path} can't be read"),
-                )
-                .because(e)
-            })
+            };
+            let parsed = SecurityDescriptor::parse(bytes).map_err(|e| {
+                Error::failed(format!("the security of {path} can't be read")).because(e)
+            })?;
+            Ok(Some(parsed))
         })
     }
 
@@ -64,40 +64,28 @@ impl Volume<'_> {
         if let Some(known) = self.descriptors.get() {
             return Ok(known);
         }
-        let secure = self
-            .ntfs
-            .file(fs, KnownNtfsFileRecordNumber::Secure as u64)
-            .map_err(|e| broken("$Secure", e))?;
-        let mut bytes = Vec::new();
-        if let Some(item) = secure.data(fs, "$SDS") {
-            let item = item.map_err(|e| broken("$Secure", e))?;
-            let data = item.to_attribute().map_err(|e| broken("$Secure", e))?;
-            let mut limited = Limited {
-                bytes: &mut bytes,
-                limit: LIMIT,
-            };
-            copy_attribute(&data, fs, "$Secure:$SDS", &mut limited)?;
-        }
+        let bytes = self.stream(fs).map_err(|fault| fault.of("$Secure:$SDS"))?;
         let read = Descriptors::read(bytes);
         Ok(self.descriptors.get_or_init(|| read))
+    }
+
+    fn stream(&self, fs: &mut Fs<'_>) -> Result<Vec<u8>, Fault> {
+        let number = KnownNtfsFileRecordNumber::Secure as u64;
+        match self.ntfs.file(fs, number)?.data(fs, "$SDS") {
+            Some(item) => read_attribute(&item?.to_attribute()?, fs, LIMIT),
+            None => Ok(Vec::new()),
+        }
     }
 }
 
 /// The descriptor that lies in the file's own record.
-fn own(file: &NtfsFile<'_>, fs: &mut Fs<'_>, path: &str) -> Result<Option<Vec<u8>>> {
+fn own_descriptor(file: &NtfsFile<'_>, fs: &mut Fs<'_>) -> Result<Option<Vec<u8>>, Fault> {
     let mut attributes = file.attributes();
     while let Some(item) = attributes.next(fs) {
-        let item = item.map_err(|e| broken(path, e))?;
-        let attribute = item.to_attribute().map_err(|e| broken(path, e))?;
-        let kind = attribute.ty().map_err(|e| broken(path, e))?;
-        if kind == NtfsAttributeType::SecurityDescriptor {
-            let mut bytes = Vec::new();
-            let mut limited = Limited {
-                bytes: &mut bytes,
-                limit: 1 << 20,
-            };
-            copy_attribute(&attribute, fs, path, &mut limited)?;
-            return Ok(Some(bytes));
+        let item = item?;
+        let attribute = item.to_attribute()?;
+        if attribute.ty()? == NtfsAttributeType::SecurityDescriptor {
+            return read_attribute(&attribute, fs, OWN_LIMIT).map(Some);
         }
     }
     Ok(None)
@@ -110,8 +98,7 @@ impl Descriptors {
 
     fn lack(&self, number: u32, path: &str) -> Error {
         let fact = format!("{path} names security descriptor {number}, which the volume lacks");
-        let error =
-            Error::new(Kind::Failed, fact).cure("check the volume in that Windows: chkdsk /f");
+        let error = Error::failed(fact).cure("check the volume in that Windows: chkdsk /f");
         match self.damage {
             Some(at) => error
                 .at(format!("offset {at:#x} of $Secure:$SDS"))
@@ -120,7 +107,7 @@ impl Descriptors {
         }
     }
 
-    /// Every entry names its own place and has a hash, so what is no entry is told from one and passed over.
+    /// Every entry names its own place and has a hash, so what is no entry is recognized and passed over.
     fn read(bytes: Vec<u8>) -> Self {
         let (mut places, mut damage) = (BTreeMap::new(), None);
         for start in (0..bytes.len()).step_by(2 * BLOCK) {
@@ -151,12 +138,8 @@ impl Descriptors {
 
 /// The number and length of the entry at `at` of a block, if there is a sound one.
 fn entry(block: &[u8], head: &[u8], at: usize, start: usize) -> Option<(u32, usize)> {
-    let word = |i: usize| {
-        let word = [head[i], head[i + 1], head[i + 2], head[i + 3]];
-        u32::from_le_bytes(word)
-    };
-    let (hash, number, len) = (word(0), word(4), word(16) as usize);
-    let place = u64::from(word(8)) | u64::from(word(12)) << 32;
+    let (hash, number) = (u32_le(head, 0), u32_le(head, 4));
+    let (place, len) = (u64_le(head, 8), u32_le(head, 16) as usize);
     if place != (start + at) as u64 || number == 0 {
         return None;
     }
@@ -166,9 +149,6 @@ fn entry(block: &[u8], head: &[u8], at: usize, start: usize) -> Option<(u32, usi
 
 /// The hash by which NTFS finds a descriptor that it has already: words, each added to the sum turned left by three.
 fn sum(descriptor: &[u8]) -> u32 {
-    let words = descriptor.chunks_exact(4);
-    words.fold(0_u32, |sum, w| {
-        let word = u32::from_le_bytes([w[0], w[1], w[2], w[3]]);
-        sum.rotate_left(3).wrapping_add(word)
-    })
+    let words = words_le(descriptor);
+    words.fold(0_u32, |sum, word| sum.rotate_left(3).wrapping_add(word))
 }

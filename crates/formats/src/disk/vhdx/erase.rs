@@ -5,16 +5,15 @@
 //! as the format demands ([MS-VHDX] 2.2.2).
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
+use super::damaged;
 use super::layer::{Holder, Layer};
-use super::{FORMAT, add};
-use crate::disk::blocks::damaged;
-use crate::disk::{Disk, Image};
-use winimg_base::error::{Error, Kind, Result};
+use crate::disk::{Disk, Image, join};
+use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
+use winimg_base::io::Positioned as _;
 
 const BUFFER: usize = 1 << 20;
 
@@ -27,12 +26,11 @@ pub fn zero_in_place(image: Image<'_>, ranges: &[Range<u64>], cancel: &Cancel) -
     let mut places = unused(leaf)?;
     for range in ranges {
         if range.end > leaf.len {
-            return Err(Error::new(
-                Kind::Failed,
-                format!("zeros beyond the end of {}", image.file.display()),
-            )
-            .at(format!("offset {}", range.end))
-            .found(format!("{} bytes in all", leaf.len)));
+            return Err(
+                Error::failed(format!("zeros beyond the end of {}", image.file.display()))
+                    .at(format!("offset {}", range.end))
+                    .found(format!("{} bytes in all", leaf.len)),
+            );
         }
         places.extend(rooms(leaf, range));
     }
@@ -40,7 +38,7 @@ pub fn zero_in_place(image: Image<'_>, ranges: &[Range<u64>], cancel: &Cancel) -
     for place in places {
         target.zero(place, cancel)?;
     }
-    target.finish()
+    target.sync()
 }
 
 /// Where the file has room for a range of the disk. In a block that it holds in part also the sectors that it does not
@@ -51,7 +49,7 @@ fn rooms(leaf: &Layer, range: &Range<u64>) -> Vec<Range<u64>> {
     while at < range.end {
         let to = (at - at % leaf.block + leaf.block).min(range.end);
         if let Holder::Here(place) = leaf.block_holder(at) {
-            add(&mut rooms, place..place + (to - at));
+            join(&mut rooms, place..place + (to - at));
         }
         at = to;
     }
@@ -102,8 +100,8 @@ impl<'a> Target<'a> {
             cancel.check()?;
             let len = (place.end - at).min(BUFFER as u64) as usize;
             let part = &mut self.buffer[..len];
-            let read = self.file.seek(SeekFrom::Start(at));
-            read.and_then(|_| self.file.read_exact(part))
+            self.file
+                .read_exact_at(part, at)
                 .map_err(|e| Error::io("read", self.path, e))?;
             if part.iter().any(|b| *b != 0) {
                 part.fill(0);
@@ -115,10 +113,9 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    fn put(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        let found = self.file.seek(SeekFrom::Start(at));
-        found
-            .and_then(|_| self.file.write_all(bytes))
+    fn put(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all_at(bytes, at)
             .map_err(|e| Error::io("write", self.path, e))
     }
 
@@ -132,7 +129,7 @@ impl<'a> Target<'a> {
         let first = self.leaf.header.renewed();
         let (Some(first), Some(second)) = (first.clone(), first.and_then(|h| h.next())) else {
             let why = "the headers' number is the largest there is";
-            return Err(damaged(&self.leaf.file, FORMAT, 0, why));
+            return Err(damaged(&self.leaf.file, 0, why));
         };
         for header in [first, second] {
             let (at, bytes) = header.written();
@@ -145,9 +142,5 @@ impl<'a> Target<'a> {
     fn sync(&self) -> Result<()> {
         let synced = self.file.sync_all();
         synced.map_err(|e| Error::io("write", self.path, e))
-    }
-
-    fn finish(self) -> Result<()> {
-        self.sync()
     }
 }

@@ -7,9 +7,10 @@ use std::ops::Range;
 use crc::{CRC_32_ISCSI, Crc};
 use uuid::Uuid;
 
-use super::{FORMAT, KIB64, guid, read, u16_at, u32_at, u64_at};
+use super::{KIB64, damaged, guid, read};
+use crate::bytes::{u16_le, u32_le, u64_le};
 use crate::disk::RawDisk;
-use crate::disk::blocks::{damaged, refused};
+use crate::disk::blocks::refused;
 use winimg_base::error::Result;
 
 const PLACES: [u64; 2] = [KIB64, 2 * KIB64];
@@ -37,7 +38,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 
 /// Whether a structure has its signature and the right checksum.
 pub fn sound(bytes: &[u8], signature: &[u8; 4]) -> bool {
-    bytes.starts_with(signature) && u32_at(bytes, 4) == checksum(bytes)
+    bytes.starts_with(signature) && u32_le(bytes, 4) == checksum(bytes)
 }
 
 impl Header {
@@ -50,13 +51,12 @@ impl Header {
             if !sound(&bytes, b"head") {
                 continue;
             }
-            let sequence = u64_at(&bytes, 8);
+            let sequence = u64_le(&bytes, 8);
             match &newest {
                 Some(other) if other.sequence > sequence => {}
                 Some(other) if other.sequence == sequence && other.bytes != bytes => {
                     return Err(damaged(
                         file,
-                        FORMAT,
                         at,
                         "two headers that differ have the same number",
                     ));
@@ -72,11 +72,11 @@ impl Header {
         }
         let Some(header) = newest else {
             let why = "neither of the two headers is whole";
-            return Err(damaged(file, FORMAT, KIB64, why));
+            return Err(damaged(file, KIB64, why));
         };
-        let version = u16_at(&header.bytes, 66);
+        let version = u16_le(&header.bytes, 66);
         if version != 1 {
-            return Err(damaged(file, FORMAT, KIB64, format!("version {version}")));
+            return Err(damaged(file, KIB64, format!("version {version}")));
         }
         if header.bytes[48..64] != [0; 16] {
             return Err(refused(
@@ -98,8 +98,8 @@ impl Header {
 
     /// Where the log is in the file.
     pub fn log(&self) -> Range<u64> {
-        let start = u64_at(&self.bytes, 72);
-        start..start.saturating_add(u32_at(&self.bytes, 68).into())
+        let start = u64_le(&self.bytes, 72);
+        start..start.saturating_add(u32_le(&self.bytes, 68).into())
     }
 
     /// The header for a file whose content is about to change.

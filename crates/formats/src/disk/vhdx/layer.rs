@@ -9,10 +9,11 @@ use uuid::Uuid;
 use super::header::Header;
 use super::parent::{self, Locator};
 use super::region::{Item, Regions};
-use super::{FORMAT, MIB, read, u32_at, u64_at};
-use crate::disk::blocks::{MOST, damaged};
+use super::{MIB, damaged, read};
+use crate::bytes::{u32_le, u64_le};
+use crate::disk::blocks::MOST;
 use crate::disk::{Disk, Format, RawDisk};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
 /// Sectors that one block of the sector bitmap covers: [MS-VHDX] 2.4, "chunk ratio".
 const BITMAP_SECTORS: u64 = 1 << 23;
@@ -64,7 +65,7 @@ impl Layer {
         let regions = Regions::read(&file)?;
         let items = regions.items(&file)?;
         let at = regions.metadata.start;
-        let bad = |why: String| damaged(&file, FORMAT, at, why);
+        let bad = |why: String| damaged(&file, at, why);
         let item = |item: Item, len: u64| {
             let found = items
                 .get(&item)
@@ -76,9 +77,9 @@ impl Layer {
             read(&file, found.start, len, "the metadata")
         };
         let parameters = item(Item::FileParameters, 8)?;
-        let block = u64::from(u32_at(&parameters, 0));
-        let len = u64_at(&item(Item::DiskSize, 8)?, 0);
-        let sector = u64::from(u32_at(&item(Item::LogicalSector, 4)?, 0));
+        let block = u64::from(u32_le(&parameters, 0));
+        let len = u64_le(&item(Item::DiskSize, 8)?, 0);
+        let sector = u64::from(u32_le(&item(Item::LogicalSector, 4)?, 0));
         if !block.is_power_of_two() || !(MIB..=256 * MIB).contains(&block) {
             return Err(bad(format!("blocks of {block} bytes")));
         }
@@ -95,7 +96,7 @@ impl Layer {
             len,
             block,
             sector,
-            differencing: u32_at(&parameters, 4) & 2 != 0,
+            differencing: u32_le(&parameters, 4) & 2 != 0,
             table: Vec::new(),
             file,
         };
@@ -108,7 +109,7 @@ impl Layer {
         let at = self.regions.metadata.start;
         let Some(item) = self.items.get(&Item::ParentLocator) else {
             let why = "a differencing disk without a parent locator";
-            return Err(damaged(&self.file, FORMAT, at, why));
+            return Err(damaged(&self.file, at, why));
         };
         Locator::read(&self.file, item)
     }
@@ -132,10 +133,10 @@ impl Layer {
         let region = &self.regions.table;
         if entries * 8 > region.end - region.start || count > MOST {
             let why = format!("a block table too small for {count} blocks");
-            return Err(damaged(&self.file, FORMAT, region.start, why));
+            return Err(damaged(&self.file, region.start, why));
         }
         let bytes = read(&self.file, region.start, entries * 8, "the block table")?;
-        Ok(bytes.chunks_exact(8).map(|e| u64_at(e, 0)).collect())
+        Ok(bytes.chunks_exact(8).map(|e| u64_le(e, 0)).collect())
     }
 
     fn entry(&self, index: u64) -> u64 {
@@ -148,7 +149,7 @@ impl Layer {
         for block in 0..self.blocks() {
             let index = block + block / ratio;
             let entry = self.entry(index);
-            let bad = |at: u64, why: String| Err(damaged(&self.file, FORMAT, at, why));
+            let bad = |at: u64, why: String| Err(damaged(&self.file, at, why));
             match entry & 7 {
                 0..=3 => continue,
                 FULLY_PRESENT if place(entry) != 0 => {}
@@ -241,7 +242,7 @@ impl Layer {
         for pair in used.windows(2) {
             if pair[0].end > pair[1].start {
                 let why = "two of its structures lie in the same place";
-                return Err(damaged(&self.file, FORMAT, pair[1].start, why));
+                return Err(damaged(&self.file, pair[1].start, why));
             }
         }
         Ok(used)
@@ -260,13 +261,10 @@ pub fn open_parent(child: &Layer, locator: &Locator, path: &Path) -> Result<Laye
     let id = parent.header.data_write();
     if !locator.linkages.contains(&id) {
         let expected: Vec<String> = locator.linkages.iter().map(Uuid::to_string).collect();
-        return Err(Error::new(
-            Kind::Failed,
-            format!(
-                "the parent {shown} was written since {} was made over it",
-                child.file.path().display()
-            ),
-        )
+        return Err(Error::failed(format!(
+            "the parent {shown} was written since {} was made over it",
+            child.file.path().display()
+        ))
         .expected(format!("DataWriteGuid {}", expected.join(" or ")))
         .found(id)
         .cure("bring back the parent as it was, or build the image again"));

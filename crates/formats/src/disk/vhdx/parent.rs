@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::{FORMAT, MIB, guid, read, u16_at, u32_at};
-use crate::disk::blocks::{damaged, refused as unreadable};
+use super::{MIB, damaged, guid, read};
+use crate::bytes::{u16_le, u32_le, utf16_le};
+use crate::disk::blocks::refused as unreadable;
 use crate::disk::{RawDisk, backing};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
 /// The only kind of locator there is.
 const VHDX: Uuid = Uuid::from_u128(0xb04aefb7_d19e_4a81_b789_25b8e9445913);
@@ -36,7 +37,7 @@ impl Locator {
         let len = item.end - item.start;
         if len > MIB {
             let why = format!("a parent locator of {len} bytes");
-            return Err(damaged(file, FORMAT, item.start, why));
+            return Err(damaged(file, item.start, why));
         }
         let bytes = read(file, item.start, len, "the parent locator")?;
         if bytes.len() >= 20 && guid(&bytes) != VHDX {
@@ -49,14 +50,14 @@ impl Locator {
                 "merge it first: Merge-VHD",
             ));
         }
-        Self::parse(&bytes).map_err(|why| damaged(file, FORMAT, item.start, why))
+        Self::parse(&bytes).map_err(|why| damaged(file, item.start, why))
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() < 20 {
             return Err(format!("a parent locator of {} bytes", bytes.len()));
         }
-        let count = usize::from(u16_at(bytes, 18));
+        let count = usize::from(u16_le(bytes, 18));
         let entries = bytes[20..].chunks_exact(12);
         if count > entries.len() {
             return Err(format!("a parent locator with {count} entries"));
@@ -91,14 +92,13 @@ fn value(bytes: &[u8], entries: &[&[u8]], key: &str) -> Result<Option<String>, S
     };
     let mut found = None;
     for entry in entries {
-        if part(u32_at(entry, 0), u16_at(entry, 8)) != Some(&wanted) {
+        if part(u32_le(entry, 0), u16_le(entry, 8)) != Some(&wanted) {
             continue;
         }
-        let raw = part(u32_at(entry, 4), u16_at(entry, 10))
+        let raw = part(u32_le(entry, 4), u16_le(entry, 10))
             .ok_or_else(|| format!("{key} lies outside the parent locator"))?;
-        let units = raw.chunks_exact(2).map(|u| u16_at(u, 0));
-        let text: Result<String, _> = char::decode_utf16(units).collect();
-        let text = text.ok().filter(|t| !t.is_empty() && !t.contains('\0'));
+        let text = String::from_utf16(&utf16_le(raw)).ok();
+        let text = text.filter(|t| !t.is_empty() && !t.contains('\0'));
         let Some(text) = text.filter(|_| raw.len().is_multiple_of(2)) else {
             return Err(format!("{key} is not text"));
         };
@@ -110,7 +110,7 @@ fn value(bytes: &[u8], entries: &[&[u8]], key: &str) -> Result<Option<String>, S
 }
 
 pub fn refused(child: &RawDisk, name: impl fmt::Display) -> Error {
-    Error::new(Kind::Failed, format!("the parent {name} is refused")).at(child.path().display())
+    Error::failed(format!("the parent {name} is refused")).at(child.path().display())
 }
 
 /// The parent's file: the first of the named places where there is one. It has to lie below `within`.
@@ -145,10 +145,10 @@ pub fn find(child: &RawDisk, locator: &Locator, within: &Path) -> Result<PathBuf
             Err(e) => return Err(Error::io("find", &path, e).or_at(child.path().display())),
         }
     }
-    Err(Error::new(
-        Kind::Failed,
-        format!("the parent of {} is not there", child.path().display()),
-    )
+    Err(Error::failed(format!(
+        "the parent of {} is not there",
+        child.path().display()
+    ))
     .lines(tried)
     .cure("bring it back to where its child names it, or build the image again"))
 }

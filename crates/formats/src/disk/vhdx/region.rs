@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::header::sound;
-use super::{FORMAT, KIB64, MIB, guid, read, u16_at, u32_at, u64_at};
-use crate::disk::blocks::damaged;
+use super::{KIB64, MIB, damaged, guid, read};
+use crate::bytes::{u16_le, u32_le, u64_le};
 use crate::disk::{Disk, RawDisk};
 use winimg_base::error::Result;
 
@@ -50,24 +50,24 @@ impl Regions {
             }
         }
         let why = "neither of the two region tables is whole";
-        Err(damaged(file, FORMAT, 3 * KIB64, why))
+        Err(damaged(file, 3 * KIB64, why))
     }
 
     fn of(file: &RawDisk, bytes: &[u8], at: u64) -> Result<Self> {
-        let bad = |why: String| damaged(file, FORMAT, at, why);
+        let bad = |why: String| damaged(file, at, why);
         let (mut table, mut metadata) = (None, None);
         let mut all = Vec::new();
-        let count = u32_at(bytes, 8) as usize;
+        let count = u32_le(bytes, 8) as usize;
         let entries = bytes[16..].chunks_exact(32);
         if count > entries.len() {
             return Err(bad(format!("{count} regions")));
         }
         for entry in entries.take(count) {
-            let (start, len) = (u64_at(entry, 16), u64::from(u32_at(entry, 24)));
+            let (start, len) = (u64_le(entry, 16), u64::from(u32_le(entry, 24)));
             let place = match guid(entry).as_u128() {
                 TABLE => &mut table,
                 METADATA => &mut metadata,
-                _ if u32_at(entry, 28) & 1 != 0 => {
+                _ if u32_le(entry, 28) & 1 != 0 => {
                     return Err(bad(format!(
                         "an unknown region {} is required",
                         guid(entry)
@@ -100,23 +100,23 @@ impl Regions {
     /// Where the items of the metadata are in the file.
     pub fn items(&self, file: &RawDisk) -> Result<BTreeMap<Item, Range<u64>>> {
         let region = &self.metadata;
-        let bad = |why: String| damaged(file, FORMAT, region.start, why);
+        let bad = |why: String| damaged(file, region.start, why);
         if region.end - region.start < KIB64 {
             return Err(bad("a metadata region without a table".into()));
         }
         let bytes = read(file, region.start, KIB64, "the metadata")?;
-        let count = usize::from(u16_at(&bytes, 10));
+        let count = usize::from(u16_le(&bytes, 10));
         let entries = bytes[32..].chunks_exact(32);
         if !bytes.starts_with(b"metadata") || count > entries.len() {
             return Err(bad(format!("a metadata table with {count} entries")));
         }
         let mut items = BTreeMap::new();
         for entry in entries.take(count) {
-            let (offset, len) = (u32_at(entry, 16), u32_at(entry, 20));
+            let (offset, len) = (u32_le(entry, 16), u32_le(entry, 20));
             let known = ITEMS.iter().find(|(id, _)| *id == guid(entry).as_u128());
             let Some((_, item)) = known else {
                 // Bit 2: who does not know the item must not open the file.
-                if u32_at(entry, 24) & 4 != 0 {
+                if u32_le(entry, 24) & 4 != 0 {
                     return Err(bad(format!("an unknown item {} is required", guid(entry))));
                 }
                 continue;

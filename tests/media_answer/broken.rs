@@ -1,4 +1,4 @@
-// Included by tests/media_answer.rs: changes to a good answer file for Server 2022, and every complaint that follows.
+// Included by tests/media_answer/lint.rs: changes to a good answer file for Server 2022, and every complaint that follows.
 [
     // 1: ASCII, well-formed, namespace, identity
     Broken { from: "winimg: copy", to: "winimg: c\u{f6}py", says: &[
