@@ -10,8 +10,9 @@ use url::Url;
 use crate::answer;
 use crate::cli;
 use crate::engine::console::Console;
+use crate::engine::evidence::Timeline;
 use crate::engine::pause::{self, OnError, Options, Pauses};
-use crate::engine::{self, Leftovers, Outcome, Request, Scratch};
+use crate::engine::{self, Outcome, Request, Scratch};
 use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
 use winimg_base::digest::Digest;
@@ -66,19 +67,20 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         .unwrap_or_else(|| Path::new("out").join(&recipe.name.value));
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
     // From here on the directory is ours alone; until here nothing was made.
-    let leftovers = Leftovers {
-        hypervisor: hypervisor.as_ref(),
-        store: &store,
-        sink: context.sink.as_ref(),
-        cancel: &context.cancel,
-    };
-    let mut scratch = Scratch::create(&output, &leftovers)?;
+    let mut scratch = Scratch::create(
+        &output,
+        hypervisor.as_ref(),
+        &store,
+        context.sink.as_ref(),
+        &context.cancel,
+    )?;
     let events = events(&output)?;
     let console = Console::open(scratch.run(), &recipe.name.value, &output)?;
+    let timeline = Arc::new(Timeline::default());
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
         Arc::clone(&context.sink),
         Arc::clone(&events),
-        Arc::clone(&console) as Arc<dyn Sink>,
+        Arc::clone(&timeline) as Arc<dyn Sink>,
     ]));
     let pauses = Pauses::new(options, console, Arc::clone(&sink), context.cancel.clone())?;
     let request = Request {
@@ -98,14 +100,11 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         lock: opened.lock.as_ref().map(|file| &file.lock),
         remarks,
         recording: context.recording.clone(),
+        timeline,
+        sink: &sink,
+        cancel: &context.cancel,
     };
-    let built = engine::run(
-        &request,
-        &mut scratch,
-        hypervisor.as_ref(),
-        &sink,
-        &context.cancel,
-    );
+    let built = engine::run(&request, &mut scratch, hypervisor.as_ref());
     let recorded = built.and_then(|outcome| {
         let built = match outcome {
             Outcome::Unchanged => return Ok(None),

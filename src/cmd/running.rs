@@ -53,15 +53,8 @@ impl Running {
         stream.set_read_timeout(Some(GLANCE)).ok()?;
         stream.set_write_timeout(Some(PATIENCE)).ok()?;
         let lines = Lines::new(stream.try_clone().ok()?, LONGEST_REPLY);
-        let state = State {
-            name: String::new(),
-            output: PathBuf::new(),
-            phase: String::new(),
-            step: None,
-            paused: None,
-        };
         let mut running = Self {
-            state,
+            state: State::default(),
             stream,
             lines,
         };

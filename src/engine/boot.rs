@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tracing::{debug, trace};
 
+use super::Phase;
 use super::image_state::image_state;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
@@ -29,7 +30,7 @@ pub fn install(
 ) -> Result<Box<dyn Guest>> {
     let mut guest = machine.guest()?;
     sink.emit(&Event::Progress {
-        phase: "install",
+        phase: Phase::Install.name(),
         text: format!("{} answers; waiting for Setup to finish", guest.channel()),
     });
     wait_ready(guest.as_mut(), READY_TIMEOUT, slowness, cancel)?;

@@ -83,9 +83,7 @@ impl Inputs {
     pub fn image(&self, name: &str) -> Option<&Image> {
         self.images.iter().find(|image| image.name == name)
     }
-}
 
-impl Inputs {
     /// Of every file that was fetched, or taken from the recipe's folder.
     pub fn digests(&self) -> Vec<Digest> {
         let files = self.files.iter().map(|(_, blob)| blob);
@@ -110,9 +108,7 @@ impl Inputs {
             })
             .collect()
     }
-}
 
-impl Inputs {
     /// Gives to the shared cache what others would ask it for: files of the network that a digest names.
     pub fn share(&self, recipe: &Recipe, remote: Option<&Remote>) -> Result<()> {
         let Some(remote) = remote else {
@@ -143,22 +139,20 @@ pub struct Source<'a> {
     pub cancel: &'a Cancel,
 }
 
+impl Source<'_> {
+    fn watch(&self, what: String) -> Watch {
+        Watch::new(what, Arc::clone(self.sink), self.cancel.clone())
+    }
+}
+
 /// Fetches the media and every component that the plan's payload names, then unpacks what is to be unpacked.
 pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
-    let Source {
-        recipe,
-        plan,
-        store,
-        options,
-        platform,
-        sink,
-        cancel,
-    } = *from;
-    let needed = needed(recipe, plan, Some(platform));
+    let needed = needed(from.recipe, from.plan, Some(from.platform));
     let requests: Vec<_> = needed.filter_map(|i| fetch::Request::of(&i)).collect();
     let ids: Vec<_> = requests.iter().map(|request| request.id.clone()).collect();
-    let blobs =
-        fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
+    let sink = Arc::clone(from.sink);
+    let blobs = fetch::fetch(requests, from.store, sink, from.cancel, from.options);
+    let blobs = blobs.map_err(together)?;
     let mut inputs = Inputs {
         files: ids.into_iter().zip(blobs).collect(),
         images: Vec::new(),
@@ -172,21 +166,13 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
 
 /// Fetches the container images that the plan imports; `build` is the medium's Windows, as `10.0.20348`.
 pub fn fetch_images(inputs: &mut Inputs, from: &Source<'_>, build: &str) -> Result<()> {
-    let Source {
-        recipe,
-        plan,
-        store,
-        options,
-        sink,
-        cancel,
-        ..
-    } = *from;
-    let images = needed(recipe, plan, None).filter_map(|input| match input.source {
+    let images = needed(from.recipe, from.plan, None).filter_map(|input| match input.source {
         InputSource::Image(image) => Some(image.clone()),
         InputSource::Medium(_) | InputSource::Component(_) => None,
     });
     let wanted: Vec<ContainerImage> = images.collect();
-    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, options)?;
+    let (store, sink, cancel) = (from.store, from.sink, from.cancel);
+    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, from.options)?;
     Ok(())
 }
 
@@ -213,14 +199,7 @@ pub fn needed<'r>(
 }
 
 fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
-    let Source {
-        plan,
-        store,
-        sink,
-        cancel,
-        ..
-    } = *from;
-    for (number, entry) in plan.payload.iter().enumerate() {
+    for (number, entry) in from.plan.payload.iter().enumerate() {
         let Entry::Tree {
             component: name,
             strip,
@@ -240,8 +219,9 @@ fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
             strip: *strip,
             only: only.clone(),
         };
-        let watch = Watch::new(name.clone(), Arc::clone(sink), cancel.clone());
-        let tree = store
+        let watch = from.watch(name.clone());
+        let tree = from
+            .store
             .tree(blob, format.into(), &filter, &Limits::default(), &watch)
             .map_err(|e| e.from_place(&component.name.place))?;
         inputs.trees.insert(number, tree);
@@ -280,11 +260,7 @@ fn take_own(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
 /// A file that the team keeps beside its recipe: whoever writes the one writes the other.
 pub(super) fn admit_own(file: &Path, from: &Source<'_>) -> Result<Blob> {
     from.cancel.check()?;
-    let watch = Watch::new(
-        file.display().to_string(),
-        Arc::clone(from.sink),
-        from.cancel.clone(),
-    );
+    let watch = from.watch(file.display().to_string());
     let expected = Expected::Unverified {
         reason: "a file of the recipe's own folder".into(),
     };

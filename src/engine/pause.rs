@@ -175,18 +175,6 @@ impl Pauses {
         })
     }
 
-    /// Stops nowhere and asks nobody.
-    pub fn none(sink: Arc<dyn Sink>, cancel: Cancel) -> Self {
-        Self {
-            options: Options::default(),
-            console: Console::none(),
-            sink,
-            cancel,
-            kept: Cell::default(),
-            by_hand: RefCell::default(),
-        }
-    }
-
     pub fn console(&self) -> &Console {
         &self.console
     }

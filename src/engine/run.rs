@@ -378,8 +378,8 @@ pub(super) fn exit_code(code: i64) -> String {
 mod tests {
     use super::*;
     use crate::engine::standing::Standing;
-    use crate::report::Everywhere;
     use winimg_base::diag::Diagnostics;
+    use winimg_base::event::Silent;
     use winimg_recipe::plan::ExitRule;
 
     #[test]
@@ -395,7 +395,7 @@ mod tests {
             payload: Path::new("payload.iso"),
             logs: folder.path(),
             slowness: 1,
-            sink: Arc::new(Everywhere(Vec::new())),
+            sink: Arc::new(Silent),
             cancel: Cancel::default(),
             leaves_restarts: false,
         };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 
+use winimg::engine::Phase;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::Cancel;
 
@@ -172,7 +173,7 @@ fn sysprep_that_failed_is_named_with_its_package() {
               Failed ConnectServer\r\n",
         );
     });
-    failed.phase = "provision";
+    failed.phase = Phase::Provision;
     let error = failed.keep(Error::new(Kind::Step, "sysprep did not generalize Windows"));
     insta::assert_snapshot!(format!(
         "{}\n--- the page\n{}\n{}",

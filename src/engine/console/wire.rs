@@ -101,7 +101,7 @@ pub fn decode(bytes: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Where a build is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub name: String,
     pub output: PathBuf,

@@ -20,19 +20,20 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use super::Phase;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::write_atomically;
 use winimg_base::text::Secret;
 use winimg_formats::disk::Image;
 
-use causes::{Cause, causes};
+use causes::{Cause, Source, causes};
 use page::Page;
 use reading::{Reading, reading};
 use redact::Redactor;
-use timeline::Timeline;
 
 pub use recording::Recording;
+pub use timeline::Timeline;
 
 /// The directory's name in the output directory, and the page's in it.
 pub const FOLDER: &str = "failure";
@@ -49,24 +50,32 @@ const BOOTSTRAP_LINES: usize = 25;
 
 /// Where a build was when it failed.
 pub struct Scene<'a> {
-    /// The build's output directory; the evidence goes below it.
+    /// The build's output directory; the evidence goes below it. Its `logs/NN-name.log` hold the steps' whole output.
     pub output: &'a Path,
     /// Of the machine: `screens/`, `serial.log`, `seabios.log`, `qemu.log`, `agent.log`.
     pub run_dir: &'a Path,
     /// The machine's disk, closed or paused. `None`: nothing was started.
     pub disk: Option<Image<'a>>,
-    /// The steps' whole output: `NN-name.log`.
-    pub logs: &'a Path,
-    /// The step that ran: its number and name. `None`: the one that `events.jsonl` tells, if it tells one.
-    pub step: Option<(usize, &'a str)>,
+    /// The phase that did not end.
+    pub phase: Option<Phase>,
+    /// The step that runs, or that ran last.
+    pub step: Option<&'a Reached>,
     /// The recipe's name.
     pub recipe: &'a str,
-    /// The phase that did not end. Empty: the one that `events.jsonl` tells.
-    pub phase: &'a str,
     /// From where the next build resumes, as a sentence. Empty: not known.
     pub next: &'a str,
     /// What no file of the evidence may hold.
     pub secrets: &'a [Secret],
+    pub timeline: &'a Timeline,
+}
+
+/// A step that the build has come to.
+pub struct Reached {
+    /// Counted from 1.
+    pub number: usize,
+    pub name: String,
+    /// It runs, or it failed. A step that has not begun, or that ended well, does not.
+    pub runs: bool,
 }
 
 /// Keeps the evidence in `<output>/failure` and adds its path and the likely causes to the error. An interrupt keeps
@@ -110,16 +119,13 @@ pub fn keep(error: Error, scene: &Scene, sink: &dyn Sink, cancel: &Cancel) -> Er
     error
 }
 
-/// All that was found, before it is told.
+/// All that was found, before it is shown.
 struct Evidence<'e> {
     scene: &'e Scene<'e>,
     failure: &'e Path,
     redactor: &'e Redactor,
     /// What the machine left, relative to `failure`.
     copied: Vec<PathBuf>,
-    timeline: Timeline,
-    phase: String,
-    step: Option<(usize, String)>,
     windows: Option<(windows::Found, Reading)>,
     causes: Vec<Cause>,
     /// The end of the step's output.
@@ -135,33 +141,22 @@ impl<'e> Evidence<'e> {
         redactor: &'e Redactor,
         cancel: &Cancel,
     ) -> Self {
-        let timeline = timeline::read(&scene.output.join("events.jsonl"));
-        let known = scene.step.map(|(number, name)| (number, name.to_owned()));
         let mut evidence = Self {
-            phase: match scene.phase {
-                "" => timeline.phase.clone().unwrap_or_default(),
-                phase => phase.to_owned(),
-            },
-            step: known.or_else(|| timeline.step.clone()),
             scene,
             failure,
             redactor,
             copied,
-            timeline,
             windows: None,
             causes: Vec::new(),
             output: None,
         };
         evidence.output = evidence.copy_step_log();
-        let installing = evidence.phase == "install" || error.kind() == Kind::Setup;
+        let installing = scene.phase == Some(Phase::Install) || error.kind() == Kind::Setup;
         evidence.windows = evidence.read_disk(installing, cancel);
         let logs = evidence.windows.as_ref().map(|(found, _)| &found.logs[..]);
         let said = [
-            ("the error".to_owned(), redactor.text(&error.to_string())),
-            (
-                "the step's output".to_owned(),
-                evidence.output.clone().unwrap_or_default(),
-            ),
+            (Source::Error, redactor.text(&error.to_string())),
+            (Source::Output, evidence.output.clone().unwrap_or_default()),
         ];
         evidence.causes = causes(logs.unwrap_or_default(), &said, installing);
         evidence
@@ -169,8 +164,7 @@ impl<'e> Evidence<'e> {
 
     /// The step's whole output into the evidence; its end.
     fn copy_step_log(&self) -> Option<String> {
-        let (number, _) = self.step.as_ref()?;
-        let log = files::step_log(self.scene.logs, *number)?;
+        let log = files::step_log(&self.scene.output.join("logs"), self.scene.step?.number)?;
         let to = self.failure.join(files::STEP_LOG);
         files::copy_text(&log, &to, self.redactor).ok()?;
         self.end_of(files::STEP_LOG, 200)
@@ -214,7 +208,7 @@ impl<'e> Evidence<'e> {
 
     /// The step that failed, ``step 3, `kubelet` ``: none where the build failed before its steps, or after them.
     fn failed_step(&self) -> Option<String> {
-        let (number, name) = self.timeline.step.as_ref()?;
+        let Reached { number, name, .. } = self.scene.step.filter(|step| step.runs)?;
         Some(self.redactor.text(&format!("step {number}, `{name}`")))
     }
 
@@ -231,7 +225,7 @@ impl<'e> Evidence<'e> {
             let line: String = cause.line.chars().take(240).collect();
             let mut lines = vec![format!("likely: {}", cause.cause)];
             // The error's own lines stand right above.
-            if cause.source != "the error" {
+            if cause.source != Source::Error {
                 lines.push(format!("  {}: {line}", cause.source));
             }
             lines.push(format!("  {}", cause.cure));
@@ -260,16 +254,16 @@ impl<'e> Evidence<'e> {
             ("The serial port", "serial.log"),
             ("SeaBIOS", "seabios.log"),
         ];
-        let mut timeline = self.timeline.clone();
-        for row in &mut timeline.rows {
+        let mut timeline = self.scene.timeline.rows();
+        for row in &mut timeline {
             row.what = self.redactor.text(&row.what);
         }
         let found = self.windows.as_ref().map(|(found, _)| found);
         let logs = found.map_or(&[][..], |found| &found.logs);
         Page {
             recipe: self.redactor.text(self.scene.recipe),
-            phase: self.phase.clone(),
-            step: self.step.clone(),
+            phase: self.scene.phase.map(Phase::name),
+            step: self.scene.step.map(|step| (step.number, step.name.clone())),
             failed_step: self.failed_step(),
             next: self.redactor.text(self.scene.next),
             failed_at: Some(jiff::Timestamp::now()),

@@ -11,7 +11,7 @@ use super::DEBUG;
 use super::causes::Cause;
 use super::reading::Reading;
 use super::shown::{clock, link, second, sentence, shown, size};
-use super::timeline::{RowKind, Timeline};
+use super::timeline::{Row, RowKind};
 use winimg_base::text::duration;
 
 const STYLE: &str = include_str!("failure.css");
@@ -20,7 +20,7 @@ const STYLE: &str = include_str!("failure.css");
 #[derive(Debug, Default)]
 pub struct Page {
     pub recipe: String,
-    pub phase: String,
+    pub phase: Option<&'static str>,
     pub step: Option<(usize, String)>,
     /// ``step 3, `kubelet` ``, where a step failed.
     pub failed_step: Option<String>,
@@ -42,7 +42,7 @@ pub struct Page {
     pub step_output: Option<Part>,
     pub agent: Option<Part>,
     pub machine: Vec<Part>,
-    pub timeline: Timeline,
+    pub timeline: Vec<Row>,
     /// Files beside the page, with their bytes.
     pub files: Vec<(String, u64)>,
 }
@@ -141,8 +141,8 @@ fn next(page: &Page) -> String {
 /// Which build it was, and where it stood.
 fn build(page: &Page) -> String {
     let mut text = format!("Build of {}", shown(&page.recipe));
-    if !page.phase.is_empty() {
-        let _ = write!(text, ", in the phase {}", shown(&page.phase));
+    if let Some(phase) = page.phase {
+        let _ = write!(text, ", in the phase {phase}");
     }
     if let Some((number, name)) = &page.step {
         let _ = write!(text, ", at step {number}, {}", shown(name));
@@ -192,7 +192,7 @@ fn causes(page: &Page) -> String {
             shown(&sentence(cause.cause)),
             shown(&sentence(cause.cure)),
             shown(&cause.line),
-            shown(&cause.source),
+            shown(&cause.source.to_string()),
         );
     }
     out
@@ -318,22 +318,20 @@ fn machine(page: &Page) -> String {
 }
 
 fn timeline(page: &Page) -> String {
-    if page.timeline.rows.is_empty() {
+    let Some(first) = page.timeline.first() else {
         return String::new();
-    }
-    let began = page.timeline.began();
+    };
     let mut out = String::from("<table>\n<tr><th>after</th><th>what</th><th>took</th></tr>\n");
-    for row in &page.timeline.rows {
-        let after = match (began, row.time) {
-            (Some(began), Some(time)) => clock(time.duration_since(began).as_secs_f64()),
-            _ => String::new(),
+    for row in &page.timeline {
+        let after = clock(row.time.duration_since(first.time).as_secs_f64());
+        let class = match row.kind {
+            RowKind::Phase(_) => "phase",
+            RowKind::Step(_) | RowKind::Remark => "step",
         };
-        let (class, open, took) = match (row.kind, row.seconds) {
-            (RowKind::Phase, Some(s)) => ("phase", "", duration(s)),
-            (RowKind::Step, Some(s)) => ("step", "", duration(s)),
-            (RowKind::Phase, None) => ("phase", " class=\"open\"", "did not end".into()),
-            (RowKind::Step, None) => ("step", " class=\"open\"", "did not end".into()),
-            (RowKind::Remark, _) => ("step", "", String::new()),
+        let (open, took) = match (row.kind, row.seconds) {
+            (RowKind::Remark, _) => ("", String::new()),
+            (_, Some(seconds)) => ("", duration(seconds)),
+            (_, None) => (" class=\"open\"", "did not end".into()),
         };
         let _ = writeln!(
             out,
