@@ -11,7 +11,7 @@ use crate::answer;
 use crate::cli;
 use crate::engine::console::Console;
 use crate::engine::evidence::Timeline;
-use crate::engine::pause::{self, OnError, Options, Pauses};
+use crate::engine::pause::{self, Options, Pauses};
 use crate::engine::{self, Outcome, Request, Scratch};
 use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
@@ -90,7 +90,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         accel: args.accel.into(),
         password,
         pauses: &pauses,
-        layers: args.layers.into(),
+        layers: args.layers,
         fresh: args.fresh,
         fingerprint: fingerprint(args, &opened, &builder)?,
         verify: !args.no_verify,
@@ -170,14 +170,10 @@ fn left(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Vec<PathBu
     artifacts.chain(records.map(Path::to_path_buf)).collect()
 }
 
-/// Where the build waits for a person. Nobody is asked where events are told as JSON.
+/// Where the build waits for a person. Nobody is asked where events are printed as JSON.
 fn options(args: &cli::Build, context: &Context) -> Options {
     Options {
-        on_error: match args.on_error {
-            cli::OnError::Cleanup => OnError::Cleanup,
-            cli::OnError::Keep => OnError::Keep,
-            cli::OnError::Ask => OnError::Ask,
-        },
+        on_error: args.on_error,
         breaks: args.breaks.clone(),
         debug: args.debug,
         interactive: context.prints_text && pause::is_at_terminal(),

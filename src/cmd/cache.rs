@@ -47,7 +47,7 @@ fn list(args: &cli::CacheLs, context: &Context) -> Result<()> {
 }
 
 fn explain(args: &cli::CacheExplain, context: &Context) -> Result<()> {
-    let opened = recipe::open_undecided(&args.recipe, &args.lock, recipe::Look::Recipe, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Explain, context)?;
     let store = store(context)?;
     let forecast = forecast(
         &opened.recipe,

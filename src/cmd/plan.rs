@@ -13,7 +13,7 @@ use super::{Context, hypervisor, print, recipe, source};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let look = Look::Files(None);
-    let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let named = source::shown(&args.recipe);
     print(&format!(
@@ -33,7 +33,7 @@ fn count(number: usize, noun: &str) -> String {
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let platform = hypervisor::platform(&args.hypervisor, context)?;
     let look = Look::Files(Some(platform));
-    let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
     hypervisor::fits(platform, recipe, context)?;

@@ -105,7 +105,14 @@ impl Course<'_> {
             session.notes.steps.push(done.record);
             // What a person did to the guest is in no key.
             let touched = !request.pauses.by_hand().is_empty();
-            let is_due = checkpoint::is_due(layers, plan, number, done.restart_owed, worked);
+            let is_due = checkpoint::is_due(
+                layers,
+                request.recipe,
+                plan,
+                number,
+                done.restart_owed,
+                worked,
+            );
             let is_deep = session.notes.depth >= checkpoint::DEEPEST;
             let restart_owed = done.restart_owed;
             debug!(
