@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cli;
 use crate::engine::forecast::forecast;
 use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::Result;
 use winimg_recipe::lock::LockFile;
 use winimg_recipe::recipe::InputId;
 use winimg_supply::fetch::image;
@@ -19,7 +19,7 @@ use winimg_supply::store::{
 };
 
 use super::inputs::table;
-use super::{Context, hypervisor, print, recipe, store};
+use super::{Context, hypervisor, print, print_json, recipe, store};
 
 /// Bytes of a container image's manifest that are read.
 const MANIFEST: u64 = 4 << 20;
@@ -86,12 +86,6 @@ fn prune(args: &cli::CachePrune, context: &Context) -> Result<()> {
         true => print_json(&shown.pruned_json(&pruned, args.dry_run)),
         false => print(&shown.pruned(&pruned, args)),
     }
-}
-
-fn print_json(value: &Value) -> Result<()> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|e| Error::new(Kind::Failed, "cannot write JSON").because(e))?;
-    print(&format!("{text}\n"))
 }
 
 /// All that the lock files name which are remembered and still there. One that cannot be read names what it named when

@@ -3,13 +3,13 @@
 use crate::cli;
 use crate::engine::forecast::{Forecast, forecast};
 use crate::engine::outside::outside;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::Result;
 use winimg_recipe::plan;
 use winimg_supply::store::Store;
 
 use super::inputs::{self, State};
 use super::recipe::Look;
-use super::{Context, hypervisor, print, recipe, source};
+use super::{Context, hypervisor, print, print_json, recipe, source};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let look = Look::Files(None);
@@ -51,9 +51,7 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
         value["bootstrap"] = outside.json();
         value["inputs"] = states.iter().map(State::json).collect();
         value["layers"] = layers.json();
-        let json = serde_json::to_string_pretty(&value)
-            .map_err(|e| Error::new(Kind::Failed, "cannot write the plan as JSON").because(e))?;
-        return print(&format!("{json}\n"));
+        return print_json(&value);
     }
     let text = plan::text(recipe, plan);
     print(&format!(

@@ -263,24 +263,7 @@ impl Engine<'_> {
                 arguments: run.arguments.clone(),
                 timeout: deadline.saturating_duration_since(guest.now()),
             };
-            let sink = Arc::clone(&self.sink);
-            let mut written = Ok(());
-            let exit = guest.run(&command, &mut |bytes| {
-                if bytes.is_empty() {
-                    return;
-                }
-                let text = String::from_utf8_lossy(bytes);
-                if written.is_ok() {
-                    written = log.output(&text);
-                }
-                sink.emit(&Event::Output {
-                    step: number,
-                    text: text.into_owned(),
-                });
-            });
-            written?;
-            let exit = exit.map_err(|e| log.explain(e, &line))?;
-            let code = match exit {
+            let code = match self.attempt(guest, number, &command, &line, log)? {
                 Exit::Code(code) => Some(code),
                 Exit::GuestGone => None,
             };
@@ -316,6 +299,33 @@ impl Engine<'_> {
                 verdict => return Ok(verdict),
             }
         }
+    }
+
+    /// Runs the program once. What it says goes to the log and to the events.
+    fn attempt(
+        &self,
+        guest: &mut dyn Guest,
+        number: usize,
+        command: &Command,
+        line: &str,
+        log: &mut StepLog,
+    ) -> Result<Exit> {
+        let mut written = Ok(());
+        let exit = guest.run(command, &mut |bytes| {
+            if bytes.is_empty() {
+                return;
+            }
+            let text = String::from_utf8_lossy(bytes);
+            if written.is_ok() {
+                written = log.output(&text);
+            }
+            self.sink.emit(&Event::Output {
+                step: number,
+                text: text.into_owned(),
+            });
+        });
+        written?;
+        exit.map_err(|e| log.explain(e, line))
     }
 
     /// Sysprep's exit code and a power-off are both weak evidence: its tag and ImageState are asked
