@@ -26,7 +26,7 @@ const SYSPREP_GRACE: Duration = Duration::from_secs(30);
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// What a step did, for the manifest.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StepRecord {
     pub name: String,
     pub verb: String,
@@ -108,9 +108,7 @@ impl Engine<'_> {
             verb: step.verb.into(),
             place: step.place.to_string(),
             skipped: step.skipped.clone(),
-            commands: Vec::new(),
-            reboots: 0,
-            seconds: 0.0,
+            ..StepRecord::default()
         };
         if let Some(when) = &step.skipped {
             let of = self.plan.steps.len();
@@ -415,15 +413,7 @@ mod tests {
             exit: ExitRule::Msi,
             timeout: BUSY_WAIT / 10,
         };
-        let mut record = StepRecord {
-            name: String::new(),
-            verb: String::new(),
-            place: String::new(),
-            skipped: None,
-            commands: Vec::new(),
-            reboots: 0,
-            seconds: 0.0,
-        };
+        let mut record = StepRecord::default();
         let mut log = StepLog::open(folder.path(), 1, "msi").expect("a log");
         let mut guest = Standing::new();
         let verdict = engine.carry_out(&mut guest, 1, &run, &mut record, &mut log);

@@ -2,7 +2,7 @@
 //!
 //! Only words and their bounds; both ends use them. Knows neither guest nor machine.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write};
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -141,50 +141,33 @@ impl State {
 
 /// Lines of at most `limit` bytes. What has come of a line stays when a read times out.
 pub struct Lines<R> {
-    from: R,
+    from: BufReader<R>,
     limit: usize,
-    buffer: Vec<u8>,
-    /// Bytes of `buffer` that hold no newline.
-    searched: usize,
+    line: Vec<u8>,
 }
 
 impl<R: Read> Lines<R> {
     pub fn new(from: R, limit: usize) -> Self {
         Self {
-            from,
+            from: BufReader::new(from),
             limit,
-            buffer: Vec::new(),
-            searched: 0,
+            line: Vec::new(),
         }
     }
 
     /// The next line without its newline; `None` at the end. `InvalidData`: it is too long.
     pub fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut piece = vec![0; 64 << 10];
-        loop {
-            let found = self.buffer[self.searched..]
-                .iter()
-                .position(|b| *b == b'\n');
-            if let Some(end) = found.map(|at| self.searched + at) {
-                let rest = self.buffer.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.buffer, rest);
-                line.pop();
-                self.searched = 0;
-                return Ok(Some(line));
-            }
-            self.searched = self.buffer.len();
-            if self.buffer.len() > self.limit {
-                let limit = self.limit;
-                let why = format!("a line is longer than {limit} bytes");
-                return Err(io::Error::new(ErrorKind::InvalidData, why));
-            }
-            match self.from.read(&mut piece) {
-                Ok(0) => return Ok(None),
-                Ok(n) => self.buffer.extend_from_slice(&piece[..n]),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
+        let room = (self.limit + 1).saturating_sub(self.line.len());
+        let mut rest = (&mut self.from).take(room as u64);
+        rest.read_until(b'\n', &mut self.line)?;
+        if self.line.pop_if(|last| *last == b'\n').is_some() {
+            return Ok(Some(std::mem::take(&mut self.line)));
         }
+        if self.line.len() > self.limit {
+            let why = format!("a line is longer than {} bytes", self.limit);
+            return Err(io::Error::new(ErrorKind::InvalidData, why));
+        }
+        Ok(None)
     }
 }
 
