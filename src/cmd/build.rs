@@ -28,7 +28,6 @@ use winimg_supply::store::Store;
 use super::recipe::Look;
 use super::{Context, hypervisor, print, recipe, shared_cache, sign, source};
 
-/// The name of the guests' password in the store.
 const GUEST_PASSWORD: &str = "hyperv-password";
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
@@ -224,7 +223,6 @@ fn builder(given: Option<&str>) -> Result<String> {
     }
 }
 
-/// `events.jsonl` in the output directory.
 fn events(output: &Path) -> Result<Arc<dyn Sink>> {
     let path = output.join("events.jsonl");
     let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;

@@ -121,7 +121,6 @@ fn protected(store: &Store, context: &Context) -> Protected {
     protected
 }
 
-/// What is known of the things besides themselves.
 struct Shown {
     names: BTreeMap<Digest, BTreeSet<String>>,
     now: SystemTime,
@@ -327,7 +326,6 @@ fn totals(items: &[Item]) -> String {
     }
 }
 
-/// The beginning of a key or a digest.
 fn short(digest: &Digest) -> String {
     digest.hex()[..12].to_string()
 }

@@ -45,7 +45,6 @@ use winimg_supply::store::Store;
 
 pub use hypervisor::{Other, Others};
 
-/// What every command gets.
 pub(crate) struct Context {
     pub sink: Arc<dyn Sink>,
     pub cancel: Cancel,
@@ -182,7 +181,6 @@ pub(crate) fn store(context: &Context) -> Result<Store> {
     Ok(store)
 }
 
-/// JSON on standard output, indented.
 fn print_json(value: &serde_json::Value) -> Result<()> {
     print(&format!("{value:#}\n"))
 }

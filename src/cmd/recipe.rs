@@ -229,7 +229,6 @@ pub fn remember_lock(store: &Store, path: &Path, lock: &Lock) -> Result<()> {
 }
 
 impl Opened {
-    /// Remembers the lock that was laid in.
     pub fn remember_lock(&self, store: &Store) -> Result<()> {
         match (&self.lock_path, &self.lock) {
             (Some(path), Some(file)) => remember_lock(store, path, &file.lock),

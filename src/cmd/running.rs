@@ -17,7 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a wait for a reply looks up.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// A build that answers.
 pub struct Running {
     pub state: State,
     stream: UnixStream,

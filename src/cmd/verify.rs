@@ -66,7 +66,6 @@ fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context)
     conclude(&reports, context)
 }
 
-/// A file and what was found of it.
 type Named = (String, Report);
 
 /// The manifest, and what its key says of it and its records. A key finds a manifest that can't be read; without one

@@ -21,7 +21,6 @@ const MARKER: &str = r"C:\winimg\bootstrap.done";
 const READY_TIMEOUT: Duration = Duration::from_secs(900);
 const COMPLETE: &str = "IMAGE_STATE_COMPLETE";
 
-/// Installs Windows and waits until the guest is ready.
 pub fn install(
     machine: &mut dyn Machine,
     slowness: u32,
@@ -95,7 +94,6 @@ pub(super) fn removal(file: &str, slowness: u32) -> Command {
     }
 }
 
-/// What the guest said of itself.
 #[derive(Debug, Default)]
 struct Progress {
     marker: Option<String>,

@@ -25,9 +25,8 @@ pub use line::{run, wait_back};
 
 /// Whether other terminals reach a paused build: the socket is a Unix one.
 pub const HAS_SOCKET: bool = cfg!(unix);
-/// The socket in a build's run directory.
 pub const SOCKET: &str = "attach.sock";
-/// A picture that QEMU wrote; 16384 by 16384 is nobody's screen.
+/// A picture that QEMU wrote; no screen has 16384 by 16384 pixels.
 const LARGEST_PICTURE: u64 = 64 << 20;
 
 /// What the paused build's own thread has to do.
@@ -48,13 +47,10 @@ pub struct Console {
 
 struct Shared {
     state: Mutex<State>,
-    /// While the build is paused.
     queue: Mutex<Option<Sender<Work>>>,
     view: Mutex<Option<View>>,
-    /// One picture at a time.
     photo: Mutex<()>,
     run_dir: PathBuf,
-    /// The input of the build's own terminal has ended.
     typed_out: AtomicBool,
 }
 
@@ -134,7 +130,6 @@ impl Console {
         lock(&self.shared.state).clone()
     }
 
-    /// A picture of the machine's screen.
     pub fn picture(&self, format: Format) -> Result<Vec<u8>> {
         self.shared.picture(format)
     }

@@ -15,7 +15,6 @@ use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{Kept, LayerRecord, Store};
 
-/// What is known of a recipe's layers.
 pub enum Forecast {
     /// No layer of a recipe of this name is here, but for so many in the format of an earlier version.
     None {

@@ -18,7 +18,6 @@ use winimg_supply::fetch::sharing::Remote;
 use winimg_supply::fetch::{self, FetchOptions, image::Image};
 use winimg_supply::store::{Blob, Candidate, Expected, Proof, Store, Tree, Watch};
 
-/// The proved inputs of one build.
 pub struct Inputs {
     /// The media, then the components that a step uses, in the recipe's order.
     pub files: Vec<(InputId, Blob)>,
@@ -51,7 +50,6 @@ impl Own {
         files.map(|(path, blob)| (path.as_str(), blob))
     }
 
-    /// Of the file, or of the folder's listing.
     pub fn digest(&self) -> Digest {
         match self {
             Self::File { blob, .. } => blob.digest().clone(),
@@ -74,7 +72,6 @@ impl Inputs {
         self.file(&InputId::Component(name.into()))
     }
 
-    /// The medium of Windows, which every build has.
     pub fn iso(&self) -> Result<&Blob> {
         let lacking = || Error::new(Kind::Failed, "the medium of Windows was not fetched");
         self.file(&InputId::Iso).ok_or_else(lacking)
@@ -257,7 +254,7 @@ fn take_own(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A file that the team keeps beside its recipe: whoever writes the one writes the other.
+/// A file that the team keeps beside its recipe: the same people write both, so nothing else has to prove it.
 pub(super) fn admit_own(file: &Path, from: &Source<'_>) -> Result<Blob> {
     from.cancel.check()?;
     let watch = from.watch(file.display().to_string());

@@ -1,7 +1,7 @@
 //! What killed builds left, looked for when the next build begins: machines that go on without them, working folders, drafts
 //! of layers.
 //!
-//! QEMU dies with its build; of Hyper-V's machines the hypervisor knows which are nobody's. A folder whose lock nobody holds is
+//! QEMU dies with its build; of Hyper-V's machines the hypervisor knows which belong to no build. A folder whose lock nobody holds is
 //! left over (`WorkFolder`). What killed processes left of files in the store is swept when it is opened.
 
 use std::fs;
@@ -14,7 +14,7 @@ use winimg_base::io::{self, WorkFolder};
 use winimg_machine::vm::Hypervisor;
 use winimg_supply::store::Store;
 
-/// Removes what is nobody's any more, and says so. `output`: the new build's, which is locked already.
+/// Removes what dead builds left, and says so. `output`: the new build's, which is locked already.
 pub fn remove(
     output: &Path,
     hypervisor: &dyn Hypervisor,

@@ -27,7 +27,6 @@ const INSTALL_COPY: &str = "install.iso";
 pub struct Media {
     pub release: Release,
     pub image: Image,
-    pub eval: bool,
     pub language: String,
     /// What was odd but did not stop the build.
     pub warnings: Vec<String>,
@@ -49,7 +48,6 @@ pub struct Discs {
     pub answer: PathBuf,
     /// Bytes of the image's files: as much room the machine's disk needs at least.
     pub room: u64,
-    /// What is odd about them.
     pub remark: Option<String>,
 }
 
@@ -120,7 +118,6 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
     Ok(Media {
         release: facts.release,
         image,
-        eval: facts.eval,
         language: facts.language,
         warnings,
         answer_file: Digest::sha256_of(xml.expose().as_bytes()),

@@ -35,7 +35,6 @@ pub enum OnError {
     Ask,
 }
 
-/// What the user asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub on_error: OnError,
@@ -44,11 +43,9 @@ pub struct Options {
     pub debug: bool,
     /// Whether a person sits at the build's own terminal.
     pub interactive: bool,
-    /// The longest wait for a person.
     pub keep_for: Option<Duration>,
 }
 
-/// Why the build waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Break,
@@ -66,7 +63,6 @@ impl Reason {
     }
 }
 
-/// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     GoOn,
@@ -167,7 +163,6 @@ pub struct Pauses {
     by_hand: RefCell<Vec<String>>,
 }
 
-/// One pause: what is said and what may end it.
 struct Stop {
     reason: Reason,
     step: Option<usize>,
@@ -210,7 +205,6 @@ impl Pauses {
             .map(|(number, _)| number)
     }
 
-    /// Whether disk and working files stay after a failure.
     pub fn keeps(&self) -> bool {
         self.options.on_error == OnError::Keep || self.kept.get()
     }

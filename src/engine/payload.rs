@@ -93,7 +93,6 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Pa
     Ok(())
 }
 
-/// A file of a payload entry.
 pub(super) struct File<'i> {
     /// Relative to the entry, with slashes.
     pub path: String,

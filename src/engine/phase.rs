@@ -8,7 +8,7 @@ use tracing::debug_span;
 use winimg_base::error::Result;
 use winimg_base::event::{Event, Sink};
 
-/// A part of a build; an installation is followed by no boot.
+/// A part of a build. It begins with an installation or with a boot, never with both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Fetch,

@@ -18,7 +18,6 @@ use winimg_base::event::Event;
 use winimg_recipe::plan::{Link, PlannedStep};
 use winimg_supply::store::Layer;
 
-/// What provisioning works with.
 pub struct Course<'a> {
     pub request: &'a Request<'a>,
     /// The installation's link, then one for each step.
@@ -56,7 +55,6 @@ impl Course<'_> {
         Ok(odd.into_iter().collect())
     }
 
-    /// Installs Windows, and seals the first layer.
     fn install(&self, session: &mut Session<'_>) -> Result<Option<String>> {
         let request = self.request;
         session.probe()?;
@@ -174,7 +172,6 @@ impl Course<'_> {
         outcome
     }
 
-    /// Powers the machine off and makes a layer of its disk.
     fn seal(&self, session: &mut Session<'_>, links: &[Link]) -> Result<Layer> {
         let started = Instant::now();
         session.power_off()?;

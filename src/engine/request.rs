@@ -54,7 +54,6 @@ pub struct Request<'a> {
     pub cancel: &'a Cancel,
 }
 
-/// How a build ended.
 pub enum Outcome {
     Built(Box<Built>),
     /// The output directory holds already what this build would make.
@@ -81,7 +80,6 @@ pub struct Built {
 }
 
 impl Request<'_> {
-    /// What the inputs are fetched from and with.
     pub fn source(&self, platform: Platform) -> Source<'_> {
         Source {
             recipe: self.recipe,

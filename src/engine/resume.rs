@@ -28,7 +28,7 @@ impl Resumed {
     }
 }
 
-/// The layer that the build resumes from, as the user is told.
+/// The layer that the build resumes from; reports which.
 pub fn from(request: &Request, chain: &Chain) -> Result<Option<Resumed>> {
     if request.layers == Layers::None || request.fresh {
         return Ok(None);

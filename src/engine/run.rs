@@ -44,7 +44,6 @@ pub struct CommandRecord {
     pub seconds: f64,
 }
 
-/// What the engine works with.
 pub struct Engine<'a> {
     pub plan: &'a Plan,
     /// The ISO that holds the plan's payload and scripts.
@@ -59,7 +58,6 @@ pub struct Engine<'a> {
     pub leaves_restarts: bool,
 }
 
-/// A step that went well.
 pub struct Done {
     pub record: StepRecord,
     /// The guest has to restart before the next step, and has not yet.
@@ -167,7 +165,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the guest still has to restart.
     fn ops(
         &self,
         guest: &mut dyn Guest,
@@ -363,7 +360,6 @@ impl Engine<'_> {
     }
 }
 
-/// For the trace.
 fn kind(op: &Op) -> &'static str {
     match op {
         Op::Put(_) => "put",

@@ -28,7 +28,7 @@ use winimg_supply::store::{About, Draft, Layer};
 /// Pending servicing can take minutes; killing it earlier breaks the image.
 const OFF_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What a layer's record tells the manifest of a later build.
+/// What a layer's record keeps for the manifest of a later build.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Notes {
     pub probe: Option<Probe>,

@@ -12,7 +12,6 @@ use winimg_base::io;
 /// Sends a question, passes on the output, brings the last reply.
 pub type Asker<'a> = dyn FnMut(Ask, &mut dyn FnMut(&str)) -> Result<Reply> + 'a;
 
-/// What the person reads.
 pub enum Said<'a> {
     /// Of the guest.
     Output(&'a str),
@@ -24,9 +23,7 @@ pub enum Said<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     Prompt,
-    /// The person leaves the shell.
     Leave,
-    /// The pause is over.
     Chosen,
 }
 
@@ -55,7 +52,6 @@ exit          leaves the shell; the build stays paused
 .get PATH FILE  brings a file of the guest, up to 16 MiB; names with blanks in double quotes
 .help         shows this";
 
-/// A line, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Typed {
     Nothing,

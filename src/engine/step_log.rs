@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use winimg_base::error::{Error, Result};
 
-/// How many of a failed step's last lines the error shows.
 pub const LAST_LINES: usize = 20;
 
 pub struct StepLog {

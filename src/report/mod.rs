@@ -29,7 +29,6 @@ impl Sink for Quiet {
     }
 }
 
-/// Several sinks as one.
 pub struct Everywhere(pub Vec<Arc<dyn Sink>>);
 
 impl Sink for Everywhere {

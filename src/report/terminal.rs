@@ -18,7 +18,6 @@ const QUIET: Duration = Duration::from_secs(15);
 
 /// Writes to standard error.
 pub struct Terminal {
-    /// A person is watching.
     is_live: bool,
     started: Instant,
     state: Mutex<State>,

@@ -25,7 +25,6 @@ use winimg_base::error::{Error, Kind, Result};
 const OURS: &str = "winimg";
 /// The variable that says more exactly than `-v` what is shown.
 pub const VARIABLE: &str = "WINIMG_LOG";
-/// Bytes of one value.
 const LONGEST: usize = 2000;
 
 /// What is shown on the terminal. `verbose` counts `-v`; `given` is [`VARIABLE`]'s value, which decides where both name the same.

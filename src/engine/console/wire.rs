@@ -9,7 +9,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
-/// The longest question.
 pub const LONGEST_ASK: usize = 64 << 10;
 /// The longest reply: a picture, or a file of the guest, in base64.
 pub const LONGEST_REPLY: usize = 128 << 20;
@@ -19,9 +18,7 @@ pub const LARGEST_FILE: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Ask {
-    /// Where the build is.
     State,
-    /// Its machine's screen.
     Screen {
         format: Format,
     },
@@ -30,7 +27,6 @@ pub enum Ask {
         line: String,
         folder: String,
     },
-    /// A file of the guest.
     Get {
         path: String,
     },
@@ -100,7 +96,6 @@ pub fn decode(bytes: &str) -> Result<Vec<u8>, String> {
         .map_err(|e| format!("the build's reply can't be understood: {e}"))
 }
 
-/// Where a build is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub name: String,
@@ -171,7 +166,6 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// One line.
 pub fn write(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');

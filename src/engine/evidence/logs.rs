@@ -101,7 +101,6 @@ pub const ANSWER_FILES: &[&str] = &[
 /// winimg's folder in the guest; each `*.log` and `bootstrap.done` in it is read.
 pub const OWN_FOLDER: &str = "winimg";
 
-/// A log as it was found on a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     pub path: String,
@@ -182,7 +181,6 @@ pub fn errors(logs: &[Log]) -> Vec<ErrorLine<'_>> {
     found
 }
 
-/// The log that Windows wrote last.
 pub fn last(logs: &[Log]) -> Option<&Log> {
     let timed = logs.iter().filter(|log| log.last_time().is_some());
     timed.max_by(|a, b| a.last_time().cmp(&b.last_time()))

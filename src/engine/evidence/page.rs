@@ -47,7 +47,6 @@ pub struct Page {
     pub files: Vec<(String, u64)>,
 }
 
-/// The error in its parts.
 #[derive(Debug, Default)]
 pub struct Fault {
     pub fact: String,
@@ -59,7 +58,6 @@ pub struct Fault {
     pub around: Vec<(usize, String, bool)>,
 }
 
-/// A picture of the machine's screen.
 #[derive(Debug)]
 pub struct Screen {
     pub file: String,

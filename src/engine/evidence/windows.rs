@@ -29,7 +29,6 @@ const MOST_PARTITIONS: usize = 16;
 const MOST_OWN_FILES: usize = 40;
 const CONFIG: &str = r"Windows\System32\config";
 
-/// What was found on a disk.
 #[derive(Debug, Default)]
 pub struct Found {
     pub state: DiskState,

@@ -20,14 +20,12 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How often a machine without a guest that answers is looked at: it costs a picture.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// A wait under way.
 pub struct Wait<'a, 'g> {
     pauses: &'a Pauses,
     stop: &'a Stop,
     guest: Option<&'g mut dyn Guest>,
     /// What the terminal is asked; `None`: nothing any more.
     menu: Option<Menu>,
-    /// The shell on the build's own terminal, while it is open.
     shell: Option<Shell>,
     looked: Instant,
 }
@@ -74,7 +72,6 @@ impl<'a, 'g> Wait<'a, 'g> {
         }
     }
 
-    /// The machine, the interrupt and the limit.
     fn look(&mut self) -> Result<()> {
         self.pauses.cancel.check()?;
         if let Some(guest) = &mut self.guest {
@@ -172,7 +169,6 @@ impl<'a, 'g> Wait<'a, 'g> {
         (Reply::refused(why), None)
     }
 
-    /// A line at the build's own terminal.
     fn typed(&mut self, line: Option<String>) -> Result<Option<Choice>> {
         if self.menu.is_none() {
             return Ok(None);
