@@ -273,3 +273,14 @@ fn an_interrupt_keeps_nothing() {
     assert_eq!(error.to_string(), "interrupted");
     assert_eq!(failed.files(), Vec::<String>::new());
 }
+
+#[test]
+fn a_full_disk_of_the_host_is_no_cause_in_the_guest() {
+    let failed = Failed::new();
+    let full = std::io::Error::other("There is not enough space on the disk. (os error 112)");
+    let error = failed.keep(Error::io("write", "node.vhd", full));
+    assert!(!error.to_string().contains("likely"), "{error}");
+    let said = Error::new(Kind::Step, "a step failed in the guest");
+    let error = failed.keep(said.lines(["There is not enough space on the disk."]));
+    assert!(error.to_string().contains("likely"), "{error}");
+}

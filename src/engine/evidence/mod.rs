@@ -163,8 +163,12 @@ impl Gathering<'_> {
         let installing = scene.phase == Some(Phase::Install) || error.kind() == Kind::Setup;
         let logs = found.as_ref().map_or(&[][..], |found| &found.logs);
         let output = step_output.as_ref().map(|part| part.text.clone());
+        // Of the error only what the guest said: its own words may be about this host.
+        let code = error.problem().found.iter();
+        let code = code.map(|found| format!("found: {found}"));
+        let lines: Vec<String> = code.chain(error.problem().lines.clone()).collect();
         let said = [
-            (Source::Error, self.redactor.text(&error.to_string())),
+            (Source::Error, self.redactor.text(&lines.join("\n"))),
             (Source::Output, output.unwrap_or_default()),
         ];
         let machine = [
