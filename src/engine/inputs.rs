@@ -30,33 +30,25 @@ pub struct Inputs {
 }
 
 /// A file or folder beside the recipe, as it was when the build began: what is hashed is what reaches the guest.
-pub enum Own {
-    File {
-        name: String,
-        blob: Box<Blob>,
-    },
-    /// By their paths in the folder, with slashes.
-    Folder(BTreeMap<String, Blob>),
+pub struct Own {
+    is_folder: bool,
+    /// By their paths below the entry's place on the payload disc, with slashes.
+    files: BTreeMap<String, Blob>,
 }
 
 impl Own {
-    /// By their paths below the entry's place on the payload disc.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Blob)> {
-        let (file, folder) = match self {
-            Self::File { name, blob } => (Some((name, &**blob)), None),
-            Self::Folder(files) => (None, Some(files)),
-        };
-        let files = file.into_iter().chain(folder.into_iter().flatten());
-        files.map(|(path, blob)| (path.as_str(), blob))
+        self.files.iter().map(|(path, blob)| (path.as_str(), blob))
     }
 
+    /// Of the file, or of the folder's listing.
     pub fn digest(&self) -> Digest {
-        match self {
-            Self::File { blob, .. } => blob.digest().clone(),
-            Self::Folder(files) => {
-                let files = files.iter();
-                let files = files.map(|(path, blob)| (path.clone(), Some(blob.digest().clone())));
-                listing(&files.collect())
+        match self.files().next() {
+            Some((_, blob)) if !self.is_folder => blob.digest().clone(),
+            _ => {
+                let listed =
+                    |(path, blob): (&str, &Blob)| (path.into(), Some(blob.digest().clone()));
+                listing(&self.files().map(listed).collect())
             }
         }
     }
@@ -232,23 +224,18 @@ fn take_own(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
         let Entry::Local { path } = entry else {
             continue;
         };
-        let own = match path.is_dir() {
-            true => {
-                let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
-                let files = files.into_iter().map(|file| {
-                    let blob = admit_own(&path.join(&file), from)?;
-                    Ok((file, blob))
-                });
-                Own::Folder(files.collect::<Result<_>>()?)
+        let is_folder = path.is_dir();
+        let mut files = BTreeMap::new();
+        if is_folder {
+            for name in io::files_below(path).map_err(|e| Error::io("read", path, e))? {
+                let blob = admit_own(&path.join(&name), from)?;
+                files.insert(name, blob);
             }
-            false => {
-                let name = path.file_name().unwrap_or_default();
-                Own::File {
-                    name: name.to_string_lossy().into_owned(),
-                    blob: Box::new(admit_own(path, from)?),
-                }
-            }
-        };
+        } else {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            files.insert(name.into_owned(), admit_own(path, from)?);
+        }
+        let own = Own { is_folder, files };
         inputs.own.insert(number, own);
     }
     Ok(())

@@ -184,16 +184,7 @@ impl Engine<'_> {
             }
             let _span = debug_span!("op", op = kind(op)).entered();
             let verdict = match op {
-                Op::Put(put) => {
-                    let (program, arguments) = put.command();
-                    let run = plan::Run {
-                        program,
-                        arguments,
-                        exit: put.exit.clone(),
-                        timeout: put.timeout,
-                    };
-                    self.carry_out(guest, number, &run, record, log)?
-                }
+                Op::Put(put) => self.carry_out(guest, number, &script(put), record, log)?,
                 Op::Run(run) => self.carry_out(guest, number, run, record, log)?,
                 Op::Reboot => {
                     reboot_needed = true;
@@ -357,6 +348,17 @@ impl Engine<'_> {
             }
             self.cancel.sleep(Duration::from_secs(2))?;
         }
+    }
+}
+
+/// A script of the payload disc as a program.
+fn script(put: &plan::Put) -> plan::Run {
+    let (program, arguments) = put.command();
+    plan::Run {
+        program,
+        arguments,
+        exit: put.exit.clone(),
+        timeout: put.timeout,
     }
 }
 
