@@ -13,7 +13,7 @@ mod unknown;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
-pub use self::build::{Attach, Build, LayersArg, OnError, Screen};
+pub use self::build::{Attach, Build, Screen};
 pub use self::cache::{
     Cache, CacheExplain, CacheLs, CachePrune, SharedCacheArgs, SharedLayersArgs,
 };

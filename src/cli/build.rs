@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{
     AccelArg, HypervisorArgs, LockArgs, NetworkArgs, RecipeArgs, SharedLayersArgs, SignArgs,
 };
 use crate::engine::Layers;
+use crate::engine::pause::OnError;
+use winimg_recipe::recipe::quantity;
 
 #[derive(Debug, Args)]
 pub struct Build {
@@ -50,8 +52,8 @@ pub struct Build {
     #[arg(long, value_name = "FILE", help_heading = "Virtual machine")]
     pub admin_password_file: Option<PathBuf>,
     /// When to save layers, from which later builds resume
-    #[arg(long, value_enum, default_value_t = LayersArg::Auto, help_heading = "Cache")]
-    pub layers: LayersArg,
+    #[arg(long, value_enum, default_value_t = Layers::Auto, help_heading = "Cache")]
+    pub layers: Layers,
     /// Ignore cached layers and outputs; rebuild from scratch
     #[arg(long, help_heading = "Cache")]
     pub fresh: bool,
@@ -69,42 +71,8 @@ pub struct Build {
     /// How long a paused build waits for you, such as 30m or 2h
     ///
     /// For --on-error keep or ask, --break and --debug. Without a terminal, `keep` leaves the VM running only with this.
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Debugging")]
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, help_heading = "Debugging")]
     pub keep_for: Option<Duration>,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    winimg_recipe::recipe::duration(text)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnError {
-    /// Keep screenshots and logs, delete the disk
-    Cleanup,
-    /// Keep everything and print where it is; on a terminal, or with --keep-for, the VM runs until Ctrl-C
-    Keep,
-    /// Ask on the terminal: retry the step, open a shell in the guest, keep, or clean up
-    Ask,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LayersArg {
-    /// After the installation, after restarts and `checkpoint` steps, and after each minute of steps
-    Auto,
-    /// After every step as well
-    Each,
-    /// Do not create or reuse layers
-    None,
-}
-
-impl From<LayersArg> for Layers {
-    fn from(arg: LayersArg) -> Self {
-        match arg {
-            LayersArg::Auto => Self::Auto,
-            LayersArg::Each => Self::Each,
-            LayersArg::None => Self::None,
-        }
-    }
 }
 
 /// Which paused build.

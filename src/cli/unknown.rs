@@ -14,45 +14,26 @@ const BUILD: &str = "`winimg build RECIPE` builds the image";
 const VALIDATE: &str =
     "`winimg validate RECIPE` checks a recipe, `winimg verify IMAGE` a finished image";
 
-const WORDS: &[(&str, &str)] = &[
-    ("clean", PRUNE),
-    ("clear", PRUNE),
-    ("gc", PRUNE),
-    ("purge", PRUNE),
-    ("remove", PRUNE),
-    ("rm", PRUNE),
-    ("man", HELP),
-    ("manual", HELP),
-    ("usage", HELP),
-    ("list", LIST),
-    ("ls", LIST),
-    ("apply", BUILD),
-    ("create", BUILD),
-    ("make", BUILD),
-    ("run", BUILD),
-    ("check", VALIDATE),
-    ("lint", VALIDATE),
-    ("test", VALIDATE),
-    ("new", "`winimg init` writes a recipe to start from"),
-    ("pull", "`winimg fetch RECIPE` downloads the inputs"),
-    ("download", "`winimg fetch RECIPE` downloads the inputs"),
+const WORDS: &[(&[&str], &str)] = &[
+    (&["clean", "clear", "gc", "purge", "remove", "rm"], PRUNE),
+    (&["man", "manual", "usage"], HELP),
+    (&["list", "ls"], LIST),
+    (&["apply", "create", "make", "run"], BUILD),
+    (&["check", "lint", "test"], VALIDATE),
+    (&["new"], "`winimg init` writes a recipe to start from"),
     (
-        "convert",
+        &["pull", "download"],
+        "`winimg fetch RECIPE` downloads the inputs",
+    ),
+    (
+        &["convert"],
         "`winimg export IMAGE --to FORMAT` writes other formats",
     ),
     (
-        "console",
+        &["console", "shell", "ssh"],
         "`winimg attach` opens a shell in the guest of a paused build",
     ),
-    (
-        "shell",
-        "`winimg attach` opens a shell in the guest of a paused build",
-    ),
-    (
-        "ssh",
-        "`winimg attach` opens a shell in the guest of a paused build",
-    ),
-    ("version", "`winimg --version` prints the version"),
+    (&["version"], "`winimg --version` prints the version"),
 ];
 
 /// The error about the command line, with a tip where it is about a word that is known elsewhere.
@@ -63,7 +44,9 @@ pub fn with_tip(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
     };
-    let known = WORDS.iter().find(|(name, _)| *name == word.as_str());
+    let known = WORDS
+        .iter()
+        .find(|(names, _)| names.contains(&word.as_str()));
     if let Some((_, tip)) = known {
         // What is spelled alike is not what was meant.
         error.remove(ContextKind::SuggestedSubcommand);
@@ -106,7 +89,7 @@ mod tests {
     #[test]
     fn no_word_of_the_table_is_a_command() {
         let command = Cli::command();
-        for (word, _) in WORDS {
+        for word in WORDS.iter().flat_map(|(words, _)| *words) {
             assert!(command.find_subcommand(word).is_none(), "{word}");
         }
     }

@@ -10,8 +10,10 @@ use url::Url;
 use crate::answer;
 use crate::cli;
 use crate::engine::console::Console;
-use crate::engine::pause::{self, OnError, Options, Pauses};
-use crate::engine::{self, Leftovers, Outcome, Request, Scratch};
+use crate::engine::evidence::Timeline;
+use crate::engine::pause::{self, Options, Pauses};
+use crate::engine::{self, Built, Outcome, Request, Scratch};
+use crate::record::sign::Signers;
 use crate::record::{self, manifest};
 use crate::report::{Everywhere, JsonLines};
 use winimg_base::digest::Digest;
@@ -19,30 +21,100 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io;
 use winimg_base::text::Secret;
-use winimg_machine::vm::Platform;
-use winimg_recipe::lock::LockFile;
+use winimg_machine::vm::{Hypervisor, Platform};
+use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
 use super::recipe::Look;
 use super::{Context, hypervisor, print, recipe, shared_cache, sign, source};
 
-/// The name of the guests' password in the store.
 const GUEST_PASSWORD: &str = "hyperv-password";
 
 pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let started = SystemTime::now();
+    let ready = ready(args, context)?;
+    let (opened, store, hypervisor) = (&ready.opened, &ready.store, ready.hypervisor.as_ref());
+    let (output, name) = (&ready.output, &opened.recipe.name.value);
+    let (said, cancel) = (context.sink.as_ref(), &context.cancel);
+    // From here on the directory is ours alone; until here nothing was made.
+    let mut scratch = Scratch::create(output, hypervisor, store, said, cancel)?;
+    let events = events(output)?;
+    let console = Console::open(scratch.run(), name, output)?;
+    let timeline = Arc::new(Timeline::default());
+    let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
+        Arc::clone(&context.sink),
+        Arc::clone(&events),
+        Arc::clone(&timeline) as Arc<dyn Sink>,
+    ]));
+    let options = options(args, context);
+    let pauses = Pauses::new(options, console, Arc::clone(&sink), cancel.clone())?;
+    let request = Request {
+        recipe: &opened.recipe,
+        plan: &opened.plan,
+        output: output.clone(),
+        accel: args.accel.into(),
+        password: ready.password.clone(),
+        pauses: &pauses,
+        layers: args.layers,
+        fresh: args.fresh,
+        fingerprint: fingerprint(args, opened, &ready.builder)?,
+        verify: !args.no_verify,
+        epoch: ready.epoch,
+        store,
+        fetch: ready.fetch.clone(),
+        lock: opened.lock.as_ref(),
+        remarks: ready.remarks.clone(),
+        recording: context.recording.clone(),
+        timeline,
+        sink: &sink,
+        cancel,
+    };
+    let recording = record::built::Recording {
+        recipe_path: &args.recipe.recipe,
+        started,
+        builder: &ready.builder,
+        signers: &ready.signers,
+    };
+    let built = engine::run(&request, &mut scratch, hypervisor);
+    let recorded = built.and_then(|outcome| match outcome {
+        Outcome::Unchanged => Ok(None),
+        Outcome::Built(built) => Ok(Some((recorded(&request, &recording, &built)?, built))),
+    });
+    // The caller shows it on the terminal; `events.jsonl` ends with it, too.
+    match recorded.inspect_err(|error| events.emit(&Event::failed(error)))? {
+        Some((records, built)) => summary(output, &built, &records),
+        None => print(&format!(
+            "nothing changed: {} holds what this recipe makes\n",
+            output.display()
+        )),
+    }
+}
+
+/// What a build needs, each checked before anything is made.
+struct Ready {
+    opened: recipe::Opened,
+    builder: String,
+    signers: Signers,
+    fetch: FetchOptions,
+    epoch: i64,
+    store: Store,
+    hypervisor: Box<dyn Hypervisor>,
+    password: Secret,
+    remarks: Vec<String>,
+    output: PathBuf,
+}
+
+fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
     source::needs_file(&args.recipe, "build")?;
     let platform = hypervisor::platform(&args.hypervisor, context)?;
     let look = Look::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let builder = builder(args.builder_id.as_deref())?;
-    // A key that does not sign is found before anything is begun.
     let signers = sign::signers(&args.sign, context)?;
     let mut fetch = opened.fetch_options(&args.network);
     fetch.shared = shared_cache::layers(&args.shared, fetch.offline, context)?;
     let epoch = sign::epoch()?;
-    let options = options(args, context);
-    options.check(&opened.plan)?;
+    options(args, context).check(&opened.plan)?;
     hypervisor::fits(platform, &opened.recipe, context)?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
@@ -54,91 +126,43 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         fetch.shared.is_some(),
         &context.cancel,
     )?;
-    context
-        .recording
-        .hide(engine::secrets(&opened.recipe, &password));
+    let secrets = engine::secrets(&opened.recipe, &password);
+    context.recording.hide(secrets);
     opened.remember_lock(&store)?;
     let mut remarks = opened.remarks.clone();
     remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
-    let (recipe, plan) = (&opened.recipe, &opened.plan);
-    let output = args
-        .output
-        .clone()
-        .unwrap_or_else(|| Path::new("out").join(&recipe.name.value));
+    let output = args.output.clone();
+    let output = output.unwrap_or_else(|| Path::new("out").join(&opened.recipe.name.value));
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
-    // From here on the directory is ours alone; until here nothing was made.
-    let leftovers = Leftovers {
-        hypervisor: hypervisor.as_ref(),
-        store: &store,
-        sink: context.sink.as_ref(),
-        cancel: &context.cancel,
-    };
-    let mut scratch = Scratch::create(&output, &leftovers)?;
-    let events = events(&output)?;
-    let console = Console::open(scratch.run(), &recipe.name.value, &output)?;
-    let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
-        Arc::clone(&context.sink),
-        Arc::clone(&events),
-        Arc::clone(&console) as Arc<dyn Sink>,
-    ]));
-    let pauses = Pauses::new(options, console, Arc::clone(&sink), context.cancel.clone())?;
-    let request = Request {
-        recipe,
-        plan,
-        output,
-        accel: args.accel.into(),
-        password,
-        pauses: &pauses,
-        layers: args.layers.into(),
-        fresh: args.fresh,
-        fingerprint: fingerprint(args, &opened, &builder)?,
-        verify: !args.no_verify,
-        epoch,
-        store: &store,
+    Ok(Ready {
+        opened,
+        builder,
+        signers,
         fetch,
-        lock: opened.lock.as_ref(),
+        epoch,
+        store,
+        hypervisor,
+        password,
         remarks,
-        recording: context.recording.clone(),
-    };
-    let built = engine::run(
-        &request,
-        &mut scratch,
-        hypervisor.as_ref(),
-        &sink,
-        &context.cancel,
-    );
-    let recorded = built.and_then(|outcome| {
-        let built = match outcome {
-            Outcome::Unchanged => return Ok(None),
-            Outcome::Built(built) => built,
-        };
-        let recording = record::built::Recording {
-            recipe_path: &args.recipe.recipe,
-            started,
-            builder: &builder,
-            signers: &signers,
-        };
-        let records = record::built::write(&request, &recording, &built, &context.cancel)?;
-        if let Some(file) = request.lock {
-            store.record_built_with(&file.lock.record())?;
-        }
-        if let Some(key) = &built.key {
-            store.record_output(
-                &request.output,
-                key,
-                &left(&request.output, &built, &records),
-            )?;
-        }
-        Ok(Some((built, records)))
-    });
-    // The terminal is told by the caller; `events.jsonl` has to know it, too.
-    match recorded.inspect_err(|error| events.emit(&Event::failed(error)))? {
-        Some((built, records)) => summary(&request.output, &built, &records),
-        None => print(&format!(
-            "nothing changed: {} holds what this recipe makes\n",
-            request.output.display()
-        )),
+        output,
+    })
+}
+
+/// Writes the records, and remembers what was built with which lock; the records' paths.
+fn recorded(
+    request: &Request,
+    recording: &record::built::Recording,
+    built: &Built,
+) -> Result<Vec<PathBuf>> {
+    let (store, output) = (request.store, &request.output);
+    let records = record::built::write(request, recording, built, request.cancel)?;
+    if let Some(lock) = request.lock {
+        store.record_built_with(&lock.lock.record())?;
     }
+    if let Some(key) = &built.key {
+        store.record_output(output, key, &left(output, built, &records))?;
+    }
+    Ok(records)
 }
 
 /// Of what decides the output beside the finished disk.
@@ -149,7 +173,7 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
     }
     let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
     keys.push(Digest::sha256_of(from_environment.as_bytes()));
-    let lock = opened.lock.as_ref().map(LockFile::digest);
+    let lock = opened.lock.as_ref().map(|file| file.digest());
     Ok(Digest::of_json(&serde_json::json!({
         "format": 2,
         "tool": manifest::Tool::this(),
@@ -166,20 +190,16 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
 }
 
 /// What the build left in its directory, by names in there.
-fn left(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Vec<PathBuf> {
+fn left(output: &Path, built: &Built, records: &[PathBuf]) -> Vec<PathBuf> {
     let artifacts = built.artifacts.iter().map(|a| PathBuf::from(&a.file));
     let records = records.iter().map(|r| r.strip_prefix(output).unwrap_or(r));
     artifacts.chain(records.map(Path::to_path_buf)).collect()
 }
 
-/// Where the build waits for a person. Nobody is asked where events are told as JSON.
+/// Where the build waits for a person. Nobody is asked where events are printed as JSON.
 fn options(args: &cli::Build, context: &Context) -> Options {
     Options {
-        on_error: match args.on_error {
-            cli::OnError::Cleanup => OnError::Cleanup,
-            cli::OnError::Keep => OnError::Keep,
-            cli::OnError::Ask => OnError::Ask,
-        },
+        on_error: args.on_error,
         breaks: args.breaks.clone(),
         debug: args.debug,
         interactive: context.prints_text && pause::is_at_terminal(),
@@ -203,7 +223,6 @@ fn builder(given: Option<&str>) -> Result<String> {
     }
 }
 
-/// `events.jsonl` in the output directory.
 fn events(output: &Path) -> Result<Arc<dyn Sink>> {
     let path = output.join("events.jsonl");
     let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
@@ -247,7 +266,7 @@ fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
 }
 
 /// The artifacts' names and sizes: what a user copies from the end of a log.
-fn summary(output: &Path, built: &engine::Built, records: &[PathBuf]) -> Result<()> {
+fn summary(output: &Path, built: &Built, records: &[PathBuf]) -> Result<()> {
     let mut text = format!("\n{}\n", output.display());
     let names = built.artifacts.iter().map(|a| a.file.len());
     let width = names.max().unwrap_or(0);

@@ -13,7 +13,7 @@ use super::{Context, print, recipe, source};
 
 pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
     source::needs_file(&args.recipe, "bundle")?;
-    let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Recipe, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Fetch, context)?;
     let path = &args.recipe.recipe;
     if opened.bundled {
         return Err(Error::new(Kind::Recipe, "this is a bundle already").at(path.display()));

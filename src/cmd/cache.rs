@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cli;
 use crate::engine::forecast::forecast;
 use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::Result;
 use winimg_recipe::lock::LockFile;
 use winimg_recipe::recipe::InputId;
 use winimg_supply::fetch::image;
@@ -19,7 +19,7 @@ use winimg_supply::store::{
 };
 
 use super::inputs::table;
-use super::{Context, hypervisor, print, recipe, store};
+use super::{Context, hypervisor, print, print_json, recipe, store};
 
 /// Bytes of a container image's manifest that are read.
 const MANIFEST: u64 = 4 << 20;
@@ -47,7 +47,7 @@ fn list(args: &cli::CacheLs, context: &Context) -> Result<()> {
 }
 
 fn explain(args: &cli::CacheExplain, context: &Context) -> Result<()> {
-    let opened = recipe::open_undecided(&args.recipe, &args.lock, recipe::Look::Recipe, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Explain, context)?;
     let store = store(context)?;
     let forecast = forecast(
         &opened.recipe,
@@ -88,12 +88,6 @@ fn prune(args: &cli::CachePrune, context: &Context) -> Result<()> {
     }
 }
 
-fn print_json(value: &Value) -> Result<()> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|e| Error::new(Kind::Failed, "cannot write JSON").because(e))?;
-    print(&format!("{text}\n"))
-}
-
 /// All that the lock files name which are remembered and still there. One that cannot be read names what it named when
 /// it was read last.
 fn protected(store: &Store, context: &Context) -> Protected {
@@ -127,7 +121,6 @@ fn protected(store: &Store, context: &Context) -> Protected {
     protected
 }
 
-/// What is known of the things besides themselves.
 struct Shown {
     names: BTreeMap<Digest, BTreeSet<String>>,
     now: SystemTime,
@@ -333,7 +326,6 @@ fn totals(items: &[Item]) -> String {
     }
 }
 
-/// The beginning of a key or a digest.
 fn short(digest: &Digest) -> String {
     digest.hex()[..12].to_string()
 }

@@ -45,9 +45,9 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
         threads: 0,
         properties: &[],
     };
-    let phase = Phase::start("export", &context.sink);
-    let artifacts = export::export(&job, context.sink.as_ref(), &context.cancel)?;
-    phase.done();
+    let artifacts = Phase::Export.carry_out(&context.sink, || {
+        export::export(&job, context.sink.as_ref(), &context.cancel)
+    })?;
     let mut text = String::new();
     for artifact in artifacts {
         text += &format!(

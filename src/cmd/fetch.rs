@@ -8,7 +8,7 @@ use super::inputs::{self, Fetched};
 use super::{Context, print, recipe, shared_cache};
 
 pub fn run(args: &cli::Fetch, context: &Context) -> Result<()> {
-    let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Recipe, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Fetch, context)?;
     let store = super::store(context)?;
     opened.remember_lock(&store)?;
     let mut options = opened.fetch_options(&args.network);

@@ -34,7 +34,6 @@ pub fn run(args: &cli::Init) -> Result<()> {
     print(&format!("wrote {shown}; next: winimg plan {shown}\n"))
 }
 
-/// The file to write and its text.
 fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
     let recipes = shipped::recipes();
     let said = what.to_str().unwrap_or_default();
@@ -58,7 +57,7 @@ fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
     }
 }
 
-/// What winimg's recipe leaves to whoever builds, each as a line that a value takes the place of. `winimg pin` does that for
+/// What winimg's recipe leaves to its user, each as a line that a value takes the place of. `winimg pin` does that for
 /// the digests.
 fn needed(recipe: &str, path: &Path) -> Result<String> {
     let (search, shipped) = source::search_dirs()?;
@@ -99,7 +98,6 @@ fn needed(recipe: &str, path: &Path) -> Result<String> {
     })
 }
 
-/// A recipe on top of one of winimg's.
 fn own(recipe: &str, path: &Path) -> Result<String> {
     let needed = needed(recipe, path)?;
     Ok(format!(

@@ -12,12 +12,12 @@ use winimg_formats::disk::{self, gpt};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::MediaFacts;
 
-use super::{partitions, print};
+use super::{partitions, print, print_json};
 
 pub fn run(args: &cli::Inspect) -> Result<()> {
     let found = look(&args.file)?;
     if args.json {
-        return print(&format!("{found:#}\n"));
+        return print_json(&found);
     }
     let mut text = String::new();
     write(&mut text, &found, 0);

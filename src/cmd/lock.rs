@@ -41,42 +41,53 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
 
     let old = file.as_ref().map(|file| &file.lock);
     let kept = kept(&mut recipe, old, &upgrades);
-    let anew = |id: &InputId| !kept.iter().any(|entry| entry.id == *id);
-    if args.check
-        && recipe
-            .asks
-            .iter()
-            .any(|ask| anew(&ask.id) && !upgrades.contains(&ask.id))
-    {
+    let is_kept = |id: &InputId| kept.iter().any(|entry| entry.id == *id);
+    let mut asks = recipe.asks.iter();
+    if args.check && asks.any(|ask| !is_kept(&ask.id) && !upgrades.contains(&ask.id)) {
         return Err(would_change(&path, &unanswered(&recipe, old, &kept)));
     }
+    let new = renewed(args, &recipe, old, &kept, &store, context)?;
+    let same = |file: &&LockFile| lock::between(Some(&file.lock), &new).is_empty();
+    match file.as_ref().filter(same) {
+        Some(file) => unchanged(args, &path, file, context),
+        None => finish(args, &path, old, &new, &store),
+    }
+}
+
+/// Fetches every input that has no entry any more: the new lock.
+fn renewed(
+    args: &cli::Lock,
+    recipe: &Recipe,
+    old: Option<&Lock>,
+    kept: &[Entry],
+    store: &Store,
+    context: &Context,
+) -> Result<Lock> {
+    let anew = |id: &InputId| !kept.iter().any(|entry| entry.id == *id);
     let options = FetchOptions {
         offline: args.network.offline,
         ..FetchOptions::default()
     };
-    let fetched = inputs::fetch(&recipe, &anew, &store, context, &options)?;
-    let built = store.built_with(&recipe.name.value);
-    let highest = old.map_or(0, |lock| lock.serial);
-    let highest = built.map_or(highest, |built| built.serial.max(highest));
-    let mut new = Lock {
-        recipe: recipe.name.value.clone(),
-        serial: highest + 1,
-        inputs: Vec::new(),
-    };
+    let fetched = inputs::fetch(recipe, &anew, store, context, &options)?;
     let mut found: Vec<_> = fetched.into_iter().map(|f| (f.id, f.found)).collect();
+    let mut inputs = Vec::new();
     for ask in &recipe.asks {
         let at = found.iter().position(|(id, _)| *id == ask.id);
         let entry = match at.map(|at| found.swap_remove(at)) {
             Some((_, found)) => Some(Entry::new(ask, found)),
             None => kept.iter().find(|entry| entry.id == ask.id).cloned(),
         };
-        new.inputs.extend(entry);
+        inputs.extend(entry);
     }
-    let same = |file: &&LockFile| lock::between(Some(&file.lock), &new).is_empty();
-    match file.as_ref().filter(same) {
-        Some(file) => unchanged(args, &path, file, context),
-        None => finish(args, &path, old, &new, &store),
-    }
+    let built = store.built_with(&recipe.name.value);
+    let highest = old
+        .map(|lock| lock.serial)
+        .max(built.map(|built| built.serial));
+    Ok(Lock {
+        recipe: recipe.name.value.clone(),
+        serial: highest.unwrap_or(0) + 1,
+        inputs,
+    })
 }
 
 /// The lock that is there. One of another recipe, or one that is not as it was written, is not built upon.

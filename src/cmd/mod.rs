@@ -45,11 +45,10 @@ use winimg_supply::store::Store;
 
 pub use hypervisor::{Other, Others};
 
-/// What every command gets.
 pub(crate) struct Context {
     pub sink: Arc<dyn Sink>,
     pub cancel: Cancel,
-    /// Events are told as lines for people.
+    /// Events are lines for people.
     pub prints_text: bool,
     /// What is traced, for a build that fails.
     pub recording: Recording,
@@ -63,7 +62,7 @@ pub fn run(cli: Cli) -> ExitCode {
 
 /// The same for a program that has more hypervisors.
 pub fn run_with(cli: Cli, others: Others) -> ExitCode {
-    let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::new()));
+    let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::default()));
     let sink: Arc<dyn Sink> = match &terminal {
         Some(terminal) => Arc::clone(terminal) as Arc<dyn Sink>,
         None => Arc::new(JsonLines::new(std::io::stderr())),
@@ -180,6 +179,10 @@ pub(crate) fn store(context: &Context) -> Result<Store> {
     tracing::debug!(folder = %store.folder().display(), "the cache");
     store.report_swept(context.sink.as_ref());
     Ok(store)
+}
+
+fn print_json(value: &serde_json::Value) -> Result<()> {
+    print(&format!("{value:#}\n"))
 }
 
 /// Standard output; a reader that went away (`| head`) is not an error.

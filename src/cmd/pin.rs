@@ -67,7 +67,6 @@ pub fn run(args: &cli::Pin, context: &Context) -> Result<()> {
 const FIRST_USE: &str = "Trust on first use: nothing but where a file came from says that it is the right one. Compare each digest with one that\n\
                          you trust before you build; from now on any other bytes are refused.\n";
 
-/// An input that is to be pinned.
 struct Wanted {
     request: fetch::Request,
     missing: MissingProof,
@@ -80,7 +79,6 @@ struct Pinned {
     wanted: Wanted,
     size: u64,
     digest: Digest,
-    /// A line each.
     signed: Vec<String>,
 }
 

@@ -3,17 +3,17 @@
 use crate::cli;
 use crate::engine::forecast::{Forecast, forecast};
 use crate::engine::outside::outside;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::Result;
 use winimg_recipe::plan;
 use winimg_supply::store::Store;
 
 use super::inputs::{self, State};
 use super::recipe::Look;
-use super::{Context, hypervisor, print, recipe, source};
+use super::{Context, hypervisor, print, print_json, recipe, source};
 
 pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
     let look = Look::Files(None);
-    let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let named = source::shown(&args.recipe);
     print(&format!(
@@ -33,7 +33,7 @@ fn count(number: usize, noun: &str) -> String {
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let platform = hypervisor::platform(&args.hypervisor, context)?;
     let look = Look::Files(Some(platform));
-    let opened = recipe::open_undecided(&args.recipe, &args.lock, look, context)?;
+    let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
     let states = inputs::states(recipe);
     hypervisor::fits(platform, recipe, context)?;
@@ -51,9 +51,7 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
         value["bootstrap"] = outside.json();
         value["inputs"] = states.iter().map(State::json).collect();
         value["layers"] = layers.json();
-        let json = serde_json::to_string_pretty(&value)
-            .map_err(|e| Error::new(Kind::Failed, "cannot write the plan as JSON").because(e))?;
-        return print(&format!("{json}\n"));
+        return print_json(&value);
     }
     let text = plan::text(recipe, plan);
     print(&format!(

@@ -25,6 +25,7 @@ pub struct Opened {
     pub plan: Plan,
     /// The lock that was laid into the recipe.
     pub lock: Option<LockFile>,
+    /// Where that lock is, or one that was passed over.
     lock_path: Option<PathBuf>,
     /// What was odd: for the manifest.
     pub remarks: Vec<String>,
@@ -33,47 +34,33 @@ pub struct Opened {
     pub source: Source,
 }
 
-/// What is looked at beside the recipe's own files, before anything is done.
+/// What a command does with the recipe decides what is looked at beside the recipe's own files.
 #[derive(Clone, Copy)]
 pub enum Look {
-    /// Nothing: each input is asked for by itself.
-    Recipe,
-    /// What a build would lack: a local file that is not here is a warning, as the build may be another machine's. Without a
-    /// platform, what would be an error on QEMU is a warning, too.
+    /// It explains the recipe: nothing is looked at.
+    Explain,
+    /// It fetches the inputs: nothing is looked at, as each input is asked for by itself.
+    Fetch,
+    /// It shows what a build would lack: a local file that is not here is a warning, as the build may be another machine's.
+    /// Without a platform, what would be an error on QEMU is a warning, too.
     Files(Option<Platform>),
-    /// What this build lacks.
+    /// It builds: what is lacking is an error.
     Build(Platform),
 }
 
-/// Reads the recipe with its lock and makes its plan. Complaints are told as they are; any error among them ends with
-/// status 2, and so does what is not decided yet.
+impl Look {
+    /// Whether what is not decided yet is an error. For what only looks at a recipe it is none.
+    fn refuses_undecided(self) -> bool {
+        match self {
+            Self::Explain | Self::Files(_) => false,
+            Self::Fetch | Self::Build(_) => true,
+        }
+    }
+}
+
+/// Reads the recipe with its lock and makes its plan. Complaints are shown as they are; any error among them ends with
+/// status 2.
 pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -> Result<Opened> {
-    opened(args, lock, look, Undecided::Refused, context)
-}
-
-/// The same for what only looks at a recipe: what is not decided yet is no mistake.
-pub fn open_undecided(
-    args: &RecipeArgs,
-    lock: &LockArgs,
-    look: Look,
-    context: &Context,
-) -> Result<Opened> {
-    opened(args, lock, look, Undecided::Allowed, context)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Undecided {
-    Refused,
-    Allowed,
-}
-
-fn opened(
-    args: &RecipeArgs,
-    lock: &LockArgs,
-    look: Look,
-    undecided: Undecided,
-    context: &Context,
-) -> Result<Opened> {
     let source = source(args, context)?;
     let bundled = source.lock.is_some();
     if bundled && (lock.lock.is_some() || lock.no_lock) {
@@ -85,42 +72,28 @@ fn opened(
     }
     debug!(path = %source.path.display(), bundled, "the recipe is read");
     let (recipe, mut diagnostics) = plan::read(&source.path, &source.options);
+    let lock_path = lock_path(lock, &source);
     let mut remarks = Vec::new();
-    let (mut laid, mut lock_path) = (None, None);
-    let recipe = recipe.map(|mut recipe| {
-        let beside = Lock::beside(&source.path);
-        let is_file = source.options.piped.is_none();
-        let path = lock.lock.as_ref().or(source.lock.as_ref());
-        match path.or_else(|| Some(&beside).filter(|p| is_file && p.is_file())) {
+    let mut laid = None;
+    let planned = recipe.and_then(|mut recipe| {
+        match &lock_path {
             Some(path) if lock.no_lock => {
-                remarks.push(format!("{} was passed over: --no-lock", path.display()));
+                let remark = format!("{} was passed over: --no-lock", path.display());
+                context.sink.warn(remark.clone());
+                remarks.push(remark);
             }
-            Some(path) => {
-                let comparison = match bundled {
-                    true => Comparison::Shown,
-                    false => Comparison::Whole,
-                };
-                laid = lay(path, &mut recipe, comparison, &mut diagnostics);
-                let shown = args.recipe.display().to_string();
-                let notice = laid.as_ref().and_then(|file| file.notice(&shown));
-                // A bundle's lock is not written again.
-                if let Some(notice) = notice.filter(|_| !bundled) {
-                    context.sink.note(notice);
-                }
-                debug!(path = %path.display(), "the lock is used");
-                lock_path = Some(path.clone());
-            }
+            Some(path) => laid = lay(path, &mut recipe, bundled, &mut diagnostics),
             None => {}
         }
-        recipe
-    });
-    for remark in &remarks {
-        context.sink.warn(remark.clone());
-    }
-    let planned = recipe.and_then(|recipe| {
+        // A bundle's lock is not written again.
+        if let Some(file) = laid.as_ref().filter(|_| !bundled)
+            && let Some(notice) = file.notice(&args.recipe.display().to_string())
+        {
+            context.sink.note(notice);
+        }
         let plan = planned(&recipe, &mut diagnostics)?;
         judge_host(&recipe, &plan, look, &mut diagnostics);
-        if undecided == Undecided::Refused {
+        if look.refuses_undecided() {
             diagnostics.0.extend(open_questions(&recipe).0);
         }
         Some((recipe, plan))
@@ -137,13 +110,28 @@ fn opened(
     })
 }
 
+/// The lock that the command line names, the bundle's, or the one beside the recipe's file.
+fn lock_path(lock: &LockArgs, source: &Source) -> Option<PathBuf> {
+    let named = lock.lock.as_ref().or(source.lock.as_ref()).cloned();
+    named.or_else(|| {
+        let beside = Lock::beside(&source.path);
+        let is_there = source.options.piped.is_none() && beside.is_file();
+        is_there.then_some(beside)
+    })
+}
+
 /// The lock, laid in; complaints about it join the others.
 fn lay(
     path: &Path,
     recipe: &mut Recipe,
-    comparison: Comparison,
+    bundled: bool,
     diagnostics: &mut Diagnostics,
 ) -> Option<LockFile> {
+    debug!(path = %path.display(), "the lock is used");
+    let comparison = match bundled {
+        true => Comparison::Shown,
+        false => Comparison::Whole,
+    };
     match LockFile::read(path) {
         Ok(file) => {
             diagnostics.0.extend(lock::lay(recipe, &file, comparison).0);
@@ -199,7 +187,7 @@ fn planned(recipe: &Recipe, diagnostics: &mut Diagnostics) -> Option<Plan> {
 /// files seem to be missing that a bundle brings.
 fn judge_host(recipe: &Recipe, plan: &Plan, look: Look, diagnostics: &mut Diagnostics) {
     let (platform, here) = match look {
-        Look::Recipe => return,
+        Look::Explain | Look::Fetch => return,
         Look::Files(platform) => (platform, Severity::Warning),
         Look::Build(platform) => (Some(platform), Severity::Error),
     };
@@ -225,7 +213,7 @@ fn judge_host(recipe: &Recipe, plan: &Plan, look: Look, diagnostics: &mut Diagno
     }));
 }
 
-/// Tells every complaint; an error if there is one among them.
+/// Shows every complaint; an error if there is one among them.
 pub fn report<T>(done: Option<T>, diagnostics: Diagnostics, context: &Context) -> Result<T> {
     let summary = diagnostics.summary();
     let sound = !diagnostics.has_errors();
@@ -247,7 +235,6 @@ pub fn remember_lock(store: &Store, path: &Path, lock: &Lock) -> Result<()> {
 }
 
 impl Opened {
-    /// Remembers the lock that was laid in.
     pub fn remember_lock(&self, store: &Store) -> Result<()> {
         match (&self.lock_path, &self.lock) {
             (Some(path), Some(file)) => remember_lock(store, path, &file.lock),
@@ -280,20 +267,15 @@ impl Opened {
         }
     }
 
-    /// Whether no network is asked.
-    pub fn is_offline(&self, network: &NetworkArgs) -> bool {
-        network.offline || self.bundled
-    }
-
     pub fn fetch_options(&self, network: &NetworkArgs) -> FetchOptions {
         FetchOptions {
-            offline: self.is_offline(network),
+            offline: network.offline || self.bundled,
             ..FetchOptions::default()
         }
     }
 }
 
-/// What is wrong with the team's own answer file as far as it can be told before its medium is known.
+/// What is wrong with the team's own answer file as far as it is known before its medium is read.
 fn judge_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
     let Some(path) = &recipe.setup.answer_file else {
         return;
@@ -303,10 +285,8 @@ fn judge_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
     match found {
         Ok(mut found) => {
             if recipe.setup.lint_is_advice {
-                found
-                    .0
-                    .iter_mut()
-                    .for_each(|d| d.severity = Severity::Warning);
+                let all = found.0.iter_mut();
+                all.for_each(|d| d.severity = Severity::Warning);
             }
             diagnostics.0.append(&mut found.0);
         }
@@ -316,20 +296,20 @@ fn judge_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
 
 /// What is wrong with the answer file that sysprep is given, as the plan renders it.
 fn judge_seal(recipe: &Recipe, plan: &Plan, diagnostics: &mut Diagnostics) {
-    let own = recipe.steps.iter().find_map(|step| match &step.verb {
-        Verb::Generalize { answer_file, .. } if step.skipped.is_none() => answer_file.as_ref(),
-        _ => None,
-    });
-    let Some(own) = own else { return };
-    let sealing = plan.steps.iter().filter(|s| s.verb == "generalize");
-    let entries = sealing.flat_map(|s| &s.entries);
-    let entries = entries.filter_map(|&index| plan.payload.get(index as usize));
-    let rendered = entries.filter_map(|entry| match entry {
-        Entry::Text { file, text, .. } if file == "seal.xml" => Some(text),
-        _ => None,
-    });
-    for text in rendered {
-        let name = own.value.display().to_string();
-        diagnostics.0.extend(answer::lint_clone(&name, text).0);
+    for (step, planned) in recipe.steps.iter().zip(&plan.steps) {
+        let Verb::Generalize {
+            answer_file: Some(own),
+            ..
+        } = &step.verb
+        else {
+            continue;
+        };
+        let entries = planned.entries.iter();
+        for entry in entries.filter_map(|&index| plan.payload.get(index as usize)) {
+            if let Entry::Text { text, .. } = entry {
+                let name = own.value.display().to_string();
+                diagnostics.0.extend(answer::lint_clone(&name, text).0);
+            }
+        }
     }
 }

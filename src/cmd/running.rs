@@ -17,7 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a wait for a reply looks up.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// A build that answers.
 pub struct Running {
     pub state: State,
     stream: UnixStream,
@@ -53,15 +52,8 @@ impl Running {
         stream.set_read_timeout(Some(GLANCE)).ok()?;
         stream.set_write_timeout(Some(PATIENCE)).ok()?;
         let lines = Lines::new(stream.try_clone().ok()?, LONGEST_REPLY);
-        let state = State {
-            name: String::new(),
-            output: PathBuf::new(),
-            phase: String::new(),
-            step: None,
-            paused: None,
-        };
         let mut running = Self {
-            state,
+            state: State::default(),
             stream,
             lines,
         };

@@ -22,13 +22,10 @@ pub fn inputs(
     offline: bool,
     context: &Context,
 ) -> Result<Option<Arc<Remote>>> {
-    let args = cli::SharedLayersArgs {
-        shared: cli::SharedCacheArgs {
-            cache_remote: args.cache_remote.clone(),
-        },
-        ..Default::default()
-    };
-    opened(&args, Vec::new(), offline, context)
+    match address(args)? {
+        Some(address) if !offline => opened(address, Vec::new(), None, context),
+        _ => Ok(None),
+    }
 }
 
 /// For `build`: layers, too.
@@ -37,38 +34,37 @@ pub fn layers(
     offline: bool,
     context: &Context,
 ) -> Result<Option<Arc<Remote>>> {
-    let mut keys = Vec::new();
-    for text in &args.cache_keys {
-        keys.push(given(text)?);
-    }
     let from_environment = env::var("WINIMG_CACHE_KEY").unwrap_or_default();
-    for text in from_environment.split([',', ' ', '\n']) {
-        if !text.trim().is_empty() {
-            keys.push(given(text.trim())?);
-        }
-    }
-    opened(args, keys, offline, context)
-}
-
-fn opened(
-    args: &cli::SharedLayersArgs,
-    keys: Vec<minisign::Rule>,
-    offline: bool,
-    context: &Context,
-) -> Result<Option<Arc<Remote>>> {
-    // Empty is as good as unset: that is how CI systems hand over a variable that there is not.
-    let address = args.shared.cache_remote.as_deref();
-    let Some(address) = address.map(str::trim).filter(|text| !text.is_empty()) else {
+    let from_environment = from_environment.split([',', ' ', '\n']).map(str::trim);
+    let given_there = from_environment.filter(|text| !text.is_empty());
+    let texts = args.cache_keys.iter().map(String::as_str);
+    let keys: Vec<_> = texts.chain(given_there).map(given).collect::<Result<_>>()?;
+    let Some(address) = address(&args.shared)? else {
         return Ok(None);
     };
-    let address = Address::parse(address)?;
     let push = match args.cache_push {
         true => Some(signer(args.cache_sign_key.as_deref())?),
         false => None,
     };
-    if offline {
-        return Ok(None);
+    match offline {
+        true => Ok(None),
+        false => opened(address, keys, push, context),
     }
+}
+
+/// Empty is as good as unset: that is how CI systems hand over a variable that there is not.
+fn address(args: &cli::SharedCacheArgs) -> Result<Option<Address>> {
+    let text = args.cache_remote.as_deref().map(str::trim);
+    let text = text.filter(|text| !text.is_empty());
+    text.map(Address::parse).transpose()
+}
+
+fn opened(
+    address: Address,
+    keys: Vec<minisign::Rule>,
+    push: Option<Sign>,
+    context: &Context,
+) -> Result<Option<Arc<Remote>>> {
     let settings = Settings {
         credentials: sharing::credentials(&address.registry)?,
         address,

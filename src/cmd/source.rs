@@ -15,7 +15,6 @@ use winimg_supply::store::Watch;
 
 use super::Context;
 
-/// Where a recipe stands and how it is read.
 pub struct Source {
     pub path: PathBuf,
     pub options: Options,
@@ -88,7 +87,6 @@ pub fn needs_file(args: &RecipeArgs, command: &str) -> Result<()> {
     Err(Error::new(Kind::Recipe, fact).cure(cure))
 }
 
-/// What the recipe is called in messages.
 pub fn shown(args: &RecipeArgs) -> String {
     match is_piped(args) {
         true => recipe::PIPED.into(),

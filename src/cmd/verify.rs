@@ -1,6 +1,5 @@
 //! `winimg verify`: whether a finished image is what its recipe says.
 
-use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
 use tempfile::TempDir;
@@ -10,7 +9,6 @@ use crate::record::key::PublicKey;
 use crate::record::manifest::Artifact;
 use crate::record::{Manifest, check};
 use crate::verify::{self, Finding, Report};
-use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_formats::disk::qcow2::Qcow2;
@@ -68,7 +66,6 @@ fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context)
     conclude(&reports, context)
 }
 
-/// A file and what was found of it.
 type Named = (String, Report);
 
 /// The manifest, and what its key says of it and its records. A key finds a manifest that can't be read; without one
@@ -94,9 +91,7 @@ fn read(
 
 /// An image that was signed for, whatever it is called now.
 fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
-    let opened = File::open(file).map_err(|e| Error::io("open", file, e))?;
-    let (digest, _) =
-        Digest::of_reader(Algorithm::Sha256, opened).map_err(|e| Error::io("read", file, e))?;
+    let (digest, _) = io::sha256(file)?;
     let hex = digest.hex();
     if manifest.artifacts.iter().any(|a| a.sha256 == hex) {
         return Ok(Ok(()));
@@ -145,8 +140,8 @@ fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()>
     conclude(&reports, context)
 }
 
-/// Whether an artifact is in the manifest's folder, also when its links are followed: what stands elsewhere is nobody's to
-/// look at because a manifest names it. One that is missing is told later.
+/// Whether an artifact is in the manifest's folder, also when its links are followed: what stands elsewhere is not
+/// looked at because a manifest names it. One that is missing is reported later.
 fn is_beside(artifact: &Path, manifest: &Path) -> bool {
     let climbs = |part| {
         matches!(
@@ -171,16 +166,12 @@ fn is_beside(artifact: &Path, manifest: &Path) -> bool {
 fn bytes(path: &Path, artifact: &Artifact) -> Result<verify::Verdict> {
     let name = &artifact.file;
     let expected = format!("{} bytes, sha256:{}", artifact.size, artifact.sha256);
-    let opened = match File::open(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Err(Finding::error(format!("{name} is missing"))
-                .expected(expected)
-                .cure("verify the manifest where its artifacts are")));
-        }
-        opened => opened.map_err(|e| Error::io("open", path, e))?,
-    };
-    let (digest, size) =
-        Digest::of_reader(Algorithm::Sha256, opened).map_err(|e| Error::io("read", path, e))?;
+    if !path.exists() {
+        return Ok(Err(Finding::error(format!("{name} is missing"))
+            .expected(expected)
+            .cure("verify the manifest where its artifacts are")));
+    }
+    let (digest, size) = io::sha256(path)?;
     if (size, digest.hex().as_str()) == (artifact.size, artifact.sha256.as_str()) {
         return Ok(Ok(()));
     }

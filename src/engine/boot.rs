@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tracing::{debug, trace};
 
+use super::Phase;
 use super::image_state::image_state;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
@@ -20,7 +21,6 @@ const MARKER: &str = r"C:\winimg\bootstrap.done";
 const READY_TIMEOUT: Duration = Duration::from_secs(900);
 const COMPLETE: &str = "IMAGE_STATE_COMPLETE";
 
-/// Installs Windows and waits until the guest is ready.
 pub fn install(
     machine: &mut dyn Machine,
     slowness: u32,
@@ -29,7 +29,7 @@ pub fn install(
 ) -> Result<Box<dyn Guest>> {
     let mut guest = machine.guest()?;
     sink.emit(&Event::Progress {
-        phase: "install",
+        phase: Phase::Install.name(),
         text: format!("{} answers; waiting for Setup to finish", guest.channel()),
     });
     wait_ready(guest.as_mut(), READY_TIMEOUT, slowness, cancel)?;
@@ -47,14 +47,13 @@ fn wait_ready(
     let mut seen = Progress::default();
     loop {
         seen.look(guest, slowness)?;
-        match seen.judge() {
-            Readiness::Ready => return Ok(()),
-            Readiness::Failed(error) => return Err(error),
-            Readiness::NotYet if guest.now() > deadline => {
-                return Err(seen.timed_out(guest.channel()));
-            }
-            Readiness::NotYet => cancel.sleep(Duration::from_secs(1))?,
+        if seen.is_ready()? {
+            return Ok(());
         }
+        if guest.now() > deadline {
+            return Err(seen.timed_out(guest.channel()));
+        }
+        cancel.sleep(Duration::from_secs(1))?;
     }
 }
 
@@ -95,13 +94,6 @@ pub(super) fn removal(file: &str, slowness: u32) -> Command {
     }
 }
 
-enum Readiness {
-    Ready,
-    NotYet,
-    Failed(Error),
-}
-
-/// What the guest said of itself.
 #[derive(Debug, Default)]
 struct Progress {
     marker: Option<String>,
@@ -122,21 +114,18 @@ impl Progress {
         Ok(())
     }
 
-    fn judge(&self) -> Readiness {
-        let Some(marker) = &self.marker else {
-            return Readiness::NotYet;
-        };
-        let result = marker
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("result="));
+    /// An error: the bootstrap failed.
+    fn is_ready(&self) -> Result<bool> {
+        let mut lines = self.marker.iter().flat_map(|marker| marker.lines());
+        let result = lines.find_map(|line| line.trim().strip_prefix("result="));
         match result.map(str::trim) {
-            Some("ok") if self.state == COMPLETE => Readiness::Ready,
-            Some("ok") | None => Readiness::NotYet,
-            Some(_) => Readiness::Failed(
+            Some("ok") => Ok(self.state == COMPLETE),
+            None => Ok(false),
+            Some(_) => Err(
                 Error::new(Kind::Setup, "the bootstrap inside Windows did not go well")
                     .at(MARKER)
                     .expected("result=ok")
-                    .lines(marker.lines())
+                    .lines(self.marker.iter().flat_map(|marker| marker.lines()))
                     .cure("the line whose code is not 0 names what failed"),
             ),
         }
@@ -170,10 +159,10 @@ mod tests {
             marker: marker.map(String::from),
             state: state.into(),
         };
-        match progress.judge() {
-            Readiness::Ready => "ready".into(),
-            Readiness::NotYet => "not yet".into(),
-            Readiness::Failed(error) => error.fact().to_string(),
+        match progress.is_ready() {
+            Ok(true) => "ready".into(),
+            Ok(false) => "not yet".into(),
+            Err(error) => error.fact().to_string(),
         }
     }
 

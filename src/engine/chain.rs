@@ -2,38 +2,31 @@
 //!
 //! Reads no file. Decides nothing about layers.
 
-use super::inputs::Own;
+use super::inputs::{Own, Source};
 use super::{Inputs, Media};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_machine::vm::Platform;
 use winimg_recipe::plan::chain::Installation;
-use winimg_recipe::plan::{Chain, Entry, Plan, key};
-use winimg_recipe::recipe::{InputId, Recipe};
+use winimg_recipe::plan::{Chain, Entry, key};
+use winimg_recipe::recipe::InputId;
 
 /// The installation and every step, each with the key of the disk after it.
-pub fn of(
-    recipe: &Recipe,
-    plan: &Plan,
-    inputs: &Inputs,
-    media: &Media,
-    platform: Platform,
-) -> Result<Chain> {
+pub fn of(source: &Source<'_>, inputs: &Inputs, media: &Media) -> Result<Chain> {
     let virtio = inputs.file(&InputId::Virtio);
     let installation = Installation {
-        hypervisor: platform.name().into(),
+        hypervisor: source.platform.name().into(),
         iso: inputs.iso()?.digest().clone(),
         virtio: virtio.map(|blob| blob.digest().clone()),
         image: media.image.name.clone(),
         answer_file: media.answer_file.clone(),
         bootstrap: media.bootstrap.clone(),
-        machine: recipe.machine.clone(),
+        machine: source.recipe.machine.clone(),
     };
     let digest_of = |number, entry: &Entry| {
         digest(number, entry, inputs)
             .ok_or_else(|| format!("payload entry {number} was not fetched"))
     };
-    let known = key::chain(recipe, plan, installation, &digest_of);
+    let known = key::chain(source.recipe, source.plan, installation, &digest_of);
     match known.unknown {
         None => Ok(known.chain),
         Some(why) => Err(Error::new(Kind::Failed, "a layer's key cannot be made").found(why)),

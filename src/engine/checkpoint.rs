@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use winimg_recipe::plan::{Op, Plan, PlannedStep, Until};
+use clap::ValueEnum;
+use winimg_recipe::plan::Plan;
+use winimg_recipe::recipe::{Recipe, Verb};
 
 /// Work that is worth a layer.
 const WORTH: Duration = Duration::from_secs(60);
@@ -14,41 +16,36 @@ const WORTH: Duration = Duration::from_secs(60);
 /// may have 4096 bytes (Linux: PATH_MAX); with a key's 64 characters that ends at about 55.
 pub const DEEPEST: usize = 40;
 
-/// Which layers a build seals, `--layers`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Which layers a build seals. `--help` shows the sentences below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Layers {
-    /// After the installation, `checkpoint` steps, restarts, and a minute of steps.
-    #[default]
+    /// After the installation, after restarts and `checkpoint` steps, and after each minute of steps
     Auto,
-    /// After every step too.
+    /// After every step as well
     Each,
-    /// None is sealed and none is used.
+    /// Do not create or reuse layers
     None,
 }
 
-/// Whether a layer is sealed after `step`. `restart_owed`: the step ends with a restart that has not been made. `worked`: the
-/// time of all steps since the last layer.
+/// Whether a layer is sealed after a step, counted from 1. `restart_owed`: the step ends with a restart that has not been made.
+/// `worked`: the time of all steps since the last layer.
 pub fn is_due(
     layers: Layers,
+    recipe: &Recipe,
     plan: &Plan,
     number: usize,
     restart_owed: bool,
     worked: Duration,
 ) -> bool {
-    let Some(step) = number.checked_sub(1).and_then(|n| plan.steps.get(n)) else {
-        return false;
-    };
-    if layers == Layers::None || step.skipped.is_some() || seals(step) {
+    let verb = recipe.steps.get(number - 1).map(|step| &step.verb);
+    // A generalized Windows must not be booted again before it is deployed (Microsoft: Sysprep process overview).
+    let seals = matches!(verb, Some(Verb::Generalize { .. }));
+    let is_skipped = plan.steps[number - 1].skipped.is_some();
+    if layers == Layers::None || is_skipped || seals {
         return false;
     }
     // The finished disk becomes a layer by itself.
     let more = plan.steps[number..].iter().any(|s| s.skipped.is_none());
-    let wanted = step.verb == "checkpoint" || layers == Layers::Each;
+    let wanted = matches!(verb, Some(Verb::Checkpoint)) || layers == Layers::Each;
     more && (restart_owed || wanted || worked >= WORTH)
-}
-
-/// A generalized Windows must not be booted again before it is deployed (Microsoft: Sysprep process overview).
-fn seals(step: &PlannedStep) -> bool {
-    let is_wait = |op: &Op| matches!(op, Op::Wait(Until::Generalized { .. }));
-    step.ops.iter().any(is_wait)
 }

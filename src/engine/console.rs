@@ -1,4 +1,4 @@
-//! What a running build shows to other terminals: a private socket that tells where it is and takes pictures at any time,
+//! What a running build shows to other terminals: a private socket that says where it is and takes pictures at any time,
 //! and lets a person work in the guest while the build is paused. The socket is a Unix one: on Windows a build has none, and
 //! pauses at its own terminal alone.
 //!
@@ -18,16 +18,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::wire::{Ask, Format, Halt, Reply, State, Step};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Attended, Event, Sink};
+use winimg_base::event::Attended;
 use winimg_machine::vm::{Camera, Machine};
 
 pub use line::{run, wait_back};
 
 /// Whether other terminals reach a paused build: the socket is a Unix one.
 pub const HAS_SOCKET: bool = cfg!(unix);
-/// The socket in a build's run directory.
 pub const SOCKET: &str = "attach.sock";
-/// A picture that QEMU wrote; 16384 by 16384 is nobody's screen.
+/// A picture that QEMU wrote; no screen has 16384 by 16384 pixels.
 const LARGEST_PICTURE: u64 = 64 << 20;
 
 /// What the paused build's own thread has to do.
@@ -38,23 +37,20 @@ pub enum Work {
     Typed(Option<String>),
 }
 
-/// The build's end of the socket. A `Sink`, because that is how it learns where the build is.
+/// The build's end of the socket. The build says where it is, and when it pauses.
 pub struct Console {
     shared: Arc<Shared>,
     /// Dropped: closed, and everyone who is connected sent away.
     #[cfg(unix)]
-    _socket: Option<serve::Socket>,
+    _socket: serve::Socket,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// While the build is paused.
     queue: Mutex<Option<Sender<Work>>>,
     view: Mutex<Option<View>>,
-    /// One picture at a time.
     photo: Mutex<()>,
     run_dir: PathBuf,
-    /// The input of the build's own terminal has ended.
     typed_out: AtomicBool,
 }
 
@@ -70,18 +66,9 @@ impl Console {
         let shared = Shared::new(run_dir, name, output);
         Ok(Arc::new(Self {
             #[cfg(unix)]
-            _socket: Some(serve::Socket::open(&shared)?),
+            _socket: serve::Socket::open(&shared)?,
             shared,
         }))
-    }
-
-    /// A console that nobody can reach.
-    pub fn none() -> Arc<Self> {
-        Arc::new(Self {
-            shared: Shared::new(Path::new(""), "", Path::new("")),
-            #[cfg(unix)]
-            _socket: None,
-        })
     }
 
     /// The machine whose screen is shown from now on. Its end needs no word: its camera then says so.
@@ -126,33 +113,25 @@ impl Console {
         self.shared.typed_out.load(Ordering::SeqCst)
     }
 
+    /// The build is in this phase from now on.
+    pub(super) fn enter(&self, phase: &str) {
+        let mut state = lock(&self.shared.state);
+        state.phase = phase.into();
+        state.step = None;
+    }
+
+    /// This step begins. Steps are counted from 1.
+    pub(super) fn reach(&self, number: usize, of: usize, name: &str) {
+        let name = name.into();
+        lock(&self.shared.state).step = Some(Step { number, of, name });
+    }
+
     pub fn state(&self) -> State {
         lock(&self.shared.state).clone()
     }
 
-    /// A picture of the machine's screen.
     pub fn picture(&self, format: Format) -> Result<Vec<u8>> {
         self.shared.picture(format)
-    }
-}
-
-impl Sink for Console {
-    fn emit(&self, event: &Event) {
-        let mut state = lock(&self.shared.state);
-        match event {
-            Event::PhaseStarted { phase } => {
-                state.phase = (*phase).into();
-                state.step = None;
-            }
-            Event::StepStarted { step, of, name, .. } => {
-                state.step = Some(Step {
-                    number: *step,
-                    of: *of,
-                    name: name.clone(),
-                });
-            }
-            _ => {}
-        }
     }
 }
 
@@ -161,9 +140,7 @@ impl Shared {
         let state = State {
             name: name.into(),
             output: output.into(),
-            phase: String::new(),
-            step: None,
-            paused: None,
+            ..State::default()
         };
         Arc::new(Self {
             state: Mutex::new(state),

@@ -3,20 +3,11 @@
 //! Reads no file: all were hashed when they were admitted.
 
 use super::Inputs;
-use super::payload::{encoded, missing};
-use winimg_base::digest::Digest;
+use super::payload::{self, missing};
 use winimg_base::error::Result;
 use winimg_formats::archive::Filter;
 use winimg_recipe::plan::check::{Bytes, Check, Expected, Inf, Manifest, Payload, Planned};
-use winimg_recipe::plan::{Entry, Plan, keep_what_lasts};
-
-/// A file of a payload entry.
-struct Brought {
-    /// Relative to the entry, with slashes.
-    path: String,
-    size: u64,
-    sha256: Digest,
-}
+use winimg_recipe::plan::{Plan, keep_what_lasts};
 
 /// One element for each step of the plan, in its order.
 pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
@@ -37,7 +28,7 @@ pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
 }
 
 fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>> {
-    let file = |path: String, from: &Brought| Check::File {
+    let file = |path: String, from: &payload::File| Check::File {
         path,
         content: Bytes {
             size: from.size,
@@ -51,7 +42,8 @@ fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>>
                 all.iter().map(|from| file(path.clone(), from)).collect()
             }
             Payload::Tree(entry) => {
-                let below = |from: &Brought| format!(r"{path}\{}", from.path.replace('/', r"\"));
+                let below =
+                    |from: &payload::File| format!(r"{path}\{}", from.path.replace('/', r"\"));
                 let all = brought(entry, plan, inputs)?;
                 all.iter().map(|from| file(below(from), from)).collect()
             }
@@ -91,51 +83,11 @@ fn is_wanted_inf(path: &str, only: &Filter) -> bool {
     path.to_ascii_lowercase().ends_with(".inf") && only.takes(path).unwrap_or(false)
 }
 
-fn brought(number: u32, plan: &Plan, inputs: &Inputs) -> Result<Vec<Brought>> {
+fn brought<'i>(number: u32, plan: &Plan, inputs: &'i Inputs) -> Result<Vec<payload::File<'i>>> {
     let number = number as usize;
-    let absent = || missing(&format!("payload entry {number}"));
-    match plan.payload.get(number).ok_or_else(absent)? {
-        Entry::Component { component, file } => {
-            let blob = inputs.component(component).ok_or_else(absent)?;
-            Ok(vec![Brought {
-                path: file.clone(),
-                size: blob.size(),
-                sha256: blob.digest().clone(),
-            }])
-        }
-        Entry::Tree { .. } => {
-            let tree = inputs.trees.get(&number).ok_or_else(absent)?;
-            let files = tree.files().iter().map(|f| Brought {
-                path: f.path.clone(),
-                size: f.size,
-                sha256: f.sha256.clone(),
-            });
-            Ok(files.collect())
-        }
-        // No step copies the archive of a container image as it is.
-        Entry::Image { .. } => Ok(Vec::new()),
-        Entry::Local { .. } => {
-            let own = inputs.own.get(&number).ok_or_else(absent)?;
-            let files = own.files().map(|(path, blob)| Brought {
-                path: path.into(),
-                size: blob.size(),
-                sha256: blob.digest().clone(),
-            });
-            Ok(files.collect())
-        }
-        Entry::Text {
-            file,
-            text,
-            encoding,
-        } => {
-            let bytes = encoded(text, *encoding);
-            Ok(vec![Brought {
-                path: file.clone(),
-                size: bytes.len() as u64,
-                sha256: Digest::sha256_of(&bytes),
-            }])
-        }
-    }
+    let entry = plan.payload.get(number);
+    let entry = entry.ok_or_else(|| missing(&format!("payload entry {number}")))?;
+    payload::files(number, entry, inputs)
 }
 
 #[cfg(test)]

@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::resume::{self, Quiet};
-use super::{chain, inputs, media};
+use super::{chain, inputs, media, resume};
 use winimg_base::error::{Error, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Silent, Sink};
 use winimg_machine::vm::Platform;
 use winimg_recipe::plan::{Chain, Plan};
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{Kept, LayerRecord, Store};
 
-/// What is known of a recipe's layers.
 pub enum Forecast {
     /// No layer of a recipe of this name is here, but for so many in the format of an earlier version.
     None {
@@ -85,7 +83,7 @@ fn chain_of(
     platform: Platform,
     cancel: &Cancel,
 ) -> Result<Chain> {
-    let sink: Arc<dyn Sink> = Arc::new(Quiet);
+    let sink: Arc<dyn Sink> = Arc::new(Silent);
     let options = FetchOptions {
         offline: true,
         ..FetchOptions::default()
@@ -102,7 +100,7 @@ fn chain_of(
     let mut found = inputs::fetch(&source)?;
     let media = media::read(&source, &found)?;
     inputs::fetch_images(&mut found, &source, &media.base_build())?;
-    chain::of(recipe, plan, &found, &media, platform)
+    chain::of(&source, &found, &media)
 }
 
 impl Forecast {

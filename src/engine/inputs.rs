@@ -18,7 +18,6 @@ use winimg_supply::fetch::sharing::Remote;
 use winimg_supply::fetch::{self, FetchOptions, image::Image};
 use winimg_supply::store::{Blob, Candidate, Expected, Store, Tree, Watch};
 
-/// The proved inputs of one build.
 pub struct Inputs {
     /// The media, then the components that a step uses, in the recipe's order.
     pub files: Vec<(InputId, Blob)>,
@@ -31,34 +30,25 @@ pub struct Inputs {
 }
 
 /// A file or folder beside the recipe, as it was when the build began: what is hashed is what reaches the guest.
-pub enum Own {
-    File {
-        name: String,
-        blob: Box<Blob>,
-    },
-    /// By their paths in the folder, with slashes.
-    Folder(BTreeMap<String, Blob>),
+pub struct Own {
+    is_folder: bool,
+    /// By their paths below the entry's place on the payload disc, with slashes.
+    files: BTreeMap<String, Blob>,
 }
 
 impl Own {
-    /// By their paths below the entry's place on the payload disc.
     pub fn files(&self) -> impl Iterator<Item = (&str, &Blob)> {
-        let (file, folder) = match self {
-            Self::File { name, blob } => (Some((name, &**blob)), None),
-            Self::Folder(files) => (None, Some(files)),
-        };
-        let files = file.into_iter().chain(folder.into_iter().flatten());
-        files.map(|(path, blob)| (path.as_str(), blob))
+        self.files.iter().map(|(path, blob)| (path.as_str(), blob))
     }
 
     /// Of the file, or of the folder's listing.
     pub fn digest(&self) -> Digest {
-        match self {
-            Self::File { blob, .. } => blob.digest().clone(),
-            Self::Folder(files) => {
-                let files = files.iter();
-                let files = files.map(|(path, blob)| (path.clone(), Some(blob.digest().clone())));
-                listing(&files.collect())
+        match self.files().next() {
+            Some((_, blob)) if !self.is_folder => blob.digest().clone(),
+            _ => {
+                let listed =
+                    |(path, blob): (&str, &Blob)| (path.into(), Some(blob.digest().clone()));
+                listing(&self.files().map(listed).collect())
             }
         }
     }
@@ -74,7 +64,6 @@ impl Inputs {
         self.file(&InputId::Component(name.into()))
     }
 
-    /// The medium of Windows, which every build has.
     pub fn iso(&self) -> Result<&Blob> {
         let lacking = || Error::new(Kind::Failed, "the medium of Windows was not fetched");
         self.file(&InputId::Iso).ok_or_else(lacking)
@@ -83,9 +72,7 @@ impl Inputs {
     pub fn image(&self, name: &str) -> Option<&Image> {
         self.images.iter().find(|image| image.name == name)
     }
-}
 
-impl Inputs {
     /// Of every file that was fetched, or taken from the recipe's folder.
     pub fn digests(&self) -> Vec<Digest> {
         let files = self.files.iter().map(|(_, blob)| blob);
@@ -110,9 +97,7 @@ impl Inputs {
             })
             .collect()
     }
-}
 
-impl Inputs {
     /// Gives to the shared cache what others would ask it for: files of the network that a digest names.
     pub fn share(&self, recipe: &Recipe, remote: Option<&Remote>) -> Result<()> {
         let Some(remote) = remote else {
@@ -143,22 +128,20 @@ pub struct Source<'a> {
     pub cancel: &'a Cancel,
 }
 
+impl Source<'_> {
+    fn watch(&self, what: String) -> Watch {
+        Watch::new(what, Arc::clone(self.sink), self.cancel.clone())
+    }
+}
+
 /// Fetches the media and every component that the plan's payload names, then unpacks what is to be unpacked.
 pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
-    let Source {
-        recipe,
-        plan,
-        store,
-        options,
-        platform,
-        sink,
-        cancel,
-    } = *from;
-    let needed = needed(recipe, plan, Some(platform));
+    let needed = needed(from.recipe, from.plan, Some(from.platform));
     let requests: Vec<_> = needed.filter_map(|i| fetch::Request::of(&i)).collect();
     let ids: Vec<_> = requests.iter().map(|request| request.id.clone()).collect();
-    let fetched =
-        fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
+    let sink = Arc::clone(from.sink);
+    let fetched = fetch::fetch(requests, from.store, sink, from.cancel, from.options);
+    let fetched = fetched.map_err(together)?;
     let blobs = fetched.into_iter().map(|fetched| fetched.blob);
     let mut inputs = Inputs {
         files: ids.into_iter().zip(blobs).collect(),
@@ -173,21 +156,13 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
 
 /// Fetches the container images that the plan imports; `build` is the medium's Windows, as `10.0.20348`.
 pub fn fetch_images(inputs: &mut Inputs, from: &Source<'_>, build: &str) -> Result<()> {
-    let Source {
-        recipe,
-        plan,
-        store,
-        options,
-        sink,
-        cancel,
-        ..
-    } = *from;
-    let images = needed(recipe, plan, None).filter_map(|input| match input.source {
+    let images = needed(from.recipe, from.plan, None).filter_map(|input| match input.source {
         InputSource::Image(image) => Some(image.clone()),
         InputSource::Medium(_) | InputSource::Component(_) => None,
     });
     let wanted: Vec<ContainerImage> = images.collect();
-    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, options)?;
+    let (store, sink, cancel) = (from.store, from.sink, from.cancel);
+    inputs.images = fetch::image::images(&wanted, build, store, sink, cancel, from.options)?;
     Ok(())
 }
 
@@ -214,14 +189,7 @@ pub fn needed<'r>(
 }
 
 fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
-    let Source {
-        plan,
-        store,
-        sink,
-        cancel,
-        ..
-    } = *from;
-    for (number, entry) in plan.payload.iter().enumerate() {
+    for (number, entry) in from.plan.payload.iter().enumerate() {
         let Entry::Tree {
             component: name,
             strip,
@@ -241,8 +209,9 @@ fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
             strip: *strip,
             only: only.clone(),
         };
-        let watch = Watch::new(name.clone(), Arc::clone(sink), cancel.clone());
-        let tree = store
+        let watch = from.watch(name.clone());
+        let tree = from
+            .store
             .tree(blob, format.into(), &filter, &Limits::default(), &watch)
             .map_err(|e| e.from_place(&component.name.place))?;
         inputs.trees.insert(number, tree);
@@ -256,36 +225,27 @@ fn take_own(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
         let Entry::Local { path } = entry else {
             continue;
         };
-        let own = match path.is_dir() {
-            true => {
-                let files = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
-                let files = files.into_iter().map(|file| {
-                    let blob = admit_own(&path.join(&file), from)?;
-                    Ok((file, blob))
-                });
-                Own::Folder(files.collect::<Result<_>>()?)
+        let is_folder = path.is_dir();
+        let mut files = BTreeMap::new();
+        if is_folder {
+            for name in io::files_below(path).map_err(|e| Error::io("read", path, e))? {
+                let blob = admit_own(&path.join(&name), from)?;
+                files.insert(name, blob);
             }
-            false => {
-                let name = path.file_name().unwrap_or_default();
-                Own::File {
-                    name: name.to_string_lossy().into_owned(),
-                    blob: Box::new(admit_own(path, from)?),
-                }
-            }
-        };
+        } else {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            files.insert(name.into_owned(), admit_own(path, from)?);
+        }
+        let own = Own { is_folder, files };
         inputs.own.insert(number, own);
     }
     Ok(())
 }
 
-/// A file that the team keeps beside its recipe: whoever writes the one writes the other.
+/// A file that the team keeps beside its recipe: the same people write both, so nothing else has to prove it.
 pub(super) fn admit_own(file: &Path, from: &Source<'_>) -> Result<Blob> {
     from.cancel.check()?;
-    let watch = Watch::new(
-        file.display().to_string(),
-        Arc::clone(from.sink),
-        from.cancel.clone(),
-    );
+    let watch = from.watch(file.display().to_string());
     let expected = Expected::Unverified {
         reason: "a file of the recipe's own folder".into(),
     };

@@ -1,7 +1,8 @@
-//! What killed builds left, looked for when the next build begins: machines that go on without them, working folders, drafts of layers.
+//! What killed builds left, looked for when the next build begins: machines that go on without them, working folders, drafts
+//! of layers.
 //!
-//! QEMU dies with its build; of Hyper-V's machines the hypervisor knows which are nobody's. Which folders are left over is told by their locks
-//! (`WorkFolder`). What killed processes left of files in the store is swept when it is opened.
+//! QEMU dies with its build; of Hyper-V's machines the hypervisor knows which belong to no build. A folder whose lock nobody holds is
+//! left over (`WorkFolder`). What killed processes left of files in the store is swept when it is opened.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,40 +14,30 @@ use winimg_base::io::{self, WorkFolder};
 use winimg_machine::vm::Hypervisor;
 use winimg_supply::store::Store;
 
-pub struct Leftovers<'a> {
-    pub hypervisor: &'a dyn Hypervisor,
-    pub store: &'a Store,
-    pub sink: &'a dyn Sink,
-    pub cancel: &'a Cancel,
-}
-
-impl Leftovers<'_> {
-    /// Removes what is nobody's any more, and says so. `output`: the new build's, which is locked already.
-    pub fn remove(&self, output: &Path) -> Result<()> {
-        let runtime = io::runtime_folder()?;
-        let parents = [output, runtime.as_path()];
-        for parent in parents {
-            if !WorkFolder::Build.left(parent)?.is_empty() {
-                self.end_machines();
-                break;
-            }
-        }
-        for parent in parents {
-            WorkFolder::Build.remove_left(parent, self.sink)?;
-        }
-        self.store.sweep_drafts(self.sink)
+/// Removes what dead builds left, and says so. `output`: the new build's, which is locked already.
+pub fn remove(
+    output: &Path,
+    hypervisor: &dyn Hypervisor,
+    store: &Store,
+    sink: &dyn Sink,
+    cancel: &Cancel,
+) -> Result<()> {
+    let runtime = io::runtime_folder()?;
+    let mut is_left = false;
+    for parent in [output, &runtime] {
+        is_left |= !WorkFolder::Build.left(parent)?.is_empty();
     }
-
-    /// Before the folders go: nobody could remove the disks that a machine has open.
-    fn end_machines(&self) {
-        let ended = self.hypervisor.remove_leftovers(self.sink, self.cancel);
-        if let Err(error) = ended {
-            let fact = error.fact();
-            self.sink.warn(format!(
-                "machines of interrupted builds could not be looked for: {fact}"
-            ));
-        }
+    // Before the folders go: nobody could remove the disks that a machine has open.
+    if is_left && let Err(error) = hypervisor.remove_leftovers(sink, cancel) {
+        let fact = error.fact();
+        sink.warn(format!(
+            "machines of interrupted builds could not be looked for: {fact}"
+        ));
     }
+    for parent in [output, &runtime] {
+        WorkFolder::Build.remove_left(parent, sink)?;
+    }
+    store.sweep_drafts(sink)
 }
 
 /// The run directories of this user's builds, running or left over.

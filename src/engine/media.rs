@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Inputs, inputs};
+use super::{Inputs, Phase, Request, inputs};
 use crate::answer::{self, Facts, LintFacts};
 use crate::export::GuestFacts;
 use winimg_base::digest::Digest;
@@ -27,7 +27,6 @@ const INSTALL_COPY: &str = "install.iso";
 pub struct Media {
     pub release: Release,
     pub image: Image,
-    pub eval: bool,
     pub language: String,
     /// What was odd but did not stop the build.
     pub warnings: Vec<String>,
@@ -49,7 +48,6 @@ pub struct Discs {
     pub answer: PathBuf,
     /// Bytes of the image's files: as much room the machine's disk needs at least.
     pub room: u64,
-    /// What is odd about them.
     pub remark: Option<String>,
 }
 
@@ -72,10 +70,13 @@ impl Media {
 
 /// The Windows that an install medium brings, as `10.0.20348`: what container images have to match.
 pub fn windows_build(iso: &Path, recipe: &Recipe) -> Result<String> {
-    let place = &recipe.media.iso.url.place;
-    let medium = Medium::open(iso).map_err(|e| e.from_place(place))?;
-    let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
+    let found = found(iso, recipe)?;
     Ok(base_build(found.images.pick(&recipe.media.image)?))
+}
+
+fn found(iso: &Path, recipe: &Recipe) -> Result<MediaFacts> {
+    let found = Medium::open(iso).and_then(|medium| MediaFacts::read(&medium));
+    found.map_err(|e| e.from_place(&recipe.media.iso.url.place))
 }
 
 fn base_build(image: &Image) -> String {
@@ -85,22 +86,15 @@ fn base_build(image: &Image) -> String {
 
 /// Reads the medium, picks the image, renders and lints the answer file, and decides what else is on its disc.
 pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
-    let inputs::Source {
-        recipe,
-        platform,
-        sink,
-        ..
-    } = *source;
+    let (recipe, sink) = (source.recipe, source.sink);
     let iso = inputs.iso()?;
     iso.check()?;
-    let place = &recipe.media.iso.url.place;
-    let medium = Medium::open(iso.path()).map_err(|e| e.from_place(place))?;
-    let found = MediaFacts::read(&medium).map_err(|e| e.from_place(place))?;
+    let found = found(iso.path(), recipe)?;
     // What the file says is the same with every password.
-    let facts = facts(recipe, &found, platform, Secret::new("Password-1"))?;
+    let facts = facts(recipe, &found, source.platform, Secret::new("Password-1"))?;
     let image = found.images.pick(&recipe.media.image)?.clone();
     sink.emit(&Event::Progress {
-        phase: "media",
+        phase: Phase::Media.name(),
         text: describe(&image, &facts),
     });
 
@@ -124,7 +118,6 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
     Ok(Media {
         release: facts.release,
         image,
-        eval: facts.eval,
         language: facts.language,
         warnings,
         answer_file: Digest::sha256_of(xml.expose().as_bytes()),
@@ -138,21 +131,20 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
 
 /// Writes the answer disc, with the password, and finds how the install medium is booted.
 pub fn discs(
-    recipe: &Recipe,
+    request: &Request,
     inputs: &Inputs,
     media: &Media,
     platform: Platform,
-    password: &Secret,
     work: &Path,
-    epoch: i64,
 ) -> Result<Discs> {
-    let facts = facts(recipe, &media.found, platform, password.clone())?;
+    let recipe = request.recipe;
+    let facts = facts(recipe, &media.found, platform, request.password.clone())?;
     let xml = answer::render(&media.template, &facts)?;
     let answer = work.join(ANSWER_DISC);
     for blob in media.own.values().chain(inputs.file(&InputId::Virtio)) {
         blob.check()?;
     }
-    let mut disc = media.disc.clone().stamp(epoch);
+    let mut disc = media.disc.clone().stamp(request.epoch);
     let xml = xml.expose().as_bytes().to_vec();
     disc.replace(answer::FILE_NAME, Source::Bytes(xml));
     iso::write(&disc, &answer)?;

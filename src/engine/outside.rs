@@ -16,13 +16,11 @@ use winimg_machine::guest::Command;
 use winimg_machine::vm::Platform;
 use winimg_recipe::recipe::Recipe;
 
-/// Everything in the order in which it runs.
 pub struct Outside {
     /// Configuration pass and command line, by the answer file.
     setup: Vec<(String, String)>,
     /// The files in `C:\winimg`, with lines that end in CR LF.
     files: Vec<(&'static str, String)>,
-    /// When, and the command line.
     own: Vec<(&'static str, String)>,
 }
 

@@ -11,6 +11,8 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
+
 use self::menu::Menu;
 pub use self::menu::printable;
 use self::wait::Wait;
@@ -22,17 +24,18 @@ use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::guest::Guest;
 use winimg_recipe::plan::Plan;
 
-/// What becomes of the machine after a failure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What becomes of the machine after a failure. `--help` shows the sentences below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
-    #[default]
+    /// Keep screenshots and logs, delete the disk
     Cleanup,
+    /// Keep everything and print where it is; on a terminal, or with --keep-for, the VM runs until Ctrl-C
     Keep,
+    /// Ask on the terminal: retry the step, open a shell in the guest, keep, or clean up
     Ask,
 }
 
-/// What the user asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     pub on_error: OnError,
     /// Steps to stop before, by name or number.
@@ -40,11 +43,26 @@ pub struct Options {
     pub debug: bool,
     /// Whether a person sits at the build's own terminal.
     pub interactive: bool,
-    /// The longest wait for a person.
     pub keep_for: Option<Duration>,
 }
 
-/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Break,
+    Debug,
+    Failure,
+}
+
+impl Reason {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Break => "break",
+            Self::Debug => "debug",
+            Self::Failure => "failure",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     GoOn,
@@ -145,9 +163,8 @@ pub struct Pauses {
     by_hand: RefCell<Vec<String>>,
 }
 
-/// One pause: what is said and what may end it.
 struct Stop {
-    reason: &'static str,
+    reason: Reason,
     step: Option<usize>,
     text: String,
     choices: &'static [Choice],
@@ -175,18 +192,6 @@ impl Pauses {
         })
     }
 
-    /// Stops nowhere and asks nobody.
-    pub fn none(sink: Arc<dyn Sink>, cancel: Cancel) -> Self {
-        Self {
-            options: Options::default(),
-            console: Console::none(),
-            sink,
-            cancel,
-            kept: Cell::default(),
-            by_hand: RefCell::default(),
-        }
-    }
-
     pub fn console(&self) -> &Console {
         &self.console
     }
@@ -200,7 +205,6 @@ impl Pauses {
             .map(|(number, _)| number)
     }
 
-    /// Whether disk and working files stay after a failure.
     pub fn keeps(&self) -> bool {
         self.options.on_error == OnError::Keep || self.kept.get()
     }
@@ -214,8 +218,8 @@ impl Pauses {
     /// Waits where the user said so. `Stop`: the user ends the build here.
     pub fn before_step(&self, number: usize, name: &str, guest: &mut dyn Guest) -> Result<Choice> {
         let reason = match self.options.stops_at(number, name) {
-            true => "break",
-            false if self.options.debug => "debug",
+            true => Reason::Break,
+            false if self.options.debug => Reason::Debug,
             false => return Ok(Choice::GoOn),
         };
         let stop = Stop {
@@ -257,7 +261,7 @@ impl Pauses {
             None => &[Choice::Stop],
         };
         let stop = Stop {
-            reason: "failure",
+            reason: Reason::Failure,
             step: guest
                 .as_ref()
                 .and(self.console.state().step)
@@ -289,10 +293,10 @@ impl Pauses {
             text: stop.text.clone(),
             choices: names.collect(),
         };
-        // First: who is told by the event can attach.
+        // First: who reads the event can attach.
         let queue = self.console.pause(halt);
         self.sink.emit(&Event::Paused {
-            reason: stop.reason,
+            reason: stop.reason.name(),
             step: stop.step,
             text: match stop.menu {
                 Some(Menu::Gone) => stop.text.clone(),
@@ -314,12 +318,12 @@ impl Pauses {
         outcome
     }
 
-    /// Where to go from here, for whoever is not asked on the terminal.
+    /// Where to go from here, for a person who is not asked on the terminal.
     fn hint(&self, stop: &Stop) -> String {
         let output = self.console.state().output;
         let output = output.display();
         let end = match stop.menu {
-            None if stop.reason == "failure" => "Ctrl-C ends the machine",
+            None if stop.reason == Reason::Failure => "Ctrl-C ends the machine",
             _ => "Ctrl-C ends the build",
         };
         match HAS_SOCKET {

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Inputs;
+use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::text::crlf;
 use winimg_formats::iso::{self, Source, Tree};
 use winimg_recipe::plan::{Entry, ExitRule, Op, Plan, PlannedStep, Put};
 use winimg_recipe::recipe::Encoding;
+use winimg_supply::store::Blob;
 
 /// The file at the disc's root by which `payload.cmd` knows it.
 const MARK: &str = "winimg.payload";
@@ -71,50 +73,93 @@ fn text(text: &str) -> Source {
 
 fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Path) -> Result<()> {
     let folder = format!("p/{number:04}");
+    if let Entry::Image { image: name } = entry {
+        let image = inputs.image(name).ok_or_else(|| missing(name))?;
+        let file = work.join(format!("{number:04}.tar"));
+        image.write(&file)?;
+        tree.add(format!("{folder}/{name}.tar"), Source::Path(file));
+    }
+    for file in files(number, entry, inputs)? {
+        let source = match file.content {
+            Content::Blob(blob) => {
+                blob.check()?;
+                Source::Path(blob.path().into())
+            }
+            Content::Unpacked(path) => Source::Path(path),
+            Content::Bytes(bytes) => Source::Bytes(bytes),
+        };
+        tree.add(format!("{folder}/{}", file.path), source);
+    }
+    Ok(())
+}
+
+pub(super) struct File<'i> {
+    /// Relative to the entry, with slashes.
+    pub path: String,
+    pub size: u64,
+    pub sha256: Digest,
+    content: Content<'i>,
+}
+
+enum Content<'i> {
+    Blob(&'i Blob),
+    Unpacked(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+impl<'i> File<'i> {
+    fn of_blob(path: &str, blob: &'i Blob) -> Self {
+        Self {
+            path: path.into(),
+            size: blob.size(),
+            sha256: blob.digest().clone(),
+            content: Content::Blob(blob),
+        }
+    }
+}
+
+/// The files of an entry; none of a container image, whose archive no step copies as it is.
+pub(super) fn files<'i>(number: usize, entry: &Entry, inputs: &'i Inputs) -> Result<Vec<File<'i>>> {
     match entry {
+        Entry::Image { .. } => Ok(Vec::new()),
         Entry::Component { component, file } => {
-            let blob = inputs
-                .component(component)
-                .ok_or_else(|| missing(component))?;
-            blob.check()?;
-            tree.add(format!("{folder}/{file}"), Source::Path(blob.path().into()));
+            let blob = inputs.component(component);
+            let blob = blob.ok_or_else(|| missing(component))?;
+            Ok(vec![File::of_blob(file, blob)])
         }
         Entry::Tree { component, .. } => {
-            let unpacked = inputs
-                .trees
-                .get(&number)
-                .ok_or_else(|| missing(component))?;
-            for file in unpacked.files() {
-                let path = unpacked.path().join(&file.path);
-                tree.add(format!("{folder}/{}", file.path), Source::Path(path));
-            }
-        }
-        Entry::Image { image: name } => {
-            let image = inputs.image(name).ok_or_else(|| missing(name))?;
-            let file = work.join(format!("{number:04}.tar"));
-            image.write(&file)?;
-            tree.add(format!("{folder}/{name}.tar"), Source::Path(file));
+            let tree = inputs.trees.get(&number);
+            let tree = tree.ok_or_else(|| missing(component))?;
+            let files = tree.files().iter().map(|file| File {
+                path: file.path.clone(),
+                size: file.size,
+                sha256: file.sha256.clone(),
+                content: Content::Unpacked(tree.path().join(&file.path)),
+            });
+            Ok(files.collect())
         }
         Entry::Local { path } => {
             let own = inputs.own.get(&number);
             let own = own.ok_or_else(|| missing(&path.display().to_string()))?;
-            for (file, blob) in own.files() {
-                blob.check()?;
-                tree.add(format!("{folder}/{file}"), Source::Path(blob.path().into()));
-            }
+            Ok(own
+                .files()
+                .map(|(path, blob)| File::of_blob(path, blob))
+                .collect())
         }
         Entry::Text {
             file,
             text,
             encoding,
         } => {
-            tree.add(
-                format!("{folder}/{file}"),
-                Source::Bytes(encoded(text, *encoding)),
-            );
+            let bytes = encoded(text, *encoding);
+            Ok(vec![File {
+                path: file.clone(),
+                size: bytes.len() as u64,
+                sha256: Digest::sha256_of(&bytes),
+                content: Content::Bytes(bytes),
+            }])
         }
     }
-    Ok(())
 }
 
 /// The plan names only what was fetched; anything else is a fault of winimg.
@@ -122,7 +167,7 @@ pub(super) fn missing(what: &str) -> Error {
     Error::new(Kind::Failed, format!("{what} was planned but not fetched"))
 }
 
-pub(super) fn encoded(text: &str, encoding: Encoding) -> Vec<u8> {
+fn encoded(text: &str, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Utf8 => text.as_bytes().to_vec(),
         Encoding::Utf8Bom => [b"\xef\xbb\xbf", text.as_bytes()].concat(),

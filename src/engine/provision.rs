@@ -1,7 +1,8 @@
 //! From a layer, or from nothing, to a disk that holds every step: the installation, the steps one after another, and the
 //! layers sealed between them.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,111 +12,105 @@ use super::pause::Choice;
 use super::resume::Resumed;
 use super::run::{Done, Engine};
 use super::session::Session;
-use super::{Inputs, Layers, Media, Phase, Request, checkpoint, media, notes, payload};
+use super::{Inputs, Layers, Media, Phase, Request, checkpoint, media, payload};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::Event;
 use winimg_recipe::plan::{Link, PlannedStep};
 use winimg_supply::store::Layer;
 
-/// What provisioning works with.
 pub struct Course<'a> {
     pub request: &'a Request<'a>,
     /// The installation's link, then one for each step.
     pub links: &'a [Link],
     pub inputs: &'a Inputs,
     pub media: &'a Media,
-    /// For discs.
-    pub work: &'a Path,
-    pub sink: &'a Arc<dyn Sink>,
-    pub cancel: &'a Cancel,
 }
 
 impl Course<'_> {
     /// Goes on from the layer, or installs Windows. The machine is off in the end, its disk closed; gives what was odd.
     pub fn run(&self, session: &mut Session<'_>, from: Option<&Resumed>) -> Result<Vec<String>> {
-        // Before a machine starts: what does not fit onto the disc is told now, not after an installation.
+        let request = self.request;
+        // Before a machine starts: what does not fit onto the disc fails now, not after an installation.
         let first = from.map_or(0, |resumed| resumed.links - 1);
         let payload = payload::write(
-            self.request.plan,
+            request.plan,
             first,
             self.inputs,
-            self.work,
-            self.request.epoch,
-            self.cancel,
+            &session.work,
+            request.epoch,
+            request.cancel,
         )?;
-        let mut odd = Vec::new();
-        match from {
-            Some(resumed) => {
-                let booting = Phase::start("boot", self.sink);
-                session.notes = notes(self.request.plan, resumed);
+        let odd = match from {
+            Some(resumed) => session.in_phase(Phase::Boot, |session| {
+                session.notes = resumed.notes_for(request.plan);
                 self.watched(session.boot(&resumed.layer))?;
-                booting.done();
-            }
-            None => odd.extend(self.install(session)?),
-        }
-        let provisioning = Phase::start("provision", self.sink);
-        self.steps(session, first, &payload)?;
-        provisioning.done();
-
-        let sealing = Phase::start("seal", self.sink);
-        session.power_off()?;
-        sealing.done();
-        Ok(odd)
+                Ok(None)
+            }),
+            None => session.in_phase(Phase::Install, |session| self.install(session)),
+        }?;
+        session.in_phase(Phase::Provision, |session| {
+            self.steps(session, first, &payload)
+        })?;
+        session.in_phase(Phase::Seal, Session::power_off)?;
+        Ok(odd.into_iter().collect())
     }
 
-    /// Installs Windows, and seals the first layer.
     fn install(&self, session: &mut Session<'_>) -> Result<Option<String>> {
         let request = self.request;
-        let installing = Phase::start("install", self.sink);
         session.probe()?;
         let discs = media::discs(
-            request.recipe,
+            request,
             self.inputs,
             self.media,
             session.platform(),
-            &request.password,
-            self.work,
-            request.epoch,
+            &session.work,
         )?;
         if let Some(remark) = &discs.remark {
-            self.sink.warn(remark.clone());
+            request.sink.warn(remark.clone());
         }
         self.watched(session.install(&discs))?;
         if request.layers != Layers::None {
             let layer = self.seal(session, &self.links[..1])?;
             session.boot(&layer)?;
         }
-        remove_answer_disc(&discs.answer)?;
-        installing.done();
+        // It holds the build's password, and is in no drive any more.
+        fs::remove_file(&discs.answer).map_err(|e| Error::io("remove", &discs.answer, e))?;
         Ok(discs.remark)
     }
 
     /// Carries out the steps from `first` (counted from 0) on. The machine runs before and after.
     fn steps(&self, session: &mut Session<'_>, first: usize, payload: &Path) -> Result<()> {
-        let (plan, layers) = (self.request.plan, self.request.layers);
-        let logs: PathBuf = self.request.output.join("logs");
+        let request = self.request;
+        let (plan, layers) = (request.plan, request.layers);
+        let logs = request.output.join("logs");
         let engine = Engine {
             plan,
             payload,
             logs: &logs,
             slowness: session.slowness(),
             leaves_restarts: layers != Layers::None,
-            sink: Arc::clone(self.sink),
-            cancel: self.cancel.clone(),
+            sink: Arc::clone(request.sink),
+            cancel: request.cancel.clone(),
         };
         engine.insert_payload(session.guest()?)?;
         let mut worked = Duration::ZERO;
         for (index, step) in plan.steps.iter().enumerate().skip(first) {
-            self.cancel.check()?;
+            request.cancel.check()?;
             let number = index + 1;
-            session.step = Some((number, step.name.clone()));
             let started = Instant::now();
             let done = self.step(&engine, session, number, step)?;
             worked += started.elapsed();
             session.notes.steps.push(done.record);
             // What a person did to the guest is in no key.
-            let touched = !self.request.pauses.by_hand().is_empty();
-            let is_due = checkpoint::is_due(layers, plan, number, done.restart_owed, worked);
+            let touched = !request.pauses.by_hand().is_empty();
+            let is_due = checkpoint::is_due(
+                layers,
+                request.recipe,
+                plan,
+                number,
+                done.restart_owed,
+                worked,
+            );
             let is_deep = session.notes.depth >= checkpoint::DEEPEST;
             let restart_owed = done.restart_owed;
             debug!(
@@ -148,14 +143,19 @@ impl Course<'_> {
         step: &PlannedStep,
     ) -> Result<Done> {
         let pauses = self.request.pauses;
+        session.at_step(number, step, false);
         if step.skipped.is_none()
             && pauses.before_step(number, &step.name, session.guest()?)? == Choice::Stop
         {
             return Err(Error::cancelled());
         }
         loop {
+            session.at_step(number, step, true);
             match engine.step(session.guest()?, number, step) {
-                Ok(done) => return Ok(done),
+                Ok(done) => {
+                    session.at_step(number, step, false);
+                    return Ok(done);
+                }
                 Err(error) => match pauses.after_failure(&error, Some(session.guest()?))? {
                     Choice::Retry => {}
                     _ => return Err(error),
@@ -172,7 +172,6 @@ impl Course<'_> {
         outcome
     }
 
-    /// Powers the machine off and makes a layer of its disk.
     fn seal(&self, session: &mut Session<'_>, links: &[Link]) -> Result<Layer> {
         let started = Instant::now();
         session.power_off()?;
@@ -180,7 +179,7 @@ impl Course<'_> {
             Error::new(Kind::Failed, "a layer was to be sealed where none are made")
         })?;
         let record = layer.record();
-        self.sink.emit(&Event::LayerSealed {
+        self.request.sink.emit(&Event::LayerSealed {
             key: record.key.to_string(),
             after: record.after().into(),
             bytes: record.size(),
@@ -191,9 +190,4 @@ impl Course<'_> {
         }
         Ok(layer)
     }
-}
-
-/// It holds the build's password, and is in no drive any more.
-fn remove_answer_disc(disc: &Path) -> Result<()> {
-    std::fs::remove_file(disc).map_err(|e| Error::io("remove", disc, e))
 }

@@ -1,29 +1,60 @@
 //! Where a build resumes: the longest beginning of its chain that a layer holds.
 
-use std::sync::Arc;
-
 use tracing::debug;
 
 use super::session::Notes;
 use super::{Layers, Request};
 use winimg_base::error::Result;
-use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::plan::{Chain, change};
+use winimg_base::event::{Cancel, Event, Silent, Sink};
+use winimg_recipe::plan::{Chain, Plan, change};
 use winimg_supply::store::{Kept, Layer, LayerRecord, Store};
 
 /// The layer to resume from, and how many links of the chain it holds.
 pub struct Resumed {
     pub layer: Layer,
     pub links: usize,
-    pub notes: Notes,
+    notes: Notes,
 }
 
-/// Looks for the longest beginning; a damaged layer is told and passed over. `limit`: at most so many links.
-pub fn find(
+impl Resumed {
+    /// What an earlier build noted of the parts that the layer holds. Names and lines are those of today's recipe.
+    pub fn notes_for(&self, plan: &Plan) -> Notes {
+        let mut notes = self.notes.clone();
+        for (record, step) in notes.steps.iter_mut().zip(&plan.steps) {
+            record.name.clone_from(&step.name);
+            record.place = step.place.to_string();
+        }
+        notes
+    }
+}
+
+/// The layer that the build resumes from; reports which.
+pub fn from(request: &Request, chain: &Chain) -> Result<Option<Resumed>> {
+    if request.layers == Layers::None || request.fresh {
+        return Ok(None);
+    }
+    let (store, sink) = (request.store, request.sink.as_ref());
+    // A step that the build is to stop before has to be before it.
+    let all = chain.links().len();
+    let limit = request.pauses.first_stop(request.plan).unwrap_or(all);
+    let mut found = find(store, chain, limit, sink, request.cancel)?;
+    if let Some(remote) = &request.fetch.shared {
+        let held = found.as_ref().map_or(0, |resumed| resumed.links);
+        let links = &chain.links()[..limit.min(all)];
+        if remote.pull_longest(links, held, store)? {
+            found = find(store, chain, limit, sink, request.cancel)?;
+        }
+    }
+    report(request, chain, found.as_ref());
+    Ok(found)
+}
+
+/// Looks for the longest beginning; of a damaged layer it warns, and uses none. `limit`: at most so many links.
+fn find(
     store: &Store,
     chain: &Chain,
     limit: usize,
-    sink: &Arc<dyn Sink>,
+    sink: &dyn Sink,
     cancel: &Cancel,
 ) -> Result<Option<Resumed>> {
     for (index, link) in chain.links().iter().enumerate().take(limit).rev() {
@@ -32,7 +63,7 @@ pub fn find(
         match kept {
             Kept::Layer(layer) => {
                 let notes = serde_json::from_value::<Notes>(layer.record().notes.clone());
-                // The manifest has to tell of every step: a layer that cannot is none.
+                // The manifest lists every step: a layer without their notes is of no use.
                 if let Ok(notes) = notes
                     && notes.steps.len() == index
                 {
@@ -51,8 +82,13 @@ pub fn find(
     Ok(None)
 }
 
-/// Says from where the build resumes, and why later layers are stale.
-pub fn report(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>, sink: &dyn Sink) {
+/// Reports from where the build resumes, and why later layers are stale.
+fn report(request: &Request, chain: &Chain, from: Option<&Resumed>) {
+    let (store, recipe, sink) = (
+        request.store,
+        request.recipe.name.value.as_str(),
+        request.sink,
+    );
     let all = chain.links().len();
     let held = from.map_or(0, |resumed| resumed.links);
     if let Some(resumed) = from {
@@ -77,7 +113,7 @@ pub fn report(store: &Store, recipe: &str, chain: &Chain, from: Option<&Resumed>
     }
 }
 
-/// What is said of layers that an earlier version sealed.
+/// Describes layers that an earlier version sealed.
 pub fn outdated(layers: usize) -> Option<String> {
     let which = match layers {
         0 => return None,
@@ -89,22 +125,14 @@ pub fn outdated(layers: usize) -> Option<String> {
     ))
 }
 
-/// Nobody is told of what is only looked at.
-pub(super) struct Quiet;
-
-impl Sink for Quiet {
-    fn emit(&self, _event: &Event) {}
-}
-
 /// From where this build, failed by now, would resume: from the layers that are there. Empty where they cannot be read.
-pub fn next(request: &Request, chain: &Chain, cancel: &Cancel) -> String {
+pub fn next(request: &Request, chain: &Chain) -> String {
     if request.layers == Layers::None {
         return "the next build starts from the beginning: --layers none seals no layer".into();
     }
-    // A damaged layer is told by the build that would use it.
-    let quiet: Arc<dyn Sink> = Arc::new(Quiet);
     let all = chain.links().len();
-    let Ok(found) = find(request.store, chain, all, &quiet, cancel) else {
+    // The build that would use a damaged layer warns of it.
+    let Ok(found) = find(request.store, chain, all, &Silent, request.cancel) else {
         return String::new();
     };
     let build = match request.fresh {

@@ -26,7 +26,7 @@ const SYSPREP_GRACE: Duration = Duration::from_secs(30);
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// What a step did, for the manifest.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StepRecord {
     pub name: String,
     pub verb: String,
@@ -44,7 +44,6 @@ pub struct CommandRecord {
     pub seconds: f64,
 }
 
-/// What the engine works with.
 pub struct Engine<'a> {
     pub plan: &'a Plan,
     /// The ISO that holds the plan's payload and scripts.
@@ -59,7 +58,6 @@ pub struct Engine<'a> {
     pub leaves_restarts: bool,
 }
 
-/// A step that went well.
 pub struct Done {
     pub record: StepRecord,
     /// The guest has to restart before the next step, and has not yet.
@@ -108,9 +106,7 @@ impl Engine<'_> {
             verb: step.verb.into(),
             place: step.place.to_string(),
             skipped: step.skipped.clone(),
-            commands: Vec::new(),
-            reboots: 0,
-            seconds: 0.0,
+            ..StepRecord::default()
         };
         if let Some(when) = &step.skipped {
             let of = self.plan.steps.len();
@@ -169,7 +165,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the guest still has to restart.
     fn ops(
         &self,
         guest: &mut dyn Guest,
@@ -189,16 +184,7 @@ impl Engine<'_> {
             }
             let _span = debug_span!("op", op = kind(op)).entered();
             let verdict = match op {
-                Op::Put(put) => {
-                    let (program, arguments) = put.command();
-                    let run = plan::Run {
-                        program,
-                        arguments,
-                        exit: put.exit.clone(),
-                        timeout: put.timeout,
-                    };
-                    self.carry_out(guest, number, &run, record, log)?
-                }
+                Op::Put(put) => self.carry_out(guest, number, &script(put), record, log)?,
                 Op::Run(run) => self.carry_out(guest, number, run, record, log)?,
                 Op::Reboot => {
                     reboot_needed = true;
@@ -263,24 +249,7 @@ impl Engine<'_> {
                 arguments: run.arguments.clone(),
                 timeout: deadline.saturating_duration_since(guest.now()),
             };
-            let sink = Arc::clone(&self.sink);
-            let mut written = Ok(());
-            let exit = guest.run(&command, &mut |bytes| {
-                if bytes.is_empty() {
-                    return;
-                }
-                let text = String::from_utf8_lossy(bytes);
-                if written.is_ok() {
-                    written = log.output(&text);
-                }
-                sink.emit(&Event::Output {
-                    step: number,
-                    text: text.into_owned(),
-                });
-            });
-            written?;
-            let exit = exit.map_err(|e| log.explain(e, &line))?;
-            let code = match exit {
+            let code = match self.attempt(guest, number, &command, &line, log)? {
                 Exit::Code(code) => Some(code),
                 Exit::GuestGone => None,
             };
@@ -316,6 +285,33 @@ impl Engine<'_> {
                 verdict => return Ok(verdict),
             }
         }
+    }
+
+    /// Runs the program once. What it says goes to the log and to the events.
+    fn attempt(
+        &self,
+        guest: &mut dyn Guest,
+        number: usize,
+        command: &Command,
+        line: &str,
+        log: &mut StepLog,
+    ) -> Result<Exit> {
+        let mut written = Ok(());
+        let exit = guest.run(command, &mut |bytes| {
+            if bytes.is_empty() {
+                return;
+            }
+            let text = String::from_utf8_lossy(bytes);
+            if written.is_ok() {
+                written = log.output(&text);
+            }
+            self.sink.emit(&Event::Output {
+                step: number,
+                text: text.into_owned(),
+            });
+        });
+        written?;
+        exit.map_err(|e| log.explain(e, line))
     }
 
     /// Sysprep's exit code and a power-off are both weak evidence: its tag and ImageState are asked
@@ -355,7 +351,17 @@ impl Engine<'_> {
     }
 }
 
-/// For the trace.
+/// A script of the payload disc as a program.
+fn script(put: &plan::Put) -> plan::Run {
+    let (program, arguments) = put.command();
+    plan::Run {
+        program,
+        arguments,
+        exit: put.exit.clone(),
+        timeout: put.timeout,
+    }
+}
+
 fn kind(op: &Op) -> &'static str {
     match op {
         Op::Put(_) => "put",
@@ -378,8 +384,8 @@ pub(super) fn exit_code(code: i64) -> String {
 mod tests {
     use super::*;
     use crate::engine::standing::Standing;
-    use crate::report::Everywhere;
     use winimg_base::diag::Diagnostics;
+    use winimg_base::event::Silent;
     use winimg_recipe::plan::ExitRule;
 
     #[test]
@@ -395,7 +401,7 @@ mod tests {
             payload: Path::new("payload.iso"),
             logs: folder.path(),
             slowness: 1,
-            sink: Arc::new(Everywhere(Vec::new())),
+            sink: Arc::new(Silent),
             cancel: Cancel::default(),
             leaves_restarts: false,
         };
@@ -405,15 +411,7 @@ mod tests {
             exit: ExitRule::Msi,
             timeout: BUSY_WAIT / 10,
         };
-        let mut record = StepRecord {
-            name: String::new(),
-            verb: String::new(),
-            place: String::new(),
-            skipped: None,
-            commands: Vec::new(),
-            reboots: 0,
-            seconds: 0.0,
-        };
+        let mut record = StepRecord::default();
         let mut log = StepLog::open(folder.path(), 1, "msi").expect("a log");
         let mut guest = Standing::new();
         let verdict = engine.carry_out(&mut guest, 1, &run, &mut record, &mut log);

@@ -6,9 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::{self, Lock, WorkFolder};
+use winimg_machine::vm::Hypervisor;
+use winimg_supply::store::Store;
 
-use super::leftovers::Leftovers;
+use super::leftovers;
 
 /// The directories of one build. Dropped: removed, unless `keep` was called.
 pub struct Scratch {
@@ -25,7 +28,13 @@ pub struct Scratch {
 
 impl Scratch {
     /// Takes the output directory for this build, removes what dead builds left and makes the working directories.
-    pub fn create(output: &Path, left: &Leftovers<'_>) -> Result<Self> {
+    pub fn create(
+        output: &Path,
+        hypervisor: &dyn Hypervisor,
+        store: &Store,
+        sink: &dyn Sink,
+        cancel: &Cancel,
+    ) -> Result<Self> {
         const ANOTHER: &str = "give another folder with --output, one that you may write to";
         fs::create_dir_all(output)
             .map_err(|e| Error::io("create the output folder", output, e).cure(ANOTHER))?;
@@ -37,7 +46,7 @@ impl Scratch {
                     .cure("wait for it, or give this one another --output"),
             );
         };
-        left.remove(output)?;
+        leftovers::remove(output, hypervisor, store, sink, cancel)?;
         let (work, work_lock) = WorkFolder::Build.create(output)?;
         let (run, run_lock) = WorkFolder::Build.create(&io::runtime_folder()?)?;
         Ok(Self {

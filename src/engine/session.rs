@@ -1,34 +1,34 @@
 //! The machine that a build works on, and the layers it stands on: installed, booted from a layer, powered off and sealed.
 //!
 //! Only one machine at a time. A layer is sealed from a disk that Windows has shut down and QEMU has closed, never from a
-//! running one. Decides nothing about when that is worth while.
+//! running one. Knows which phase and step the build is in. Decides nothing about when a layer is worth while.
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracing::debug;
 
+use super::evidence::Reached;
 use super::media::Discs;
 use super::run::StepRecord;
-use super::{Request, Scratch, boot};
+use super::{Phase, Request, Scratch, boot};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::Cancel;
 use winimg_base::io;
 use winimg_formats::disk::{DiskForm, Image};
 use winimg_machine::guest::Guest;
 use winimg_machine::vm::{self, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
-use winimg_recipe::plan::{Chain, Link};
+use winimg_recipe::plan::{Chain, Link, PlannedStep};
 use winimg_supply::store::{About, Draft, Layer};
 
 /// Pending servicing can take minutes; killing it earlier breaks the image.
 const OFF_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What a layer's record tells the manifest of a later build.
+/// What a layer's record keeps for the manifest of a later build.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Notes {
     pub probe: Option<Probe>,
@@ -48,19 +48,20 @@ enum Ground {
 }
 
 pub struct Session<'a> {
-    request: &'a Request<'a>,
+    pub request: &'a Request<'a>,
     hypervisor: &'a dyn Hypervisor,
     run_dir: PathBuf,
-    work: PathBuf,
-    sink: Arc<dyn Sink>,
-    cancel: Cancel,
+    /// For the machine's disk and the discs.
+    pub work: PathBuf,
     probe: Option<Probe>,
     // Dropped in this order: a machine goes before the disk that it has open.
     guest: Option<Box<dyn Guest>>,
     machine: Option<Box<dyn Machine>>,
     ground: Option<Ground>,
-    /// The step that runs, or that ran last: its number, counted from 1, and its name.
-    pub step: Option<(usize, String)>,
+    /// The phase that runs, or that failed.
+    pub phase: Option<Phase>,
+    /// The step that runs, or that ran last.
+    pub step: Option<Reached>,
     /// Of every layer and of the finished disk.
     pub notes: Notes,
     /// Known once the inputs and the media are.
@@ -72,47 +73,71 @@ impl<'a> Session<'a> {
         request: &'a Request<'a>,
         hypervisor: &'a dyn Hypervisor,
         scratch: &Scratch,
-        sink: &Arc<dyn Sink>,
-        cancel: &Cancel,
     ) -> Self {
         Self {
             request,
             hypervisor,
             run_dir: scratch.run().to_path_buf(),
             work: scratch.work().to_path_buf(),
-            sink: Arc::clone(sink),
-            cancel: cancel.clone(),
             probe: None,
             guest: None,
             machine: None,
             ground: None,
+            phase: None,
             step: None,
             notes: Notes::default(),
             chain: None,
         }
     }
 
+    /// Does the work as a phase of the build.
+    pub fn in_phase<T>(
+        &mut self,
+        phase: Phase,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let request = self.request;
+        self.phase = Some(phase);
+        request.pauses.console().enter(phase.name());
+        let done = phase.carry_out(request.sink, || work(self))?;
+        self.phase = None;
+        Ok(done)
+    }
+
+    /// The build has come to a step. `runs`: its program runs now.
+    pub fn at_step(&mut self, number: usize, step: &PlannedStep, runs: bool) {
+        let name = step.name.clone();
+        if runs && step.skipped.is_none() {
+            let of = self.request.plan.steps.len();
+            self.request.pauses.console().reach(number, of, &name);
+        }
+        self.step = Some(Reached { number, name, runs });
+    }
+
     /// What the host can do; asked once, and only when a machine is to be started.
     pub fn probe(&mut self) -> Result<&Probe> {
-        if self.probe.is_none() {
-            let firmware = self.request.recipe.machine.firmware;
-            let probe = self
-                .hypervisor
-                .probe(self.request.accel, firmware, &self.cancel)?;
-            for remark in &probe.remarks {
-                self.sink.warn(remark.clone());
+        let probe = match self.probe.take() {
+            Some(probe) => probe,
+            None => {
+                let request = self.request;
+                let firmware = request.recipe.machine.firmware;
+                let probe = self
+                    .hypervisor
+                    .probe(request.accel, firmware, request.cancel)?;
+                for remark in &probe.remarks {
+                    request.sink.warn(remark.clone());
+                }
+                debug!(
+                    version = probe.version,
+                    accel = probe.accel,
+                    slowness = probe.slowness,
+                    "the hypervisor was looked at"
+                );
+                self.notes.probe = Some(probe.clone());
+                probe
             }
-            debug!(
-                version = probe.version,
-                accel = probe.accel,
-                slowness = probe.slowness,
-                "the hypervisor was looked at"
-            );
-            self.notes.probe = Some(probe.clone());
-            self.probe = Some(probe);
-        }
-        let probe = self.probe.as_ref();
-        probe.ok_or_else(|| Error::new(Kind::Failed, "the host was not looked at"))
+        };
+        Ok(self.probe.insert(probe))
     }
 
     pub fn platform(&self) -> Platform {
@@ -134,14 +159,15 @@ impl<'a> Session<'a> {
         let disk = ground.disk(self.disk_form());
         self.ground = Some(ground);
         let bytes = self.request.recipe.machine.disk_size;
-        self.hypervisor.create_disk(&disk, bytes, &self.cancel)?;
+        self.hypervisor
+            .create_disk(&disk, bytes, self.request.cancel)?;
         let start = Start::Install {
             install_disc: discs.install.clone(),
             answer_disc: discs.answer.clone(),
         };
         self.start(start, discs.room)?;
         let machine = running(&mut self.machine)?;
-        let mut guest = boot::install(machine, slowness, &self.sink, &self.cancel)?;
+        let mut guest = boot::install(machine, slowness, self.request.sink, self.request.cancel)?;
         boot::remove_answer_files(guest.as_mut(), slowness)?;
         self.guest = Some(guest);
         Ok(())
@@ -155,7 +181,7 @@ impl<'a> Session<'a> {
         self.ground = Some(ground);
         let below = Draft::backing(&layer.record().key, self.disk_form());
         self.hypervisor
-            .create_disk_over(&disk, &below, &self.cancel)?;
+            .create_disk_over(&disk, &below, self.request.cancel)?;
         let variables = self.run_dir.join(vm::VARIABLES);
         match layer.variables() {
             Some(kept) => {
@@ -188,9 +214,9 @@ impl<'a> Session<'a> {
         let disk = self.disk().unwrap_or_default();
         let layers = self.request.store.layers_folder();
         let image = Image::layered(&disk, &layers);
-        let doubts = self.hypervisor.close_disk(image, &self.cancel)?;
+        let doubts = self.hypervisor.close_disk(image, self.request.cancel)?;
         for doubt in doubts {
-            self.sink.warn(doubt.clone());
+            self.request.sink.warn(doubt.clone());
             if !self.notes.warnings.contains(&doubt) {
                 self.notes.warnings.push(doubt);
             }
@@ -219,7 +245,7 @@ impl<'a> Session<'a> {
             notes: json!(self.notes),
             made: jiff::Timestamp::now().as_second(),
         };
-        let layer = self.request.store.seal(draft, about, &self.cancel)?;
+        let layer = self.request.store.seal(draft, about, self.request.cancel)?;
         Ok(Some(layer))
     }
 
@@ -298,7 +324,7 @@ impl<'a> Session<'a> {
             timeout = ?plan.timeout,
             "a machine is to start"
         );
-        let (sink, cancel) = (Arc::clone(&self.sink), self.cancel.clone());
+        let (sink, cancel) = (self.request.sink.clone(), self.request.cancel.clone());
         let machine = self.hypervisor.start(plan, sink, cancel)?;
         self.request.pauses.console().show(machine.as_ref());
         self.machine = Some(machine);

@@ -12,7 +12,6 @@ use winimg_base::io;
 /// Sends a question, passes on the output, brings the last reply.
 pub type Asker<'a> = dyn FnMut(Ask, &mut dyn FnMut(&str)) -> Result<Reply> + 'a;
 
-/// What the person is told.
 pub enum Said<'a> {
     /// Of the guest.
     Output(&'a str),
@@ -24,9 +23,7 @@ pub enum Said<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     Prompt,
-    /// The person leaves the shell.
     Leave,
-    /// The pause is over.
     Chosen,
 }
 
@@ -55,7 +52,6 @@ exit          leaves the shell; the build stays paused
 .get PATH FILE  brings a file of the guest, up to 16 MiB; names with blanks in double quotes
 .help         shows this";
 
-/// A line, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Typed {
     Nothing,
@@ -199,29 +195,18 @@ fn understood(line: &str) -> Typed {
 
 /// Blanks separate, double quotes keep together.
 fn words(line: &str) -> Result<Vec<String>, String> {
-    let mut words: Vec<String> = Vec::new();
-    let (mut is_quoted, mut is_open) = (false, false);
+    let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
     for c in line.chars() {
         match c {
             '"' => {
                 is_quoted = !is_quoted;
-                if is_quoted && !is_open {
-                    words.push(String::new());
-                    is_open = true;
-                }
+                word.get_or_insert_default();
             }
-            c if c.is_whitespace() && !is_quoted => is_open = false,
-            c => {
-                if !is_open {
-                    words.push(String::new());
-                    is_open = true;
-                }
-                if let Some(word) = words.last_mut() {
-                    word.push(c);
-                }
-            }
+            c if c.is_whitespace() && !is_quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
         }
     }
+    words.extend(word);
     match is_quoted {
         true => Err("a double quote is not closed".into()),
         false => Ok(words),

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 
 use winimg_base::error::{Error, Result};
 
-/// How many of a failed step's last lines the error shows.
 pub const LAST_LINES: usize = 20;
 
-/// The log of one step, and its last lines for an error.
 pub struct StepLog {
     path: PathBuf,
     to: BufWriter<File>,
@@ -23,7 +21,7 @@ pub struct StepLog {
 impl StepLog {
     /// What stands there is an earlier try of this build, since a build begins with no logs: it stays, and this one follows.
     pub fn open(dir: &Path, number: usize, name: &str) -> Result<Self> {
-        let path = dir.join(format!("{number:02}-{}.log", slug(name)));
+        let path = path(dir, number, name);
         let file = File::options().create(true).append(true).open(&path);
         let file = file.map_err(|e| Error::io("write", &path, e))?;
         Ok(Self {
@@ -79,6 +77,11 @@ impl StepLog {
             .lines(self.last.iter().cloned())
             .at(format!("whole log: {}", self.path.display()))
     }
+}
+
+/// The log of a step, by its number and name.
+pub fn path(dir: &Path, number: usize, name: &str) -> PathBuf {
+    dir.join(format!("{number:02}-{}.log", slug(name)))
 }
 
 /// A file name made of a step's name: its letters and digits, a dash for whatever stands between them.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use winimg_base::event::{Event, Sink};
 
 /// Writes `{"time":"2026-01-02T03:04:05.678Z","event":"note",…}` lines. A line that cannot be written is dropped:
-/// a full disk must be told by the work that needs the disk, not by its log.
+/// a full disk is reported by the work that needs the disk, not by its log.
 pub struct JsonLines<W: Write + Send> {
     to: Mutex<W>,
 }

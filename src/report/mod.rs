@@ -1,6 +1,6 @@
-//! Tells people and programs what happens: lines on a terminal, JSON lines, `events.jsonl`; and what is traced.
+//! Shows people and programs what happens: lines on a terminal, JSON lines, `events.jsonl`; and what is traced.
 //!
-//! Only tells. Records such as the manifest are made elsewhere, from returned values.
+//! Only shows. Records such as the manifest are made elsewhere, from returned values.
 
 mod jsonl;
 mod terminal;
@@ -29,7 +29,6 @@ impl Sink for Quiet {
     }
 }
 
-/// Several sinks as one.
 pub struct Everywhere(pub Vec<Arc<dyn Sink>>);
 
 impl Sink for Everywhere {

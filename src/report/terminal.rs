@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,7 +18,6 @@ const QUIET: Duration = Duration::from_secs(15);
 
 /// Writes to standard error.
 pub struct Terminal {
-    /// A person is watching.
     is_live: bool,
     started: Instant,
     state: Mutex<State>,
@@ -28,25 +27,25 @@ pub struct Terminal {
 struct State {
     /// The live line, while there is one.
     bar: Option<ProgressBar>,
-    /// When something of this name was last told.
+    /// When something of this name was shown last.
     shown: HashMap<String, Instant>,
-    /// The last text of each phase's progress, to tell changes only.
+    /// The last text of a phase's progress: only a new one is a line.
     progress: String,
 }
 
 impl Default for Terminal {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Terminal {
-    pub fn new() -> Self {
         Self {
             is_live: std::io::stderr().is_terminal(),
             started: Instant::now(),
             state: Mutex::default(),
         }
+    }
+}
+
+impl Terminal {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lines under the time since the start, above the live line.
@@ -61,12 +60,9 @@ impl Terminal {
         let write = || {
             let _ = anstream::stderr().write_all(text.as_bytes());
         };
-        match self.state.lock() {
-            Ok(state) => match &state.bar {
-                Some(bar) => bar.suspend(write),
-                None => write(),
-            },
-            Err(_) => write(),
+        match &self.state().bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
         }
     }
 
@@ -76,51 +72,40 @@ impl Terminal {
             if self.is_due(name) {
                 self.line(&text);
             }
-        } else if let Ok(mut state) = self.state.lock() {
+        } else {
             let text = text.replace(char::is_control, " ");
             let text = text.replace(turns, "\u{fffd}");
-            state.bar.get_or_insert_with(bar).set_message(text);
+            self.state().bar.get_or_insert_with(bar).set_message(text);
         }
     }
 
     /// Takes the live line away.
     fn clear(&self) {
-        if let Ok(mut state) = self.state.lock()
-            && let Some(bar) = state.bar.take()
-        {
+        if let Some(bar) = self.state().bar.take() {
             bar.finish_and_clear();
         }
     }
 
     fn is_due(&self, name: &str) -> bool {
-        let Ok(mut state) = self.state.lock() else {
-            return false;
-        };
+        let mut state = self.state();
         let now = Instant::now();
-        match state.shown.get(name) {
-            Some(last) if now.duration_since(*last) < QUIET => false,
-            // The first word of a transfer says nothing yet.
-            None => {
-                state.shown.insert(name.into(), now);
-                false
-            }
-            Some(_) => {
-                state.shown.insert(name.into(), now);
-                true
-            }
+        let last = state.shown.get(name).copied();
+        if last.is_some_and(|last| now.duration_since(last) < QUIET) {
+            return false;
         }
+        state.shown.insert(name.into(), now);
+        // The first word of a transfer says nothing yet.
+        last.is_some()
     }
 
     /// Whether the phase is somewhere new.
     fn moved(&self, text: &str) -> bool {
-        let Ok(mut state) = self.state.lock() else {
-            return false;
-        };
-        if state.progress == text {
-            return false;
+        let mut state = self.state();
+        let moved = state.progress != text;
+        if moved {
+            state.progress = text.to_string();
         }
-        state.progress = text.to_string();
-        true
+        moved
     }
 
     fn output(&self, text: &str) {
@@ -194,7 +179,7 @@ impl Sink for Terminal {
             }),
             Event::Screen { .. } => {}
             Event::Finding { text, .. } => self.line(text),
-            // `verify` prints it, a build tells it as its phase's progress.
+            // `verify` prints it, and a build shows it as its phase's progress.
             Event::Checked { .. } => {}
             Event::Failed { reported: true, .. } => self.clear(),
             Event::Diagnostics { found } => {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
@@ -25,7 +25,6 @@ use winimg_base::error::{Error, Kind, Result};
 const OURS: &str = "winimg";
 /// The variable that says more exactly than `-v` what is shown.
 pub const VARIABLE: &str = "WINIMG_LOG";
-/// Bytes of one value.
 const LONGEST: usize = 2000;
 
 /// What is shown on the terminal. `verbose` counts `-v`; `given` is [`VARIABLE`]'s value, which decides where both name the same.
@@ -104,13 +103,7 @@ impl<S: Subscriber> Layer<S> for Shown {
         };
         let fields = Fields::of(&self.recording, |fields| event.record(fields));
         let about = event.metadata();
-        let level = match *about.level() {
-            Level::TRACE => "trace",
-            Level::DEBUG => "debug",
-            Level::INFO => "info",
-            Level::WARN => "warn",
-            Level::ERROR => "error",
-        };
+        let level = about.level().as_str().to_ascii_lowercase();
         let mut line = format!("{level} {}: {}", about.target(), fields.message);
         for (name, value) in &fields.values {
             line += &match value {
@@ -259,6 +252,7 @@ fn cut(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::Level;
     use winimg_base::text::Secret;
 
     fn shows(verbose: u8, given: &str, target: &str, level: Level) -> bool {
@@ -268,30 +262,19 @@ mod tests {
 
     #[test]
     fn flags_and_the_variable_together_say_what_is_shown() {
+        let (fetch, machine) = ("winimg_supply::fetch", "winimg_machine::qemu");
         for (verbose, given, target, level, shown) in [
-            (0, "", "winimg_supply::fetch", Level::ERROR, false),
-            (1, "", "winimg_supply::fetch", Level::DEBUG, true),
-            (1, "", "winimg_machine::qemu", Level::TRACE, false),
-            (2, "", "winimg_machine::qemu", Level::TRACE, true),
-            (0, "trace", "winimg_supply::fetch", Level::TRACE, true),
-            (
-                0,
-                "winimg_machine=trace",
-                "winimg_supply::fetch",
-                Level::DEBUG,
-                false,
-            ),
-            (
-                0,
-                "winimg_machine=trace",
-                "winimg_machine::guest",
-                Level::TRACE,
-                true,
-            ),
+            (0, "", fetch, Level::ERROR, false),
+            (1, "", fetch, Level::DEBUG, true),
+            (1, "", machine, Level::TRACE, false),
+            (2, "", machine, Level::TRACE, true),
+            (0, "trace", fetch, Level::TRACE, true),
+            (0, "winimg_machine=trace", fetch, Level::DEBUG, false),
+            (0, "winimg_machine=trace", machine, Level::TRACE, true),
             (
                 2,
                 "winimg_supply::fetch=off, debug",
-                "winimg_supply::fetch",
+                fetch,
                 Level::DEBUG,
                 false,
             ),

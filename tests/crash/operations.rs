@@ -9,7 +9,7 @@ use support::tree::this_program_as;
 
 use serde_json::Value;
 use winimg_base::digest::Digest;
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::{Cancel, Silent};
 use winimg_recipe::plan::ExitRule;
 use winimg_recipe::plan::chain::{Action, Chain, Part};
 use winimg_supply::store::layer::{About, Kept};
@@ -185,17 +185,11 @@ fn seals() {
     seal_layers(&Store::default_folder().expect("a folder"));
 }
 
-struct Silence;
-
-impl Sink for Silence {
-    fn emit(&self, _: &Event) {}
-}
-
 /// Two layers over one another, unless they are there.
 fn seal_layers(folder: &std::path::Path) {
     let store = Store::open(folder).expect("a store");
     let cancel = Cancel::default();
-    store.sweep_drafts(&Silence).expect("a sweep");
+    store.sweep_drafts(&Silent).expect("a sweep");
     let mut chain = Chain::default();
     for name in ["the installation", "step `tool`"] {
         let text = name.into();
@@ -231,7 +225,7 @@ fn seal_layers(folder: &std::path::Path) {
 /// More that nobody needs, and everything used long ago.
 fn fill(folder: &std::path::Path) {
     let store = Store::open(folder).expect("a store");
-    let watch = Watch::new("a file", Arc::new(Silence), Cancel::default());
+    let watch = Watch::new("a file", Arc::new(Silent), Cancel::default());
     let file = folder.join("partial/copy-b");
     fs::write(&file, "nobody needs it").expect("a file");
     let expected = Expected::Digest(Digest::sha256_of(b"nobody needs it"));

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use winimg::engine::Phase;
+use winimg::engine::evidence::Reached;
 use winimg_base::error::{Error, Kind};
+use winimg_base::event::Event;
 use winimg_base::text::{Place, Secret, Source};
 
 use crate::evidence::scene::Failed;
@@ -18,25 +22,44 @@ const PNG: &str =
 const RECIPE: &str = "schema = 1\nname = \"node\"\n\n[[steps]]\nname = \"features\"\nfeature = { name = \"Containers\" }\n\n[[steps]]\n\
                       name = \"seal\"\nurl = \"https://h.example/a?sig=abc\"\n";
 
-fn events() -> String {
-    let event = |second: u32, rest: &str| {
-        format!(
-            "{{\"time\":\"2026-01-02T03:{:02}:{:02}.000Z\",{rest}}}\n",
-            second / 60,
-            second % 60
-        )
-    };
+/// With the second of each event.
+fn events() -> [(i64, Event); 8] {
     [
-        event(0, r#""event":"phase_started","phase":"fetch""#),
-        event(4, r#""event":"phase_finished","phase":"fetch","seconds":4.25"#),
-        event(5, r#""event":"phase_started","phase":"install""#),
-        event(300, r#""event":"restarted","count":1"#),
-        event(1200, r#""event":"phase_finished","phase":"install","seconds":1195"#),
-        event(1200, r#""event":"phase_started","phase":"provision""#),
-        event(1201, r#""event":"step_started","step":1,"of":2,"name":"<features>","place":"recipe.toml:4:1""#),
-        event(1202, r#""event":"output","step":1,"text":"x""#),
+        (0, Event::PhaseStarted { phase: "fetch" }),
+        (
+            4,
+            Event::PhaseFinished {
+                phase: "fetch",
+                seconds: 4.25,
+            },
+        ),
+        (5, Event::PhaseStarted { phase: "install" }),
+        (300, Event::Restarted { count: 1 }),
+        (
+            1200,
+            Event::PhaseFinished {
+                phase: "install",
+                seconds: 1195.0,
+            },
+        ),
+        (1200, Event::PhaseStarted { phase: "provision" }),
+        (
+            1201,
+            Event::StepStarted {
+                step: 1,
+                of: 2,
+                name: "<features>".into(),
+                place: "recipe.toml:4:1".into(),
+            },
+        ),
+        (
+            1202,
+            Event::Output {
+                step: 1,
+                text: "x".into(),
+            },
+        ),
     ]
-    .concat()
 }
 
 fn answer_file() -> String {
@@ -53,10 +76,18 @@ fn answer_file() -> String {
 fn failed_step() -> (Failed, Error) {
     let mut failed = Failed::new();
     failed.secrets = vec![Secret::new(PASSWORD), Secret::new(PRODUCT_KEY)];
-    failed.phase = "";
+    failed.phase = Phase::Provision;
+    failed.step = Some(Reached {
+        number: 1,
+        name: "<features>".into(),
+        runs: true,
+    });
+    for (second, event) in events() {
+        let time = Timestamp::from_second(second).expect("a time");
+        failed.timeline.add(time, &event);
+    }
     failed.next =
         "the next build resumes from the layer after the installation: 1 of 3 parts are done";
-    failed.write("out/events.jsonl", events());
     let output = format!(
         "> dism.exe /online /enable-feature\n\x1b[31mError: 0x800f081f\x1b[0m\n</pre><script>alert(1)</script>\nnet user \
          Administrator {PASSWORD}\n"

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 
+use winimg::engine::Phase;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::Cancel;
 
@@ -172,7 +173,7 @@ fn sysprep_that_failed_is_named_with_its_package() {
               Failed ConnectServer\r\n",
         );
     });
-    failed.phase = "provision";
+    failed.phase = Phase::Provision;
     let error = failed.keep(Error::new(Kind::Step, "sysprep did not generalize Windows"));
     insta::assert_snapshot!(format!(
         "{}\n--- the page\n{}\n{}",
@@ -271,4 +272,15 @@ fn an_interrupt_keeps_nothing() {
     let error = failed.keep(Error::cancelled());
     assert_eq!(error.to_string(), "interrupted");
     assert_eq!(failed.files(), Vec::<String>::new());
+}
+
+#[test]
+fn a_full_disk_of_the_host_is_no_cause_in_the_guest() {
+    let failed = Failed::new();
+    let full = std::io::Error::other("There is not enough space on the disk. (os error 112)");
+    let error = failed.keep(Error::io("write", "node.vhd", full));
+    assert!(!error.to_string().contains("likely"), "{error}");
+    let said = Error::new(Kind::Step, "a step failed in the guest");
+    let error = failed.keep(said.lines(["There is not enough space on the disk."]));
+    assert!(error.to_string().contains("likely"), "{error}");
 }

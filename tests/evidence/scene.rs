@@ -6,7 +6,8 @@ use std::sync::Mutex;
 
 use regex::Regex;
 use tempfile::TempDir;
-use winimg::engine::evidence::{self, Scene};
+use winimg::engine::Phase;
+use winimg::engine::evidence::{self, Reached, Scene, Timeline};
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::text::Secret;
@@ -27,8 +28,9 @@ impl Sink for Warnings {
 pub struct Failed {
     dir: TempDir,
     pub secrets: Vec<Secret>,
-    pub step: Option<(usize, &'static str)>,
-    pub phase: &'static str,
+    pub step: Option<Reached>,
+    pub phase: Phase,
+    pub timeline: Timeline,
     pub next: &'static str,
     pub warnings: Warnings,
 }
@@ -39,7 +41,8 @@ impl Failed {
             dir: tempfile::tempdir().expect("a folder"),
             secrets: Vec::new(),
             step: None,
-            phase: "install",
+            phase: Phase::Install,
+            timeline: Timeline::default(),
             next: "",
             warnings: Warnings::default(),
         };
@@ -67,17 +70,17 @@ impl Failed {
     }
 
     pub fn keep_of(&self, error: Error, run_dir: &Path, cancel: &Cancel) -> Error {
-        let (output, logs, disk) = (self.path("out"), self.path("out/logs"), self.disk());
+        let (output, disk) = (self.path("out"), self.disk());
         let scene = Scene {
             output: &output,
             run_dir,
             disk: Some(Image::alone(&disk)).filter(|_| disk.exists()),
-            logs: &logs,
-            step: self.step,
+            phase: Some(self.phase),
+            step: self.step.as_ref(),
             recipe: "node",
-            phase: self.phase,
             next: self.next,
             secrets: &self.secrets,
+            timeline: &self.timeline,
         };
         evidence::keep(error, &scene, &self.warnings, cancel)
     }

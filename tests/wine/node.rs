@@ -9,7 +9,7 @@ use std::time::Duration;
 use winimg::engine::run::{Engine, StepRecord};
 use winimg::engine::{inputs, payload};
 use winimg_base::error::Error;
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::{Cancel, Silent, Sink};
 use winimg_base::text::crlf;
 use winimg_machine::guest::agent::{Agent as Client, Host, Port};
 use winimg_recipe::plan::{self, Plan};
@@ -28,12 +28,6 @@ pub struct Node {
     pub prefix: Arc<Prefix>,
     pub client: Client,
     work: tempfile::TempDir,
-}
-
-struct Quiet;
-
-impl Sink for Quiet {
-    fn emit(&self, _: &Event) {}
 }
 
 impl Node {
@@ -96,7 +90,7 @@ impl Node {
     }
 
     pub fn carry_out(&mut self, recipe: &Recipe, plan: &Plan) -> Result<Vec<StepRecord>, Error> {
-        let sink: Arc<dyn Sink> = Arc::new(Quiet);
+        let sink: Arc<dyn Sink> = Arc::new(Silent);
         let (work, cancel) = (self.work.path(), Cancel::default());
         let store = Store::open(&work.join("store"))?;
         let inputs = inputs::fetch(&inputs::Source {

@@ -150,6 +150,13 @@ pub trait Sink: Send + Sync {
     fn emit(&self, event: &Event);
 }
 
+/// For work that nobody watches: drops every event.
+pub struct Silent;
+
+impl Sink for Silent {
+    fn emit(&self, _: &Event) {}
+}
+
 /// Convenience for the two commonest events.
 impl dyn Sink + '_ {
     pub fn note(&self, text: impl Into<String>) {

@@ -24,7 +24,6 @@ pub struct Socket {
     open: Arc<Open>,
 }
 
-/// What its threads share.
 struct Open {
     shared: Arc<Shared>,
     clients: Mutex<Vec<(u64, UnixStream)>>,
@@ -171,7 +170,6 @@ fn answer(ask: Ask, shared: &Shared, mut to: &UnixStream) -> std::io::Result<()>
     )
 }
 
-/// Hands a question to the paused build's thread.
 fn hand_over(shared: &Shared, ask: Ask) -> Result<Receiver<Reply>, String> {
     let (reply, replies) = channel();
     let queue = lock(&shared.queue);

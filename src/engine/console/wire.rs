@@ -2,14 +2,13 @@
 //!
 //! Only words and their bounds; both ends use them. Knows neither guest nor machine.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write};
 use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
-/// The longest question.
 pub const LONGEST_ASK: usize = 64 << 10;
 /// The longest reply: a picture, or a file of the guest, in base64.
 pub const LONGEST_REPLY: usize = 128 << 20;
@@ -19,9 +18,7 @@ pub const LARGEST_FILE: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Ask {
-    /// Where the build is.
     State,
-    /// Its machine's screen.
     Screen {
         format: Format,
     },
@@ -30,7 +27,6 @@ pub enum Ask {
         line: String,
         folder: String,
     },
-    /// A file of the guest.
     Get {
         path: String,
     },
@@ -100,8 +96,7 @@ pub fn decode(bytes: &str) -> Result<Vec<u8>, String> {
         .map_err(|e| format!("the build's reply can't be understood: {e}"))
 }
 
-/// Where a build is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub name: String,
     pub output: PathBuf,
@@ -141,54 +136,36 @@ impl State {
 
 /// Lines of at most `limit` bytes. What has come of a line stays when a read times out.
 pub struct Lines<R> {
-    from: R,
+    from: BufReader<R>,
     limit: usize,
-    buffer: Vec<u8>,
-    /// Bytes of `buffer` that hold no newline.
-    searched: usize,
+    line: Vec<u8>,
 }
 
 impl<R: Read> Lines<R> {
     pub fn new(from: R, limit: usize) -> Self {
         Self {
-            from,
+            from: BufReader::new(from),
             limit,
-            buffer: Vec::new(),
-            searched: 0,
+            line: Vec::new(),
         }
     }
 
     /// The next line without its newline; `None` at the end. `InvalidData`: it is too long.
     pub fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut piece = vec![0; 64 << 10];
-        loop {
-            let found = self.buffer[self.searched..]
-                .iter()
-                .position(|b| *b == b'\n');
-            if let Some(end) = found.map(|at| self.searched + at) {
-                let rest = self.buffer.split_off(end + 1);
-                let mut line = std::mem::replace(&mut self.buffer, rest);
-                line.pop();
-                self.searched = 0;
-                return Ok(Some(line));
-            }
-            self.searched = self.buffer.len();
-            if self.buffer.len() > self.limit {
-                let limit = self.limit;
-                let why = format!("a line is longer than {limit} bytes");
-                return Err(io::Error::new(ErrorKind::InvalidData, why));
-            }
-            match self.from.read(&mut piece) {
-                Ok(0) => return Ok(None),
-                Ok(n) => self.buffer.extend_from_slice(&piece[..n]),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
+        let room = (self.limit + 1).saturating_sub(self.line.len());
+        let mut rest = (&mut self.from).take(room as u64);
+        rest.read_until(b'\n', &mut self.line)?;
+        if self.line.pop_if(|last| *last == b'\n').is_some() {
+            return Ok(Some(std::mem::take(&mut self.line)));
         }
+        if self.line.len() > self.limit {
+            let why = format!("a line is longer than {} bytes", self.limit);
+            return Err(io::Error::new(ErrorKind::InvalidData, why));
+        }
+        Ok(None)
     }
 }
 
-/// One line.
 pub fn write(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');

@@ -2,10 +2,12 @@
 //!
 //! Pure. Refuses certainty: a cause is likely, and stands beside the line that it was read from.
 
+use std::fmt;
+
 use super::logs::{Family, Log, errors};
 use super::patterns::{PATTERNS, Pattern};
 
-/// Most causes that are told.
+/// Most causes that are named.
 const MOST: usize = 5;
 /// How many of the newest error lines are looked at: what went wrong long before is not the cause.
 const NEWEST: usize = 40;
@@ -15,17 +17,36 @@ const NEWEST: usize = 40;
 pub struct Cause {
     pub cause: &'static str,
     pub cure: &'static str,
-    /// The log, as a path of the guest; or what else said it.
-    pub source: String,
+    pub source: Source,
     pub line: String,
+}
+
+/// Where a cause was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Error,
+    /// Of the step.
+    Output,
+    /// By its path in the guest.
+    Log(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "the error",
+            Self::Output => "the step's output",
+            Self::Log(path) => path,
+        })
+    }
 }
 
 /// The causes that logs, a step's output and the error itself show; the newest first, each once.
 ///
 /// `installing`: Windows was still being set up. Later, what Setup once complained about is no cause any more.
-pub fn causes(logs: &[Log], said: &[(String, String)], installing: bool) -> Vec<Cause> {
+pub fn causes(logs: &[Log], said: &[(Source, String)], installing: bool) -> Vec<Cause> {
     let mut found: Vec<(usize, Cause)> = Vec::new();
-    let mut add = |family, source: &str, line: &str| {
+    let mut add = |family, source: &Source, line: &str| {
         let Some((rank, pattern)) = named(family, line) else {
             return;
         };
@@ -34,7 +55,7 @@ pub fn causes(logs: &[Log], said: &[(String, String)], installing: bool) -> Vec<
             let cause = Cause {
                 cause: pattern.cause,
                 cure: pattern.cure,
-                source: source.into(),
+                source: source.clone(),
                 line: line.chars().take(500).collect(),
             };
             found.push((rank, cause));
@@ -49,20 +70,22 @@ pub fn causes(logs: &[Log], said: &[(String, String)], installing: bool) -> Vec<
     let all = errors(logs);
     let newest = all.iter().rev().filter(|e| counts(e.log.family));
     for error in newest.take(NEWEST) {
-        add(error.log.family, &error.log.path, error.line);
+        let source = Source::Log(error.log.path.clone());
+        add(error.log.family, &source, error.line);
     }
-    // The one thing that matters and is told as mere information.
+    // The one thing that matters and that Windows writes as mere information.
     for log in logs.iter().filter(|log| counts(log.family)) {
         let words = |l: &&str| l.contains("will not run SetupComplete.cmd");
-        let line = log.text.lines().find(words);
-        line.into_iter().for_each(|l| add(log.family, &log.path, l));
+        if let Some(line) = log.text.lines().find(words) {
+            add(log.family, &Source::Log(log.path.clone()), line);
+        }
     }
     ordered(found)
 }
 
 /// Of what one log shows, what says most comes first: the table is written in that order.
 fn ordered(mut found: Vec<(usize, Cause)>) -> Vec<Cause> {
-    let sources: Vec<String> = found.iter().map(|(_, c)| c.source.clone()).collect();
+    let sources: Vec<Source> = found.iter().map(|(_, c)| c.source.clone()).collect();
     found.sort_by_key(|(rank, cause)| {
         let source = sources.iter().position(|s| *s == cause.source);
         (source, *rank)
@@ -119,14 +142,18 @@ mod tests {
 
     #[test]
     fn a_signed_exit_code_is_the_code_that_is_known() {
-        let said = [("the error".to_owned(), "exit code -2146498529".to_owned())];
+        let said = [(Source::Error, "exit code -2146498529".to_owned())];
         let found = causes(&[], &said, false);
         assert_eq!(
             found[0].cause,
             "the files of a feature are missing from the image and from the source"
         );
         assert_eq!(
-            causes(&[], &[("x".into(), "exit code -5, 12-13".into())], false),
+            causes(
+                &[],
+                &[(Source::Output, "exit code -5, 12-13".into())],
+                false
+            ),
             []
         );
     }

@@ -150,23 +150,6 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
-/// The log of a step in the folder of all logs, by its number.
-pub fn step_log(logs: &Path, number: usize) -> Option<PathBuf> {
-    let begin = format!("{number:02}-");
-    let mut found: Vec<PathBuf> = fs::read_dir(logs)
-        .ok()?
-        .flatten()
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.starts_with(&begin) && name.ends_with(".log")
-        })
-        .map(|entry| entry.path())
-        .collect();
-    found.sort();
-    found.pop()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,15 +5,6 @@
 
 use std::collections::HashSet;
 
-/// A log that is looked for.
-pub struct Known {
-    /// Below the volume's root.
-    pub path: &'static str,
-    pub family: Family,
-    /// What was going on when it was written.
-    pub phase: &'static str,
-}
-
 /// Who writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -27,83 +18,70 @@ pub enum Family {
     Step,
 }
 
-const fn known(path: &'static str, family: Family, phase: &'static str) -> Known {
-    Known {
-        path,
-        family,
-        phase,
-    }
-}
+/// Of two that repeat each other, the one with errors alone comes first.
+const SETUP: &[&str] = &["setuperr.log", "setupact.log"];
 
-const PE: &str = "Windows PE: disk, image, drivers";
-const SPECIALIZE: &str = "specialize";
-const OOBE: &str = "out-of-box experience and SetupComplete";
-const SERVICING: &str = "servicing";
-const SYSPREP: &str = "sysprep";
-
-/// In the order in which Windows writes them. Of two that repeat each other, the one with errors alone comes first.
-pub const KNOWN: &[Known] = &[
-    known(
-        r"$WINDOWS.~BT\Sources\Panther\setuperr.log",
+/// Folders below the volume's root, their logs, who writes them, and what was going on then: in the order in which Windows
+/// writes them.
+pub const KNOWN: &[(&str, &[&str], Family, &str)] = &[
+    (
+        r"$WINDOWS.~BT\Sources\Panther",
+        SETUP,
         Family::Setup,
-        PE,
+        "Windows PE: disk, image, drivers",
     ),
-    known(
-        r"$WINDOWS.~BT\Sources\Panther\setupact.log",
-        Family::Setup,
-        PE,
-    ),
-    known(
-        r"$WINDOWS.~BT\Sources\Rollback\setuperr.log",
+    (
+        r"$WINDOWS.~BT\Sources\Rollback",
+        SETUP,
         Family::Setup,
         "rollback",
     ),
-    known(
-        r"$WINDOWS.~BT\Sources\Rollback\setupact.log",
-        Family::Setup,
-        "rollback",
-    ),
-    known(
-        r"Windows\Panther\cbs_unattend.log",
+    (
+        r"Windows\Panther",
+        &["cbs_unattend.log"],
         Family::Servicing,
         "offline servicing",
     ),
-    known(
-        r"Windows\INF\setupapi.offline.log",
+    (
+        r"Windows\INF",
+        &["setupapi.offline.log"],
         Family::Devices,
         "drivers, offline",
     ),
-    known(r"Windows\Panther\setuperr.log", Family::Setup, SPECIALIZE),
-    known(r"Windows\Panther\setupact.log", Family::Setup, SPECIALIZE),
-    known(
-        r"Windows\Panther\UnattendGC\setuperr.log",
+    (r"Windows\Panther", SETUP, Family::Setup, "specialize"),
+    (
+        r"Windows\Panther\UnattendGC",
+        SETUP,
         Family::Setup,
-        OOBE,
+        "out-of-box experience and SetupComplete",
     ),
-    known(
-        r"Windows\Panther\UnattendGC\setupact.log",
-        Family::Setup,
-        OOBE,
-    ),
-    known(
-        r"Windows\INF\setupapi.dev.log",
+    (
+        r"Windows\INF",
+        &["setupapi.dev.log"],
         Family::Devices,
         "devices and drivers",
     ),
-    known(r"Windows\Logs\DISM\dism.log", Family::Servicing, SERVICING),
-    known(r"Windows\Logs\CBS\CBS.log", Family::Servicing, SERVICING),
-    known(
-        r"Windows\System32\Sysprep\Panther\setuperr.log",
-        Family::Sysprep,
-        SYSPREP,
+    (
+        r"Windows\Logs\DISM",
+        &["dism.log"],
+        Family::Servicing,
+        "servicing",
     ),
-    known(
-        r"Windows\System32\Sysprep\Panther\setupact.log",
-        Family::Sysprep,
-        SYSPREP,
+    (
+        r"Windows\Logs\CBS",
+        &["CBS.log"],
+        Family::Servicing,
+        "servicing",
     ),
-    known(
-        r"Windows\Setup\State\State.ini",
+    (
+        r"Windows\System32\Sysprep\Panther",
+        SETUP,
+        Family::Sysprep,
+        "sysprep",
+    ),
+    (
+        r"Windows\Setup\State",
+        &["State.ini"],
         Family::Setup,
         "state of Setup",
     ),
@@ -123,7 +101,6 @@ pub const ANSWER_FILES: &[&str] = &[
 /// winimg's folder in the guest; each `*.log` and `bootstrap.done` in it is read.
 pub const OWN_FOLDER: &str = "winimg";
 
-/// A log as it was found on a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     pub path: String,
@@ -204,7 +181,6 @@ pub fn errors(logs: &[Log]) -> Vec<ErrorLine<'_>> {
     found
 }
 
-/// The log that Windows wrote last.
 pub fn last(logs: &[Log]) -> Option<&Log> {
     let timed = logs.iter().filter(|log| log.last_time().is_some());
     timed.max_by(|a, b| a.last_time().cmp(&b.last_time()))

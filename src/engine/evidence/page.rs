@@ -11,7 +11,7 @@ use super::DEBUG;
 use super::causes::Cause;
 use super::reading::Reading;
 use super::shown::{clock, link, second, sentence, shown, size};
-use super::timeline::{RowKind, Timeline};
+use super::timeline::{Row, RowKind};
 use winimg_base::text::duration;
 
 const STYLE: &str = include_str!("failure.css");
@@ -20,7 +20,7 @@ const STYLE: &str = include_str!("failure.css");
 #[derive(Debug, Default)]
 pub struct Page {
     pub recipe: String,
-    pub phase: String,
+    pub phase: Option<&'static str>,
     pub step: Option<(usize, String)>,
     /// ``step 3, `kubelet` ``, where a step failed.
     pub failed_step: Option<String>,
@@ -42,12 +42,11 @@ pub struct Page {
     pub step_output: Option<Part>,
     pub agent: Option<Part>,
     pub machine: Vec<Part>,
-    pub timeline: Timeline,
+    pub timeline: Vec<Row>,
     /// Files beside the page, with their bytes.
     pub files: Vec<(String, u64)>,
 }
 
-/// The error in its parts.
 #[derive(Debug, Default)]
 pub struct Fault {
     pub fact: String,
@@ -59,7 +58,6 @@ pub struct Fault {
     pub around: Vec<(usize, String, bool)>,
 }
 
-/// A picture of the machine's screen.
 #[derive(Debug)]
 pub struct Screen {
     pub file: String,
@@ -141,8 +139,8 @@ fn next(page: &Page) -> String {
 /// Which build it was, and where it stood.
 fn build(page: &Page) -> String {
     let mut text = format!("Build of {}", shown(&page.recipe));
-    if !page.phase.is_empty() {
-        let _ = write!(text, ", in the phase {}", shown(&page.phase));
+    if let Some(phase) = page.phase {
+        let _ = write!(text, ", in the phase {phase}");
     }
     if let Some((number, name)) = &page.step {
         let _ = write!(text, ", at step {number}, {}", shown(name));
@@ -155,14 +153,13 @@ fn build(page: &Page) -> String {
 
 fn what(page: &Page) -> String {
     let error = &page.error;
-    let mut out = String::from("<dl>\n");
-    for (name, value) in &error.parts {
-        let _ = writeln!(out, "<dt>{name}</dt><dd>{}</dd>", shown(value));
-    }
-    if let Some(cure) = &error.cure {
-        let _ = writeln!(out, "<dt>cure</dt><dd>{}</dd>", shown(cure));
-    }
-    out.push_str("</dl>\n");
+    let cure = error.cure.iter().map(|cure| ("cure", cure));
+    let parts = error.parts.iter().map(|(name, value)| (*name, value));
+    let row = |(name, value): (&str, &String)| {
+        let value = shown(value);
+        format!("<dt>{name}</dt><dd>{value}</dd>\n")
+    };
+    let mut out = within("dl", &parts.chain(cure).map(row).collect::<String>());
     if !error.lines.is_empty() {
         let _ = writeln!(out, "<pre>{}</pre>", shown(&error.lines.join("\n")));
     }
@@ -177,9 +174,14 @@ fn what(page: &Page) -> String {
         }
         out.push_str("</pre>\n");
     }
-    match out.as_str() {
-        "<dl>\n</dl>\n" => String::new(),
-        _ => out.replacen("<dl>\n</dl>\n", "", 1),
+    out
+}
+
+/// Nothing where there is nothing in it.
+fn within(tag: &str, body: &str) -> String {
+    match body {
+        "" => String::new(),
+        body => format!("<{tag}>\n{body}</{tag}>\n"),
     }
 }
 
@@ -192,7 +194,7 @@ fn causes(page: &Page) -> String {
             shown(&sentence(cause.cause)),
             shown(&sentence(cause.cure)),
             shown(&cause.line),
-            shown(&cause.source),
+            shown(&cause.source.to_string()),
         );
     }
     out
@@ -204,19 +206,15 @@ fn screens(page: &Page) -> String {
     }
     let mut out = String::from("<div class=\"screens\">\n");
     for screen in &page.screens {
-        let mut caption = shown(&screen.file);
-        for part in [
+        let after = |seconds| format!("{} after power-on", duration(seconds));
+        let caption = [
+            Some(shown(&screen.file)),
             screen.stage.as_deref().map(shown),
-            screen
-                .after
-                .map(|s| format!("{} after power-on", duration(s))),
+            screen.after.map(after),
             screen.time.as_deref().map(shown),
-        ]
-        .into_iter()
-        .flatten()
-        {
-            let _ = write!(caption, ", {part}");
-        }
+        ];
+        let caption: Vec<String> = caption.into_iter().flatten().collect();
+        let caption = caption.join(", ");
         let picture = match &screen.png {
             Some(png) => {
                 format!("<img alt=\"The machine's screen\" src=\"data:image/png;base64,{png}\">")
@@ -243,30 +241,19 @@ fn screens(page: &Page) -> String {
 fn windows(page: &Page) -> String {
     let mut out = String::new();
     if let Some(reading) = &page.reading {
-        let _ = writeln!(
-            out,
-            "<p><strong>{}.</strong></p>\n<ul>",
-            shown(&reading.headline)
-        );
-        for line in &reading.lines {
-            let _ = writeln!(out, "<li>{}</li>", shown(line));
-        }
-        out.push_str("</ul>\n");
-        out = out.replace("<ul>\n</ul>\n", "");
+        let headline = shown(&reading.headline);
+        let _ = writeln!(out, "<p><strong>{headline}.</strong></p>");
+        let lines = reading.lines.iter();
+        let lines = lines.map(|line| format!("<li>{}</li>\n", shown(line)));
+        out += &within("ul", &lines.collect::<String>());
     }
     if !page.errors.is_empty() {
         out.push_str("<h3>The last errors in its logs</h3>\n");
-        let mut source = "";
-        let mut lines: Vec<&str> = Vec::new();
-        for (log, line) in &page.errors {
-            if log != source {
-                quote(&mut out, source, &lines);
-                lines.clear();
-                source = log;
-            }
-            lines.push(line);
+        for of_log in page.errors.chunk_by(|a, b| a.0 == b.0) {
+            let lines: Vec<&str> = of_log.iter().map(|(_, line)| line.as_str()).collect();
+            let (log, lines) = (shown(&of_log[0].0), shown(&lines.join("\n")));
+            let _ = writeln!(out, "<p class=\"source\">{log}</p>\n<pre>{lines}</pre>");
         }
-        quote(&mut out, source, &lines);
     }
     if !page.bootstrap.is_empty() {
         out.push_str("<h3>winimg's first commands in the guest</h3>\n");
@@ -276,41 +263,25 @@ fn windows(page: &Page) -> String {
         out.push_str("<h3>Logs read from the disk</h3>\n<ul>\n");
         for (file, phase, cut) in &page.logs {
             let cut = if *cut { "; its end only" } else { "" };
-            let _ = writeln!(
-                out,
-                "<li><a href=\"{}\">{}</a>: {}{cut}</li>",
-                link(file),
-                shown(file),
-                shown(phase)
-            );
+            let (file, phase) = (linked(file), shown(phase));
+            let _ = writeln!(out, "<li>{file}: {phase}{cut}</li>");
         }
         out.push_str("</ul>\n");
     }
     out
 }
 
-fn quote(out: &mut String, source: &str, lines: &[&str]) {
-    if !lines.is_empty() {
-        let _ = writeln!(
-            out,
-            "<p class=\"source\">{}</p>\n<pre>{}</pre>",
-            shown(source),
-            shown(&lines.join("\n"))
-        );
-    }
-}
-
 fn part(part: Option<&Part>) -> String {
     let Some(part) = part else {
         return String::new();
     };
-    format!(
-        "<p class=\"source\">{}; all of it in <a href=\"{}\">{}</a></p>\n<pre>{}</pre>\n",
-        shown(&part.title),
-        link(&part.file),
-        shown(&part.file),
-        shown(&part.text)
-    )
+    let (title, text) = (shown(&part.title), shown(&part.text));
+    let all = linked(&part.file);
+    format!("<p class=\"source\">{title}; all of it in {all}</p>\n<pre>{text}</pre>\n")
+}
+
+fn linked(file: &str) -> String {
+    format!("<a href=\"{}\">{}</a>", link(file), shown(file))
 }
 
 fn machine(page: &Page) -> String {
@@ -318,22 +289,20 @@ fn machine(page: &Page) -> String {
 }
 
 fn timeline(page: &Page) -> String {
-    if page.timeline.rows.is_empty() {
+    let Some(first) = page.timeline.first() else {
         return String::new();
-    }
-    let began = page.timeline.began();
+    };
     let mut out = String::from("<table>\n<tr><th>after</th><th>what</th><th>took</th></tr>\n");
-    for row in &page.timeline.rows {
-        let after = match (began, row.time) {
-            (Some(began), Some(time)) => clock(time.duration_since(began).as_secs_f64()),
-            _ => String::new(),
+    for row in &page.timeline {
+        let after = clock(row.time.duration_since(first.time).as_secs_f64());
+        let class = match row.kind {
+            RowKind::Phase(_) => "phase",
+            RowKind::Step(_) | RowKind::Remark => "step",
         };
-        let (class, open, took) = match (row.kind, row.seconds) {
-            (RowKind::Phase, Some(s)) => ("phase", "", duration(s)),
-            (RowKind::Step, Some(s)) => ("step", "", duration(s)),
-            (RowKind::Phase, None) => ("phase", " class=\"open\"", "did not end".into()),
-            (RowKind::Step, None) => ("step", " class=\"open\"", "did not end".into()),
-            (RowKind::Remark, _) => ("step", "", String::new()),
+        let (open, took) = match (row.kind, row.seconds) {
+            (RowKind::Remark, _) => ("", String::new()),
+            (_, Some(seconds)) => ("", duration(seconds)),
+            (_, None) => (" class=\"open\"", "did not end".into()),
         };
         let _ = writeln!(
             out,
@@ -352,19 +321,9 @@ fn timeline(page: &Page) -> String {
 }
 
 fn files(page: &Page) -> String {
-    if page.files.is_empty() {
-        return String::new();
-    }
-    let mut out = String::from("<table>\n");
-    for (file, bytes) in &page.files {
-        let _ = writeln!(
-            out,
-            "<tr><td class=\"files\"><a href=\"{}\">{}</a></td><td>{}</td></tr>",
-            link(file),
-            shown(file),
-            size(*bytes)
-        );
-    }
-    out.push_str("</table>\n");
-    out
+    let row = |(file, bytes): &(String, u64)| {
+        let (file, size) = (linked(file), size(*bytes));
+        format!("<tr><td class=\"files\">{file}</td><td>{size}</td></tr>\n")
+    };
+    within("table", &page.files.iter().map(row).collect::<String>())
 }

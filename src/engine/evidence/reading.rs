@@ -5,7 +5,6 @@
 
 use super::logs::{self, Log};
 
-/// What was found on the disk of a build that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskState {
     /// Bytes that may hold something.
@@ -29,7 +28,6 @@ pub enum Table {
     Partitions(Vec<String>),
 }
 
-/// One NTFS volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     pub partition: u32,
@@ -43,7 +41,6 @@ pub struct Volume {
     pub dirty: bool,
 }
 
-/// Values of the registry of that Windows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registry {
     pub image_state: Option<String>,

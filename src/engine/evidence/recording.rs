@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use serde_json::json;
 
@@ -23,7 +23,6 @@ pub struct Recording(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    secrets: Mutex<Vec<Secret>>,
     redactor: RwLock<Redactor>,
     lines: Mutex<Lines>,
 }
@@ -52,34 +51,33 @@ impl Lines {
 impl Recording {
     /// Keeps these out of every line from here on, and out of earlier ones when they are written.
     pub fn hide(&self, more: impl IntoIterator<Item = Secret>) {
-        let mut secrets = locked(&self.0.secrets);
-        secrets.extend(more);
-        let redactor = Redactor::new(&secrets);
-        *self
-            .0
-            .redactor
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = redactor;
+        let redactor = self.0.redactor.write();
+        let more: Vec<Secret> = more.into_iter().collect();
+        redactor.unwrap_or_else(PoisonError::into_inner).add(&more);
     }
 
     /// A text without secrets, queries of URLs and product keys.
     pub fn redacted(&self, text: &str) -> String {
+        self.redactor().foreign(text)
+    }
+
+    fn redactor(&self) -> RwLockReadGuard<'_, Redactor> {
         let redactor = self.0.redactor.read();
-        redactor
-            .unwrap_or_else(PoisonError::into_inner)
-            .foreign(text)
+        redactor.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a line, given without its end.
     pub fn add(&self, line: String) {
-        locked(&self.0.lines).add(line, KEPT);
+        self.lines().add(line, KEPT);
     }
 
     /// Writes the lines; a first one counts those that were dropped.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let redactor = self.0.redactor.read();
-        let redactor = redactor.unwrap_or_else(PoisonError::into_inner);
-        let lines = locked(&self.0.lines);
+        let (redactor, lines) = (self.redactor(), self.lines());
         let mut to = BufWriter::new(File::create(path)?);
         if lines.dropped > 0 {
             let first = json!({"level": "INFO", "target": "winimg", "message": "earlier lines were dropped",
@@ -91,10 +89,6 @@ impl Recording {
         }
         to.flush()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -24,25 +24,30 @@ pub struct Redactor {
 
 impl Default for Redactor {
     fn default() -> Self {
-        Self::new(&[])
+        Self {
+            forms: Vec::new(),
+            begins: [false; 256],
+        }
     }
 }
 
 impl Redactor {
     pub fn new(secrets: &[Secret]) -> Self {
-        let mut forms: Vec<(Vec<u8>, Vec<u8>)> = secrets
-            .iter()
-            .map(Secret::expose)
-            .filter(|secret| !secret.is_empty())
-            .flat_map(forms)
-            .collect();
-        forms.sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
-        forms.dedup();
-        let mut begins = [false; 256];
-        for (form, _) in &forms {
-            begins[usize::from(form[0])] = true;
+        let mut redactor = Self::default();
+        redactor.add(secrets);
+        redactor
+    }
+
+    pub fn add(&mut self, secrets: &[Secret]) {
+        let secrets = secrets.iter().map(Secret::expose);
+        let forms = secrets.filter(|secret| !secret.is_empty()).flat_map(forms);
+        self.forms.extend(forms);
+        let longest_first = |(form, _): &(Vec<u8>, Vec<u8>)| std::cmp::Reverse(form.len());
+        self.forms.sort_by_key(longest_first);
+        self.forms.dedup();
+        for (form, _) in &self.forms {
+            self.begins[usize::from(form[0])] = true;
         }
-        Self { forms, begins }
     }
 
     /// Bytes of any encoding.

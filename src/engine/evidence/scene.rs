@@ -22,7 +22,7 @@ const BEFORE: usize = 3;
 const AFTER: usize = 8;
 const MOST_FILES: usize = 300;
 
-/// The error as the page tells it.
+/// The error as the page shows it.
 pub fn fault(error: &Error, redactor: &Redactor) -> Fault {
     let problem = error.problem();
     let parts = problem.details().into_iter();
@@ -52,7 +52,6 @@ fn around(place: &Place) -> Vec<(usize, String, bool)> {
         .collect()
 }
 
-/// A line of `screens/times.jsonl`.
 #[derive(Clone, Deserialize)]
 struct Taken {
     file: String,

@@ -33,30 +33,15 @@ fn plain(text: &str) -> String {
 
 /// The rest of an escape sequence (ECMA-48): CSI up to its final byte, OSC up to BEL or ST, others one character.
 fn skip_sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match chars.next() {
-        Some('[') => {
-            while let Some(&c) = chars.peek() {
-                if c == '\n' || c == '\x1b' {
-                    return;
-                }
-                chars.next();
-                if ('@'..='~').contains(&c) {
-                    return;
-                }
-            }
+    let ends: fn(char) -> bool = match chars.next() {
+        Some('[') => |c| ('@'..='~').contains(&c),
+        Some(']') => |c| c == '\x07',
+        _ => return,
+    };
+    while let Some(c) = chars.next_if(|c| *c != '\n' && *c != '\x1b') {
+        if ends(c) {
+            return;
         }
-        Some(']') => {
-            while let Some(&c) = chars.peek() {
-                if c == '\n' || c == '\x1b' {
-                    return;
-                }
-                chars.next();
-                if c == '\x07' {
-                    return;
-                }
-            }
-        }
-        _ => {}
     }
 }
 

@@ -1,35 +1,23 @@
-//! The build's phases, steps and restarts in order, read back from `events.jsonl`.
+//! The build's phases, steps, restarts and warnings in order, for the page of a build that fails.
 //!
-//! For people only: no record is made from it. A line that can't be read is passed over.
+//! For people only: nothing is decided by it, and no record is made from it.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use serde_json::Value;
 
-/// Most rows that are told; of more, the last.
+use winimg_base::event::{Event, Sink};
+
+/// Rows that are kept; of more, the last.
 const MOST: usize = 300;
-/// Bytes of a line and of the file that are looked at.
-const LONGEST_LINE: u64 = 256 << 10;
-const LONGEST: u64 = 1 << 30;
-/// The events that are told; the rest is output.
-const SHOWN: &[&str] = &["phase_", "step_", "restarted", "warning"];
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Timeline {
-    pub rows: Vec<Row>,
-    /// The phase that did not end.
-    pub phase: Option<String>,
-    /// The step that did not end.
-    pub step: Option<(usize, String)>,
-}
+/// Keeps a row of each event that the page shows.
+#[derive(Debug, Default)]
+pub struct Timeline(Mutex<Vec<Row>>);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// As it was stamped.
-    pub time: Option<Timestamp>,
+    pub time: Timestamp,
     pub what: String,
     pub kind: RowKind,
     /// Of what ended well.
@@ -38,101 +26,65 @@ pub struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
-    Phase,
-    Step,
+    Phase(&'static str),
+    /// By its number.
+    Step(usize),
     Remark,
 }
 
-pub fn read(path: &Path) -> Timeline {
-    let Ok(file) = File::open(path) else {
-        return Timeline::default();
-    };
-    from(&mut BufReader::new(file.take(LONGEST)))
-}
-
-fn from(lines: &mut dyn BufRead) -> Timeline {
-    let mut timeline = Timeline::default();
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match lines.take(LONGEST_LINE).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
-        }
-        // Output is most of the file: it is told by its head alone.
-        let head = String::from_utf8_lossy(&line[..line.len().min(90)]);
-        let begins = |name: &&&str| head.contains(&format!("\"event\":\"{name}"));
-        if SHOWN.iter().any(|name| begins(&name))
-            && let Ok(event) = serde_json::from_slice(&line)
-        {
-            timeline.take(&event);
-        }
+impl Sink for Timeline {
+    fn emit(&self, event: &Event) {
+        self.add(Timestamp::now(), event);
     }
-    let surplus = timeline.rows.len().saturating_sub(MOST);
-    timeline.rows.drain(..surplus);
-    timeline
 }
 
 impl Timeline {
-    fn take(&mut self, event: &Value) {
-        let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-        match event["event"].as_str().unwrap_or_default() {
-            "phase_started" => {
-                self.phase = Some(text("phase"));
-                self.row(event, RowKind::Phase, text("phase"));
+    /// Takes an event that happened at `time`.
+    pub fn add(&self, time: Timestamp, event: &Event) {
+        let (kind, what) = match event {
+            Event::PhaseStarted { phase } => (RowKind::Phase(phase), (*phase).to_owned()),
+            Event::PhaseFinished { phase, seconds } => {
+                return self.end(RowKind::Phase(phase), *seconds);
             }
-            "phase_finished" => {
-                self.phase = None;
-                self.end(RowKind::Phase, &text("phase"), event["seconds"].as_f64());
+            Event::StepStarted { step, of, name, .. } => {
+                (RowKind::Step(*step), format!("[{step}/{of}] {name}"))
             }
-            "step_started" => {
-                let number = event["step"].as_u64().unwrap_or_default() as usize;
-                self.step = Some((number, text("name")));
-                let what = format!("[{number}/{}] {}", event["of"], text("name"));
-                self.row(event, RowKind::Step, what);
+            Event::StepFinished { step, seconds, .. } => {
+                return self.end(RowKind::Step(*step), *seconds);
             }
-            "step_finished" => {
-                self.step = None;
-                let number = event["step"].as_u64().unwrap_or_default();
-                self.end(
-                    RowKind::Step,
-                    &format!("[{number}/"),
-                    event["seconds"].as_f64(),
-                );
+            Event::Restarted { count } => {
+                let what = format!("the machine restarted ({count})");
+                (RowKind::Remark, what)
             }
-            "restarted" => {
-                let what = format!("the machine restarted ({})", event["count"]);
-                self.row(event, RowKind::Remark, what);
-            }
-            "warning" => self.row(event, RowKind::Remark, format!("warning: {}", text("text"))),
-            _ => {}
+            Event::Warning { text } => (RowKind::Remark, format!("warning: {text}")),
+            _ => return,
+        };
+        let mut rows = self.lock();
+        // Restarts without end must not fill the memory.
+        if rows.len() == MOST {
+            rows.remove(0);
         }
-    }
-
-    fn row(&mut self, event: &Value, kind: RowKind, what: String) {
-        self.rows.push(Row {
-            time: event["time"].as_str().and_then(|t| t.parse().ok()),
+        rows.push(Row {
+            time,
             what,
             kind,
             seconds: None,
         });
-        // Restarts without end must not fill the memory.
-        if self.rows.len() > 4 * MOST {
-            self.rows.drain(..MOST);
+    }
+
+    fn end(&self, kind: RowKind, seconds: f64) {
+        let mut rows = self.lock();
+        if let Some(row) = rows.iter_mut().rev().find(|row| row.kind == kind) {
+            row.seconds = Some(seconds);
         }
     }
 
-    fn end(&mut self, kind: RowKind, begin: &str, seconds: Option<f64>) {
-        let mut rows = self.rows.iter_mut().rev();
-        let own = |row: &&mut Row| row.kind == kind && row.what.starts_with(begin);
-        if let Some(row) = rows.find(own) {
-            row.seconds = Some(seconds.unwrap_or_default());
-        }
+    pub fn rows(&self) -> Vec<Row> {
+        self.lock().clone()
     }
 
-    /// When the build began.
-    pub fn began(&self) -> Option<Timestamp> {
-        self.rows.iter().find_map(|row| row.time)
+    fn lock(&self) -> MutexGuard<'_, Vec<Row>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,30 +93,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ended_has_its_time_and_what_did_not_is_named() {
-        let lines = concat!(
-            r#"{"time":"2026-01-02T03:04:05.000Z","event":"phase_started","phase":"fetch"}"#,
-            "\n",
-            r#"{"time":"2026-01-02T03:04:06.500Z","event":"phase_finished","phase":"fetch","seconds":1.5}"#,
-            "\nrubbish\n",
-            r#"{"time":"2026-01-02T03:04:07.000Z","event":"phase_started","phase":"provision"}"#,
-            "\n",
-            r#"{"time":"2026-01-02T03:04:07.000Z","event":"step_started","step":1,"of":2,"name":"one","place":"r:1:1"}"#,
-            "\n",
-            r#"{"time":"2026-01-02T03:04:07.000Z","event":"output","step":1,"text":"\"event\":\"phase_started\""}"#,
-            "\n",
-            r#"{"time":"2026-01-02T03:04:08.000Z","event":"step_finished","step":1,"exit_code":0,"seconds":1}"#,
-            "\n",
-            r#"{"time":"2026-01-02T03:04:08.000Z","event":"step_started","step":2,"of":2,"name":"two","place":"r:2:1"}"#,
-            "\n",
-            r#"{"time":"2026-01-02T03:04:09.000Z","event":"restarted","count":3}"#,
-        );
-        let timeline = from(&mut lines.as_bytes());
-        let rows: Vec<_> = timeline
-            .rows
-            .iter()
-            .map(|row| (row.what.as_str(), row.seconds))
-            .collect();
+    fn what_ended_has_its_time_and_what_did_not_has_none() {
+        let started = |step, name: &str| Event::StepStarted {
+            step,
+            of: 2,
+            name: name.into(),
+            place: "r:1:1".into(),
+        };
+        let timeline = Timeline::default();
+        for event in [
+            Event::PhaseStarted { phase: "fetch" },
+            Event::PhaseFinished {
+                phase: "fetch",
+                seconds: 1.5,
+            },
+            Event::PhaseStarted { phase: "provision" },
+            started(1, "one"),
+            Event::Output {
+                step: 1,
+                text: "said".into(),
+            },
+            Event::StepFinished {
+                step: 1,
+                exit_code: Some(0),
+                seconds: 1.0,
+            },
+            started(2, "two"),
+            Event::Restarted { count: 3 },
+        ] {
+            timeline.emit(&event);
+        }
+        let rows = timeline.rows();
+        let rows: Vec<_> = rows.iter().map(|r| (r.what.as_str(), r.seconds)).collect();
         assert_eq!(
             rows,
             [
@@ -175,7 +135,5 @@ mod tests {
                 ("the machine restarted (3)", None),
             ]
         );
-        assert_eq!(timeline.phase.as_deref(), Some("provision"));
-        assert_eq!(timeline.step, Some((2, "two".into())));
     }
 }

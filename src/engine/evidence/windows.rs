@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use winimg_base::error::Error;
+use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::gpt::{self, Partition};
 use winimg_formats::disk::{Disk, Image, ntfs};
@@ -29,7 +29,6 @@ const MOST_PARTITIONS: usize = 16;
 const MOST_OWN_FILES: usize = 40;
 const CONFIG: &str = r"Windows\System32\config";
 
-/// What a disk told.
 #[derive(Debug, Default)]
 pub struct Found {
     pub state: DiskState,
@@ -105,7 +104,7 @@ impl Reader<'_> {
     }
 
     fn partition(&mut self, partition: &Partition) {
-        // A FAT, or one that was never formatted: what holds no NTFS tells nothing.
+        // A FAT, or one that was never formatted: what holds no NTFS says nothing.
         if !self.says_ntfs(partition) {
             return;
         }
@@ -151,8 +150,10 @@ impl Reader<'_> {
     }
 
     fn logs(&mut self, volume: &ntfs::Volume<'_>, to: &Path) {
-        for known in KNOWN {
-            self.log(volume, to, known.path, known.family, known.phase);
+        for (folder, names, family, phase) in KNOWN {
+            for name in *names {
+                self.log(volume, to, &format!(r"{folder}\{name}"), *family, phase);
+            }
         }
         let Ok(Some(entries)) = volume.list(OWN_FOLDER) else {
             return;
@@ -193,19 +194,13 @@ impl Reader<'_> {
     }
 
     /// The last bytes of a file and whether there were more. `None`: no such file.
-    fn end_of(
-        &self,
-        volume: &ntfs::Volume<'_>,
-        path: &str,
-    ) -> winimg_base::error::Result<Option<(Vec<u8>, bool)>> {
+    fn end_of(&self, volume: &ntfs::Volume<'_>, path: &str) -> Result<Option<(Vec<u8>, bool)>> {
         let Some(facts) = volume.facts(path)?.filter(|facts| !facts.directory) else {
             return Ok(None);
         };
         if facts.size > LOG_LONGEST {
-            return Err(Error::new(
-                winimg_base::error::Kind::Failed,
-                format!("it has {} MiB, which is too much to read", facts.size >> 20),
-            ));
+            let fact = format!("it has {} MiB, which is too much to read", facts.size >> 20);
+            return Err(Error::new(Kind::Failed, fact));
         }
         let mut end = Watched {
             tail: Tail::new(LOG_KEPT),

@@ -11,7 +11,6 @@ use winimg_base::error::{Error, Kind, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Menu {
-    /// Before a step.
     Step,
     /// A step failed; the guest answers.
     Failure,

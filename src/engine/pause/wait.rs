@@ -1,13 +1,13 @@
 //! One wait: questions from the socket, lines typed at the build's own terminal, the machine, the limit, the interrupt.
 //!
-//! Carries out what is asked and ends with a choice that the pause allows. What the guest refuses is told to whoever
-//! asked and ends nothing.
+//! Carries out what is asked and ends with a choice that the pause allows. What the guest refuses is the answer to the person
+//! who asked, and ends nothing.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::menu::{Key, Menu, printable};
-use super::{Choice, Pauses, Stop};
+use super::{Choice, Pauses, Reason, Stop};
 use crate::engine::console::wire::{Ask, Format, LARGEST_FILE, Reply};
 use crate::engine::console::{self, Work};
 use crate::engine::shell::{After, Said, Shell};
@@ -20,14 +20,12 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// How often a machine without a guest that answers is looked at: it costs a picture.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// A wait under way.
 pub struct Wait<'a, 'g> {
     pauses: &'a Pauses,
     stop: &'a Stop,
     guest: Option<&'g mut dyn Guest>,
     /// What the terminal is asked; `None`: nothing any more.
     menu: Option<Menu>,
-    /// The shell on the build's own terminal, while it is open.
     shell: Option<Shell>,
     looked: Instant,
 }
@@ -74,7 +72,6 @@ impl<'a, 'g> Wait<'a, 'g> {
         }
     }
 
-    /// The machine, the interrupt and the limit.
     fn look(&mut self) -> Result<()> {
         self.pauses.cancel.check()?;
         if let Some(guest) = &mut self.guest {
@@ -145,24 +142,25 @@ impl<'a, 'g> Wait<'a, 'g> {
     fn note_work(&self) {
         if let (Some(number), Some(_)) = (self.stop.step, &self.guest) {
             self.pauses.note_by_hand(match self.stop.reason {
-                "failure" => format!("somebody worked in the guest after step {number} had failed"),
-                _ => format!("somebody worked in the guest before step {number} began"),
+                Reason::Failure => {
+                    format!("somebody worked in the guest after step {number} had failed")
+                }
+                Reason::Break | Reason::Debug => {
+                    format!("somebody worked in the guest before step {number} began")
+                }
             });
         }
     }
 
     fn choose(&self, choice: Choice) -> (Reply, Option<Choice>) {
         if self.stop.choices.contains(&choice) {
-            let choice_name = choice.name().into();
-            return (
-                Reply::Chosen {
-                    choice: choice_name,
-                },
-                Some(choice),
-            );
+            let reply = Reply::Chosen {
+                choice: choice.name().into(),
+            };
+            return (reply, Some(choice));
         }
         let why = match choice {
-            Choice::GoOn if self.stop.reason == "failure" => {
+            Choice::GoOn if self.stop.reason == Reason::Failure => {
                 "what failed is never taken for good: .retry the step, or .stop the build"
             }
             Choice::Retry if self.guest.is_none() => "there is no step to try again: .stop",
@@ -171,7 +169,6 @@ impl<'a, 'g> Wait<'a, 'g> {
         (Reply::refused(why), None)
     }
 
-    /// A line at the build's own terminal.
     fn typed(&mut self, line: Option<String>) -> Result<Option<Choice>> {
         if self.menu.is_none() {
             return Ok(None);
