@@ -1,19 +1,308 @@
-//! The JSON Schema, the reference and the reader name the same keys.
+//! The JSON Schema and the reference's tables, made of the rows that the reader reads by (`src/recipe/keys.toml`).
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::fs;
 use support::tree;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use winimg_recipe::recipe::keys::{self, Key, Kind, Spec};
 use winimg_recipe::recipe::{JSON_SCHEMA, Options, read};
+
+/// What the file is made as; `INSTA_UPDATE=always` writes it.
+fn generated(path: &str, text: &str) {
+    let path = tree::root().join(path);
+    let was = fs::read_to_string(&path).expect("the file");
+    if was == text {
+        return;
+    }
+    let update = std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always");
+    let first = was.lines().zip(text.lines()).find(|(was, now)| was != now);
+    assert!(
+        update,
+        "{} is not what keys.toml makes of it: run `INSTA_UPDATE=always cargo test -p winimg-recipe`\n{first:#?}",
+        path.display()
+    );
+    fs::write(&path, text).expect("a file");
+}
+
+#[test]
+fn the_schema_is_made_of_the_rows() {
+    let text = serde_json::to_string_pretty(&schema()).expect("JSON");
+    generated("recipes/recipe.schema.json", &(text + "\n"));
+}
+
+fn schema() -> Value {
+    let mut top = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "winimg recipe",
+    });
+    lay(&mut top, table("recipe"));
+    top["required"] = json!(["schema"]);
+    let kinds = keys::of("signature").find("kind").expect("a row");
+    let kinds = kinds.takes.words().iter().filter(|kind| *kind != "none");
+    let of_file: Vec<Value> = kinds
+        .map(|kind| table(&format!("signature.{kind}")))
+        .collect();
+    let mut of_sums = of_file.clone();
+    of_sums[0] = table("checksum_signature.openpgp");
+    top["$defs"] = json!({
+        "template": { "type": "string", "pattern": "\\{\\{" },
+        "guest_path": {
+            "type": "string",
+            "description": "an absolute path in the guest: 'C:\\k'",
+            "pattern": "^([A-Za-z]:\\\\|.*\\{\\{)",
+        },
+        "download": table("download"),
+        "exit_codes": table("exit_codes"),
+        "signature": { "anyOf": of_file },
+        "checksum_signature": { "anyOf": of_sums },
+    });
+    top
+}
+
+fn lay(over: &mut Value, more: Value) {
+    let (Value::Object(over), Value::Object(more)) = (over, more) else {
+        unreachable!("two objects");
+    };
+    over.extend(more);
+}
+
+fn table(name: &str) -> Value {
+    let spec = keys::of(name);
+    let mut schema = json!({ "type": "object" });
+    if !spec.doc.is_empty() {
+        schema["description"] = json!(spec.doc);
+    }
+    schema["additionalProperties"] = json!(false);
+    let needed = spec.keys.iter().filter(|key| key.needed.is_some());
+    let mut needed: Vec<&str> = needed.map(|key| key.name.as_str()).collect();
+    if name.starts_with("signature.") && name != "signature.any" {
+        needed.insert(0, "kind");
+    }
+    if !spec.is_merged && !needed.is_empty() {
+        schema["required"] = json!(needed);
+    }
+    let properties = spec
+        .keys
+        .iter()
+        .map(|key| (key.name.clone(), property(key)));
+    schema["properties"] = Value::Object(properties.collect::<Map<_, _>>());
+    let one_of: Vec<Value> = spec
+        .alternatives()
+        .map(|key| json!({ "required": [key] }))
+        .collect();
+    if !one_of.is_empty() {
+        schema["oneOf"] = json!(one_of);
+    }
+    schema
+}
+
+fn property(key: &Key) -> Value {
+    let mut property = takes(&key.takes);
+    if let Some(pattern) = &key.pattern {
+        let at = match &key.takes {
+            Kind::Map(_) => "/propertyNames",
+            Kind::Nonempty(_) => "/items",
+            _ => "",
+        };
+        if at == "/propertyNames" {
+            property["propertyNames"] = json!({});
+        }
+        let texts = property.pointer_mut(at).expect("there");
+        texts["pattern"] = json!(pattern);
+    }
+    property["description"] = json!(match &key.unless_given {
+        Some(meant) => format!("{}; {meant} unless given", key.doc),
+        None => key.doc.clone(),
+    });
+    if let Some(default) = &key.default {
+        property["default"] = match key.takes {
+            Kind::Flag => json!(default == "true"),
+            Kind::Integer(..) => json!(default.parse::<i64>().expect("a number")),
+            _ => json!(default),
+        };
+    }
+    property
+}
+
+/// A number or a word can be a variable's, whose text is known later.
+fn or_template(value: Value) -> Value {
+    json!({ "anyOf": [value, { "$ref": "#/$defs/template" }] })
+}
+
+fn takes(kind: &Kind) -> Value {
+    let list = |kind: &Kind| json!({ "type": "array", "items": takes(kind) });
+    match kind {
+        Kind::String => json!({ "type": "string", "minLength": 1 }),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Flag => or_template(json!({ "type": "boolean" })),
+        Kind::Whole => or_template(json!({ "type": "integer" })),
+        Kind::Integer(only, most) if only == most => json!({ "const": only }),
+        Kind::Integer(least, most) => {
+            or_template(json!({ "type": "integer", "minimum": least, "maximum": most }))
+        }
+        Kind::Size => json!({ "type": "string", "examples": ["64 GiB"] }),
+        Kind::Time => json!({ "type": "string", "examples": ["45m", "1h30m"] }),
+        Kind::Word(words) => match words.as_slice() {
+            [one] => json!({ "const": one }),
+            _ => or_template(json!({ "enum": words })),
+        },
+        Kind::GuestPath => json!({ "$ref": "#/$defs/guest_path" }),
+        Kind::Lines => json!({ "type": ["string", "array"], "items": { "type": "string" } }),
+        Kind::Anything => json!({}),
+        Kind::List(kind) => list(kind),
+        Kind::Nonempty(kind) => {
+            let mut list = list(kind);
+            list["minItems"] = json!(1);
+            list
+        }
+        Kind::Map(kind) => json!({ "type": "object", "additionalProperties": takes(kind) }),
+        Kind::Table(name) if ["download", "exit_codes"].contains(&name.as_str()) => {
+            json!({ "$ref": format!("#/$defs/{name}") })
+        }
+        Kind::Table(name) => table(name),
+        Kind::Either(kinds) => {
+            json!({ "anyOf": kinds.iter().map(takes).collect::<Vec<_>>() })
+        }
+        Kind::Signature => json!({ "$ref": "#/$defs/signature" }),
+        Kind::Signatures(of_sums) => signatures(*of_sums),
+    }
+}
+
+/// One table, alternatives, or several that must all be met; or `none`, which drops what an included file asks for.
+fn signatures(of_sums: bool) -> Value {
+    let one = match of_sums {
+        true => json!({ "$ref": "#/$defs/checksum_signature" }),
+        false => json!({ "$ref": "#/$defs/signature" }),
+    };
+    let mut any = table("signature.any");
+    any["properties"]["any"]["items"] = one.clone();
+    json!({ "anyOf": [
+        one,
+        table("signature.none"),
+        any,
+        { "type": "array", "minItems": 1, "items": { "anyOf": [one, any] } },
+    ] })
+}
+
+#[test]
+fn the_tables_of_the_reference_are_made_of_the_rows() {
+    let path = "docs/recipe.md";
+    let was = fs::read_to_string(tree::root().join(path)).expect("the reference");
+    let mut text = String::new();
+    let mut rest = was.as_str();
+    let mut tables = 0;
+    while let Some((before, after)) = rest.split_once("<!-- keys of ") {
+        let (name, after) = after.split_once(" -->\n").expect("the marker's end");
+        let (_, after) = after.split_once("<!-- end -->").expect("an end");
+        write!(
+            text,
+            "{before}<!-- keys of {name} -->\n{}<!-- end -->",
+            rows_of(name)
+        )
+        .expect("text");
+        rest = after;
+        tables += 1;
+    }
+    assert!(tables > 8, "the markers are gone");
+    generated(path, &(text + rest));
+}
+
+/// The table for people that goes between the markers of this name.
+fn rows_of(name: &str) -> String {
+    let tables_of = |kind: &'static Kind| match kind {
+        Kind::Table(name) => Some(keys::of(name)),
+        Kind::Either(kinds) => kinds.iter().find_map(|kind| match kind {
+            Kind::Table(name) => Some(keys::of(name)),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let group = |key: &'static Key| (key.name.clone(), key.doc.clone(), tables_of(&key.takes));
+    let (head, groups): (&str, Vec<_>) = match name {
+        "verbs" => {
+            let verbs = keys::of("step").keys.iter().filter(|key| key.one_of);
+            ("verb", verbs.map(group).collect())
+        }
+        "outputs" => ("format", keys::of(name).keys.iter().map(group).collect()),
+        "signatures" => {
+            let kinds = keys::of("signature").find("kind").expect("a row");
+            let kinds = kinds.takes.words().iter().map(|kind| {
+                let spec = match kind.as_str() {
+                    "openpgp" => keys::of("checksum_signature.openpgp"),
+                    _ => keys::of(&format!("signature.{kind}")),
+                };
+                (kind.clone(), spec.doc.clone(), Some(spec))
+            });
+            ("kind", kinds.collect())
+        }
+        _ => return plain_rows(keys::of(name)),
+    };
+    let mut text = format!("| {head} | key | | default |\n|---|---|---|---|\n");
+    for (name, doc, spec) in groups {
+        writeln!(text, "| `{name}` | | {doc} | |").expect("text");
+        for key in spec.iter().flat_map(|spec| &spec.keys) {
+            if head != "kind" || key.name != "kind" {
+                writeln!(text, "| | `{}` {}", key.name, cells(key)).expect("text");
+            }
+            if let Kind::Table(inner) = &key.takes
+                && inner != "exit_codes"
+            {
+                for row in &keys::of(inner).keys {
+                    writeln!(text, "| | `{}`: `{}` {}", key.name, row.name, cells(row))
+                        .expect("text");
+                }
+            }
+        }
+    }
+    text
+}
+
+/// A table of one kind, without what stands elsewhere: the keys of a table that it shares, verbs, tables with headers.
+fn plain_rows(spec: &Spec) -> String {
+    let shared = spec.with.as_ref().map(|with| keys::of(with));
+    let own = spec.keys.iter().filter(|key| {
+        let is_shared = shared.is_some_and(|shared| shared.find(&key.name).is_some());
+        let is_verb = spec.name == "step" && key.one_of;
+        let has_section = spec.name == "recipe" && key.takes.has_header();
+        !is_shared && !is_verb && !has_section
+    });
+    let mut text = "| key | | default |\n|---|---|---|\n".to_owned();
+    for key in own {
+        writeln!(text, "| `{}` {}", key.name, cells(key)).expect("text");
+    }
+    text
+}
+
+/// What it takes, and what is meant where it is left out.
+fn cells(key: &Key) -> String {
+    let words: Vec<String> = key.takes.words().iter().map(|w| format!("`{w}`")).collect();
+    let takes = match &key.takes {
+        Kind::Integer(least, most) if least == most => format!(": `{least}`"),
+        Kind::Integer(least, most) => format!(": {least} to {most}"),
+        _ if !words.is_empty() => format!(": {}", words.join(", ")),
+        _ => String::new(),
+    };
+    let default = match (&key.default, &key.unless_given, &key.needed) {
+        (Some(default), ..) => format!("`{default}`"),
+        (_, Some(meant), _) => meant.clone(),
+        (_, _, Some(_)) => "needed".to_owned(),
+        _ => String::new(),
+    };
+    format!("| {}{takes} | {default} |", key.doc)
+}
 
 const NO_KEY: &str = "qqqqqqqqqqqqqqqqqqqq";
 
-fn schema() -> Value {
+fn shipped() -> Value {
     serde_json::from_str(JSON_SCHEMA).expect("JSON")
 }
 
 fn keys(table: &Value) -> BTreeSet<String> {
+    let shared = table["$ref"].as_str().and_then(|at| at.strip_prefix('#'));
+    let shipped = shipped();
+    let table = shared.map_or(table, |at| shipped.pointer(at).expect("there"));
     let properties = table["properties"].as_object().expect("properties");
     properties.keys().cloned().collect()
 }
@@ -37,7 +326,7 @@ fn keys_read(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_table_of_the_schema_has_the_keys_that_are_read() {
-    let schema = schema();
+    let schema = shipped();
     let properties = &schema["properties"];
     let component = &properties["components"]["additionalProperties"];
     let tables = [
@@ -58,9 +347,7 @@ fn every_table_of_the_schema_has_the_keys_that_are_read() {
         let read = keys_read(&format!("schema = 1\n{header}\n{NO_KEY} = 1\n"));
         assert_eq!(read, keys(table), "{header}");
     }
-    // `schema` and `include` are taken out before the rest is looked at.
-    let mut top = keys_read(&format!("schema = 1\n{NO_KEY} = 1\n"));
-    top.extend(["schema".to_string(), "include".to_string()]);
+    let top = keys_read(&format!("schema = 1\n{NO_KEY} = 1\n"));
     assert_eq!(top, keys(&schema), "the top");
 
     let step = &properties["steps"]["items"];
@@ -89,7 +376,7 @@ fn the_reference_names_every_key() {
     let path = tree::root().join("docs/recipe.md");
     let reference = fs::read_to_string(path).expect("docs/recipe.md");
     let mut names = BTreeSet::new();
-    collect(&schema(), &mut names);
+    collect(&shipped(), &mut names);
     assert!(names.len() > 60, "{names:?}");
     let written = |n: &&String| {
         [

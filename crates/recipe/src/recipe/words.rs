@@ -1,38 +1,8 @@
-//! The verbs, words people bring from other tools, and words that mean a secret.
+//! Words people bring from other tools, and words that mean a secret.
 //!
 //! Only help lines come from here: no foreign word is ever obeyed.
 
-pub const VERBS: &[&str] = &[
-    "copy",
-    "extract",
-    "file",
-    "directory",
-    "remove",
-    "cmd",
-    "powershell",
-    "service",
-    "registry",
-    "environment",
-    "path",
-    "msi",
-    "image",
-    "exe",
-    "feature",
-    "capability",
-    "driver",
-    "update",
-    "cleanup",
-    "checkpoint",
-    "firewall",
-    "user",
-    "group",
-    "acl",
-    "task",
-    "defender",
-    "reboot",
-    "assert",
-    "generalize",
-];
+use super::keys;
 
 /// Packer's and image-builder's names (HashiCorp: Packer QEMU and Hyper-V builders, PowerShell and windows-restart
 /// provisioners; kubernetes-sigs/image-builder: Windows variables), with what to write instead.
@@ -172,13 +142,11 @@ const FOREIGN: &[(&str, &str)] = &[
     ),
 ];
 
-/// Keys of the recipe itself whose value is no table. TOML takes a key after a table's header for one of that table.
-const TOP: &[&str] = &["schema", "name", "description", "policy", "include"];
-
-/// Where a key of the recipe itself belongs that stands in a table.
+/// Where a key of the recipe itself belongs that stands in a table: TOML takes a key after a table's header for one of
+/// that table.
 pub fn of_the_top(key: &str) -> Option<String> {
-    let is_one = TOP.contains(&key);
-    is_one.then(|| {
+    let row = keys::of("recipe").find(key);
+    row.is_some_and(|row| !row.takes.has_header()).then(|| {
         format!("`{key}` is a key of the top level: move it above the first [table] of the file")
     })
 }
