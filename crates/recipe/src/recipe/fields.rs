@@ -383,7 +383,7 @@ impl<'c> Fields<'c> {
             let mut diagnostic = Diagnostic::error(fact).at(&entry.key_place, "");
             let near = nearest(&entry.key, known.iter().copied());
             let strayed = words::of_the_top(&entry.key).filter(|_| has_own_line(&entry.key_place));
-            let instead = strayed.or_else(|| words::foreign(&entry.key).map(String::from));
+            let instead = strayed.or_else(|| keys::instead(&entry.key).map(String::from));
             diagnostic = match (near, instead) {
                 (_, Some(instead)) => diagnostic.help(instead),
                 (Some(near), _) => diagnostic.help(format!("did you mean `{near}`?")),

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 /// One table of a recipe.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// What rows and the reader call it by; that of a verb's table is the verb.
@@ -167,13 +167,17 @@ impl Kind {
     }
 }
 
+#[derive(Deserialize)]
+struct File {
+    table: Vec<Spec>,
+    instead: BTreeMap<String, String>,
+}
+
+static FILE: LazyLock<File> =
+    LazyLock::new(|| toml::from_str(include_str!("keys.toml")).expect("keys.toml"));
+
 static SPECS: LazyLock<BTreeMap<String, Spec>> = LazyLock::new(|| {
-    #[derive(Deserialize)]
-    struct File {
-        table: Vec<Spec>,
-    }
-    let file: File = toml::from_str(include_str!("keys.toml")).expect("keys.toml");
-    let all = file.table.into_iter();
+    let all = FILE.table.iter().cloned();
     let mut all: BTreeMap<String, Spec> = all.map(|spec| (spec.name.clone(), spec)).collect();
     let names: Vec<String> = all.keys().cloned().collect();
     for name in names {
@@ -194,6 +198,11 @@ static SPECS: LazyLock<BTreeMap<String, Spec>> = LazyLock::new(|| {
 pub fn of(table: &str) -> &'static Spec {
     let found = SPECS.get(table);
     found.unwrap_or_else(|| panic!("keys.toml has no table `{table}`"))
+}
+
+/// What to write instead of another tool's word.
+pub fn instead(word: &str) -> Option<&'static str> {
+    FILE.instead.get(word).map(String::as_str)
 }
 
 /// All tables.

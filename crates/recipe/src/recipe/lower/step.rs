@@ -7,7 +7,7 @@ use super::{
 };
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
-use crate::recipe::{Step, Verb, keys, undecided, words};
+use crate::recipe::{Step, Verb, keys, undecided};
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::text::{Located, Place};
 
@@ -118,7 +118,7 @@ fn no_verb(fields: &Fields<'_>, verbs: &[&str]) {
     }
     for entry in unknown {
         let near = nearest(&entry.key, all.iter().copied());
-        let help = match (near, words::foreign(&entry.key)) {
+        let help = match (near, keys::instead(&entry.key)) {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(instead)) => instead.to_string(),
             (None, None) => format!("the verbs: {}", verbs.join(", ")),

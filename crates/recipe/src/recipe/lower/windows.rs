@@ -78,15 +78,13 @@ pub fn feature(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb
     let enabled = fields.is("state", "enabled");
     let all = fields.flag("all");
     let source = source(&fields, known);
-    if !enabled {
-        if let Some(entry) = fields.first(&["all", "component", "path"]) {
-            let fact = format!(
-                "`{}` means nothing for a feature that is disabled",
-                entry.key
-            );
-            cx.error(fact, &entry.key_place, "", "leave it out");
-            return None;
-        }
+    if !enabled && let Some(entry) = fields.first(&["all", "component", "path"]) {
+        let fact = format!(
+            "`{}` means nothing for a feature that is disabled",
+            entry.key
+        );
+        cx.error(fact, &entry.key_place, "", "leave it out");
+        return None;
     }
     let feature = Feature {
         names: names?,
