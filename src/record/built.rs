@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use serde_json::{Map, Value};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::inventory::Inventory;
@@ -17,10 +17,10 @@ use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
 use winimg_base::text::{redact, redact_url};
-use winimg_recipe::lock::Lock;
+use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::Check;
 use winimg_recipe::plan::{Entry, Plan};
-use winimg_recipe::recipe::{ContainerImage, ImageProof, InputId, InputSource, Origin};
+use winimg_recipe::recipe::{ImageProof, InputId, InputSource, Origin};
 use winimg_supply::fetch::image::Image;
 use winimg_supply::store::{self, Blob};
 
@@ -37,7 +37,7 @@ pub struct Recording<'a> {
     /// As it was given.
     pub recipe_path: &'a Path,
     pub started: SystemTime,
-    /// The URI of whoever answers for this machine.
+    /// The URI of the party that answers for this machine.
     pub builder: &'a str,
     pub signers: &'a Signers,
 }
@@ -49,11 +49,11 @@ pub fn write(
     built: &Built,
     cancel: &Cancel,
 ) -> Result<Vec<PathBuf>> {
-    let lock = request.lock.map(Lock::digest).transpose()?;
+    let lock = request.lock.map(LockFile::digest);
     let manifest = manifest(request, recording, built, lock.as_ref());
     let inventory = Inventory::of(&manifest, request.epoch);
     let mut files = vec![
-        (MANIFEST, manifest.to_json()?),
+        (MANIFEST, manifest.to_json()),
         (CYCLONEDX, cyclonedx::document(&inventory)),
         (SPDX, spdx::document(&inventory)),
     ];
@@ -64,12 +64,7 @@ pub fn write(
 
     // An earlier build's signatures do not speak of what is written now.
     sign::remove(&request.output)?;
-    let mut paths = Vec::new();
-    for (name, text) in &files {
-        let path = request.output.join(name);
-        io::write_atomically(&path, text.as_bytes())?;
-        paths.push(path);
-    }
+    let mut paths = write_all(&request.output, &files)?;
     let packers = request.output.join("packer-manifest.json");
     packer::append(
         &packers,
@@ -110,13 +105,17 @@ pub fn sign_all(
     };
     let files = signers.sign(&records, cancel)?;
     sign::remove(folder)?;
-    let mut paths = Vec::new();
-    for (name, bytes) in files {
+    write_all(folder, &files)
+}
+
+/// Each file's name and content; their paths.
+fn write_all(folder: &Path, files: &[(&str, impl AsRef<[u8]>)]) -> Result<Vec<PathBuf>> {
+    let write = |(name, content): &(&str, _)| {
         let path = folder.join(name);
-        io::write_atomically(&path, &bytes)?;
-        paths.push(path);
-    }
-    Ok(paths)
+        io::write_atomically(&path, AsRef::as_ref(content))?;
+        Ok(path)
+    };
+    files.iter().map(write).collect()
 }
 
 fn byproduct((name, text): &(&'static str, String)) -> Byproduct {
@@ -154,15 +153,13 @@ fn asked(request: &Request, recording: &Recording, lock: Option<Digest>) -> Aske
         ("ami", outputs.ami.is_some()),
         ("qcow2", outputs.qcow2),
     ];
+    let outputs = outputs.into_iter().filter(|(_, wanted)| *wanted);
+    let outputs = outputs.map(|(name, _)| name.to_owned());
     Asked {
         builder: recording.builder.into(),
         variables: variables.collect(),
         overrides: set.map(|e| (e.path.clone(), e.value.clone())).collect(),
-        outputs: outputs
-            .iter()
-            .filter(|(_, wanted)| *wanted)
-            .map(|(name, _)| (*name).to_owned())
-            .collect(),
+        outputs: outputs.collect(),
         lock,
         epoch: request.epoch,
         verified: request.verify,
@@ -185,8 +182,8 @@ fn manifest(
             description: recipe.description.clone(),
             path: io::slashed(recording.recipe_path),
             digest: recipe.digest.to_string(),
-            lock: request.lock.zip(lock).map(|(lock, digest)| manifest::Lock {
-                serial: lock.serial,
+            lock: request.lock.zip(lock).map(|(file, digest)| manifest::Lock {
+                serial: file.lock.serial,
                 digest: digest.to_string(),
             }),
         },
@@ -241,7 +238,10 @@ fn inputs(request: &Request, built: &Built) -> Vec<manifest::Input> {
 /// A container image by its manifest, which names all of it.
 fn image(request: &Request, image: &Image) -> manifest::Input {
     let id = InputId::Image(image.name.clone());
-    let asked = request.recipe.input(&id).map(|input| input.source);
+    let asked = match request.recipe.input(&id).map(|input| input.source) {
+        Some(InputSource::Image(image)) => Some(&image.proof),
+        _ => None,
+    };
     let digest = image.manifest.blob.digest().to_string();
     manifest::Input {
         id,
@@ -251,16 +251,10 @@ fn image(request: &Request, image: &Image) -> manifest::Input {
         size: image.size(),
         signers: Vec::new(),
         proof: match asked {
-            Some(InputSource::Image(ContainerImage {
-                proof: ImageProof::Unverified { reason },
-                ..
-            })) => manifest::Proof::Unverified {
+            Some(ImageProof::Unverified { reason }) => manifest::Proof::Unverified {
                 reason: reason.value.clone(),
             },
-            Some(InputSource::Image(ContainerImage {
-                proof: ImageProof::Digest(pinned),
-                ..
-            })) => manifest::Proof::Digest {
+            Some(ImageProof::Digest(pinned)) => manifest::Proof::Digest {
                 expected: pinned.value.to_string(),
             },
             _ => manifest::Proof::Digest {
@@ -349,33 +343,28 @@ fn step(record: &StepRecord, expects: Vec<Check>, inputs: Vec<InputId>) -> manif
 }
 
 fn packer_build(request: &Request, manifest: &Manifest, run: Uuid) -> packer::Build {
-    let text = |value: &str| Value::String(value.into());
-    let mut custom_data = Map::new();
-    custom_data.insert("build_name".into(), text(&manifest.recipe.name));
-    custom_data.insert("build_timestamp".into(), text(&request.epoch.to_string()));
-    custom_data.insert("build_date".into(), text(&manifest.finished));
-    custom_data.insert("os_name".into(), text(&manifest.windows.image));
-    custom_data.insert("recipe_digest".into(), text(&manifest.recipe.digest));
+    let mut custom_data = json!({
+        "build_name": manifest.recipe.name,
+        "build_timestamp": request.epoch.to_string(),
+        "build_date": manifest.finished,
+        "os_name": manifest.windows.image,
+        "recipe_digest": manifest.recipe.digest,
+    });
     for input in &manifest.inputs {
         if let Some(version) = &input.version {
-            custom_data.insert(
-                format!("{}_version", input.id.to_string().replace('-', "_")),
-                text(version),
-            );
+            let name = input.id.to_string().replace('-', "_");
+            custom_data[format!("{name}_version")] = json!(version);
         }
     }
+    let files = manifest.artifacts.iter().map(|a| packer::BuiltFile {
+        name: a.file.clone(),
+        size: a.size,
+    });
     packer::Build {
         name: manifest.recipe.name.clone(),
         builder_type: "winimg",
         build_time: request.epoch,
-        files: manifest
-            .artifacts
-            .iter()
-            .map(|a| packer::BuiltFile {
-                name: a.file.clone(),
-                size: a.size,
-            })
-            .collect(),
+        files: files.collect(),
         artifact_id: format!("{}@{}", manifest.recipe.name, manifest.recipe.digest),
         packer_run_uuid: run,
         custom_data,

@@ -71,10 +71,10 @@ pub fn records(path: &Path, key: &PublicKey) -> Result<(Report, Option<Manifest>
         Ok(bytes) => {
             report.add(Ok(()), None);
             match serde_json::from_slice(&bytes) {
-                Err(e) => report.add(
-                    Err(Finding::error("the provenance is signed but is not JSON").found(e)),
-                    None,
-                ),
+                Err(e) => {
+                    let what = "the provenance is signed but is not JSON";
+                    report.add(Err(Finding::error(what).found(e)), None);
+                }
                 Ok(statement) => compare(place, &statement, &manifest, &mut report)?,
             }
         }
@@ -128,11 +128,8 @@ impl Check<'_> {
                 let Some(text) = read(&self.place.folder.join(&file))? else {
                     return Ok(Err(missing(&file, &name)));
                 };
-                let text: Vec<u8> = text
-                    .into_iter()
-                    .filter(|b| !b.is_ascii_whitespace())
-                    .collect();
-                let Ok(signature) = STANDARD.decode(text) else {
+                let text = text.into_iter().filter(|b| !b.is_ascii_whitespace());
+                let Ok(signature) = STANDARD.decode(text.collect::<Vec<u8>>()) else {
                     return Ok(Err(Finding::error(format!("{file} is not base64"))));
                 };
                 if key.verifies(self.place.bytes, &signature) {
@@ -216,13 +213,10 @@ impl Check<'_> {
                 false => other_key("the provenance", &key.id, &envelope.key_id),
             }));
         }
-        Ok(match self.copies(&envelope)? {
-            Ok(()) => Ok(envelope.payload),
-            Err(finding) => Err(finding),
-        })
+        Ok(self.copies(&envelope)?.map(|()| envelope.payload))
     }
 
-    /// The same statement lies beside the bundle twice more, for other programs: they must not be told something else.
+    /// The same statement lies beside the bundle twice more, for other programs: they must not say anything else.
     fn copies(&self, envelope: &Envelope) -> Result<Verdict> {
         let differs = |file: &str| {
             Finding::error(format!("{file} is not what {BUNDLE_FILE} holds"))
@@ -237,10 +231,10 @@ impl Check<'_> {
             let value = serde_json::from_slice::<Value>(&bytes).ok();
             value.and_then(|v| Envelope::read(&v).ok()).as_ref() == Some(envelope)
         };
-        Ok(match bare.is_none_or(same) {
-            true => Ok(()),
-            false => Err(differs(ENVELOPE_FILE)),
-        })
+        match bare.is_none_or(same) {
+            true => Ok(Ok(())),
+            false => Ok(Err(differs(ENVELOPE_FILE))),
+        }
     }
 }
 
@@ -258,13 +252,11 @@ fn compare(
             "the provenance has another {}",
             pointer.trim_start_matches('/')
         );
-        report.add(
-            match found == expected {
-                true => Ok(()),
-                false => Err(Finding::error(what).expected(expected).found(found)),
-            },
-            None,
-        );
+        let verdict = match found == expected {
+            true => Ok(()),
+            false => Err(Finding::error(what).expected(expected).found(found)),
+        };
+        report.add(verdict, None);
     }
     subjects(list(statement, "/subject"), manifest, report);
     let byproducts = list(statement, "/predicate/runDetails/byproducts");
@@ -311,13 +303,11 @@ fn subjects(subjects: &[Value], manifest: &Manifest, report: &mut Report) {
     for artifact in &manifest.artifacts {
         let is_one = subjects.iter().any(|s| sha256(s) == artifact.sha256);
         let what = format!("{} is not among the provenance's subjects", artifact.file);
-        report.add(
-            match is_one {
-                true => Ok(()),
-                false => Err(Finding::error(what).expected(format!("sha256:{}", artifact.sha256))),
-            },
-            None,
-        );
+        let verdict = match is_one {
+            true => Ok(()),
+            false => Err(Finding::error(what).expected(format!("sha256:{}", artifact.sha256))),
+        };
+        report.add(verdict, None);
     }
     for subject in subjects {
         let hex = sha256(subject);
@@ -327,10 +317,8 @@ fn subjects(subjects: &[Value], manifest: &Manifest, report: &mut Report) {
                 "the provenance speaks of {}, which the manifest does not list",
                 name.unwrap_or("a file without a name")
             );
-            report.add(
-                Err(Finding::error(what).found(format!("sha256:{hex}"))),
-                None,
-            );
+            let finding = Finding::error(what).found(format!("sha256:{hex}"));
+            report.add(Err(finding), None);
         }
     }
 }

@@ -3,41 +3,40 @@
 //! The subject is the image, by its recipe's name and digest; nothing that differs between two builds of one recipe and
 //! one lock is in it but the time, which is `SOURCE_DATE_EPOCH`'s.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::inventory::{File, Inventory, Kind, Part};
 use super::license::License;
-use super::uuid_of;
+use super::{said, uuid_of};
 
 /// The document, with a final newline.
 pub fn document(inventory: &Inventory) -> String {
     let body = body(inventory);
     // Over everything but the time: the same content has the same number.
-    let serial = uuid_of(&body.to_string());
-    let mut bom = Map::new();
-    bom.insert(
-        "$schema".into(),
-        json!("http://cyclonedx.org/schema/bom-1.6.schema.json"),
-    );
-    bom.insert("bomFormat".into(), json!("CycloneDX"));
-    bom.insert("specVersion".into(), json!("1.6"));
-    bom.insert("serialNumber".into(), json!(serial.urn().to_string()));
-    bom.insert("version".into(), json!(1));
+    let content: String = body.iter().map(|(k, v)| format!("{k}: {v}\n")).collect();
+    let serial = uuid_of(&content);
+    let mut bom = json!({
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "serialNumber": serial.urn().to_string(),
+        "version": 1,
+    });
     for (key, value) in body {
-        bom.insert(key, value);
+        bom[key] = value;
     }
     bom["metadata"]["timestamp"] = json!(inventory.created);
-    format!("{:#}\n", Value::Object(bom))
+    format!("{bom:#}\n")
 }
 
-fn body(inventory: &Inventory) -> Object {
+fn body(inventory: &Inventory) -> [(&'static str, Value); 4] {
     let mut components = vec![windows(inventory)];
     components.extend(inventory.parts.iter().map(part));
     components.extend(inventory.files.iter().map(file));
     let refs: Vec<Value> = components.iter().map(|c| c["bom-ref"].clone()).collect();
     let mut dependencies = vec![json!({ "ref": "image", "dependsOn": refs })];
     dependencies.extend(refs.iter().map(|r| json!({ "ref": r })));
-    Object(vec![
+    [
         ("metadata", metadata(inventory)),
         ("components", Value::Array(components)),
         ("dependencies", Value::Array(dependencies)),
@@ -46,74 +45,40 @@ fn body(inventory: &Inventory) -> Object {
             "compositions",
             json!([{ "aggregate": "incomplete", "assemblies": ["image"] }]),
         ),
-    ])
-}
-
-/// Keys in the order in which they are to stand, without those that have no value.
-struct Object(Vec<(&'static str, Value)>);
-
-impl Object {
-    fn value(self) -> Value {
-        Value::Object(self.into_iter().collect())
-    }
-}
-
-impl std::fmt::Display for Object {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (key, value) in &self.0 {
-            writeln!(f, "{key}: {value}")?;
-        }
-        Ok(())
-    }
-}
-
-impl IntoIterator for Object {
-    type Item = (String, Value);
-    type IntoIter = std::vec::IntoIter<Self::Item>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        let empty = |value: &Value| match value {
-            Value::Null => true,
-            Value::Array(items) => items.is_empty(),
-            _ => false,
-        };
-        let kept = self.0.into_iter().filter(|(_, value)| !empty(value));
-        let kept: Vec<_> = kept.map(|(key, value)| (key.to_owned(), value)).collect();
-        kept.into_iter()
-    }
+    ]
 }
 
 fn metadata(inventory: &Inventory) -> Value {
-    let tool = &inventory.tool;
-    let image = Object(vec![
-        ("type", json!("platform")),
-        ("bom-ref", json!("image")),
-        ("name", json!(inventory.name)),
-        ("version", json!(inventory.version)),
-        ("description", json!(inventory.description)),
-    ]);
+    let tool = &inventory.manifest.tool;
+    let recipe = &inventory.manifest.recipe;
     json!({
         // In its place; the value is set last.
         "timestamp": null,
         "lifecycles": [{ "phase": "build" }],
         "tools": { "components": [{ "type": "application", "name": tool.name, "version": tool.version }] },
-        "component": image.value(),
+        "component": said(json!({
+            "type": "platform",
+            "bom-ref": "image",
+            "name": recipe.name,
+            "version": recipe.digest,
+            "description": recipe.description,
+        })),
     })
 }
 
 fn windows(inventory: &Inventory) -> Value {
-    let w = &inventory.windows;
-    let facts = w.facts.iter().map(|(name, value)| property(name, value));
-    Object(vec![
-        ("type", json!("operating-system")),
-        ("bom-ref", json!("windows")),
-        ("publisher", json!("Microsoft Corporation")),
-        ("name", json!(w.name)),
-        ("version", json!(w.build)),
-        ("cpe", json!(w.cpe)),
-        ("properties", facts.collect()),
-    ])
-    .value()
+    let windows = &inventory.manifest.windows;
+    let facts = inventory.facts.iter();
+    let facts = facts.map(|(name, value)| property(&format!("winimg:windows:{name}"), value));
+    said(json!({
+        "type": "operating-system",
+        "bom-ref": "windows",
+        "publisher": "Microsoft Corporation",
+        "name": windows.display_name,
+        "version": windows.build,
+        "cpe": inventory.cpe,
+        "properties": facts.collect::<Value>(),
+    }))
 }
 
 fn part(part: &Part) -> Value {
@@ -125,10 +90,8 @@ fn part(part: &Part) -> Value {
     };
     let (algorithm, hex) = &part.digest;
     let hashes = json!([hash(algorithm, hex)]);
-    let distribution = part
-        .url
-        .iter()
-        .map(|url| json!({ "type": "distribution", "url": url, "hashes": hashes }));
+    let distribution =
+        |url: &String| json!({ "type": "distribution", "url": url, "hashes": hashes });
     let mut properties = vec![
         property("winimg:size", &part.size.to_string()),
         property("winimg:proof", &part.proof),
@@ -136,20 +99,18 @@ fn part(part: &Part) -> Value {
     let of = |name: &'static str| move |text: &String| property(name, text);
     properties.extend(part.signers.iter().map(of("winimg:signer")));
     properties.extend(part.paths.iter().map(of("winimg:path")));
-    let files: Vec<Value> = part.files.iter().map(file).collect();
-    Object(vec![
-        ("type", json!(kind)),
-        ("bom-ref", json!(format!("input:{}", part.name))),
-        ("name", json!(part.name)),
-        ("version", json!(part.version)),
-        ("hashes", hashes.clone()),
-        ("licenses", licenses(&part.license)),
-        ("purl", json!(part.purl)),
-        ("externalReferences", distribution.collect()),
-        ("properties", Value::Array(properties)),
-        ("components", Value::Array(files)),
-    ])
-    .value()
+    said(json!({
+        "type": kind,
+        "bom-ref": format!("input:{}", part.name),
+        "name": part.name,
+        "version": part.version,
+        "hashes": hashes,
+        "licenses": licenses(&part.license),
+        "purl": part.purl,
+        "externalReferences": part.url.iter().map(distribution).collect::<Value>(),
+        "properties": properties,
+        "components": part.files.iter().map(file).collect::<Value>(),
+    }))
 }
 
 fn file(file: &File) -> Value {
@@ -165,14 +126,13 @@ fn file(file: &File) -> Value {
         properties.push(property("winimg:size", &size.to_string()));
     }
     properties.push(property("winimg:step", &file.step));
-    Object(vec![
-        ("type", json!(kind)),
-        ("bom-ref", json!(reference)),
-        ("name", json!(file.path)),
-        ("hashes", json!([hash("sha256", &file.sha256)])),
-        ("properties", Value::Array(properties)),
-    ])
-    .value()
+    json!({
+        "type": kind,
+        "bom-ref": reference,
+        "name": file.path,
+        "hashes": [hash("sha256", &file.sha256)],
+        "properties": properties,
+    })
 }
 
 fn licenses(license: &License) -> Value {

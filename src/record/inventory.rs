@@ -1,4 +1,4 @@
-//! What an image is made of, as both SBOMs tell it: Windows, every input, and the files that are known to be in the guest.
+//! What an image is made of, as both SBOMs describe it: Windows, every input, and the files that are known to be in the guest.
 //!
 //! Taken from the manifest alone, and only what the same recipe and lock give again: no artifact's digest, no duration,
 //! no time of the run, nothing of the host and no path on it. Refuses to guess: what an installer unpacks is not listed.
@@ -12,38 +12,18 @@ use winimg_recipe::plan::Check;
 use winimg_recipe::recipe::InputId;
 use winimg_trust::Signer;
 
-/// What the SBOMs speak of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inventory {
-    /// The recipe's name.
-    pub name: String,
-    pub description: Option<String>,
-    /// The recipe's digest: what identifies the image before it is built.
-    pub version: String,
-    pub tool: Tool,
+/// What the SBOMs speak of. The recipe's digest identifies the image before it is built.
+pub struct Inventory<'a> {
+    pub manifest: &'a Manifest,
     /// RFC 3339, UTC: of `SOURCE_DATE_EPOCH`.
     pub created: String,
-    pub windows: Windows,
+    /// CPE 2.3 of Windows, where the medium's build has a form that one can hold.
+    pub cpe: Option<String>,
+    /// The edition of Windows and the like.
+    pub facts: Vec<(&'static str, String)>,
     pub parts: Vec<Part>,
     /// Files that the recipe itself wrote.
     pub files: Vec<File>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tool {
-    pub name: String,
-    pub version: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Windows {
-    pub name: String,
-    /// The medium's, before updates.
-    pub build: String,
-    /// CPE 2.3, where the build has a form that one can hold.
-    pub cpe: Option<String>,
-    /// `winimg:windows:edition` and the like.
-    pub facts: Vec<(&'static str, String)>,
 }
 
 /// What kind of thing an input is.
@@ -96,9 +76,9 @@ pub struct File {
     pub step: String,
 }
 
-impl Inventory {
+impl<'a> Inventory<'a> {
     /// `epoch`: seconds since 1970, `SOURCE_DATE_EPOCH`'s.
-    pub fn of(manifest: &Manifest, epoch: i64) -> Self {
+    pub fn of(manifest: &'a Manifest, epoch: i64) -> Self {
         let mut parts: Vec<Part> = manifest
             .inputs
             .iter()
@@ -118,15 +98,10 @@ impl Inventory {
             }
         }
         Self {
-            name: manifest.recipe.name.clone(),
-            description: manifest.recipe.description.clone(),
-            version: manifest.recipe.digest.clone(),
-            tool: Tool {
-                name: manifest.tool.name.clone(),
-                version: manifest.tool.version.clone(),
-            },
+            manifest,
             created: moment(epoch),
-            windows: windows(manifest),
+            cpe: cpe(manifest),
+            facts: facts(manifest),
             parts,
             files: own,
         }
@@ -140,32 +115,33 @@ pub fn moment(epoch: i64) -> String {
         .unwrap_or_default()
 }
 
-fn windows(manifest: &Manifest) -> Windows {
+fn facts(manifest: &Manifest) -> Vec<(&'static str, String)> {
     let w = &manifest.windows;
     let mut facts = vec![
-        ("winimg:windows:release", w.release.clone()),
-        ("winimg:windows:edition", w.edition.clone()),
-        ("winimg:windows:image", w.image.clone()),
-        ("winimg:windows:language", w.language.clone()),
+        ("release", w.release.clone()),
+        ("edition", w.edition.clone()),
+        ("image", w.image.clone()),
+        ("language", w.language.clone()),
     ];
-    let checks = manifest.steps.iter().flat_map(|s| &s.expects);
-    facts.extend(checks.filter_map(|check| match check {
-        Check::Update { kb } => Some(("winimg:windows:update", kb.clone())),
+    facts.extend(checks(manifest).filter_map(|check| match check {
+        Check::Update { kb } => Some(("update", kb.clone())),
         _ => None,
     }));
+    facts
+}
+
+/// NVD: CPE Dictionary, `microsoft:windows_server_2022` and its sisters; the version is the build.
+fn cpe(manifest: &Manifest) -> Option<String> {
+    let (release, build) = (&manifest.windows.release, &manifest.windows.build);
     let numeric =
         |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    // NVD: CPE Dictionary, `microsoft:windows_server_2022` and its sisters; the version is the build.
-    let cpe = (numeric(&w.build) && numeric(&w.release)).then(|| {
-        let (release, build) = (&w.release, &w.build);
-        format!("cpe:2.3:o:microsoft:windows_server_{release}:{build}:*:*:*:*:*:x64:*")
-    });
-    Windows {
-        name: w.display_name.clone(),
-        build: w.build.clone(),
-        cpe,
-        facts,
-    }
+    (numeric(build) && numeric(release))
+        .then(|| format!("cpe:2.3:o:microsoft:windows_server_{release}:{build}:*:*:*:*:*:x64:*"))
+}
+
+/// What the steps expect of the image.
+fn checks(manifest: &Manifest) -> impl Iterator<Item = &Check> {
+    manifest.steps.iter().flat_map(|step| &step.expects)
 }
 
 fn part(input: &Input, manifest: &Manifest) -> Part {
@@ -208,8 +184,7 @@ fn images_root(input: &Input, kind: Kind, manifest: &Manifest) -> Vec<String> {
     if kind != Kind::ContainerImage {
         return Vec::new();
     }
-    let checks = manifest.steps.iter().flat_map(|s| &s.expects);
-    let roots = checks.filter_map(|check| match check {
+    let roots = checks(manifest).filter_map(|check| match check {
         Check::ContainerImage { image, root } if image.digest == input.digest => Some(root.clone()),
         _ => None,
     });

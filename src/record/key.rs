@@ -53,6 +53,7 @@ impl Ecdsa {
 }
 
 /// What `--key` names.
+#[derive(Debug)]
 pub enum PublicKey {
     Ecdsa(Ecdsa),
     Minisign(minisign_verify::PublicKey),
@@ -79,15 +80,6 @@ impl PublicKey {
         minisign::Rule::new(text)
             .map(|rule| Self::Minisign(rule.into_key()))
             .map_err(|_| "is neither a PEM public key nor a minisign public key".into())
-    }
-}
-
-impl fmt::Debug for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ecdsa(_) => "an EC key",
-            Self::Minisign(_) => "a minisign key",
-        })
     }
 }
 

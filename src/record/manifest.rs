@@ -10,7 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io;
 use winimg_recipe::plan::{Check, Expected};
 use winimg_recipe::recipe::InputId;
 use winimg_trust::Signer;
@@ -257,17 +256,8 @@ impl Manifest {
     }
 
     /// Pretty JSON with a final newline.
-    pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string_pretty(self)
-            .map(|text| text + "\n")
-            .map_err(|e| {
-                Error::new(Kind::Failed, "the manifest can't be written as JSON").because(e)
-            })
-    }
-
-    /// Writes `path` in one step. Comes after every artifact: a manifest that exists speaks of files that do.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        io::write_atomically(path, self.to_json()?.as_bytes())
+    pub fn to_json(&self) -> String {
+        format!("{:#}\n", serde_json::json!(self))
     }
 
     /// Reads a manifest of this version; another version is named in the error.

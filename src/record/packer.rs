@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use winimg_base::error::{Error, Kind, Result};
@@ -27,7 +27,7 @@ pub struct Build {
     #[serde(serialize_with = "uuid_text")]
     pub packer_run_uuid: Uuid,
     /// Strings only, as Packer's are.
-    pub custom_data: Map<String, Value>,
+    pub custom_data: Value,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -68,9 +68,8 @@ fn appended(old: Option<&str>, build: &Build) -> Result<String, String> {
         Some(text) => serde_json::from_str(text).map_err(|e| format!("no JSON: {e}"))?,
         None => json!({ "builds": [] }),
     };
-    let build_value = serde_json::to_value(build).map_err(|e| e.to_string())?;
     let builds = file.get_mut("builds").and_then(Value::as_array_mut);
-    builds.ok_or("no list \"builds\"")?.push(build_value);
+    builds.ok_or("no list \"builds\"")?.push(json!(build));
     file["last_run_uuid"] = json!(build.packer_run_uuid.to_string());
     Ok(format!("{file:#}\n"))
 }
@@ -90,7 +89,7 @@ mod tests {
             }],
             artifact_id: "capi-ws2022@sha256:00".into(),
             packer_run_uuid: Uuid::from_u128(n),
-            custom_data: Map::from_iter([("firmware".into(), "uefi".into())]),
+            custom_data: json!({ "firmware": "uefi" }),
         }
     }
 

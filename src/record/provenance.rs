@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::manifest::{Input, Manifest};
 use super::purl::split;
+use super::said;
 use winimg_base::digest::Digest;
 use winimg_recipe::recipe::InputId;
 
@@ -23,10 +24,10 @@ pub const BUILD_TYPE: &str = "urn:winimg:build:v1";
 /// Where nobody says who builds: a machine whose user can change all that happens on it.
 pub const WORKSTATION: &str = "urn:winimg:workstation";
 
-/// What the manifest does not tell about a build.
+/// What the manifest does not say about a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The URI of whoever answers for the machine that builds.
+    /// The URI of the party that answers for the machine that builds.
     pub builder: String,
     /// Each variable and its value.
     pub variables: Vec<(String, String)>,
@@ -83,10 +84,7 @@ pub fn document(manifest: &Manifest, asked: &Asked, byproducts: &[Byproduct]) ->
 }
 
 fn external(manifest: &Manifest, asked: &Asked) -> Value {
-    let texts = |pairs: &[(String, String)]| {
-        let pairs = pairs.iter().map(|(k, v)| (k.clone(), json!(v)));
-        Value::Object(pairs.collect::<Map<_, _>>())
-    };
+    let variables = asked.variables.iter().map(|(k, v)| (k.clone(), json!(v)));
     let overrides = asked.overrides.iter().map(|(path, value)| {
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
         (path.clone(), value)
@@ -97,8 +95,8 @@ fn external(manifest: &Manifest, asked: &Asked) -> Value {
             "path": manifest.recipe.path,
             "digest": digest_set(&manifest.recipe.digest),
         },
-        "variables": texts(&asked.variables),
-        "overrides": Value::Object(overrides.collect::<Map<_, _>>()),
+        "variables": Value::from_iter(variables),
+        "overrides": Value::from_iter(overrides),
         "outputs": asked.outputs,
         "sourceDateEpoch": asked.epoch,
         "verify": asked.verified,
@@ -120,36 +118,29 @@ fn internal(manifest: &Manifest) -> Value {
 
 fn builder(manifest: &Manifest, asked: &Asked) -> Value {
     let tool = &manifest.tool;
-    let mut version = json!({ "winimg": tool.version, "qemu": manifest.host.qemu });
-    if let Some(commit) = &tool.commit {
-        version["winimg-commit"] = json!(commit);
-    }
+    let version = said(json!({
+        "winimg": tool.version,
+        "qemu": manifest.host.qemu,
+        "winimg-commit": tool.commit,
+    }));
     json!({ "id": asked.builder, "version": version })
 }
 
 /// A ResourceDescriptor (in-toto: Statement v1, fields).
 fn dependency(input: &Input) -> Value {
-    let mut descriptor = Map::new();
-    descriptor.insert("name".into(), json!(input.id));
     let (uri, path) = uri(input);
-    if let Some(uri) = uri {
-        descriptor.insert("uri".into(), json!(uri));
-    }
-    descriptor.insert("digest".into(), digest_set(&input.digest));
-    let mut notes = Map::new();
-    if let Some(path) = path {
-        notes.insert("path".into(), json!(path));
-    }
-    if let Some(version) = &input.version {
-        notes.insert("version".into(), json!(version));
-    }
-    notes.insert("size".into(), json!(input.size.to_string()));
-    notes.insert("proof".into(), json!(input.proof));
-    if !input.signers.is_empty() {
-        notes.insert("signers".into(), json!(input.signers));
-    }
-    descriptor.insert("annotations".into(), Value::Object(notes));
-    Value::Object(descriptor)
+    said(json!({
+        "name": input.id,
+        "uri": uri,
+        "digest": digest_set(&input.digest),
+        "annotations": said(json!({
+            "path": path,
+            "version": input.version,
+            "size": input.size.to_string(),
+            "proof": input.proof,
+            "signers": input.signers,
+        })),
+    }))
 }
 
 /// An address as a URI; a path that is none is said as a path.

@@ -55,16 +55,14 @@ pub fn image(reference: &str, digest: &str) -> String {
 /// Owner, repository and tag of `https://github.com/OWNER/REPOSITORY/releases/download/TAG/FILE`.
 fn github_release(url: &str) -> Option<(&str, &str, &str)> {
     let path = url.strip_prefix("https://github.com/")?;
-    let mut parts = path.split('/');
-    let (owner, repository) = (parts.next()?, parts.next()?);
-    let fixed = parts.next() == Some("releases") && parts.next() == Some("download");
-    let tag = parts.next()?;
-    let whole = fixed && parts.next().is_some_and(|f| !f.is_empty()) && parts.next().is_none();
+    let parts: Vec<&str> = path.split('/').collect();
+    let [owner, repository, "releases", "download", tag, file] = parts[..] else {
+        return None;
+    };
     // Whatever is escaped in an address would be escaped twice here.
-    let plain = [owner, repository, tag]
-        .iter()
-        .all(|p| !p.is_empty() && !p.contains('%'));
-    (whole && plain).then_some((owner, repository, tag))
+    let plain = |part: &str| !part.is_empty() && !part.contains('%');
+    let named = [owner, repository, tag].into_iter().all(plain);
+    (named && !file.is_empty()).then_some((owner, repository, tag))
 }
 
 /// Percent-encoding of purl: letters, digits and `-._~:` stay.

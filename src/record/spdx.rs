@@ -3,16 +3,17 @@
 //! A file of the guest is a package of purpose `FILE`: an SPDX `File` must carry a SHA-1, which winimg does not make.
 //! The same recipe and lock give the same bytes but for the time, as in [`super::cyclonedx`].
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::inventory::{File, Inventory, Kind, Part};
-use super::uuid_of;
+use super::{said, uuid_of};
 
 const NOTHING: &str = "NOASSERTION";
 
 /// The document, with a final newline.
 pub fn document(inventory: &Inventory) -> String {
-    let writer = format!("Tool: {}-{}", inventory.tool.name, inventory.tool.version);
+    let tool = &inventory.manifest.tool;
+    let writer = format!("Tool: {}-{}", tool.name, tool.version);
     let mut body = Body {
         packages: vec![image(inventory), windows(inventory)],
         relationships: vec![
@@ -37,19 +38,17 @@ pub fn document(inventory: &Inventory) -> String {
         licenses.clone(),
     ];
     let namespace = uuid_of(&content.map(|c| c.to_string()).join("\n"));
-    let mut document = json!({
+    let document = said(json!({
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
-        "name": inventory.name,
+        "name": inventory.manifest.recipe.name,
         "documentNamespace": format!("https://spdx.org/spdxdocs/winimg-{namespace}"),
         "creationInfo": { "created": inventory.created, "creators": [writer] },
         "packages": body.packages,
         "relationships": body.relationships,
-    });
-    if licenses.as_array().is_some_and(|l| !l.is_empty()) {
-        document["hasExtractedLicensingInfos"] = licenses;
-    }
+        "hasExtractedLicensingInfos": licenses,
+    }));
     format!("{document:#}\n")
 }
 
@@ -81,29 +80,21 @@ impl Body<'_> {
             Kind::ContainerImage => "CONTAINER",
         };
         let (algorithm, hex) = &part.digest;
-        let mut package = package(&id, &part.name, part.version.as_deref());
-        package.insert("primaryPackagePurpose".into(), json!(purpose));
+        let mut package = package(&id, &part.name, part.version.as_deref(), purpose);
         if let Some(url) = &part.url {
-            package.insert("downloadLocation".into(), json!(url));
+            package["downloadLocation"] = json!(url);
         }
-        package.insert("licenseDeclared".into(), json!(part.license.declared()));
-        let algorithm = algorithm.to_ascii_uppercase();
-        package.insert("checksums".into(), checksum(&algorithm, hex));
-        let purl = json!([{
-            "referenceCategory": "PACKAGE-MANAGER",
-            "referenceType": "purl",
-            "referenceLocator": part.purl,
-        }]);
-        package.insert("externalRefs".into(), purl);
+        package["licenseDeclared"] = json!(part.license.declared());
+        package["checksums"] = checksum(&algorithm.to_ascii_uppercase(), hex);
+        package["externalRefs"] = reference("PACKAGE-MANAGER", "purl", &part.purl);
         let mut notes = vec![
             format!("size: {}", part.size),
             format!("proof: {}", part.proof),
         ];
         notes.extend(part.signers.iter().map(|s| format!("signer: {s}")));
         notes.extend(part.paths.iter().map(|p| format!("path: {p}")));
-        let annotations = self.annotations(notes);
-        package.insert("annotations".into(), annotations);
-        self.packages.push(Value::Object(package));
+        package["annotations"] = self.annotations(notes);
+        self.packages.push(package);
         self.relationships.push(match part.kind {
             Kind::Medium => relation("SPDXRef-windows", "GENERATED_FROM", &id),
             _ => relation("SPDXRef-image", "CONTAINS", &id),
@@ -119,17 +110,12 @@ impl Body<'_> {
             false => ("file", file.path.to_lowercase()),
         };
         let id = format!("SPDXRef-{kind}-{}", uuid_of(&of));
-        let mut package = package(&id, &file.path, None);
-        package.insert("primaryPackagePurpose".into(), json!("FILE"));
-        package.insert("checksums".into(), checksum("SHA256", &file.sha256));
-        let mut notes = Vec::new();
-        if let Some(size) = file.size {
-            notes.push(format!("size: {size}"));
-        }
-        notes.push(format!("step: {}", file.step));
-        let annotations = self.annotations(notes);
-        package.insert("annotations".into(), annotations);
-        self.packages.push(Value::Object(package));
+        let mut package = package(&id, &file.path, None, "FILE");
+        package["checksums"] = checksum("SHA256", &file.sha256);
+        let size = file.size.map(|size| format!("size: {size}"));
+        let notes = size.into_iter().chain([format!("step: {}", file.step)]);
+        package["annotations"] = self.annotations(notes.collect());
+        self.packages.push(package);
         self.relationships.push(relation(parent, "CONTAINS", &id));
     }
 
@@ -149,57 +135,52 @@ impl Body<'_> {
 }
 
 fn image(inventory: &Inventory) -> Value {
-    let mut package = package("SPDXRef-image", &inventory.name, Some(&inventory.version));
-    package.insert("primaryPackagePurpose".into(), json!("OPERATING_SYSTEM"));
-    if let Some(description) = &inventory.description {
-        package.insert("description".into(), json!(description));
-    }
-    Value::Object(package)
+    let recipe = &inventory.manifest.recipe;
+    let version = Some(recipe.digest.as_str());
+    let mut package = package("SPDXRef-image", &recipe.name, version, "OPERATING_SYSTEM");
+    package["description"] = json!(recipe.description);
+    said(package)
 }
 
 fn windows(inventory: &Inventory) -> Value {
-    let w = &inventory.windows;
-    let mut package = package("SPDXRef-windows", &w.name, Some(&w.build));
-    package.insert("primaryPackagePurpose".into(), json!("OPERATING_SYSTEM"));
-    package.insert(
-        "supplier".into(),
-        json!("Organization: Microsoft Corporation"),
-    );
-    if let Some(cpe) = &w.cpe {
-        let reference = json!([{
-            "referenceCategory": "SECURITY",
-            "referenceType": "cpe23Type",
-            "referenceLocator": cpe,
-        }]);
-        package.insert("externalRefs".into(), reference);
+    let windows = &inventory.manifest.windows;
+    let (name, version) = (&windows.display_name, Some(windows.build.as_str()));
+    let mut package = package("SPDXRef-windows", name, version, "OPERATING_SYSTEM");
+    package["supplier"] = json!("Organization: Microsoft Corporation");
+    if let Some(cpe) = &inventory.cpe {
+        package["externalRefs"] = reference("SECURITY", "cpe23Type", cpe);
     }
-    let facts = w.facts.iter().map(|(name, value)| {
-        let name = name.trim_start_matches("winimg:windows:");
-        format!("{name}: {value}")
-    });
-    package.insert(
-        "comment".into(),
-        json!(facts.collect::<Vec<_>>().join("\n")),
-    );
-    Value::Object(package)
-}
-
-fn package(id: &str, name: &str, version: Option<&str>) -> Map<String, Value> {
-    let mut package = Map::new();
-    package.insert("SPDXID".into(), json!(id));
-    package.insert("name".into(), json!(name));
-    if let Some(version) = version {
-        package.insert("versionInfo".into(), json!(version));
-    }
-    package.insert("downloadLocation".into(), json!(NOTHING));
-    package.insert("filesAnalyzed".into(), json!(false));
-    package.insert("licenseConcluded".into(), json!(NOTHING));
-    package.insert("licenseDeclared".into(), json!(NOTHING));
-    package.insert("copyrightText".into(), json!(NOTHING));
+    let facts = inventory.facts.iter();
+    let facts: Vec<String> = facts
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    package["comment"] = json!(facts.join("\n"));
     package
 }
 
-/// Names that hold what an SPDX id must not are told apart by a UUID.
+fn package(id: &str, name: &str, version: Option<&str>, purpose: &str) -> Value {
+    said(json!({
+        "SPDXID": id,
+        "name": name,
+        "versionInfo": version,
+        "downloadLocation": NOTHING,
+        "filesAnalyzed": false,
+        "licenseConcluded": NOTHING,
+        "licenseDeclared": NOTHING,
+        "copyrightText": NOTHING,
+        "primaryPackagePurpose": purpose,
+    }))
+}
+
+fn reference(category: &str, kind: &str, locator: &str) -> Value {
+    json!([{
+        "referenceCategory": category,
+        "referenceType": kind,
+        "referenceLocator": locator,
+    }])
+}
+
+/// Names that hold what an SPDX id must not are distinguished by a UUID.
 fn id(kind: &str, name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     match name.chars().all(plain) {

@@ -98,7 +98,7 @@ fn mask(right: Right, deny: bool) -> u32 {
     }
 }
 
-/// On a folder an entry holds for all below it; that of whoever makes a file below holds for nothing else.
+/// On a folder an entry holds for all below it; that of a file's creator holds for nothing else.
 fn wanted(entry: &AclEntry, sid: &str, is_folder: bool) -> String {
     let verb = if entry.deny { "deny" } else { "grant" };
     let only_below = if sid == CREATOR_OWNER { 8 } else { 0 };
@@ -115,7 +115,7 @@ fn describe(ace: &Ace) -> String {
     shown(verb, &ace.sid.to_string(), ace.flags, ace.mask)
 }
 
-/// As icacls tells the flags.
+/// As icacls shows the flags.
 fn shown(verb: &str, sid: &str, flags: u8, mask: u32) -> String {
     let mut text = format!("{verb} {sid} ");
     for (flag, name) in [(1, "(OI)"), (2, "(CI)"), (4, "(NP)"), (8, "(IO)")] {

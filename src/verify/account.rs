@@ -20,17 +20,9 @@ const DISABLED: u16 = 0x0001;
 
 pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Verdict {
     let rid = rid(image, ACCOUNT, "Users", name)?;
-    let Some(rid) = rid else {
-        return match present {
-            false => Ok(()),
-            true => Err(Finding::error(format!("there is no user {name}"))
-                .cure("see the log of the step that makes the account")),
-        };
+    let Some(rid) = wanted(rid, present, &format!("user {name}"), "account")? else {
+        return Ok(());
     };
-    if !present {
-        return Err(Finding::error(format!("the user {name} is still there"))
-            .cure("see which later step or program makes the account"));
-    }
     let bits = match image.value(&format!(r"{ACCOUNT}\Users\{rid:08X}"), "F")? {
         Some(Data::Binary(bytes)) => bytes
             .get(0x38..0x3a)
@@ -54,17 +46,9 @@ pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Ver
 
 pub fn group(image: &Image<'_>, name: &str, present: bool, members: &[String]) -> Verdict {
     let found = alias(image, name)?;
-    let Some((domain, rid)) = found else {
-        return match present {
-            false => Ok(()),
-            true => Err(Finding::error(format!("there is no group {name}"))
-                .cure("see the log of the step that makes the group")),
-        };
+    let Some((domain, rid)) = wanted(found, present, &format!("group {name}"), "group")? else {
+        return Ok(());
     };
-    if !present {
-        return Err(Finding::error(format!("the group {name} is still there"))
-            .cure("see which later step or program makes the group"));
-    }
     let mut missing = Vec::new();
     let mut unknown = Vec::new();
     for member in members {
@@ -87,6 +71,17 @@ pub fn group(image: &Image<'_>, name: &str, present: bool, members: &[String]) -
             "who {} is, and so whether the group {name} has it",
             unknown.join(", ")
         ))),
+    }
+}
+
+/// What is there and has to be; `None`: it is rightly absent. `what` as in "the user node", `made` is what a step makes.
+fn wanted<T>(found: Option<T>, present: bool, what: &str, made: &str) -> Answer<Option<T>> {
+    match (found, present) {
+        (None, true) => Err(Finding::error(format!("there is no {what}"))
+            .cure(format!("see the log of the step that makes the {made}"))),
+        (Some(_), false) => Err(Finding::error(format!("the {what} is still there"))
+            .cure(format!("see which later step or program makes the {made}"))),
+        (found, _) => Ok(found),
     }
 }
 
@@ -155,16 +150,8 @@ fn machine(image: &Image<'_>) -> Answer<Option<String>> {
     let Some(Data::Binary(bytes)) = image.value(ACCOUNT, "V")? else {
         return Ok(None);
     };
-    let Some(tail) = bytes.len().checked_sub(12).map(|at| &bytes[at..]) else {
-        return Ok(None);
-    };
-    let number = |i: usize| u32::from_le_bytes([tail[i], tail[i + 1], tail[i + 2], tail[i + 3]]);
-    Ok(Some(format!(
-        "S-1-5-21-{}-{}-{}",
-        number(0),
-        number(4),
-        number(8)
-    )))
+    let numbers = bytes.last_chunk::<12>();
+    Ok(numbers.map(|numbers| format!("S-1-5-21{}", sub_authorities(numbers))))
 }
 
 fn is_member(image: &Image<'_>, domain: &str, rid: u32, sid: &str) -> Answer<bool> {
@@ -178,8 +165,8 @@ fn is_member(image: &Image<'_>, domain: &str, rid: u32, sid: &str) -> Answer<boo
 /// The SIDs that a group's `C` lists.
 fn members(bytes: &[u8]) -> Vec<String> {
     let word = |at: usize| {
-        let part = bytes.get(at..at + 4)?;
-        Some(u32::from_le_bytes([part[0], part[1], part[2], part[3]]) as usize)
+        let part = bytes.get(at..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*part) as usize)
     };
     let (Some(offset), Some(count)) = (word(0x28), word(0x30)) else {
         return Vec::new();
@@ -207,11 +194,15 @@ fn binary_sid(bytes: &[u8]) -> Option<(String, usize)> {
     let parts = bytes.get(8..len)?;
     let authority = authority.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
     let mut text = format!("S-1-{authority}");
-    for part in parts.chunks_exact(4) {
-        let number = u32::from_le_bytes([part[0], part[1], part[2], part[3]]);
-        text += &format!("-{number}");
-    }
+    text += &sub_authorities(parts);
     Some((text, len))
+}
+
+/// `-1-2-3` of 32-bit numbers.
+fn sub_authorities(bytes: &[u8]) -> String {
+    let (numbers, _) = bytes.as_chunks::<4>();
+    let numbers = numbers.iter().copied().map(u32::from_le_bytes);
+    numbers.map(|number| format!("-{number}")).collect()
 }
 
 #[cfg(test)]

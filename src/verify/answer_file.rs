@@ -40,19 +40,9 @@ fn file(image: &Image<'_>, path: &str, own: bool) -> Verdict {
     let Some(bytes) = image.volume.read(path, LIMIT)? else {
         return Ok(());
     };
-    let Some(text) = text(&bytes) else {
-        return Err(Finding::warning(format!(
-            "{path} can't be read as an answer file"
-        )));
-    };
-    let secrets = match secrets(&text) {
-        Ok(secrets) => secrets,
-        Err(why) => {
-            return Err(
-                Finding::warning(format!("{path} can't be read as an answer file")).found(why),
-            );
-        }
-    };
+    let unread = || Finding::warning(format!("{path} can't be read as an answer file"));
+    let text = text(&bytes).ok_or_else(unread)?;
+    let secrets = secrets(&text).map_err(|why| unread().found(why))?;
     if !secrets.is_empty() {
         return Err(Finding::error(format!("{path} holds a secret"))
             .found(secrets.join(", "))

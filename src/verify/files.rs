@@ -1,7 +1,5 @@
 //! Files and folders: there, gone, or with these bytes.
 
-use std::io::Write;
-
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_formats::disk::ntfs::Form;
 
@@ -56,20 +54,7 @@ pub fn digest(image: &Image<'_>, path: &str) -> Answer<Option<(u64, String)>> {
             facts.form
         )));
     }
-    let mut counted = Counted(Hasher::new(Algorithm::Sha256));
-    let length = image.volume.copy(path, &mut counted)?;
-    Ok(length.map(|n| (n, counted.0.finish().hex())))
-}
-
-struct Counted(Hasher);
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    let length = image.volume.copy(path, &mut hasher)?;
+    Ok(length.map(|n| (n, hasher.finish().hex())))
 }

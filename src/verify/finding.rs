@@ -11,7 +11,7 @@ pub enum Severity {
     Error,
     /// It may be meant so, or may be harmless.
     Warning,
-    /// Nothing outside of a running Windows can tell.
+    /// Only a running Windows knows.
     Unknown,
 }
 
@@ -25,7 +25,8 @@ impl Severity {
     }
 }
 
-/// A check that does not hold, or whose outcome is not to be known.
+/// A check that does not hold, or whose outcome cannot be known.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
@@ -58,19 +59,16 @@ impl Finding {
         Self::new(Severity::Unknown, what)
     }
 
-    #[must_use]
     pub fn expected(mut self: Box<Self>, text: impl ToString) -> Box<Self> {
         self.problem.expected = Some(text.to_string());
         self
     }
 
-    #[must_use]
     pub fn found(mut self: Box<Self>, text: impl ToString) -> Box<Self> {
         self.problem.found = Some(text.to_string());
         self
     }
 
-    #[must_use]
     pub fn cure(mut self: Box<Self>, text: impl Into<String>) -> Box<Self> {
         self.problem.cures = vec![text.into()];
         self
@@ -78,12 +76,9 @@ impl Finding {
 
     /// Both are errors, and differ in the step at most.
     fn says_the_same(&self, other: &Self) -> bool {
-        let parts = |f: &Self| {
-            let p = &f.problem;
-            (p.fact.clone(), p.expected.clone(), p.found.clone())
-        };
         let both = [self, other].map(|f| f.severity == Severity::Error);
-        both == [true; 2] && parts(self) == parts(other)
+        let (a, b) = (&self.problem, &other.problem);
+        both == [true; 2] && (&a.fact, &a.expected, &a.found) == (&b.fact, &b.expected, &b.found)
     }
 
     pub fn event(&self) -> Event {
@@ -128,16 +123,7 @@ impl std::fmt::Display for Finding {
         if let Some((step, place)) = &self.step {
             write!(f, "\n  step: {step} ({place})")?;
         }
-        for (name, text) in self.problem.details() {
-            write!(f, "\n  {name}: {text}")?;
-        }
-        for line in &self.problem.lines {
-            write!(f, "\n  | {line}")?;
-        }
-        for cure in &self.problem.cures {
-            write!(f, "\n  cure: {cure}")?;
-        }
-        Ok(())
+        self.problem.write_details(f)
     }
 }
 
@@ -149,7 +135,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// One fault is told once, for the first that asks: a hive that is damaged answers none of a hundred questions, and a
+    /// One fault is reported once, for the first that asks: a hive that is damaged answers none of a hundred questions, and a
     /// `Path` that is not expanded helps none of the steps that put a folder there. What is unknown is counted each time.
     pub fn add(&mut self, verdict: Verdict, step: Option<(&str, &str)>) {
         match verdict {

@@ -111,20 +111,15 @@ pub fn rule(image: &Image<'_>, wanted: &Firewall) -> Verdict {
         .filter(|rule| rule.name.to_lowercase() == wanted.name.to_lowercase())
         .collect();
     let name = &wanted.name;
-    let describe = || {
-        named
-            .iter()
-            .map(Rule::describe)
-            .collect::<Vec<_>>()
-            .join("; ")
-    };
+    let described: Vec<String> = named.iter().map(Rule::describe).collect();
+    let found = described.join("; ");
     if !wanted.present {
         return match named.is_empty() {
             true => Ok(()),
-            false => Err(
-                Finding::error(format!("the firewall rule {name} is still there"))
-                    .found(describe()),
-            ),
+            false => {
+                let fact = format!("the firewall rule {name} is still there");
+                Err(Finding::error(fact).found(found))
+            }
         };
     }
     let sorted = |ports: &[String]| {
@@ -145,15 +140,14 @@ pub fn rule(image: &Image<'_>, wanted: &Firewall) -> Verdict {
     if named.iter().any(|rule| rule.says(&expected)) {
         return Ok(());
     }
-    let cure = "see which later step or program changes the rule";
     Err(match named.is_empty() {
         true => Finding::error(format!("there is no firewall rule {name}"))
             .expected(expected.describe())
             .cure("see the log of the step that makes it"),
         false => Finding::error(format!("the firewall rule {name} says something else"))
             .expected(expected.describe())
-            .found(describe())
-            .cure(cure),
+            .found(found)
+            .cure("see which later step or program changes the rule"),
     })
 }
 

@@ -86,7 +86,7 @@ impl<'d> Image<'d> {
             }
             finding
         })?;
-        match control_set(below) {
+        match after(below, "CurrentControlSet") {
             None => Ok(hive.key(below)?),
             Some(rest) => {
                 let set = current_set(hive)?;
@@ -125,9 +125,13 @@ impl<'d> Image<'d> {
         Ok(entries.into_iter().map(|e| e.name).collect())
     }
 
-    pub(super) fn hive(&self, name: &'static str) -> Answer<&Hive> {
+    fn loaded(&self, name: &str) -> &Loaded {
         let number = HIVES.iter().position(|h| *h == name).unwrap_or_default();
-        match self.hives[number].get_or_init(|| self.load(name)) {
+        self.hives[number].get_or_init(|| self.load(name))
+    }
+
+    fn hive(&self, name: &str) -> Answer<&Hive> {
+        match self.loaded(name) {
             Loaded::Ready(hive) => Ok(hive),
             Loaded::Missing => Err(Finding::unknown(format!("the hive {name} is missing"))),
             Loaded::Dirty => Err(Finding::unknown(format!(
@@ -156,10 +160,9 @@ impl<'d> Image<'d> {
     }
 
     /// Whether a hive can be read, as a check of its own.
-    pub(super) fn hive_is_sound(&self, name: &'static str) -> Verdict {
-        let number = HIVES.iter().position(|h| *h == name).unwrap_or_default();
+    pub(super) fn hive_is_sound(&self, name: &str) -> Verdict {
         let path = format!(r"{CONFIG}\{name}");
-        match self.hives[number].get_or_init(|| self.load(name)) {
+        match self.loaded(name) {
             Loaded::Ready(_) => Ok(()),
             Loaded::Missing => Err(Finding::error(format!("{path} is missing"))
                 .cure("Windows does not start without it: build the image again")),
@@ -211,37 +214,25 @@ impl<'d> Image<'d> {
 
 /// The hive and the path below its root.
 fn located(path: &str) -> Option<(&'static str, &str)> {
-    let below = |prefix: &str| {
-        let head = path.get(..prefix.len())?;
-        let rest = &path[prefix.len()..];
-        let is_there = head.eq_ignore_ascii_case(prefix);
-        match rest.strip_prefix('\\') {
-            Some(rest) if is_there => Some(rest),
-            None if is_there && rest.is_empty() => Some(""),
-            _ => None,
-        }
-    };
-    for (prefix, hive) in [
+    let roots = [
         (r"HKLM\SYSTEM", "SYSTEM"),
         (r"HKLM\SOFTWARE", "SOFTWARE"),
         (r"HKLM\SAM", "SAM"),
         (r"HKLM\SECURITY", "SECURITY"),
         (r"HKU\.DEFAULT", "DEFAULT"),
         (r"HKU\S-1-5-18", "DEFAULT"),
-    ] {
-        if let Some(rest) = below(prefix) {
-            return Some((hive, rest));
-        }
-    }
-    None
+    ];
+    roots.into_iter().find_map(|(root, hive)| {
+        let below = after(path, root)?;
+        Some((hive, below.strip_prefix('\\').unwrap_or(below)))
+    })
 }
 
-/// What follows `CurrentControlSet`, with its backslash.
-fn control_set(below: &str) -> Option<&str> {
-    const NAME: &str = "CurrentControlSet";
-    let head = below.get(..NAME.len())?;
-    let rest = &below[NAME.len()..];
-    (head.eq_ignore_ascii_case(NAME) && (rest.is_empty() || rest.starts_with('\\'))).then_some(rest)
+/// What follows `start` in a path, with its backslash. The case of names does not matter.
+fn after<'p>(path: &'p str, start: &str) -> Option<&'p str> {
+    let (head, rest) = path.split_at_checked(start.len())?;
+    let is_whole = rest.is_empty() || rest.starts_with('\\');
+    (is_whole && head.eq_ignore_ascii_case(start)).then_some(rest)
 }
 
 /// `ControlSet001`: `CurrentControlSet` is a link that Windows makes when it starts, from `Select\Current`.
@@ -287,9 +278,9 @@ mod tests {
         assert_eq!(located(r"HKLM\SYSTEMS\x"), None);
         assert_eq!(located(r"HKU\.DEFAULT\x"), Some(("DEFAULT", "x")));
         assert_eq!(
-            control_set(r"currentcontrolset\Services"),
+            after(r"currentcontrolset\Services", "CurrentControlSet"),
             Some(r"\Services")
         );
-        assert_eq!(control_set(r"CurrentControlSetX"), None);
+        assert_eq!(after("CurrentControlSetX", "CurrentControlSet"), None);
     }
 }

@@ -3,7 +3,7 @@
 //! Sources: Microsoft, "Configure Windows to automate logon"; OpenSSH: sshd(8), host keys; Microsoft, "Installation and
 //! configuration for Windows Remote Management"; cloudbase-init: the registry key of its plugins' states.
 
-use winimg_formats::hive::Key;
+use winimg_formats::hive::{Data, Key};
 use winimg_recipe::plan::GUEST_DIR;
 
 use super::finding::{Finding, Verdict};
@@ -22,8 +22,19 @@ pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
     automatic_logon,
     logon_password,
     ssh_host_keys,
-    winrm_unencrypted,
-    winrm_basic,
+    // A server's Windows has a listener by itself; what it takes is the point.
+    |image| {
+        let fact = "the WinRM service takes unencrypted requests";
+        let cure = r#"winrm set winrm/config/service @{AllowUnencrypted="false"} before the image is sealed"#;
+        winrm(image, "allow_unencrypted", Finding::error(fact).cure(cure))
+    },
+    // With encryption it is only as good as the passwords.
+    |image| {
+        let fact = "the WinRM service takes passwords as they are (Basic)";
+        let cure =
+            r#"winrm set winrm/config/service/auth @{Basic="false"} before the image is sealed"#;
+        winrm(image, "auth_basic", Finding::warning(fact).cure(cure))
+    },
     winrm_certificate,
     cloudbase_state,
 ];
@@ -54,10 +65,8 @@ fn own_script(image: &Image<'_>, name: &str) -> Verdict {
 
 fn automatic_logon(image: &Image<'_>) -> Verdict {
     let on = match image.value(WINLOGON, "AutoAdminLogon")? {
-        Some(winimg_formats::hive::Data::Sz(text) | winimg_formats::hive::Data::ExpandSz(text)) => {
-            text == "1"
-        }
-        Some(winimg_formats::hive::Data::Dword(n)) => n == 1,
+        Some(Data::Sz(text) | Data::ExpandSz(text)) => text == "1",
+        Some(Data::Dword(n)) => n == 1,
         _ => false,
     };
     match on {
@@ -91,34 +100,13 @@ fn ssh_host_keys(image: &Image<'_>) -> Verdict {
     }
 }
 
-/// A server's Windows has a listener by itself; what it takes is the point.
-fn winrm_unencrypted(image: &Image<'_>) -> Verdict {
-    match winrm(image, "allow_unencrypted")? {
-        None => Ok(()),
-        Some(found) => Err(Finding::error("the WinRM service takes unencrypted requests")
-            .found(found)
-            .cure(r#"winrm set winrm/config/service @{AllowUnencrypted="false"} before the image is sealed"#)),
-    }
-}
-
-/// With encryption it is only as good as the passwords.
-fn winrm_basic(image: &Image<'_>) -> Verdict {
-    match winrm(image, "auth_basic")? {
-        None => Ok(()),
-        Some(found) => Err(Finding::warning(
-            "the WinRM service takes passwords as they are (Basic)",
-        )
-        .found(found)
-        .cure(
-            r#"winrm set winrm/config/service/auth @{Basic="false"} before the image is sealed"#,
-        )),
-    }
-}
-
-fn winrm(image: &Image<'_>, value: &str) -> Answer<Option<String>> {
+/// A switch of the WinRM service that has to be off.
+fn winrm(image: &Image<'_>, value: &str, finding: Box<Finding>) -> Verdict {
     let key = format!(r"{WSMAN}\Service");
-    let on = image.number(&key, value)?.filter(|n| *n != 0);
-    Ok(on.map(|n| format!("{key}, {value} = {n}")))
+    match image.number(&key, value)? {
+        None | Some(0) => Ok(()),
+        Some(n) => Err(finding.found(format!("{key}, {value} = {n}"))),
+    }
 }
 
 fn winrm_certificate(image: &Image<'_>) -> Verdict {

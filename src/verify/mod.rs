@@ -84,7 +84,7 @@ fn one(image: &Image<'_>, check: &Check) -> Verdict {
     }
 }
 
-/// Tells the findings, the gravest first, and the count.
+/// Emits the findings, the gravest first, and the count.
 pub fn report(report: &Report, image: &str, sink: &dyn Sink) {
     for finding in &report.findings {
         sink.emit(&finding.event());
@@ -92,7 +92,7 @@ pub fn report(report: &Report, image: &str, sink: &dyn Sink) {
     sink.emit(&report.event(image));
 }
 
-/// The error of an image with findings that were told before.
+/// The error of an image with findings that were reported before.
 pub fn failed(image: &str, summary: &str) -> Error {
     Error::new(Kind::Verify, "the image is not what it should be")
         .at(image)

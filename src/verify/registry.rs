@@ -20,7 +20,7 @@ pub fn value(image: &Image<'_>, key: &str, name: &str, data: &Data) -> Verdict {
         None => None,
     };
     let cure = "see which later step or program sets it";
-    if *data == Data::Absent {
+    let Some(expected) = as_read(data) else {
         return match (there, found) {
             (None, _) => Ok(()),
             (Some(_), _) if name.is_empty() => {
@@ -31,12 +31,11 @@ pub fn value(image: &Image<'_>, key: &str, name: &str, data: &Data) -> Verdict {
                 .found(found)
                 .cure(cure)),
         };
-    }
-    let expected = as_read(data);
+    };
     match (there, found) {
-        (_, Some(found)) if Some(&found) == expected.as_ref() => Ok(()),
+        (_, Some(found)) if found == expected => Ok(()),
         (_, Some(found)) => Err(Finding::error(format!("{shown} is something else"))
-            .expected(describe(expected))
+            .expected(expected)
             .found(found)
             .cure(cure)),
         (there, None) => {
@@ -45,14 +44,14 @@ pub fn value(image: &Image<'_>, key: &str, name: &str, data: &Data) -> Verdict {
                 None => "no such key",
             };
             Err(Finding::error(format!("{shown} is missing"))
-                .expected(describe(expected))
+                .expected(expected)
                 .found(what)
                 .cure("see whether a later step removes it"))
         }
     }
 }
 
-/// `None`: hex that is none, which only a manifest that was edited holds.
+/// `None`: nothing has to be there.
 fn as_read(data: &Data) -> Option<hive::Data> {
     Some(match data {
         Data::Sz(text) => hive::Data::Sz(text.clone()),
@@ -65,10 +64,6 @@ fn as_read(data: &Data) -> Option<hive::Data> {
     })
 }
 
-fn describe(data: Option<hive::Data>) -> String {
-    data.map_or_else(|| "binary data".to_owned(), |d| d.to_string())
-}
-
 /// Windows takes the folder with or without a slash at its end, in any case; unexpanded names only help in REG_EXPAND_SZ.
 pub fn path_folder(image: &Image<'_>, folder: &str) -> Verdict {
     let found = image.value(ENVIRONMENT, "Path")?;
@@ -77,7 +72,7 @@ pub fn path_folder(image: &Image<'_>, folder: &str) -> Verdict {
             .expected(expected)
             .cure("see which later step sets Path as a whole")
     };
-    // Of the value as a whole, whatever folder is asked for: told once (see `Report::add`).
+    // Of the value as a whole, whatever folder is asked for: reported once (see `Report::add`).
     let kind = || "REG_EXPAND_SZ".to_owned();
     let same = |a: &str, b: &str| {
         let plain = |s: &str| s.trim_matches('"').trim_end_matches('\\').to_lowercase();

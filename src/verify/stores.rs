@@ -1,7 +1,7 @@
 //! Windows' own stores, and containerd's: scheduled tasks, drivers, updates, image content.
 //!
-//! Sources: Microsoft, "Driver Store", "Task Scheduler
-//! files", "DISM operating system package servicing"; containerd: docs/content-flow.md.
+//! Sources: Microsoft, "Driver Store", "Task Scheduler files", "DISM operating system package servicing"; containerd:
+//! docs/content-flow.md.
 
 use winimg_formats::hive::Data;
 
@@ -9,7 +9,7 @@ use super::files::digest;
 use winimg_recipe::plan::check::{Inf, Manifest};
 
 use super::finding::{Finding, Verdict};
-use super::image::{Answer, Image};
+use super::image::Image;
 
 const TASKS: &str = r"C:\Windows\System32\Tasks";
 const TASK_CACHE: &str =
@@ -69,7 +69,7 @@ pub fn driver(image: &Image<'_>, driver: &Inf) -> Verdict {
     })
 }
 
-/// A cumulative update's package is `Package_for_RollupFix`: its name tells no KB, its source may.
+/// A cumulative update's package is `Package_for_RollupFix`: its name says no KB, its source may.
 pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
     let number = kb.trim_start_matches(['K', 'B', 'k', 'b']);
     let named = |text: &str| {
@@ -112,14 +112,14 @@ pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
 }
 
 pub fn container_image(image: &Image<'_>, manifest: &Manifest, root: &str) -> Verdict {
-    let Manifest { reference, digest } = manifest;
-    let hex = digest.trim_start_matches("sha256:");
+    let reference = &manifest.reference;
+    let hex = manifest.digest.trim_start_matches("sha256:");
     let root = root.trim_end_matches('\\');
     let blob = format!(r"{root}\io.containerd.content.v1.content\blobs\sha256\{hex}");
     let what = format!("containerd has no image {reference}");
-    match content(image, &blob)? {
-        Some(found) if found == hex => Ok(()),
-        Some(found) => Err(Finding::error(what)
+    match digest(image, &blob)? {
+        Some((_, found)) if found == hex => Ok(()),
+        Some((_, found)) => Err(Finding::error(what)
             .expected(format!("{blob}, sha256:{hex}"))
             .found(format!("sha256:{found}"))
             .cure("containerd's store is damaged: build the image again")),
@@ -127,8 +127,4 @@ pub fn container_image(image: &Image<'_>, manifest: &Manifest, root: &str) -> Ve
             .expected(blob)
             .cure("see the log of the step that imports it")),
     }
-}
-
-fn content(image: &Image<'_>, path: &str) -> Answer<Option<String>> {
-    Ok(digest(image, path)?.map(|(_, hex)| hex))
 }

@@ -72,7 +72,7 @@ impl Place {
         let manifest = manifest();
         let inventory = Inventory::of(&manifest, EPOCH);
         let files = [
-            ("manifest.json", manifest.to_json().unwrap()),
+            ("manifest.json", manifest.to_json()),
             ("sbom.cdx.json", cyclonedx::document(&inventory)),
             ("sbom.spdx.json", spdx::document(&inventory)),
         ];

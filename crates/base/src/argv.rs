@@ -55,7 +55,8 @@ pub fn check(program: &str, arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// One line for people, for plans and logs: arguments as the C runtime would read them back.
+/// One line for plans and logs, and the command line that a service is registered with: arguments as the C runtime would
+/// read them back (Microsoft: Parsing C command-line arguments).
 pub fn display(program: &str, arguments: &[String]) -> String {
     let mut line = quoted(program);
     for argument in arguments {
@@ -63,12 +64,6 @@ pub fn display(program: &str, arguments: &[String]) -> String {
         line.push_str(&quoted(argument));
     }
     line
-}
-
-/// The command line a service or another program is registered with: the C runtime's quoting (Microsoft: Parsing C
-/// command-line arguments), applied once.
-pub fn command_line(program: &str, arguments: &[String]) -> String {
-    display(program, arguments)
 }
 
 /// An argument in double quotes where it needs them.

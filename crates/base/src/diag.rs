@@ -28,6 +28,7 @@ impl Severity {
 }
 
 /// One complaint.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
@@ -56,7 +57,6 @@ impl Diagnostic {
         }
     }
 
-    #[must_use]
     pub fn at(mut self, place: &Place, label: impl Into<String>) -> Self {
         self.problem.place = Some(place.clone());
         self.label = label.into();
@@ -64,7 +64,6 @@ impl Diagnostic {
     }
 
     /// The cure, or a did-you-mean.
-    #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.problem.cures.push(help.into());
         self

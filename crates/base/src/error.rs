@@ -227,17 +227,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.with_causes())?;
-        let problem = &self.0.problem;
-        for (name, value) in problem.details() {
-            write!(f, "\n  {name}: {value}")?;
-        }
-        for line in &problem.lines {
-            write!(f, "\n  | {line}")?;
-        }
-        for cure in &problem.cures {
-            write!(f, "\n  cure: {cure}")?;
-        }
-        Ok(())
+        self.0.problem.write_details(f)
     }
 }
 

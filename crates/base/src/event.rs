@@ -1,4 +1,4 @@
-//! What happens while winimg works, told one way: to the terminal, to `events.jsonl`, to the report.
+//! What happens while winimg works, in one form for the terminal, `events.jsonl` and the report.
 //!
 //! Records (manifest, SBOM) are never made from events. No event holds a secret.
 
@@ -126,7 +126,7 @@ pub enum Event {
         problem: Box<Problem>,
         /// All of it, as people read it.
         text: String,
-        /// Earlier events have said it; people are not told again.
+        /// Earlier events have said it; it is not shown again.
         #[serde(skip)]
         reported: bool,
     },

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use crate::text::Place;
 
 /// The fact, the place, expected and found, further lines, the cure. In events each part stands under its own name.
+#[must_use]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// One sentence without a full stop.
@@ -58,31 +59,26 @@ impl Problem {
     }
 
     /// The same with words before its fact, which fits after them: `prefixed("the signature of kubelet: ")`.
-    #[must_use]
     pub fn prefixed(mut self, words: impl fmt::Display) -> Self {
         self.fact = format!("{words}{}", self.fact);
         self
     }
 
-    #[must_use]
     pub fn expected(mut self, expected: impl fmt::Display) -> Self {
         self.expected = Some(expected.to_string());
         self
     }
 
-    #[must_use]
     pub fn found(mut self, found: impl fmt::Display) -> Self {
         self.found = Some(found.to_string());
         self
     }
 
-    #[must_use]
     pub fn cure(mut self, cure: impl Into<String>) -> Self {
         self.cures.push(cure.into());
         self
     }
 
-    #[must_use]
     pub fn lines(mut self, lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.lines.extend(lines.into_iter().map(Into::into));
         self
@@ -111,5 +107,19 @@ impl Problem {
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
+    }
+
+    /// All but the fact, each part on a line of its own below it.
+    pub fn write_details(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.details() {
+            write!(f, "\n  {name}: {value}")?;
+        }
+        for line in &self.lines {
+            write!(f, "\n  | {line}")?;
+        }
+        for cure in &self.cures {
+            write!(f, "\n  cure: {cure}")?;
+        }
+        Ok(())
     }
 }

@@ -86,11 +86,11 @@ pub fn crlf(text: &str) -> String {
 /// A secret that neither `{}` nor `{:?}` nor serde can show.
 ///
 /// ```compile_fail,E0277
-/// println!("{}", winimg::text::Secret::new("Open-Sesame-42!"));
+/// println!("{}", winimg_base::text::Secret::new("Open-Sesame-42!"));
 /// ```
 ///
 /// ```compile_fail,E0277
-/// serde_json::to_string(&winimg::text::Secret::new("Open-Sesame-42!"));
+/// serde_json::to_string(&winimg_base::text::Secret::new("Open-Sesame-42!"));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);

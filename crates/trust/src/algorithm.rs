@@ -69,12 +69,10 @@ fn candidates(identifier: &Tlv<'_>, digest: HashKind) -> Result<Vec<Known>, Refu
     let oid = identifier.walk("its algorithm")?.oid()?;
     let same = |hash: HashKind| match hash == digest {
         true => Ok(hash),
-        false => Err(Refusal::new(
-            Reason::Malformed,
-            "it is hashed with one algorithm and signed over another",
-        )
-        .expected(digest)
-        .found(hash)),
+        false => Err(Reason::Malformed
+            .refusal("it is hashed with one algorithm and signed over another")
+            .expected(digest)
+            .found(hash)),
     };
     let found = match oid.to_string().as_str() {
         "1.2.840.113549.1.1.1" => rsa(digest),
@@ -106,29 +104,23 @@ pub(super) fn refused(oid: &str) -> Refusal {
         "1.2.840.113549.1.1.4" => "MD5",
         "1.2.840.113549.1.1.5" | "1.3.14.3.2.29" | "1.2.840.10045.4.1" => "SHA-1",
         _ => {
-            return Refusal::new(
-                Reason::Unsupported,
-                "its signature algorithm is not one that winimg knows",
-            )
-            .expected("RSA (PKCS#1 or PSS), ECDSA or Ed25519")
-            .found(oid);
+            return Reason::Unsupported
+                .refusal("its signature algorithm is not one that winimg knows")
+                .expected("RSA (PKCS#1 or PSS), ECDSA or Ed25519")
+                .found(oid);
         }
     };
-    Refusal::new(
-        Reason::Weak,
-        format!("it is made with {weak}, which others can forge"),
-    )
-    .expected("SHA-256, SHA-384 or SHA-512")
-    .found(weak)
+    Reason::Weak
+        .refusal(format!("it is made with {weak}, which others can forge"))
+        .expected("SHA-256, SHA-384 or SHA-512")
+        .found(weak)
 }
 
 pub(super) fn short_key(bits: usize) -> Refusal {
-    Refusal::new(
-        Reason::Weak,
-        "an RSA key of it is so short that others can find it out",
-    )
-    .expected(format_args!("at least {SHORTEST_RSA} bits"))
-    .found(format_args!("{bits} bits"))
+    Reason::Weak
+        .refusal("an RSA key of it is so short that others can find it out")
+        .expected(format_args!("at least {SHORTEST_RSA} bits"))
+        .found(format_args!("{bits} bits"))
 }
 
 /// `value` is this certificate's signature over `message`.
@@ -144,11 +136,11 @@ pub(super) fn verify(
     }
     let der = CertificateDer::from(certificate.der);
     let key = EndEntityCert::try_from(&der).map_err(|e| {
-        Refusal::new(
-            Reason::Unsupported,
-            format!("its certificate is not one that winimg can judge: {e:?}"),
-        )
-        .found(certificate.subject_text())
+        Reason::Unsupported
+            .refusal(format!(
+                "its certificate is not one that winimg can judge: {e:?}"
+            ))
+            .found(certificate.subject_text())
     })?;
     let mut fits = false;
     for algorithm in candidates(identifier, digest)? {
@@ -159,17 +151,13 @@ pub(super) fn verify(
         }
     }
     Err(if fits {
-        Refusal::new(
-            Reason::Changed,
-            "its value was not made with its certificate's key: bytes of it were changed",
-        )
-        .found(certificate.subject_text())
+        Reason::Changed
+            .refusal("its value was not made with its certificate's key: bytes of it were changed")
+            .found(certificate.subject_text())
     } else {
         let oid = identifier.walk("its algorithm")?.oid()?;
-        Refusal::new(
-            Reason::Unsupported,
-            "its algorithm does not fit its certificate's key",
-        )
-        .found(oid)
+        Reason::Unsupported
+            .refusal("its algorithm does not fit its certificate's key")
+            .found(oid)
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn to_der(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Refusal> {
     let mut reader = SliceReader::new(bytes).map_err(|_| malformed(WHAT, "is too long"))?;
     let mut whole = Vec::with_capacity(bytes.len());
     element(&mut reader, 1, &mut whole)?;
-    // What follows is refused by whoever reads it.
+    // What follows is refused where it is read.
     whole.extend_from_slice(reader.read_slice(reader.remaining_len()).map_err(cut)?);
     Ok(Cow::Owned(whole))
 }

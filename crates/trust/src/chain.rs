@@ -87,7 +87,7 @@ pub(super) fn verify(
     for root in &ders {
         anchors.push(anchor_from_trusted_cert(root).map_err(|e| {
             let fact = "a root of the recipe is not one that winimg can judge by";
-            Refusal::new(Reason::Unsupported, format!("{fact}: {e:?}"))
+            Reason::Unsupported.refusal(format!("{fact}: {e:?}"))
         })?);
     }
     // A chain through the pinned issuer first; where there is none, the caller says which ones there are.
@@ -151,12 +151,10 @@ fn certifiers(set: &[&[u8]], issuers: &[Digest]) -> Result<(), Refusal> {
     {
         let issuer = Certificate::read(der)?;
         if !issuer.may_certify() {
-            return Err(Refusal::new(
-                Reason::WrongUse,
-                "a certificate of its chain may not sign certificates",
-            )
-            .expected("the key usage keyCertSign")
-            .found(format_args!("{}, without it", issuer.subject_text())));
+            return Err(Reason::WrongUse
+                .refusal("a certificate of its chain may not sign certificates")
+                .expected("the key usage keyCertSign")
+                .found(format_args!("{}, without it", issuer.subject_text())));
         }
     }
     Ok(())

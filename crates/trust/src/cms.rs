@@ -11,7 +11,7 @@ use super::authenticode::Pins;
 use super::oid::Oid;
 use super::policy::{Policy, verdict};
 use super::purpose::Use;
-use super::reading::{Reading, unreadable};
+use super::reading::Reading;
 use super::signed_data::{DATA, SignedData};
 use super::tlv;
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject, ber, pem};
@@ -23,21 +23,16 @@ pub struct Rule {
 
 pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: SystemTime) -> Judged {
     let Some(bytes) = evidence.signature.as_deref().filter(|b| !b.is_empty()) else {
-        return Err(Refusal::new(
-            Reason::Missing,
-            "there is none beside the file",
-        ));
+        return Err(Reason::Missing.refusal("there is none beside the file"));
     };
     let written = der(bytes)?;
     let der = ber::to_der(&written)?;
     let signed = SignedData::read(&der)?;
     let is_streamed = matches!(der, Cow::Owned(_));
     if !signed.is_detached() && !is_streamed {
-        return Err(Refusal::new(
-            Reason::Unsupported,
-            "it carries content of its own, and not the signature of a file alone",
-        )
-        .cure("sign detached: `openssl cms -sign -binary` does so without `-nodetach`"));
+        return Err(Reason::Unsupported
+            .refusal("it carries content of its own, and not the signature of a file alone")
+            .cure("sign detached: `openssl cms -sign -binary` does so without `-nodetach`"));
     }
     let policy = Policy {
         scheme: Scheme::Cms,
@@ -48,21 +43,20 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
     };
     verdict(vec![policy.judge(&signed, |signed| {
         if signed.content_type() != DATA {
-            return Err(Refusal::new(
-                Reason::Unsupported,
-                "it is of something else than a file, which may have a meaning of its own",
-            )
-            .expected(DATA)
-            .found(signed.content_type()));
+            return Err(Reason::Unsupported
+                .refusal("it is of something else than a file, which may have a meaning of its own")
+                .expected(DATA)
+                .found(signed.content_type()));
         }
         if !signed.is_detached() {
             signed.check_content()?;
         }
-        let mut file = Reading::open(subject)?;
-        let digest = signed.signer.hash()?.of_reader(&mut file);
-        let digest = digest.map_err(unreadable)?;
-        file.finish(subject)?;
-        signed.signer.check_attributes(Oid::of(&DATA), &digest)
+        let mut hash = signed.signer.hash()?.start();
+        Reading::each(subject, |piece| hash.update(piece))?;
+        let digest = hash.finish();
+        signed
+            .signer
+            .check_attributes(Oid::of(&DATA), digest.as_ref())
     })])
 }
 

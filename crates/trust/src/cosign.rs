@@ -36,16 +36,31 @@ const EDWARDS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 enum Kind {
     P256,
     P384,
-    Rsa,
+    /// The modulus' length in bits.
+    Rsa(usize),
     Ed25519,
 }
 
 impl Kind {
+    /// How a key of this kind may have signed.
+    fn algorithms(self) -> Vec<(&'static dyn VerificationAlgorithm, Hash)> {
+        match self {
+            Self::P256 => vec![(&ECDSA_P256_SHA256_ASN1, Hash::Sha256)],
+            // cosign signed over SHA-256 with every key before it chose by the key.
+            Self::P384 => vec![
+                (&ECDSA_P384_SHA256_ASN1, Hash::Sha256),
+                (&ECDSA_P384_SHA384_ASN1, Hash::Sha384),
+            ],
+            Self::Rsa(_) => vec![(&RSA_PKCS1_2048_8192_SHA256, Hash::Sha256)],
+            Self::Ed25519 => vec![(&ED25519, Hash::Whole)],
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::P256 => "ECDSA P-256",
             Self::P384 => "ECDSA P-384",
-            Self::Rsa => "RSA",
+            Self::Rsa(_) => "RSA",
             Self::Ed25519 => "Ed25519",
         }
     }
@@ -54,8 +69,8 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Rule {
     kind: Kind,
-    /// The key's bits, without what says its kind.
-    bits: Vec<u8>,
+    /// The key for each way in which one of this kind may have signed.
+    keys: Vec<(ParsedPublicKey, Hash)>,
     /// SHA-256 of the SubjectPublicKeyInfo, which cosign writes as a bundle's hint.
     digest: [u8; 32],
 }
@@ -81,66 +96,51 @@ impl Rule {
             let parameters = spki.algorithm.parameters.as_ref()?;
             parameters.decode_as::<ObjectIdentifier>().ok()
         };
+        let bits = spki.subject_public_key.raw_bytes();
         let kind = match (spki.algorithm.oid, curve()) {
             (EC, Some(P256)) => Kind::P256,
             (EC, Some(P384)) => Kind::P384,
-            (RSA, _) => Kind::Rsa,
+            (RSA, _) => Kind::Rsa(modulus_bits(bits).ok_or("is damaged")?),
             (EDWARDS, _) => Kind::Ed25519,
             (EC, Some(curve)) => return Err(format!("is on the curve {curve}; {TAKEN}")),
             (other, _) => return Err(format!("is of the kind {other}; {TAKEN}")),
         };
         let mut digest = [0; 32];
         digest.copy_from_slice(winimg_base::digest::Digest::sha256_of(&der).bytes());
-        let rule = Self {
-            kind,
-            bits: spki.subject_public_key.raw_bytes().to_vec(),
-            digest,
-        };
-        if kind == Kind::Rsa {
-            // The library looks at the length only when it verifies.
-            let bits = modulus_bits(&rule.bits).ok_or("is damaged")?;
-            if !(2048..=8192).contains(&bits) {
-                return Err(format!("is an RSA key of {bits} bits; {TAKEN}"));
-            }
+        // The library looks at the length only when it verifies.
+        if let Kind::Rsa(bits) = kind
+            && !(2048..=8192).contains(&bits)
+        {
+            return Err(format!("is an RSA key of {bits} bits; {TAKEN}"));
         }
-        for (algorithm, _) in rule.algorithms() {
-            ParsedPublicKey::new(algorithm, &rule.bits).map_err(|_| "is damaged")?;
+        let mut keys = Vec::new();
+        for (algorithm, hash) in kind.algorithms() {
+            let key = ParsedPublicKey::new(algorithm, bits).map_err(|_| "is damaged")?;
+            keys.push((key, hash));
         }
-        Ok(rule)
-    }
-
-    /// How a key of this kind may have signed, and the digest that it then signed; none: the file itself.
-    fn algorithms(&self) -> Vec<(&'static dyn VerificationAlgorithm, Hash)> {
-        match self.kind {
-            Kind::P256 => vec![(&ECDSA_P256_SHA256_ASN1, Hash::Sha256)],
-            // cosign signed over SHA-256 with every key before it chose by the key.
-            Kind::P384 => vec![
-                (&ECDSA_P384_SHA256_ASN1, Hash::Sha256),
-                (&ECDSA_P384_SHA384_ASN1, Hash::Sha384),
-            ],
-            Kind::Rsa => vec![(&RSA_PKCS1_2048_8192_SHA256, Hash::Sha256)],
-            Kind::Ed25519 => vec![(&ED25519, Hash::Whole)],
-        }
+        Ok(Self { kind, keys, digest })
     }
 
     fn name(&self) -> String {
-        format!("sha256:{}", hex::encode(self.digest))
+        format!("key sha256:{}", hex::encode(self.digest))
+    }
+
+    fn name_and_kind(&self) -> String {
+        format!("{} ({})", self.name(), self.kind.name())
     }
 
     /// Whether the bytes can be a signature of this kind of key at all.
     fn is_whole(&self, signature: &[u8]) -> bool {
         match self.kind {
             Kind::P256 | Kind::P384 => two_integers(signature).is_some(),
-            Kind::Rsa => modulus_bits(&self.bits).is_some_and(|n| n.div_ceil(8) == signature.len()),
+            Kind::Rsa(bits) => bits.div_ceil(8) == signature.len(),
             Kind::Ed25519 => signature.len() == 64,
         }
     }
 
     /// Whether the key signed this file.
     fn signed(&self, subject: Subject<'_>, signature: &[u8]) -> Result<bool, Refusal> {
-        let unsupported = || Refusal::new(Reason::Unsupported, "its key cannot be used here");
-        for (algorithm, hash) in self.algorithms() {
-            let key = ParsedPublicKey::new(algorithm, &self.bits).map_err(|_| unsupported())?;
+        for (key, hash) in &self.keys {
             let held = match hash {
                 Hash::Whole => {
                     let file = Reading::whole(subject, LIMIT, "an Ed25519 key")?;
@@ -149,7 +149,7 @@ impl Rule {
                 Hash::Sha256 => {
                     let digest = reading::sha256(subject)?;
                     let digest = Digest::import_less_safe(&digest, &SHA256);
-                    key.verify_digest_sig(&digest.map_err(|_| unsupported())?, signature)
+                    digest.and_then(|digest| key.verify_digest_sig(&digest, signature))
                 }
                 Hash::Sha384 => {
                     let mut context = aws_lc_rs::digest::Context::new(&SHA384);
@@ -187,7 +187,8 @@ fn modulus_bits(der: &[u8]) -> Option<usize> {
     Some(rest.len() * 8 + (8 - first.leading_zeros() as usize))
 }
 
-#[derive(Clone, Copy)]
+/// What is signed: a digest of the file, or the file itself.
+#[derive(Clone, Copy, Debug)]
 enum Hash {
     Sha256,
     Sha384,
@@ -236,21 +237,16 @@ fn bare(signature: Vec<u8>) -> Found {
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, Refusal> {
-    let plain: String = text.split_ascii_whitespace().collect();
-    BASE64_STANDARD
-        .decode(plain)
-        .ok()
-        .filter(|bytes| !bytes.is_empty())
-        .ok_or_else(|| {
-            let fact = "it is neither base64 nor a bundle, or it is cut off";
-            Refusal::new(Reason::Malformed, fact)
-        })
+    let bytes = reading::base64(text.as_bytes()).filter(|bytes| !bytes.is_empty());
+    let fact = "it is neither base64 nor a bundle, or it is cut off";
+    bytes.ok_or_else(|| Reason::Malformed.refusal(fact))
 }
 
 fn bundle(text: &str) -> Result<Found, Refusal> {
     let keyless = || {
         let fact = "it was made with a certificate, without a key (keyless)";
-        Refusal::new(Reason::OtherKey, fact)
+        Reason::OtherKey
+            .refusal(fact)
             .cure("kind = \"sigstore\", with identity and issuer, if that is who should sign")
     };
     if let Ok(old) = serde_json::from_str::<OldBundle>(text) {
@@ -262,7 +258,7 @@ fn bundle(text: &str) -> Result<Found, Refusal> {
     }
     let bundle = Bundle::from_json(text).map_err(|e| {
         let fact = "it is no Sigstore bundle, or it is cut off";
-        Refusal::new(Reason::Malformed, fact).found(reading::shown(e))
+        Reason::Malformed.refusal(fact).found(reading::shown(e))
     })?;
     let hint = match &bundle.verification_material.content {
         VerificationMaterialContent::PublicKey(key) => key.hint.clone(),
@@ -270,7 +266,8 @@ fn bundle(text: &str) -> Result<Found, Refusal> {
     };
     let SignatureContent::MessageSignature(message) = &bundle.content else {
         let fact = "it is an attestation, not a signature of the file itself";
-        return Err(Refusal::new(Reason::Unsupported, fact)
+        return Err(Reason::Unsupported
+            .refusal(fact)
             .cure("sign the file with cosign sign-blob --key"));
     };
     let logged = !bundle.verification_material.tlog_entries.is_empty();
@@ -291,10 +288,9 @@ fn signed_digest(message: &MessageSignature) -> Result<Option<Vec<u8>>, Refusal>
         (sigstore_types::HashAlgorithm::Sha2256, 32) => Ok(Some(bytes.to_vec())),
         // Of a P-384 key; the signature itself is over it.
         (sigstore_types::HashAlgorithm::Sha2384, 48) => Ok(None),
-        (other, n) => Err(Refusal::new(
-            Reason::Unsupported,
-            format!("its bundle names a digest of {n} bytes as {other:?}"),
-        )),
+        (other, n) => Err(Reason::Unsupported.refusal(format!(
+            "its bundle names a digest of {n} bytes as {other:?}"
+        ))),
     }
 }
 
@@ -303,11 +299,10 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     if let Some(signed) = &found.digest {
         let file = reading::sha256(subject)?;
         if *signed != file {
-            return Err(
-                Refusal::new(Reason::Changed, "its bundle speaks of another file")
-                    .expected(format!("sha256:{}", hex::encode(signed)))
-                    .found(format!("sha256:{}", hex::encode(file))),
-            );
+            return Err(Reason::Changed
+                .refusal("its bundle speaks of another file")
+                .expected(format!("sha256:{}", hex::encode(signed)))
+                .found(format!("sha256:{}", hex::encode(file))));
         }
     }
     if !rule.is_whole(&found.signature) {
@@ -315,15 +310,15 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
             "it is cut off, or not a signature by a key of the kind {}",
             rule.kind.name()
         );
-        return Err(Refusal::new(Reason::Malformed, fact));
+        return Err(Reason::Malformed.refusal(fact));
     }
     if !rule.signed(subject, &found.signature)? {
         return Err(unmet(rule, &found));
     }
     Ok(Signer {
         scheme: Scheme::Cosign,
-        signer: format!("key {}", rule.name()),
-        pinned_by: format!("key {} ({})", rule.name(), rule.kind.name()),
+        signer: rule.name(),
+        pinned_by: rule.name_and_kind(),
         signed_at: None,
         remarks: found.remark.into_iter().map(Into::into).collect(),
     })
@@ -332,24 +327,17 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
 /// A bare signature names neither its key nor its file, so it cannot be said which of them is another.
 fn unmet(rule: &Rule, found: &Found) -> Refusal {
     let ours = BASE64_STANDARD.encode(rule.digest);
-    let key = match &found.hint {
-        Some(hint) if *hint != ours => {
-            Some(format!("a key with the hint {}", reading::shown(hint)))
+    let other = found.hint.as_ref().filter(|hint| **hint != ours);
+    let refusal = match (other, &found.digest) {
+        (None, None) => {
+            let fact = "the pinned key did not sign this file: the file or its signature was changed, or another key signed";
+            Reason::Changed.refusal(fact)
         }
-        _ => None,
+        _ => Reason::OtherKey.refusal("the pinned key did not sign its bundle"),
     };
-    if key.is_none() && found.digest.is_none() {
-        let fact = "the pinned key did not sign this file: the file or its signature was changed, or another key signed";
-        return Refusal::new(Reason::Changed, fact).expected(format!(
-            "key {} ({})",
-            rule.name(),
-            rule.kind.name()
-        ));
-    }
-    let refusal = Refusal::new(Reason::OtherKey, "the pinned key did not sign its bundle")
-        .expected(format!("key {} ({})", rule.name(), rule.kind.name()));
-    match key {
-        Some(key) => refusal.found(key),
+    let refusal = refusal.expected(rule.name_and_kind());
+    match other {
+        Some(hint) => refusal.found(format!("a key with the hint {}", reading::shown(hint))),
         None => refusal,
     }
 }

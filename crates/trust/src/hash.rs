@@ -1,7 +1,6 @@
 //! The hashes that a signature may be made with. Refuses MD5 and SHA-1 by name, and what nobody has heard of.
 
 use std::fmt;
-use std::io::{self, Read};
 
 use aws_lc_rs::digest::{Context, SHA256, SHA384, SHA512};
 use der::asn1::ObjectIdentifier;
@@ -25,13 +24,11 @@ pub(super) enum HashKind {
 impl HashKind {
     pub(super) fn from_oid(oid: Oid<'_>) -> Result<Self, Refusal> {
         let weak = |name: &str| {
-            Refusal::new(
-                Reason::Weak,
-                format!("it is made with {name}, which others can forge"),
-            )
-            .expected("SHA-256, SHA-384 or SHA-512")
-            .found(name)
-            .cure("ask the publisher for a file signed with SHA-256")
+            Reason::Weak
+                .refusal(format!("it is made with {name}, which others can forge"))
+                .expected("SHA-256, SHA-384 or SHA-512")
+                .found(name)
+                .cure("ask the publisher for a file signed with SHA-256")
         };
         let known = [
             (SHA_256, Self::Sha256),
@@ -48,7 +45,8 @@ impl HashKind {
             return Err(weak("MD5"));
         }
         let fact = "its hash algorithm is not one that winimg knows";
-        Err(Refusal::new(Reason::Unsupported, fact)
+        Err(Reason::Unsupported
+            .refusal(fact)
             .expected("SHA-256, SHA-384 or SHA-512")
             .found(format_args!("OID {oid}")))
     }
@@ -68,19 +66,6 @@ impl HashKind {
             Self::Sha384 => &SHA384,
             Self::Sha512 => &SHA512,
         })
-    }
-
-    /// Reads to the end.
-    pub(super) fn of_reader(self, mut reader: impl Read) -> io::Result<Vec<u8>> {
-        let mut hash = self.start();
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            let n = reader.read(&mut buffer)?;
-            if n == 0 {
-                return Ok(hash.finish().as_ref().to_vec());
-            }
-            hash.update(&buffer[..n]);
-        }
     }
 
     pub(super) fn of(self, bytes: &[u8]) -> Vec<u8> {

@@ -98,16 +98,7 @@ pub enum Scheme {
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Openpgp => "openpgp",
-            Self::Minisign => "minisign",
-            Self::Signify => "signify",
-            Self::Cosign => "cosign",
-            Self::Sigstore => "sigstore",
-            Self::Attestation => "attestation",
-            Self::Authenticode => "authenticode",
-            Self::Cms => "cms",
-        })
+        self.serialize(f)
     }
 }
 
@@ -171,14 +162,17 @@ pub struct Refusal {
     pub problem: Problem,
 }
 
-impl Refusal {
-    pub fn new(reason: Reason, fact: impl Into<String>) -> Self {
-        Self {
-            reason,
+impl Reason {
+    /// `fact` is one sentence without a full stop.
+    pub fn refusal(self, fact: impl Into<String>) -> Refusal {
+        Refusal {
+            reason: self,
             problem: Problem::new(fact),
         }
     }
+}
 
+impl Refusal {
     pub fn expected(mut self, expected: impl fmt::Display) -> Self {
         self.problem = self.problem.expected(expected);
         self

@@ -8,7 +8,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minisign_verify::{PublicKey, Signature};
 
 use super::reading::{self, Reading};
-use super::short::{self, NoKey};
+use super::short;
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject};
 
 #[derive(Clone, Debug)]
@@ -20,18 +20,9 @@ pub struct Rule {
 impl Rule {
     /// `key`: the public key's text, the 56 characters or a file with them. The error fits after "the key".
     pub fn new(key: &str) -> Result<Self, String> {
-        const NONE: &str =
-            "is not a minisign public key, which is a line of 56 characters that begins with RW";
-        let parts = short::key(key).map_err(|why| match why {
-            NoKey::Secret => {
-                "is a minisign secret key; a recipe needs the public one, minisign.pub"
-            }
-            NoKey::Other => NONE,
-        })?;
-        Ok(Self {
-            key: PublicKey::from_base64(&parts.text).map_err(|_| NONE)?,
-            parts,
-        })
+        let parts = short::key(key, "minisign", "minisign.pub")?;
+        let key = PublicKey::from_base64(&parts.text).map_err(|_| short::no_key("minisign"))?;
+        Ok(Self { key, parts })
     }
 
     /// As the library takes it.
@@ -56,7 +47,7 @@ struct Parts {
 }
 
 fn read(text: &str) -> Result<Parts, Refusal> {
-    let malformed = |fact: String| Refusal::new(Reason::Malformed, fact);
+    let malformed = |fact: String| Reason::Malformed.refusal(fact);
     let lines =
         short::Lines::of(text).ok_or_else(|| malformed("it is not a minisign signature".into()))?;
     let line = lines
@@ -97,38 +88,30 @@ fn read(text: &str) -> Result<Parts, Refusal> {
 pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     let parts = read(reading::signature_text(evidence)?)?;
     if parts.id != rule.parts.number {
-        return Err(
-            Refusal::new(Reason::OtherKey, "it was made with another minisign key")
-                .expected(format!("key {}", key_id(rule.parts.number)))
-                .found(format!("key {}", key_id(parts.id))),
-        );
+        return Err(Reason::OtherKey
+            .refusal("it was made with another minisign key")
+            .expected(format!("key {}", key_id(rule.parts.number)))
+            .found(format!("key {}", key_id(parts.id))));
     }
     if parts.algorithm != *b"ED" {
-        return Err(Refusal::new(
-            Reason::Unsupported,
-            "it is of minisign's legacy kind, over the file itself and not over its BLAKE2b digest",
-        )
-        .cure("sign the file again with minisign 0.10 or newer, or with -H"));
+        let fact =
+            "it is of minisign's legacy kind, over the file itself and not over its BLAKE2b digest";
+        return Err(Reason::Unsupported
+            .refusal(fact)
+            .cure("sign the file again with minisign 0.10 or newer, or with -H"));
     }
     UnparsedPublicKey::new(&ED25519, rule.parts.point)
         .verify(&parts.sealed, &parts.seal)
         .map_err(|_| {
-            Refusal::new(
-                Reason::Changed,
-                "the pinned key did not sign its trusted comment: it was changed",
-            )
+            Reason::Changed
+                .refusal("the pinned key did not sign its trusted comment: it was changed")
         })?;
     let mut verifier = rule
         .key
         .verify_stream(&parts.signature)
-        .map_err(|e| Refusal::new(Reason::Malformed, format!("it cannot be read: {e}")))?;
+        .map_err(|e| Reason::Malformed.refusal(format!("it cannot be read: {e}")))?;
     Reading::each(subject, |piece| verifier.update(piece))?;
-    verifier.finalize().map_err(|_| {
-        Refusal::new(
-            Reason::Changed,
-            "it is of other bytes than this file has: the file was changed, cut off, or is another one",
-        )
-    })?;
+    verifier.finalize().map_err(|_| reading::other_bytes())?;
     let comment = reading::shown(parts.signature.trusted_comment().trim());
     Ok(Signer {
         scheme: Scheme::Minisign,

@@ -204,19 +204,12 @@ fn unescaped(text: &str) -> Result<String, String> {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, rdn) in self.0.iter().enumerate() {
-            for (j, attribute) in rdn.iter().enumerate() {
-                f.write_str(if j > 0 {
-                    "+"
-                } else if i > 0 {
-                    ","
-                } else {
-                    ""
-                })?;
-                write!(f, "{attribute}")?;
-            }
-        }
-        Ok(())
+        let joined = |rdn: &Vec<Attribute>| {
+            let attributes: Vec<String> = rdn.iter().map(Attribute::to_string).collect();
+            attributes.join("+")
+        };
+        let rdns: Vec<String> = self.0.iter().map(joined).collect();
+        f.write_str(&rdns.join(","))
     }
 }
 

@@ -77,7 +77,7 @@ impl Policy<'_> {
         match timestamp::moment(signed, roots) {
             Ok(Some(moment)) => Ok(Some(moment)),
             Ok(None) if self.needs_timestamp => {
-                Err(Refusal::new(Reason::NoTimestamp, "it has no timestamp, so nobody but its signer says when it was made")
+                Err(Reason::NoTimestamp.refusal("it has no timestamp, so nobody but its signer says when it was made")
                     .expected("an RFC 3161 timestamp")
                     .cure("ask the publisher for a timestamped file, or allow it with `timestamp = \"optional\"`"))
             }
@@ -120,7 +120,7 @@ impl Policy<'_> {
     }
 }
 
-/// A root vouches for many: something has to tell its signers apart.
+/// A root vouches for many: something has to distinguish its signers.
 fn vouches_for_one(pins: &Pins) -> Result<(), Refusal> {
     if pins.subject.is_some() || pins.issuer.is_some() || pins.leaf.is_some() {
         return Ok(());
@@ -132,7 +132,8 @@ fn vouches_for_one(pins: &Pins) -> Result<(), Refusal> {
         }
         Some(_) => return Ok(()),
     };
-    Err(Refusal::new(Reason::OtherIdentity, fact)
+    Err(Reason::OtherIdentity
+        .refusal(fact)
         .cure("name a `subject`, `eku`, `issuer` or `leaf` beside `roots`"))
 }
 
@@ -171,7 +172,7 @@ fn subject(pin: &str, leaf: &Certificate<'_>) -> Result<String, Missed> {
     }
 }
 
-/// Every pin is met; the text says which. All that are not met are told at once.
+/// Every pin is met; the text says which. All that are not met are reported at once.
 fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, Refusal> {
     let mut met = vec![chain.root];
     let mut missed: Vec<Missed> = Vec::new();
@@ -223,15 +224,14 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
     }
     let column =
         |of: fn(&Missed) -> String, by: &str| missed.iter().map(of).collect::<Vec<_>>().join(by);
-    Err(
-        Refusal::new(Reason::OtherIdentity, column(|m| m.0.to_string(), "; "))
-            .expected(column(|m| m.1.clone(), "; "))
-            .found(column(|m| m.2.clone(), "; ")),
-    )
+    Err(Reason::OtherIdentity
+        .refusal(column(|m| m.0.to_string(), "; "))
+        .expected(column(|m| m.1.clone(), "; "))
+        .found(column(|m| m.2.clone(), "; ")))
 }
 
 /// The verdict over all signatures of one file: one that holds is enough, and what the others lacked is remarked.
-/// Where none holds, each one's reason is told.
+/// Where none holds, each one's reason is given.
 pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
     let count = judged.len();
     let mut taken: Option<Signer> = None;
@@ -266,10 +266,10 @@ pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
         .iter()
         .map(|(number, r)| format!("signature {number}: {}", r.problem.in_one_line()))
         .collect();
-    Err(Refusal::new(
-        reason,
-        format!("none of its {count} signatures holds: {}", each.join("; ")),
-    ))
+    Err(reason.refusal(format!(
+        "none of its {count} signatures holds: {}",
+        each.join("; ")
+    )))
 }
 
 /// Whose certificate has to be at the end of the chain. Roots, and at least one of the others.

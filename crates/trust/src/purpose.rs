@@ -56,34 +56,13 @@ impl Use {
         let stated = leaf.purposes.as_deref();
         let said = self.purposes().iter().any(|p| leaf.is_for(*p));
         let silent = self == Self::Message && (stated.is_none() || leaf.is_for(ANY));
+        let subject = leaf.subject_text();
+        let words = format!("its certificate is not one for {}", self.words());
         if !leaf.may_sign() {
-            return Err(Refusal::new(
-                Reason::WrongUse,
-                format!("its certificate is not one for {}", self.words()),
-            )
-            .expected("the key usage digitalSignature")
-            .found(format_args!("{}, without it", leaf.subject_text())));
-        }
-        let alone = stated.is_some_and(|all| all.len() == 1);
-        if said && self == Self::TimeStamping && !alone {
-            let all = stated.unwrap_or_default().iter().map(purpose_text);
-            let all: Vec<String> = all.collect();
-            return Err(Refusal::new(
-                Reason::WrongUse,
-                "its certificate is not one for timestamps alone",
-            )
-            .expected(format_args!(
-                "the EKU {} and no other",
-                purpose_text(&Oid::of(&TIME_STAMPING))
-            ))
-            .found(format_args!(
-                "{}, on {}",
-                all.join(", "),
-                leaf.subject_text()
-            )));
-        }
-        if said || silent {
-            return Ok(());
+            return Err(Reason::WrongUse
+                .refusal(words)
+                .expected("the key usage digitalSignature")
+                .found(format_args!("{subject}, without it")));
         }
         let found = match stated {
             None => "no EKU".to_string(),
@@ -91,12 +70,20 @@ impl Use {
         };
         let wanted = self.purposes().iter().map(Oid::of);
         let wanted: Vec<_> = wanted.map(|oid| purpose_text(&oid)).collect();
-        Err(Refusal::new(
-            Reason::WrongUse,
-            format!("its certificate is not one for {}", self.words()),
-        )
-        .expected(format_args!("the EKU {}", wanted.join(" or ")))
-        .found(format_args!("{found}, on {}", leaf.subject_text())))
+        let wanted = wanted.join(" or ");
+        let alone = stated.is_some_and(|all| all.len() == 1);
+        let (words, expected) = match said {
+            true if self == Self::TimeStamping && !alone => (
+                format!("{words} alone"),
+                format!("the EKU {wanted} and no other"),
+            ),
+            false if !silent => (words, format!("the EKU {wanted}")),
+            _ => return Ok(()),
+        };
+        Err(Reason::WrongUse
+            .refusal(words)
+            .expected(expected)
+            .found(format_args!("{found}, on {subject}")))
     }
 }
 

@@ -7,6 +7,8 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_base::markup;
 
@@ -20,7 +22,8 @@ const CHUNK: usize = 1 << 20;
 /// The signature file, if it can be one at all.
 pub fn signature(evidence: &Evidence) -> Result<&[u8], Refusal> {
     let Some(bytes) = evidence.signature.as_deref() else {
-        return Err(Refusal::new(Reason::Missing, "there is none")
+        return Err(Reason::Missing
+            .refusal("there is none")
             .cure("name the signature file with url, if it stands elsewhere"));
     };
     bounded(bytes, LIMIT)
@@ -28,7 +31,7 @@ pub fn signature(evidence: &Evidence) -> Result<&[u8], Refusal> {
 
 /// Foreign bytes that have to say something, and not too much.
 pub fn bounded(bytes: &[u8], limit: usize) -> Result<&[u8], Refusal> {
-    let refused = |fact: &str| Refusal::new(Reason::Malformed, fact);
+    let refused = |fact: &str| Reason::Malformed.refusal(fact);
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(refused("its file is empty"));
     }
@@ -46,7 +49,14 @@ pub fn bounded(bytes: &[u8], limit: usize) -> Result<&[u8], Refusal> {
 pub fn signature_text(evidence: &Evidence) -> Result<&str, Refusal> {
     std::str::from_utf8(signature(evidence)?)
         .map(|text| text.strip_prefix('\u{feff}').unwrap_or(text))
-        .map_err(|_| Refusal::new(Reason::Malformed, "its file is not text"))
+        .map_err(|_| Reason::Malformed.refusal("its file is not text"))
+}
+
+/// The bytes behind base64 in one line or many.
+pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    let mut text = text.to_vec();
+    text.retain(|b| !b.is_ascii_whitespace());
+    BASE64_STANDARD.decode(text).ok()
 }
 
 /// Control characters, and those that hide or turn what stands beside them (Unicode TR 36).
@@ -119,7 +129,8 @@ impl Reading {
                 "{scheme} signs a file whole, so it is judged in memory, and this file is longer than {} MiB",
                 limit >> 20
             );
-            return Err(Refusal::new(Reason::Unsupported, fact)
+            return Err(Reason::Unsupported
+                .refusal(fact)
                 .cure("have its checksum file signed, and name that with checksum_url"));
         }
         reading.finish(subject)?;
@@ -133,11 +144,10 @@ impl Reading {
         if found == *subject.digest {
             return Ok(());
         }
-        Err(
-            Refusal::new(Reason::Changed, "the file changed while it was judged")
-                .expected(subject.digest)
-                .found(found),
-        )
+        Err(Reason::Changed
+            .refusal("the file changed while it was judged")
+            .expected(subject.digest)
+            .found(found))
     }
 }
 
@@ -159,9 +169,13 @@ pub fn sha256(subject: Subject<'_>) -> Result<Vec<u8>, Refusal> {
     Ok(hasher.finish().bytes().to_vec())
 }
 
-pub fn unreadable(error: io::Error) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("the file cannot be read: {error}"),
+/// A signature that the right key made, of something else.
+pub fn other_bytes() -> Refusal {
+    Reason::Changed.refusal(
+        "it is of other bytes than this file has: the file was changed, cut off, or is another one",
     )
+}
+
+pub fn unreadable(error: io::Error) -> Refusal {
+    Reason::Malformed.refusal(format!("the file cannot be read: {error}"))
 }

@@ -21,13 +21,6 @@ pub struct Key {
     pub point: [u8; 32],
 }
 
-/// Why a text is no public key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoKey {
-    Other,
-    Secret,
-}
-
 /// Whether a text is a public key itself, and not the name of a file with one.
 pub fn is_key(text: &str) -> bool {
     text.len() == KEY_LINE
@@ -37,22 +30,33 @@ pub fn is_key(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c))
 }
 
-/// The key of a line, or of a file with it and no other.
-pub fn key(text: &str) -> Result<Key, NoKey> {
+/// What a text is that is no public key of this scheme. It fits after "the key".
+pub fn no_key(scheme: &str) -> String {
+    format!(
+        "is not a {scheme} public key, which is a line of {KEY_LINE} characters that begins with RW"
+    )
+}
+
+/// The key of a line, or of a file with it and no other. `file`: what the scheme's own tool calls that file. The error fits
+/// after "the key".
+pub fn key(text: &str, scheme: &str, file: &str) -> Result<Key, String> {
+    let none = || no_key(scheme);
     let mut lines = text
         .trim_start_matches('\u{feff}')
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with(UNTRUSTED));
     let (Some(text), None) = (lines.next(), lines.next()) else {
-        return Err(NoKey::Other);
+        return Err(none());
     };
     // Secret keys have the same head, and a KDF's name and salt before the key.
     if text.len() > KEY_LINE && text.starts_with("RW") {
-        return Err(NoKey::Secret);
+        return Err(format!(
+            "is a {scheme} secret key; a recipe needs the public one, {file}"
+        ));
     }
-    let bytes = BASE64_STANDARD.decode(text).map_err(|_| NoKey::Other)?;
-    let bytes = <[u8; 42]>::try_from(bytes).map_err(|_| NoKey::Other)?;
+    let bytes = BASE64_STANDARD.decode(text).map_err(|_| none())?;
+    let bytes = <[u8; 42]>::try_from(bytes).map_err(|_| none())?;
     let (algorithm, number, point) = parts(bytes);
     Ok(Key {
         text: text.to_string(),

@@ -65,7 +65,8 @@ impl<'a> SignedData<'a> {
         let mut outer = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
         let kind = outer.oid()?;
         if kind != SIGNED_DATA {
-            return Err(Refusal::new(Reason::Unsupported, "it is not a SignedData")
+            return Err(Reason::Unsupported
+                .refusal("it is not a SignedData")
                 .expected(SIGNED_DATA)
                 .found(kind));
         }
@@ -90,11 +91,9 @@ impl<'a> SignedData<'a> {
         walk.finish()?;
         let signer = SignerInfo::read(&signers.expect(SEQUENCE)?)?;
         if signers.peek().is_some() {
-            return Err(Refusal::new(
-                Reason::Unsupported,
-                "it has more than one signer in one place",
-            )
-            .expected("exactly one"));
+            return Err(Reason::Unsupported
+                .refusal("it has more than one signer in one place")
+                .expected("exactly one"));
         }
         Ok(Self {
             content_type,
@@ -210,19 +209,17 @@ impl<'a> SignerInfo<'a> {
     ) -> Result<(), Refusal> {
         let claimed = self.signed(CONTENT_TYPE, OID)?.oid(WHAT)?;
         if claimed != content_type {
-            return Err(
-                Refusal::new(Reason::Changed, "it was made for another kind of content")
-                    .expected(content_type)
-                    .found(claimed),
-            );
+            return Err(Reason::Changed
+                .refusal("it was made for another kind of content")
+                .expected(content_type)
+                .found(claimed));
         }
         let claimed = self.signed(MESSAGE_DIGEST, OCTET_STRING)?.value;
         if claimed != digest {
-            return Err(
-                Refusal::new(Reason::Changed, "it is of other bytes than these")
-                    .expected(hex::encode(claimed))
-                    .found(hex::encode(digest)),
-            );
+            return Err(Reason::Changed
+                .refusal("it is of other bytes than these")
+                .expected(hex::encode(claimed))
+                .found(hex::encode(digest)));
         }
         Ok(())
     }
@@ -245,27 +242,20 @@ impl<'a> SignerInfo<'a> {
     /// Without signed attributes a signature over someone else's attributes would pass for one over a file of those bytes.
     fn signed_attributes(&self) -> Result<&(&'a [u8], Vec<Attribute<'a>>), Refusal> {
         self.signed.as_ref().ok_or_else(|| {
-            Refusal::new(
-                Reason::Unsupported,
-                "it has no signed attributes, so it does not say what it is about",
-            )
-            .cure("sign with signed attributes: `openssl cms -sign` does so without `-noattr`")
+            Reason::Unsupported
+                .refusal("it has no signed attributes, so it does not say what it is about")
+                .cure("sign with signed attributes: `openssl cms -sign` does so without `-noattr`")
         })
     }
 
     /// The only value of the only signed attribute of that type.
     pub(super) fn signed(&self, oid: ObjectIdentifier, tag: u8) -> Result<Tlv<'a>, Refusal> {
+        let bad = |fact: String| tlv::malformed(WHAT, &fact);
         let mut all = self.signed_attributes()?.1.iter().filter(|a| a.oid == oid);
         match (all.next(), all.next()) {
             (Some(one), None) => tlv::only(one.values.value, tag, "a signed attribute"),
-            (None, _) => Err(tlv::malformed(
-                WHAT,
-                &format!("lacks the signed attribute {oid}"),
-            )),
-            _ => Err(tlv::malformed(
-                WHAT,
-                &format!("has the signed attribute {oid} twice"),
-            )),
+            (None, _) => Err(bad(format!("lacks the signed attribute {oid}"))),
+            _ => Err(bad(format!("has the signed attribute {oid} twice"))),
         }
     }
 
@@ -289,10 +279,8 @@ impl<'a> SignerInfo<'a> {
             let mut values = attribute.values.walk("an unsigned attribute")?;
             while let Some(value) = values.next()? {
                 if found.len() == limit {
-                    return Err(tlv::malformed(
-                        WHAT,
-                        &format!("has more than {limit} values of the attribute {oid}"),
-                    ));
+                    let fact = format!("has more than {limit} values of the attribute {oid}");
+                    return Err(tlv::malformed(WHAT, &fact));
                 }
                 found.push(value);
             }
@@ -321,10 +309,8 @@ fn certificates<'a>(set: &Tlv<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
         // Others are attribute certificates, as Microsoft's timestamps carry them.
         if tlv.tag == SEQUENCE && !found.contains(&tlv.raw) {
             if found.len() == MAX_CERTIFICATES {
-                return Err(tlv::malformed(
-                    WHAT,
-                    &format!("has more than {MAX_CERTIFICATES} in it"),
-                ));
+                let fact = format!("has more than {MAX_CERTIFICATES} in it");
+                return Err(tlv::malformed(WHAT, &fact));
             }
             found.push(tlv.raw);
         }
@@ -339,10 +325,8 @@ fn attributes<'a>(set: &Tlv<'a>) -> Result<Vec<Attribute<'a>>, Refusal> {
     while walk.peek().is_some() {
         let tlv = walk.expect(SEQUENCE)?;
         if found.len() == MAX_ATTRIBUTES {
-            return Err(tlv::malformed(
-                WHAT,
-                &format!("has more than {MAX_ATTRIBUTES} in it"),
-            ));
+            let fact = format!("has more than {MAX_ATTRIBUTES} in it");
+            return Err(tlv::malformed(WHAT, &fact));
         }
         let mut parts = tlv.walk(WHAT)?;
         let oid = parts.oid()?;

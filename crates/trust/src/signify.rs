@@ -4,7 +4,7 @@
 //! Refuses signatures that carry their message (`signify -e`): only a detached one speaks of the file that is there.
 
 use super::reading::{self, Reading};
-use super::short::{self, NoKey};
+use super::short;
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject};
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 
@@ -22,21 +22,16 @@ pub struct Rule {
 impl Rule {
     /// `key`: the public key's text, the base64 line or a file with it. The error fits after "the key".
     pub fn new(key: &str) -> Result<Self, String> {
-        const NONE: &str =
-            "is not a signify public key, which is a line of 56 characters that begins with RW";
-        let key = short::key(key).map_err(|why| match why {
-            NoKey::Secret => "is a signify secret key; a recipe needs the public one, KEY.pub",
-            NoKey::Other => NONE,
-        })?;
+        let key = short::key(key, "signify", "KEY.pub")?;
         match key.algorithm == ALGORITHM {
             true => Ok(Self { key }),
-            false => Err(NONE.into()),
+            false => Err(short::no_key("signify")),
         }
     }
 }
 
 fn read(text: &str) -> Result<short::Signature, Refusal> {
-    let malformed = |fact: &str| Refusal::new(Reason::Malformed, fact);
+    let malformed = |fact: &str| Reason::Malformed.refusal(fact);
     let lines = short::Lines::of(text)
         .ok_or_else(|| malformed("it is not a signify signature, or it is cut off"))?;
     if let Some(first) = lines.rest.first() {
@@ -44,14 +39,14 @@ fn read(text: &str) -> Result<short::Signature, Refusal> {
             return Err(malformed("it is a minisign signature").cure("kind = \"minisign\""));
         }
         let fact = "it carries its message (signify -e), so it does not speak of the file";
-        return Err(Refusal::new(Reason::Unsupported, fact).cure("sign without -e"));
+        return Err(Reason::Unsupported.refusal(fact).cure("sign without -e"));
     }
     let signature = lines
         .signature()
         .ok_or_else(|| malformed("it is damaged or cut off in line 2"))?;
     if signature.algorithm != ALGORITHM {
         let fact = "it is not an Ed25519 signature, and signify has no other";
-        return Err(Refusal::new(Reason::Unsupported, fact));
+        return Err(Reason::Unsupported.refusal(fact));
     }
     Ok(signature)
 }
@@ -59,21 +54,15 @@ fn read(text: &str) -> Result<short::Signature, Refusal> {
 pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     let signature = read(reading::signature_text(evidence)?)?;
     if signature.number != rule.key.number {
-        return Err(
-            Refusal::new(Reason::OtherKey, "it was made with another signify key")
-                .expected(format!("key number {}", hex::encode(rule.key.number)))
-                .found(format!("key number {}", hex::encode(signature.number))),
-        );
+        return Err(Reason::OtherKey
+            .refusal("it was made with another signify key")
+            .expected(format!("key number {}", hex::encode(rule.key.number)))
+            .found(format!("key number {}", hex::encode(signature.number))));
     }
     let file = Reading::whole(subject, LIMIT, "signify")?;
     UnparsedPublicKey::new(&ED25519, rule.key.point)
         .verify(&file, &signature.bytes)
-        .map_err(|_| {
-            Refusal::new(
-                Reason::Changed,
-                "it is of other bytes than this file has: the file was changed, cut off, or is another one",
-            )
-        })?;
+        .map_err(|_| reading::other_bytes())?;
     Ok(Signer {
         scheme: Scheme::Signify,
         signer: format!("key number {}", hex::encode(rule.key.number)),

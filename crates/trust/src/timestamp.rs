@@ -63,7 +63,8 @@ pub(super) fn moment(
 fn token(value: &Tlv<'_>, of: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Moment, Refusal> {
     let stamp = SignedData::read(value.raw)?;
     if stamp.content_type() != TST_INFO {
-        return Err(Refusal::new(Reason::Unsupported, "it is no RFC 3161 token")
+        return Err(Reason::Unsupported
+            .refusal("it is no RFC 3161 token")
             .expected(TST_INFO)
             .found(stamp.content_type()));
     }
@@ -87,7 +88,8 @@ fn info(der: &[u8], signature: &[u8]) -> Result<Moment, Refusal> {
     imprint.finish()?;
     let found = hash.of(signature);
     if claimed != found {
-        return Err(Refusal::new(Reason::Changed, "it is of another signature")
+        return Err(Reason::Changed
+            .refusal("it is of another signature")
             .expected(hex::encode(claimed))
             .found(hex::encode(found)));
     }

@@ -169,8 +169,5 @@ pub(super) fn first<'a>(
 }
 
 pub(super) fn malformed(what: &str, fact: &str) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("it cannot be read: {what} {fact}"),
-    )
+    Reason::Malformed.refusal(format!("it cannot be read: {what} {fact}"))
 }

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::spawn;
+use winimg_base::io::{spawn, without_our_secrets};
 
 /// Long enough for a person to touch a token.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -23,14 +23,6 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const PIPES: Duration = Duration::from_secs(5);
 /// A signature has about a hundred characters.
 const LONGEST: u64 = 64 << 10;
-/// What only winimg is to know.
-const OURS: [&str; 5] = [
-    "WINIMG_CACHE_PASSWORD",
-    "WINIMG_CACHE_SIGN_KEY",
-    "WINIMG_SIGN_KEY",
-    "WINIMG_SIGN_PASSWORD",
-    "WINIMG_ADMIN_PASSWORD",
-];
 
 pub struct Program(Vec<String>);
 
@@ -116,9 +108,7 @@ impl Program {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        for name in OURS {
-            command.env_remove(name);
-        }
+        without_our_secrets(&mut command);
         let mut child = spawn(&mut command).map_err(|e| {
             Error::new(Kind::Host, "--sign-command does not start")
                 .at(self)

@@ -17,7 +17,6 @@ use super::envelope::{Envelope, PAYLOAD_TYPE, signed_bytes};
 use super::key::{self, Ecdsa};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::problem::Problem;
 use winimg_base::text::Secret;
 
 pub use command::split;
@@ -106,16 +105,15 @@ impl Signers {
     }
 
     fn add(&mut self, text: &Secret, at: &str, options: &Options) -> Result<()> {
-        match local::read(text, options.password.as_ref()) {
-            Ok(local::Key::Ec(key, public)) => {
+        match read(text, at, options.password.as_ref())? {
+            local::Key::Ec(key, public) => {
                 self.only_ecdsa(at)?;
                 self.ecdsa = Some((EcdsaSigner::Key(key), public));
             }
-            Ok(local::Key::Minisign(_)) if self.minisign.is_some() => {
+            local::Key::Minisign(_) if self.minisign.is_some() => {
                 return Err(second("minisign", at));
             }
-            Ok(local::Key::Minisign(key)) => self.minisign = Some(tried(key, at)?),
-            Err(refusal) => return Err(explained(refusal, at)),
+            local::Key::Minisign(key) => self.minisign = Some(tried(key, at)?),
         }
         Ok(())
     }
@@ -202,10 +200,9 @@ impl Signers {
 
 /// A minisign secret key that has signed something; `at` says where its text stood.
 pub fn minisign_key(text: &Secret, at: &str, password: Option<&Secret>) -> Result<Minisign> {
-    match local::read(text, password) {
-        Ok(local::Key::Minisign(key)) => tried(key, at),
-        Ok(local::Key::Ec(..)) => Err(key::refused(at, "is an EC key: here minisign signs")),
-        Err(refusal) => Err(explained(refusal, at)),
+    match read(text, at, password)? {
+        local::Key::Minisign(key) => tried(key, at),
+        local::Key::Ec(..) => Err(key::refused(at, "is an EC key: here minisign signs")),
     }
 }
 
@@ -215,9 +212,11 @@ fn tried(key: Minisign, at: &str) -> Result<Minisign> {
     Ok(key)
 }
 
-fn explained(problem: Problem, at: &str) -> Error {
-    let error = key::refused(at, &problem.fact);
-    problem.cures.into_iter().fold(error, Error::cure)
+fn read(text: &Secret, at: &str, password: Option<&Secret>) -> Result<local::Key> {
+    local::read(text, password).map_err(|problem| {
+        let error = key::refused(at, &problem.fact);
+        problem.cures.into_iter().fold(error, Error::cure)
+    })
 }
 
 /// A signature in DER that `public` takes.

@@ -39,14 +39,15 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// What the environment tells winimg and no program that it starts: QEMU and its tools ask no network, and their
-/// environment is longer in sight than ours.
-const OURS: [&str; 11] = [
+/// Secrets of the environment that only winimg may know.
+const OURS: [&str; 5] = [
     "WINIMG_ADMIN_PASSWORD",
     "WINIMG_CACHE_PASSWORD",
     "WINIMG_CACHE_SIGN_KEY",
     "WINIMG_SIGN_KEY",
     "WINIMG_SIGN_PASSWORD",
+];
+const PROXIES: [&str; 6] = [
     "http_proxy",
     "HTTP_PROXY",
     "https_proxy",
@@ -55,27 +56,36 @@ const OURS: [&str; 11] = [
     "ALL_PROXY",
 ];
 
-/// Leaves out of a child's environment what may hold a secret.
-pub fn without_secrets(command: &mut Command) {
+/// Leaves winimg's own secrets out of a child's environment; for programs that ask the network, as a KMS client does.
+pub fn without_our_secrets(command: &mut Command) {
     for name in OURS {
+        command.env_remove(name);
+    }
+}
+
+/// Leaves out of a child's environment what may hold a secret, proxies as well: QEMU and its tools ask no network, and
+/// their environment is longer in sight than ours.
+pub fn without_secrets(command: &mut Command) {
+    without_our_secrets(command);
+    for name in PROXIES {
         command.env_remove(name);
     }
 }
 
 /// What of the environment no log may hold. Of a proxy's address that is its password; of a key each line of its own.
 pub fn environment_secrets() -> Vec<Secret> {
-    let of = |name: &str, value: String| match name.to_ascii_lowercase().ends_with("_proxy") {
-        true => proxy_password(&value),
-        false => match value.contains('\n') {
-            true => value
-                .lines()
-                .filter(|line| !line.contains(' '))
-                .map(Secret::new)
-                .collect(),
-            false => vec![Secret::new(value)],
-        },
+    let of = |name: &str, value: String| {
+        if PROXIES.contains(&name) {
+            proxy_password(&value)
+        } else if value.contains('\n') {
+            let lines = value.lines().filter(|line| !line.contains(' '));
+            lines.map(Secret::new).collect()
+        } else {
+            vec![Secret::new(value)]
+        }
     };
-    OURS.iter()
+    let names = OURS.iter().chain(&PROXIES);
+    names
         .filter_map(|name| Some(of(name, std::env::var(name).ok()?)))
         .flatten()
         .collect()

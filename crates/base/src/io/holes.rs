@@ -1,6 +1,6 @@
-//! Which parts of a file hold data, as its file system tells: what else there is reads as zeros.
+//! Which parts of a file hold data, as its file system reports: what else there is reads as zeros.
 //!
-//! A hint and no more: a file system that cannot tell says that all of it is data.
+//! A hint and no more: a file system that does not know says that all of it is data.
 
 use std::fs::File;
 use std::io;

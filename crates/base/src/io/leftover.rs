@@ -106,7 +106,7 @@ pub fn lock_of(folder: &Path) -> PathBuf {
     folder.join(LOCK)
 }
 
-/// Whether a living process works in this folder, or that can't be told.
+/// Whether a living process works in this folder, or that is not known.
 pub fn is_used(folder: &Path) -> bool {
     Lock::is_held(&lock_of(folder))
 }

@@ -23,7 +23,7 @@ pub struct Lock {
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Lock {
-    /// Takes the lock at `path`, waiting for whoever holds it. `waiting` is called once, before the first wait, with
+    /// Takes the lock at `path`, waiting while another process holds it. `waiting` is called once, before the first wait, with
     /// words for the holder such as `process 4711`. Ends early when cancelled.
     pub fn take(path: &Path, cancel: &Cancel, waiting: impl FnOnce(&str)) -> Result<Self> {
         let mut waiting = Some(waiting);

@@ -21,7 +21,7 @@ use tempfile::NamedTempFile;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
-pub use child::{environment_secrets, spawn, without_secrets};
+pub use child::{environment_secrets, spawn, without_our_secrets, without_secrets};
 pub use holes::data_within;
 pub use leftover::{WorkFolder, is_used, lock_of, remove_work_folder};
 pub use lock::{Lock, lock_folder};

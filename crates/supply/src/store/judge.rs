@@ -42,7 +42,7 @@ impl Demand {
     /// Judges one file by this signature.
     pub fn judge(&self, subject: Subject<'_>) -> Judged {
         match &self.lacking {
-            Some(fact) => Err(Refusal::new(Reason::Missing, fact)),
+            Some(fact) => Err(Reason::Missing.refusal(fact)),
             None => self.rule.judge(subject, &self.evidence, SystemTime::now()),
         }
     }
@@ -64,7 +64,8 @@ impl Signatures {
             }
             if self.archive.is_some() && demand.rule.scheme() == Scheme::Authenticode {
                 let fact = "Authenticode proves programs, and this file is unpacked as an archive";
-                return Err(Refusal::new(Reason::Unsupported, fact)
+                return Err(Reason::Unsupported
+                    .refusal(fact)
                     .cure(
                         "pin the archive with sha256, or name the signed files in it with members",
                     )
@@ -91,7 +92,7 @@ impl Signatures {
     ) -> Result<Vec<Signer>, Refused> {
         let Some(format) = self.archive else {
             let fact = "its members cannot be looked at: nothing says how it is packed";
-            return Err(Refusal::new(Reason::Unsupported, fact).into());
+            return Err(Reason::Unsupported.refusal(fact).into());
         };
         let beside = tempfile::Builder::new()
             .prefix("copy-members-")
@@ -124,7 +125,7 @@ impl Signatures {
         }
         if files.is_empty() {
             let fact = format!("no file of it matches {}", demand.members.join(", "));
-            return Err(Refusal::new(Reason::Missing, fact).into());
+            return Err(Reason::Missing.refusal(fact).into());
         }
         if !refused.is_empty() {
             return Err(of_members(refused, files.len()));
@@ -186,7 +187,7 @@ impl From<Refusal> for Refused {
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
-        let refusal = Refusal::new(Reason::Unsupported, error.fact());
+        let refusal = Reason::Unsupported.refusal(error.fact());
         Self {
             refusal: Box::new(refusal),
             lines: Vec::new(),
@@ -208,7 +209,7 @@ fn of_members(refused: Vec<(String, Refusal)>, of: usize) -> Refused {
     let reason = refused.first().map_or(Reason::Missing, |(_, r)| r.reason);
     Refused {
         lines: refused.iter().map(|(path, r)| words(path, r)).collect(),
-        ..Refusal::new(reason, fact).into()
+        ..reason.refusal(fact).into()
     }
 }
 

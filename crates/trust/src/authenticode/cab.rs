@@ -89,17 +89,14 @@ fn place(file: &mut Source) -> Result<Option<Place>, Refusal> {
     }
     let (offset, cabinet) = (u32_at(44), u32_at(8));
     if u16_at(34) != 0 {
-        return Err(Refusal::new(
-            Reason::Unsupported,
-            "it is a later cabinet of a set, whose number no signature covers",
-        )
-        .expected("a cabinet of its own, or the first of a set")
-        .found(format_args!("number {} of its set", u16_at(34))));
+        return Err(Reason::Unsupported
+            .refusal("it is a later cabinet of a set, whose number no signature covers")
+            .expected("a cabinet of its own, or the first of a set")
+            .found(format_args!("number {} of its set", u16_at(34))));
     }
     if u32_at(4) != 0 || header[38..40] != [0, 0] || header[52..60] != [0; 8] {
         return Err(uncovered(
-            "the cabinet's header has bytes in its reserved fields, which the signature does not cover"
-                .into(),
+            "the cabinet's header has bytes in its reserved fields, which the signature does not cover",
         ));
     }
     if (offset as usize) < HEADER {
@@ -107,11 +104,11 @@ fn place(file: &mut Source) -> Result<Option<Place>, Refusal> {
             .found(format_args!("offset {offset}")));
     }
     if offset != cabinet {
-        return Err(uncovered(
-            "the cabinet's signature does not begin where the cabinet ends".into(),
-        )
-        .expected(format_args!("offset {cabinet}"))
-        .found(format_args!("offset {offset}")));
+        return Err(
+            uncovered("the cabinet's signature does not begin where the cabinet ends")
+                .expected(format_args!("offset {cabinet}"))
+                .found(format_args!("offset {offset}")),
+        );
     }
     Ok(Some(Place {
         offset: u64::from(offset),
@@ -120,12 +117,11 @@ fn place(file: &mut Source) -> Result<Option<Place>, Refusal> {
 }
 
 fn malformed(fact: &str) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("the cabinet cannot be read: {fact}"),
-    )
+    Reason::Malformed.refusal(format!("the cabinet cannot be read: {fact}"))
 }
 
-fn uncovered(fact: String) -> Refusal {
-    Refusal::new(Reason::Uncovered, fact).cure("fetch the cabinet from its publisher again")
+fn uncovered(fact: impl Into<String>) -> Refusal {
+    Reason::Uncovered
+        .refusal(fact)
+        .cure("fetch the cabinet from its publisher again")
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::{Kind, MAX_SIGNATURES, NESTED, Pins, Rule, Source, judge};
+use super::{Kind, Pins, Rule, Source, each_signature, judge};
 use crate::roots;
 use crate::signed_data::SignedData;
 use crate::{Evidence, Reason, Refusal, Subject};
@@ -48,20 +48,14 @@ fn subjects_in(path: &Path, name: &str) -> Result<Vec<String>, Refusal> {
         return Ok(Vec::new());
     };
     let (mut subjects, mut refused) = (Vec::new(), None);
-    let mut waiting = vec![SignedData::read(&signature)?];
-    let mut at = 0;
-    while let Some(signed) = waiting.get(at).cloned() {
-        at += 1;
+    each_signature(&signature, |signed| {
         // Of two signatures the older one is often too weak.
-        match subject(kind, &signed, &mut file) {
+        match subject(kind, signed, &mut file) {
             Ok(subject) => subjects.push(subject),
-            Err(refusal) => refused = refused.or(Some(refusal)),
+            Err(refusal) => refused = refused.take().or(Some(refusal)),
         }
-        let left = MAX_SIGNATURES.saturating_sub(waiting.len());
-        for nested in signed.signer.unsigned(NESTED, left)? {
-            waiting.push(SignedData::read(nested.raw)?);
-        }
-    }
+        Ok(())
+    })?;
     match refused {
         Some(refusal) if subjects.is_empty() => Err(refusal),
         _ => Ok(subjects),

@@ -5,7 +5,7 @@
 //! lists that are no catalogs, and members that are there by SHA-1 only. (Microsoft: Catalog Files and Digital Signatures;
 //! Certificate Trust List)
 
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Seek};
 
 use der::asn1::ObjectIdentifier;
 use sha1::{Digest as _, Sha1};
@@ -14,11 +14,11 @@ use super::super::hash::HashKind;
 use super::super::signed_data::SignedData;
 use super::super::tlv::{self, Tlv, Walk};
 use super::super::{Reason, Refusal};
+use super::indirect::SPC_INDIRECT_DATA;
 use super::pe;
 use super::source::{Source, unreadable};
 
 const CATALOG_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.1");
-const INDIRECT_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.4");
 /// Of a list whose members' tags are the digests themselves.
 const BY_TAG: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.3");
 const MEMBER_INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.2.3");
@@ -27,7 +27,7 @@ const PE_IMAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311
 const FLAT_FILE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.25");
 
 const BMP_STRING: u8 = 0x1e;
-/// As much of the names of a big catalog as a refusal tells.
+/// Names of a big catalog that a refusal lists.
 const NAMES_SHOWN: usize = 8;
 
 /// One file that a catalog names.
@@ -52,30 +52,14 @@ pub(super) enum Covers {
     Other,
 }
 
-/// Of a SignedData whose content is a CertificateTrustList.
-pub(super) fn members(signed: &SignedData<'_>) -> Result<Vec<Member>, Refusal> {
-    read(signed.content())
-}
-
-/// The file's own digest stands in the catalog. Whether the catalog's signature holds is judged elsewhere.
-pub(super) fn judge_member(
-    signed: &SignedData<'_>,
-    file: &mut Source,
-    name: &str,
-) -> Result<(), Refusal> {
-    judge(&members(signed)?, file, name)
-}
-
 /// The members of a CertificateTrustList's value octets.
 fn read(list: &[u8]) -> Result<Vec<Member>, Refusal> {
     let mut list = Walk::new(list, "the catalog")?;
     list.optional(tlv::INTEGER)?;
     let mut usage = list.expect(tlv::SEQUENCE)?.walk("the catalog's use")?;
     if usage.oid()? != CATALOG_LIST {
-        return Err(Refusal::new(
-            Reason::WrongUse,
-            "what was published beside the file is a trust list, but no catalog",
-        ));
+        return Err(Reason::WrongUse
+            .refusal("what was published beside the file is a trust list, but no catalog"));
     }
     list.optional(tlv::OCTET_STRING)?;
     list.optional(tlv::INTEGER)?;
@@ -113,7 +97,7 @@ fn member(subject: &Tlv<'_>, by_tag: bool) -> Result<Option<Member>, Refusal> {
         let mut attribute = attribute.walk(WHAT)?;
         let kind = attribute.oid()?;
         let values = attribute.expect(tlv::SET)?;
-        if kind == INDIRECT_DATA {
+        if kind == SPC_INDIRECT_DATA {
             let read = indirect(&tlv::only(values.value, tlv::SEQUENCE, WHAT)?)?;
             if member.replace(read).is_some() {
                 return Err(tlv::malformed(WHAT, "has two digests"));
@@ -189,7 +173,13 @@ fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     String::from_utf16_lossy(&units)
 }
 
-fn judge(members: &[Member], file: &mut Source, name: &str) -> Result<(), Refusal> {
+/// The file's own digest stands in the catalog. Whether the catalog's signature holds is judged elsewhere.
+pub(super) fn judge_member(
+    signed: &SignedData<'_>,
+    file: &mut Source,
+    name: &str,
+) -> Result<(), Refusal> {
+    let members = read(signed.content())?;
     let covers = match file.bytes(0, 2)?.as_deref() {
         Some(b"MZ") => {
             // What stands in its certificate table is in no catalog's digest: it has to be a signature and nothing else.
@@ -211,7 +201,7 @@ fn judge(members: &[Member], file: &mut Source, name: &str) -> Result<(), Refusa
             return Ok(());
         }
     }
-    Err(absent(members, file, covers, name)?)
+    Err(absent(&members, file, covers, name)?)
 }
 
 fn digest(file: &mut Source, covers: Covers, algorithm: HashKind) -> Result<Vec<u8>, Refusal> {
@@ -230,55 +220,49 @@ fn absent(
     covers: Covers,
     name: &str,
 ) -> Result<Refusal, Refusal> {
-    let named: Vec<&Member> = members
-        .iter()
-        .filter(|member| {
-            let its = member.name.as_deref();
-            its.is_some_and(|its| its.eq_ignore_ascii_case(name))
-        })
-        .collect();
-    let strong = named
-        .iter()
-        .find_map(|member| Some((member, member.algorithm?)));
+    let is_named = |member: &&Member| {
+        let its = member.name.as_deref();
+        its.is_some_and(|its| its.eq_ignore_ascii_case(name))
+    };
+    let mut named = members.iter().filter(is_named).peekable();
+    let is_there = named.peek().is_some();
+    let strong = named.find_map(|member| Some((member, member.algorithm?)));
     let Some((member, algorithm)) = strong else {
-        if !named.is_empty() || (covers == Covers::File && by_sha1(members, file)?) {
+        if is_there || (covers == Covers::File && by_sha1(members, file)?) {
             return Ok(weak(name));
         }
         return Ok(unnamed(members, name));
     };
     let refusal = if member.covers == covers {
-        Refusal::new(
-            Reason::Changed,
-            format!("{name} is not the file that the catalog names: its bytes are others"),
-        )
-        .expected(hex::encode(&member.digest))
-        .found(hex::encode(digest(file, covers, algorithm)?))
+        Reason::Changed
+            .refusal(format!(
+                "{name} is not the file that the catalog names: its bytes are others"
+            ))
+            .expected(hex::encode(&member.digest))
+            .found(hex::encode(digest(file, covers, algorithm)?))
     } else {
-        Refusal::new(
-            Reason::Changed,
-            format!("the catalog names {name}, but as another kind of file"),
-        )
+        Reason::Changed.refusal(format!(
+            "the catalog names {name}, but as another kind of file"
+        ))
     };
     Ok(refusal.cure("fetch the file and the catalog of one release"))
 }
 
 fn weak(name: &str) -> Refusal {
-    Refusal::new(
-        Reason::Weak,
-        format!("the catalog names {name} by SHA-1 only, which others can forge"),
-    )
-    .expected("a member by SHA-256")
-    .found("SHA-1")
-    .cure("ask the publisher for a catalog with SHA-256 members")
+    Reason::Weak
+        .refusal(format!(
+            "the catalog names {name} by SHA-1 only, which others can forge"
+        ))
+        .expected("a member by SHA-256")
+        .found("SHA-1")
+        .cure("ask the publisher for a catalog with SHA-256 members")
 }
 
 fn unnamed(members: &[Member], name: &str) -> Refusal {
-    let refusal = Refusal::new(
-        Reason::OtherName,
-        format!("the catalog does not name {name}"),
-    )
-    .expected("its digest among the catalog's members")
-    .cure("give the catalog that was published with this file");
+    let refusal = Reason::OtherName
+        .refusal(format!("the catalog does not name {name}"))
+        .expected("its digest among the catalog's members")
+        .cure("give the catalog that was published with this file");
     let mut known: Vec<&str> = members
         .iter()
         .filter_map(|member| member.name.as_deref())
@@ -303,15 +287,8 @@ fn by_sha1(members: &[Member], file: &mut Source) -> Result<bool, Refusal> {
         return Ok(false);
     }
     let mut hash = Sha1::new();
-    let mut buffer = vec![0; 1 << 16];
-    file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-    loop {
-        let read = file.read(&mut buffer).map_err(unreadable)?;
-        if read == 0 {
-            break;
-        }
-        hash.update(&buffer[..read]);
-    }
+    file.rewind().map_err(unreadable)?;
+    io::copy(file, &mut hash).map_err(unreadable)?;
     let own = hash.finalize();
     Ok(members.iter().any(|member| member.digest == own[..]))
 }

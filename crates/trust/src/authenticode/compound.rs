@@ -2,9 +2,11 @@
 //!
 //! A package's digest walks its streams, so what stands outside of them is in nobody's digest: an archive appended to an
 //! MSI, bytes in sectors that are free or that no stream has, streams that stand in no storage, two in one sector. Refuses
-//! them by name. What the streams hold is the `cfb`
-//! crate's to read; its strict mode cannot be used, as osslsigncode writes one entry too many into the table of small
-//! sectors, so the rules of that mode which a signature depends on stand here. (Microsoft: MS-CFB 2.2 to 2.6)
+//! them by name. What the streams hold is the `cfb` crate's to read; its strict mode cannot be used, as osslsigncode writes
+//! one entry too many into the table of small sectors, so the rules of that mode which a signature depends on stand here.
+//! (Microsoft: MS-CFB 2.2 to 2.6)
+
+use std::fmt;
 
 use super::super::{Reason, Refusal};
 use super::source::Source;
@@ -26,7 +28,7 @@ const STREAM: u8 = 2;
 const LARGEST_TABLE: u64 = 32 << 20;
 
 /// Refuses a file that has bytes outside of what its tables give to a stream. Gives back how many stand in small sectors
-/// and entries that are free: a writer need not clear those, so they are told and not refused.
+/// and entries that are free: a writer need not clear those, so they are reported and not refused.
 pub(super) fn refuse_slack(file: &mut Source) -> Result<u64, Refusal> {
     let layout = Layout::read(file)?;
     let Some(last) = layout.fat.iter().rposition(|&next| next != FREE) else {
@@ -116,8 +118,7 @@ impl Layout {
         let mut reserved = header[8..24].iter().chain(&header[34..40]);
         if reserved.any(|&byte| byte != 0) {
             return Err(uncovered(
-                "the package's header has bytes in its reserved fields, which no signature covers"
-                    .into(),
+                "the package's header has bytes in its reserved fields, which no signature covers",
             ));
         }
         if sector > HEADER as u64 {
@@ -160,8 +161,7 @@ impl Layout {
             .skip(usize::try_from(small).unwrap_or(usize::MAX));
         if beyond.into_iter().any(|&next| next <= LAST_REGULAR) {
             return Err(uncovered(
-                "bytes stand in the package's table of small sectors behind those that it has"
-                    .into(),
+                "bytes stand in the package's table of small sectors behind those that it has",
             ));
         }
         let room = small_ones.len() as u64 * self.sector / SMALL_SECTOR;
@@ -200,8 +200,7 @@ impl Layout {
         }
         let mut content = Vec::new();
         for &number in chain {
-            let offset = (u64::from(number) + 1) * self.sector;
-            let bytes = file.bytes(offset, self.sector as usize)?;
+            let bytes = sector(file, number, self.sector)?;
             content
                 .extend(bytes.ok_or_else(|| malformed("the file is cut off within its tables"))?);
         }
@@ -221,8 +220,7 @@ impl Layout {
             if taken.iter().all(|&taken| taken) {
                 continue;
             }
-            let offset = (u64::from(number) + 1) * self.sector;
-            let bytes = file.bytes(offset, self.sector as usize)?;
+            let bytes = sector(file, number, self.sector)?;
             let bytes = bytes.ok_or_else(|| malformed("the file is cut off"))?;
             let parts = bytes.chunks(SMALL_SECTOR as usize).zip(taken);
             left += parts
@@ -264,7 +262,7 @@ fn signed_alone(entry: &[u8; ENTRY]) -> Result<(), Refusal> {
     let mut unread = entry[80..96].iter().chain(&entry[100..116]);
     match unread.any(|&byte| byte != 0) {
         true => Err(uncovered(
-            "a stream of the package has a class or times, which no signature covers".into(),
+            "a stream of the package has a class or times, which no signature covers",
         )),
         false => Ok(()),
     }
@@ -275,8 +273,7 @@ fn signed_alone(entry: &[u8; ENTRY]) -> Result<(), Refusal> {
 fn blank(entry: &[u8; ENTRY]) -> Result<u64, Refusal> {
     if entry[KIND] != 0 {
         return Err(uncovered(
-            "the package has a stream that stands in none of its storages, so no signature covers it"
-                .into(),
+            "the package has a stream that stands in none of its storages, so no signature covers it",
         ));
     }
     let links = entry[68..80].chunks(4);
@@ -317,12 +314,15 @@ fn table_sectors(
     Ok((parts, lists))
 }
 
-fn sector_entries(file: &mut Source, number: u32, sector: u64) -> Result<Vec<u32>, Refusal> {
-    let offset = (u64::from(number) + 1) * sector;
-    let bytes = file
-        .bytes(offset, sector as usize)?
-        .ok_or_else(|| malformed("the file is cut off within its allocation table"))?;
-    Ok(entries(&bytes))
+/// The bytes of a sector of `size`; `None` beyond the file's end.
+fn sector(file: &mut Source, number: u32, size: u64) -> Result<Option<Vec<u8>>, Refusal> {
+    file.bytes((u64::from(number) + 1) * size, size as usize)
+}
+
+fn sector_entries(file: &mut Source, number: u32, size: u64) -> Result<Vec<u32>, Refusal> {
+    let bytes = sector(file, number, size)?;
+    let cut = || malformed("the file is cut off within its allocation table");
+    Ok(entries(&bytes.ok_or_else(cut)?))
 }
 
 fn refuse_bytes_in(file: &mut Source, offset: u64, length: u64) -> Result<(), Refusal> {
@@ -339,10 +339,8 @@ fn refuse_bytes_in(file: &mut Source, offset: u64, length: u64) -> Result<(), Re
 }
 
 fn entries(bytes: &[u8]) -> Vec<u32> {
-    bytes
-        .chunks_exact(4)
-        .map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
-        .collect()
+    let (entries, _) = bytes.as_chunks::<4>();
+    entries.iter().copied().map(u32::from_le_bytes).collect()
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -353,13 +351,12 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn malformed(fact: &str) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("the package cannot be read: {fact}"),
-    )
+pub(super) fn malformed(fact: impl fmt::Display) -> Refusal {
+    Reason::Malformed.refusal(format!("the package cannot be read: {fact}"))
 }
 
-fn uncovered(fact: String) -> Refusal {
-    Refusal::new(Reason::Uncovered, fact).cure("fetch the package from its publisher again")
+pub(super) fn uncovered(fact: impl Into<String>) -> Refusal {
+    Reason::Uncovered
+        .refusal(fact)
+        .cure("fetch the package from its publisher again")
 }

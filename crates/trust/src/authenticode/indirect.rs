@@ -23,11 +23,10 @@ pub(super) struct Indirect<'a> {
 /// The statement of a signature. MD5 and SHA-1 are refused.
 pub(super) fn read<'a>(signed: &SignedData<'a>) -> Result<Indirect<'a>, Refusal> {
     if signed.content_type() != SPC_INDIRECT_DATA {
-        return Err(
-            Refusal::new(Reason::Unsupported, "it is not of a file's digest")
-                .expected(SPC_INDIRECT_DATA)
-                .found(signed.content_type()),
-        );
+        return Err(Reason::Unsupported
+            .refusal("it is not of a file's digest")
+            .expected(SPC_INDIRECT_DATA)
+            .found(signed.content_type()));
     }
     let mut walk = Walk::new(signed.content(), WHAT)?;
     let kind = walk.expect(SEQUENCE)?.walk(WHAT)?.oid()?;

@@ -110,12 +110,12 @@ impl Kind {
             [0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1] => Ok(Self::Msi),
             [b'M', b'S', b'C', b'F', ..] => Ok(Self::Cab),
             [SEQUENCE, ..] => Ok(Self::Catalog),
-            _ => Err(Refusal::new(
-                Reason::Unsupported,
-                "this kind of file carries no Authenticode signature",
-            )
-            .expected("a PE file, an MSI, a cabinet, a catalog or a PowerShell script")
-            .cure("prove it by its catalog (`catalog = URL`), or by another kind of signature")),
+            _ => Err(Reason::Unsupported
+                .refusal("this kind of file carries no Authenticode signature")
+                .expected("a PE file, an MSI, a cabinet, a catalog or a PowerShell script")
+                .cure(
+                    "prove it by its catalog (`catalog = URL`), or by another kind of signature",
+                )),
         }
     }
 
@@ -135,10 +135,7 @@ impl Kind {
             Self::Msi => msi::digest(file, algorithm),
             Self::Cab => cab::digest(file, algorithm),
             Self::Script => script::digest(file, algorithm),
-            Self::Catalog => Err(Refusal::new(
-                Reason::Unsupported,
-                "a catalog is signed as a whole",
-            )),
+            Self::Catalog => Err(Reason::Unsupported.refusal("a catalog is signed as a whole")),
         }
     }
 
@@ -149,23 +146,21 @@ impl Kind {
         }
         let claimed = indirect::read(signed)?;
         if !self.types().contains(&claimed.kind.to_string().as_str()) {
-            return Err(
-                Refusal::new(Reason::Changed, "it was made for another kind of file")
-                    .expected(self.types().join(" or "))
-                    .found(claimed.kind),
-            );
+            return Err(Reason::Changed
+                .refusal("it was made for another kind of file")
+                .expected(self.types().join(" or "))
+                .found(claimed.kind));
         }
         let found = self.digest(file, claimed.algorithm)?;
         if claimed.digest != found {
-            return Err(
-                Refusal::new(Reason::Changed, "it is of other bytes than this file's")
-                    .expected(format_args!(
-                        "{} {}",
-                        claimed.algorithm,
-                        hex::encode(claimed.digest)
-                    ))
-                    .found(hex::encode(found)),
-            );
+            return Err(Reason::Changed
+                .refusal("it is of other bytes than this file's")
+                .expected(format_args!(
+                    "{} {}",
+                    claimed.algorithm,
+                    hex::encode(claimed.digest)
+                ))
+                .found(hex::encode(found)));
         }
         Ok(())
     }
@@ -211,14 +206,14 @@ fn judge_file(
     }
     let kind = Kind::of(file, name)?;
     let Some(signature) = kind.signature(file)? else {
-        return Err(Refusal::new(Reason::Missing, "the file carries none")
+        return Err(Reason::Missing
+            .refusal("the file carries none")
             .cure("take the publisher's signed file, or prove it by its catalog or a digest"));
     };
     let mut signer = judge_all(policy, &signature, |signed| kind.covers(signed, file))?;
     if kind == Kind::Msi {
-        signer
-            .remarks
-            .extend(msi::remarks(file, rule.needs_extended)?);
+        let remarks = msi::remarks(file, rule.needs_extended)?;
+        signer.remarks.extend(remarks);
     }
     Ok(signer)
 }
@@ -230,26 +225,34 @@ fn judge_all(
     mut covers: impl FnMut(&SignedData<'_>) -> Result<(), Refusal>,
 ) -> Judged {
     let mut judged = Vec::new();
+    each_signature(der, |signed| {
+        // Whatever else holds: one good signature of several would carry what stands in the others.
+        unsigned::check(signed)?;
+        judged.push(policy.judge(signed, |signed| {
+            signed.check_content()?;
+            covers(signed)
+        }));
+        Ok(())
+    })?;
+    policy::verdict(judged)
+}
+
+/// Visits a signature, then those nested in it. One that cannot be read is refused: anything could stand there.
+fn each_signature(
+    der: &[u8],
+    mut visit: impl FnMut(&SignedData<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
     let mut waiting = vec![SignedData::read(der)?];
     let mut at = 0;
     while let Some(signed) = waiting.get(at).cloned() {
         at += 1;
-        // Whatever else holds: one good signature of several would carry what stands in the others.
-        unsigned::check(&signed)?;
-        judged.push(policy.judge(&signed, |signed| {
-            signed.check_content()?;
-            covers(signed)
-        }));
+        visit(&signed)?;
         let left = MAX_SIGNATURES.saturating_sub(waiting.len());
         for nested in signed.signer.unsigned(NESTED, left)? {
-            match SignedData::read(nested.raw) {
-                Ok(nested) => waiting.push(nested),
-                // Unread bytes: anything could stand there.
-                Err(refusal) => return Err(refusal),
-            }
+            waiting.push(SignedData::read(nested.raw)?);
         }
     }
-    policy::verdict(judged)
+    Ok(())
 }
 
 /// The content is a list of digests.
@@ -257,27 +260,24 @@ fn is_catalog(signed: &SignedData<'_>) -> Result<(), Refusal> {
     if signed.content_type() == CERTIFICATE_TRUST_LIST {
         return Ok(());
     }
-    Err(Refusal::new(Reason::Unsupported, "it is not a catalog")
+    Err(Reason::Unsupported
+        .refusal("it is not a catalog")
         .expected(CERTIFICATE_TRUST_LIST)
         .found(signed.content_type()))
 }
 
 /// A catalog file is its signature, and nothing after it.
 fn whole(file: &mut Source) -> Result<Vec<u8>, Refusal> {
-    let too_large = || tlv::malformed("the file", "is larger than any catalog is");
     let length = file.length();
     if length > LARGEST_CATALOG {
-        return Err(too_large());
+        return Err(tlv::malformed("the file", "is larger than any catalog is"));
     }
-    let bytes = usize::try_from(length).map_err(|_| too_large())?;
-    let bytes = file.bytes(0, bytes)?.ok_or_else(too_large)?;
+    let bytes = file.bytes(0, length as usize)?.unwrap_or_default();
     let (_, rest) = tlv::first(&bytes, SEQUENCE, "the file")?;
     if !rest.is_empty() {
-        return Err(Refusal::new(
-            Reason::Uncovered,
-            "the catalog has unsigned bytes after its signature",
-        )
-        .found(format_args!("{} bytes more", rest.len())));
+        return Err(Reason::Uncovered
+            .refusal("the catalog has unsigned bytes after its signature")
+            .found(format_args!("{} bytes more", rest.len())));
     }
     Ok(bytes)
 }

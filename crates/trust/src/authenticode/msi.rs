@@ -15,11 +15,14 @@ use cfb::{CompoundFile, Entry};
 
 use super::super::hash::HashKind;
 use super::super::{Reason, Refusal, tlv};
-use super::compound;
+use super::compound::{self, malformed, uncovered};
 use super::source::{Source, unreadable};
 
 const SIGNATURE: &str = "\u{5}DigitalSignature";
 const METADATA: &str = "\u{5}MsiDigitalSignatureEx";
+
+const NOT_EXTENDED: &str =
+    "the names and bounds of the package's streams are not signed, only their bytes in a row";
 
 /// Storages within storages: transforms and nested packages are two deep.
 const DEEPEST: usize = 16;
@@ -33,7 +36,7 @@ type Package<'a> = CompoundFile<&'a mut Source>;
 /// The PKCS#7 DER; `None` when the file is not signed. Refuses what no signature covers.
 pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
     if let Err(refusal) = open(file).map(drop) {
-        // What is cut off is told better by the tables than by what they point to.
+        // The tables say more about what is cut off than what they point to.
         compound::refuse_slack(file)?;
         return Err(refusal);
     }
@@ -43,14 +46,10 @@ pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
     compound::refuse_slack(file)?;
     let (der, rest) = tlv::first(&bytes, tlv::SEQUENCE, "the package's signature")?;
     if !rest.is_empty() {
-        return Err(Refusal::new(
-            Reason::Uncovered,
-            format!(
-                "bytes follow the signature in its stream, which it does not cover: {}",
-                rest.len()
-            ),
-        )
-        .cure("fetch the package from its publisher again"));
+        return Err(uncovered(format!(
+            "bytes follow the signature in its stream, which it does not cover: {}",
+            rest.len()
+        )));
     }
     Ok(Some(der.raw.to_vec()))
 }
@@ -62,12 +61,12 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
     if let Some(signed) = small_stream(&mut package, METADATA)? {
         let found = metadata(&package, of_length(signed.len())?)?;
         if found != signed {
-            return Err(Refusal::new(
-                Reason::Changed,
-                "the names, sizes or times of the package's streams are not those that were signed",
-            )
-            .expected(hex::encode(&signed))
-            .found(hex::encode(&found)));
+            let fact =
+                "the names, sizes or times of the package's streams are not those that were signed";
+            return Err(Reason::Changed
+                .refusal(fact)
+                .expected(hex::encode(&signed))
+                .found(hex::encode(&found)));
         }
         hash.update(&signed);
     }
@@ -81,15 +80,13 @@ pub(super) fn remarks(file: &mut Source, needs_extended: bool) -> Result<Vec<Str
     let mut remarks = Vec::new();
     let is_extended = open(file)?.is_stream(METADATA);
     if !is_extended && needs_extended {
-        return Err(Refusal::new(
-            Reason::Uncovered,
-            "the names and bounds of the package's streams are not signed, only their bytes in a row",
-        )
-        .expected("MsiDigitalSignatureEx, as signtool adds it")
-        .cure("pin the package with sha256 and allow it with `extended = \"optional\"`"));
+        return Err(Reason::Uncovered
+            .refusal(NOT_EXTENDED)
+            .expected("MsiDigitalSignatureEx, as signtool adds it")
+            .cure("pin the package with sha256 and allow it with `extended = \"optional\"`"));
     }
     if !is_extended {
-        remarks.push("the names and bounds of the package's streams are not signed, only their bytes in a row (no MsiDigitalSignatureEx)".into());
+        remarks.push(format!("{NOT_EXTENDED} (no MsiDigitalSignatureEx)"));
     }
     let left = compound::refuse_slack(file)?;
     if left > 0 {
@@ -101,12 +98,7 @@ pub(super) fn remarks(file: &mut Source, needs_extended: bool) -> Result<Vec<Str
 }
 
 fn open(file: &mut Source) -> Result<Package<'_>, Refusal> {
-    CompoundFile::open(file).map_err(|error| {
-        Refusal::new(
-            Reason::Malformed,
-            format!("the package cannot be read: {error}"),
-        )
-    })
+    CompoundFile::open(file).map_err(malformed)
 }
 
 /// A stream of the root that is small by its nature.
@@ -122,7 +114,7 @@ fn small_stream(package: &mut Package<'_>, name: &str) -> Result<Option<Vec<u8>>
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 != length {
-        return Err(malformed("its signature is cut off".into()));
+        return Err(malformed("its signature is cut off"));
     }
     Ok(Some(bytes))
 }
@@ -133,13 +125,13 @@ fn of_length(length: usize) -> Result<HashKind, Refusal> {
         32 => Ok(HashKind::Sha256),
         48 => Ok(HashKind::Sha384),
         64 => Ok(HashKind::Sha512),
-        20 => Err(Refusal::new(
-            Reason::Weak,
-            "the names and sizes of its streams are signed by SHA-1, which others can forge",
-        )
-        .expected("SHA-256, SHA-384 or SHA-512")
-        .found("SHA-1")
-        .cure("ask the publisher for a file signed with SHA-256")),
+        20 => Err(Reason::Weak
+            .refusal(
+                "the names and sizes of its streams are signed by SHA-1, which others can forge",
+            )
+            .expected("SHA-256, SHA-384 or SHA-512")
+            .found("SHA-1")
+            .cure("ask the publisher for a file signed with SHA-256")),
         _ => Err(malformed(format!(
             "its MsiDigitalSignatureEx has {length} bytes, which is no digest"
         ))),
@@ -264,11 +256,4 @@ fn ticks(time: SystemTime) -> u64 {
         Ok(after) => UNIX_EPOCH_TICKS.saturating_add(of(after)),
         Err(before) => UNIX_EPOCH_TICKS.saturating_sub(of(before.duration())),
     }
-}
-
-fn malformed(fact: String) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("the package cannot be read: {fact}"),
-    )
 }

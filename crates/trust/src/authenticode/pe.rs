@@ -30,22 +30,18 @@ pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
     let Some((offset, size)) = layout(file)?.table else {
         return Ok(None);
     };
-    let length = usize::try_from(size).map_err(|_| cut(file, offset.saturating_add(size)))?;
-    let table = file
-        .bytes(offset, length)?
-        .ok_or_else(|| cut(file, offset.saturating_add(size)))?;
+    let table = file.bytes(offset, size as usize)?;
+    let table = table.ok_or_else(|| file.cut_off(offset + size))?;
     let body = only_entry(&table, offset)?;
     let (der, rest) = tlv::first(body, SEQUENCE, "the certificate table")?;
     let start = offset + (ENTRY_HEADER + der.raw.len()) as u64;
     let after = rest.len() + (table.len() - ENTRY_HEADER - body.len());
     let tail = table.get(table.len() - after..).unwrap_or_default();
     if after >= 8 || tail.iter().any(|b| *b != 0) {
-        return Err(Refusal::new(
-            Reason::Uncovered,
-            "the certificate table holds unsigned bytes after the signature",
-        )
-        .expected("at most 7 zero bytes")
-        .found(format_args!("{after} bytes at offset {start:#x}")));
+        return Err(Reason::Uncovered
+            .refusal("the certificate table holds unsigned bytes after the signature")
+            .expected("at most 7 zero bytes")
+            .found(format_args!("{after} bytes at offset {start:#x}")));
     }
     Ok(Some(der.raw.to_vec()))
 }
@@ -80,29 +76,25 @@ fn only_entry(table: &[u8], offset: u64) -> Result<&[u8], Refusal> {
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
     let (revision, kind) = (u16::from_le_bytes([r0, r1]), u16::from_le_bytes([t0, t1]));
     if (revision, kind) != (REVISION_2, PKCS_SIGNED_DATA) {
-        return Err(Refusal::new(
-            Reason::Unsupported,
-            "the certificate table holds something other than a signature",
-        )
-        .expected(format_args!(
-            "revision {REVISION_2:#06x}, type {PKCS_SIGNED_DATA:#06x}"
-        ))
-        .found(format_args!("revision {revision:#06x}, type {kind:#06x}")));
+        return Err(Reason::Unsupported
+            .refusal("the certificate table holds something other than a signature")
+            .expected(format_args!(
+                "revision {REVISION_2:#06x}, type {PKCS_SIGNED_DATA:#06x}"
+            ))
+            .found(format_args!("revision {revision:#06x}, type {kind:#06x}")));
     }
     let body = table
         .get(ENTRY_HEADER..length)
         .ok_or_else(|| bad("has an entry that goes beyond it"))?;
     if length.next_multiple_of(8) < table.len() {
         let next = offset + length.next_multiple_of(8) as u64;
-        return Err(Refusal::new(
-            Reason::Uncovered,
-            "the certificate table has a second entry, which is not signed",
-        )
-        .expected("exactly one entry")
-        .found(format_args!(
-            "{} bytes more at offset {next:#x}",
-            table.len() - length.next_multiple_of(8)
-        )));
+        return Err(Reason::Uncovered
+            .refusal("the certificate table has a second entry, which is not signed")
+            .expected("exactly one entry")
+            .found(format_args!(
+                "{} bytes more at offset {next:#x}",
+                table.len() - length.next_multiple_of(8)
+            )));
     }
     Ok(body)
 }
@@ -110,10 +102,7 @@ fn only_entry(table: &[u8], offset: u64) -> Result<&[u8], Refusal> {
 fn layout(file: &mut Source) -> Result<Layout, Refusal> {
     let start = u64::from(file.u32(0x3c)?);
     if file.exactly::<4>(start)? != *b"PE\0\0" {
-        return Err(tlv::malformed(
-            "the file",
-            "is a DOS program, not a PE file",
-        ));
+        return Err(malformed("is a DOS program, not a PE file"));
     }
     let sections = file.u16(start + 6)?;
     let optional_size = u64::from(file.u16(start + 20)?);
@@ -122,20 +111,16 @@ fn layout(file: &mut Source) -> Result<Layout, Refusal> {
         0x10b => (92, 96),
         0x20b => (108, 112),
         other => {
-            return Err(
-                tlv::malformed("the file", "has an optional header of an unknown kind")
-                    .expected("0x010b or 0x020b")
-                    .found(format_args!("{other:#06x}")),
-            );
+            return Err(malformed("has an optional header of an unknown kind")
+                .expected("0x010b or 0x020b")
+                .found(format_args!("{other:#06x}")));
         }
     };
     // What is left out of the digest has to stand in the optional header, not in what follows it.
     if optional_size < directory {
-        return Err(
-            tlv::malformed("the file", "has an optional header that is cut off")
-                .expected(format_args!("{directory} bytes at least"))
-                .found(format_args!("{optional_size} bytes")),
-        );
+        return Err(malformed("has an optional header that is cut off")
+            .expected(format_args!("{directory} bytes at least"))
+            .found(format_args!("{optional_size} bytes")));
     }
     let headers = u64::from(file.u32(optional + 60)?);
     let entries = u64::from(file.u32(optional + count)?);
@@ -161,10 +146,7 @@ fn layout(file: &mut Source) -> Result<Layout, Refusal> {
 /// taken over what they own.
 fn sections_end(file: &mut Source, table: u64, count: u16, headers: u64) -> Result<u64, Refusal> {
     if headers < table + u64::from(count) * 40 {
-        return Err(tlv::malformed(
-            "the file",
-            "has headers longer than it says",
-        ));
+        return Err(malformed("has headers longer than it says"));
     }
     let mut parts = Vec::new();
     for number in 0..u64::from(count) {
@@ -180,24 +162,22 @@ fn sections_end(file: &mut Source, table: u64, count: u16, headers: u64) -> Resu
     let mut end = headers;
     for (at, size) in parts {
         if at < end {
-            return Err(tlv::malformed("the file", "has sections that overlap")
+            return Err(malformed("has sections that overlap")
                 .expected(format_args!(
                     "the next section at offset {end:#x} or after it"
                 ))
                 .found(format_args!("{at:#x}")));
         }
         if at > end {
-            return Err(Refusal::new(
-                Reason::Uncovered,
-                "the file holds bytes that no section owns",
-            )
-            .expected(format_args!("the next section at offset {end:#x}"))
-            .found(format_args!("{at:#x}")));
+            return Err(Reason::Uncovered
+                .refusal("the file holds bytes that no section owns")
+                .expected(format_args!("the next section at offset {end:#x}"))
+                .found(format_args!("{at:#x}")));
         }
         end = at + size;
     }
     if end > file.length() {
-        return Err(cut(file, end));
+        return Err(file.cut_off(end));
     }
     Ok(end)
 }
@@ -213,25 +193,22 @@ fn certificate_table(
     }
     let end = offset + size;
     if end > file.length() {
-        return Err(cut(file, end));
+        return Err(file.cut_off(end));
     }
     if offset < sections_end || !offset.is_multiple_of(8) {
-        return Err(tlv::malformed(
-            "the file",
-            "has its certificate table in a place where none can be",
-        )
-        .expected(format_args!(
-            "a multiple of 8 from offset {sections_end:#x} on"
-        ))
-        .found(format_args!("{offset:#x}")));
+        return Err(
+            malformed("has its certificate table in a place where none can be")
+                .expected(format_args!(
+                    "a multiple of 8 from offset {sections_end:#x} on"
+                ))
+                .found(format_args!("{offset:#x}")),
+        );
     }
     if end < file.length() {
-        return Err(Refusal::new(
-            Reason::Uncovered,
-            "the file has unsigned bytes after its certificate table",
-        )
-        .expected(format_args!("the end at offset {end:#x}"))
-        .found(format_args!("{} bytes more", file.length() - end)));
+        return Err(Reason::Uncovered
+            .refusal("the file has unsigned bytes after its certificate table")
+            .expected(format_args!("the end at offset {end:#x}"))
+            .found(format_args!("{} bytes more", file.length() - end)));
     }
     if size > LARGEST_TABLE {
         return Err(tlv::malformed(
@@ -242,8 +219,6 @@ fn certificate_table(
     Ok(Some((offset, size)))
 }
 
-fn cut(file: &Source, wanted: u64) -> Refusal {
-    Refusal::new(Reason::Malformed, "the file is cut off")
-        .expected(format_args!("{wanted} bytes at least"))
-        .found(format_args!("{} bytes", file.length()))
+fn malformed(fact: &str) -> Refusal {
+    tlv::malformed("the file", fact)
 }

@@ -3,6 +3,8 @@
 //! The digest is of the text in UTF-16LE, with the byte order mark where the file has one. Refuses text after the block, a
 //! second block, and line ends that are no longer those that were signed. (Microsoft: about_Signing)
 
+use std::fmt;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -69,7 +71,7 @@ pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
 /// The digest that the signature is about.
 pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, Refusal> {
     let text = text(file)?;
-    let block = block(&text)?.ok_or_else(|| malformed("it has no signature".into()))?;
+    let block = block(&text)?.ok_or_else(|| malformed("it has no signature"))?;
     let mut hash = algorithm.start();
     let mut buffer = Vec::with_capacity(1 << 16);
     for unit in block.signed.encode_utf16() {
@@ -94,7 +96,7 @@ fn text(file: &mut Source) -> Result<String, Refusal> {
     let bytes = file.bytes(0, length as usize)?.unwrap_or_default();
     let wide = |unit: fn([u8; 2]) -> u16| {
         if bytes.len() % 2 != 0 {
-            return Err(malformed("its UTF-16 is cut off".into()));
+            return Err(malformed("its UTF-16 is cut off"));
         }
         let units = bytes.chunks_exact(2).map(|two| unit([two[0], two[1]]));
         char::decode_utf16(units)
@@ -105,15 +107,13 @@ fn text(file: &mut Source) -> Result<String, Refusal> {
         Some([0xff, 0xfe]) => wide(u16::from_le_bytes),
         Some([0xfe, 0xff]) => wide(u16::from_be_bytes),
         _ => String::from_utf8(bytes).map_err(|error| {
-            Refusal::new(
-                Reason::Unsupported,
-                format!(
+            Reason::Unsupported
+                .refusal(format!(
                     "the script is in a code page, and which one it does not say: at offset {}",
                     error.utf8_error().valid_up_to()
-                ),
-            )
-            .expected("UTF-8, or UTF-16 with a byte order mark")
-            .cure("ask the publisher for the script in UTF-8 with a byte order mark")
+                ))
+                .expected("UTF-8, or UTF-16 with a byte order mark")
+                .cure("ask the publisher for the script in UTF-8 with a byte order mark")
         }),
     }
 }
@@ -132,7 +132,7 @@ fn block(text: &str) -> Result<Option<Block<'_>>, Refusal> {
             }
             if found.is_some() {
                 return Err(uncovered(
-                    "the script has two signature blocks, and no signature covers both".into(),
+                    "the script has two signature blocks, and no signature covers both",
                 ));
             }
             found = Some((at, style));
@@ -141,9 +141,7 @@ fn block(text: &str) -> Result<Option<Block<'_>>, Refusal> {
     }
     let Some((at, style)) = found else {
         if ends {
-            return Err(malformed(
-                "its signature block has an end and no beginning".into(),
-            ));
+            return Err(malformed("its signature block has an end and no beginning"));
         }
         return Ok(None);
     };
@@ -152,19 +150,17 @@ fn block(text: &str) -> Result<Option<Block<'_>>, Refusal> {
         Some(signed) => signed,
         None if before.ends_with('\n') => return Err(line_ends()),
         None => {
-            return Err(malformed(
-                "nothing stands before its signature block".into(),
-            ));
+            return Err(malformed("nothing stands before its signature block"));
         }
     };
     // Signing tools disagree on the encoding that such a file is signed in: UTF-8, or Windows' code page 1252.
     if style.after == " -->" && !signed.is_ascii() && !signed.starts_with('\u{feff}') {
-        return Err(Refusal::new(
-            Reason::Unsupported,
-            "the script has letters beyond ASCII and does not say in which encoding it was signed",
-        )
-        .expected("ASCII, or a byte order mark")
-        .cure("ask the publisher for the script with a byte order mark"));
+        let fact =
+            "the script has letters beyond ASCII and does not say in which encoding it was signed";
+        return Err(Reason::Unsupported
+            .refusal(fact)
+            .expected("ASCII, or a byte order mark")
+            .cure("ask the publisher for the script with a byte order mark"));
     }
     Ok(Some(Block {
         signed,
@@ -185,9 +181,7 @@ fn encoded(block: &Block<'_>) -> Result<String, Refusal> {
             return Ok(encoded);
         }
         let Some((line, after)) = rest.split_once('\n') else {
-            return Err(malformed(
-                "the file is cut off within its signature block".into(),
-            ));
+            return Err(malformed("the file is cut off within its signature block"));
         };
         let line = line.strip_suffix('\r').ok_or_else(line_ends)?;
         rest = after;
@@ -224,20 +218,18 @@ fn encoded(block: &Block<'_>) -> Result<String, Refusal> {
 }
 
 fn line_ends() -> Refusal {
-    Refusal::new(
-        Reason::Changed,
-        "the script's lines end in LF, and it was signed with CRLF",
-    )
-    .cure("fetch the script as it was published: a checkout or an editor has turned its line ends")
+    let fact = "the script's lines end in LF, and it was signed with CRLF";
+    let cure =
+        "fetch the script as it was published: a checkout or an editor has turned its line ends";
+    Reason::Changed.refusal(fact).cure(cure)
 }
 
-fn malformed(fact: String) -> Refusal {
-    Refusal::new(
-        Reason::Malformed,
-        format!("the script cannot be read: {fact}"),
-    )
+fn malformed(fact: impl fmt::Display) -> Refusal {
+    Reason::Malformed.refusal(format!("the script cannot be read: {fact}"))
 }
 
-fn uncovered(fact: String) -> Refusal {
-    Refusal::new(Reason::Uncovered, fact).cure("fetch the script from its publisher again")
+fn uncovered(fact: impl Into<String>) -> Refusal {
+    Reason::Uncovered
+        .refusal(fact)
+        .cure("fetch the script from its publisher again")
 }

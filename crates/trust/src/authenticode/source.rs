@@ -21,7 +21,7 @@ impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, Refusal> {
         let mut file = File::open(path).map_err(unreadable)?;
         let length = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
-        file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        file.rewind().map_err(unreadable)?;
         Ok(Self { file, length })
     }
 
@@ -44,14 +44,15 @@ impl Source {
     /// `N` bytes that have to be there.
     pub(super) fn exactly<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], Refusal> {
         let bytes = self.bytes(offset, N)?.and_then(|b| b.try_into().ok());
-        bytes.ok_or_else(|| {
-            Refusal::new(Reason::Malformed, "the file is cut off")
-                .expected(format_args!(
-                    "{} bytes at least",
-                    offset.saturating_add(N as u64)
-                ))
-                .found(format_args!("{} bytes", self.length))
-        })
+        bytes.ok_or_else(|| self.cut_off(offset.saturating_add(N as u64)))
+    }
+
+    /// The refusal of a file that has to have this many bytes.
+    pub(super) fn cut_off(&self, wanted: u64) -> Refusal {
+        Reason::Malformed
+            .refusal("the file is cut off")
+            .expected(format_args!("{wanted} bytes at least"))
+            .found(format_args!("{} bytes", self.length))
     }
 
     /// A little-endian number that has to be there.
@@ -66,7 +67,7 @@ impl Source {
 
     /// The whole file, as it is now, has the digest that it was admitted by.
     pub(super) fn finish(mut self, subject: Subject<'_>) -> Result<(), Refusal> {
-        self.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        self.rewind().map_err(unreadable)?;
         Reading::of(self.file, subject).finish(subject)
     }
 

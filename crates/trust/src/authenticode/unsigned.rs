@@ -59,7 +59,7 @@ fn is_of(what: &str, found: Oid<'_>, kinds: &[ObjectIdentifier]) -> Result<(), R
 }
 
 fn uncovered(fact: &str) -> Refusal {
-    Refusal::new(Reason::Uncovered, fact).cure(
+    Reason::Uncovered.refusal(fact).cure(
         "fetch the file from its publisher again, or prove it by a digest that the publisher names",
     )
 }

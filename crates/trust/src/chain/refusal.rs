@@ -9,7 +9,7 @@ use super::super::tlv::Walk;
 use super::super::{Reason, Refusal, name};
 use super::{At, Clock, root_text};
 
-/// How far a chain is followed to tell where it ends.
+/// How far a chain is followed to say where it ends.
 const LONGEST: usize = 8;
 
 /// What was to be proved.
@@ -47,33 +47,27 @@ impl Case<'_> {
                 refusal.problem = refusal.problem.prefixed(words);
                 refusal.found(format_args!("{oid}, in {}", self.issued_by()))
             }
-            Error::EmptyEkuExtension => Refusal::new(
-                Reason::WrongUse,
-                format!(
-                    "an authority of its chain is not one for {}",
-                    self.wanted.words()
-                ),
-            )
-            .expected(format_args!("an EKU for {}", self.wanted.words()))
-            .found(self.issued_by()),
-            Error::CaUsedAsEndEntity => Refusal::new(
-                Reason::WrongUse,
-                "its certificate is an authority's, not a signer's",
-            )
-            .found(self.leaf.subject_text()),
-            Error::EndEntityUsedAsCa => Refusal::new(
-                Reason::WrongUse,
-                "a certificate of its chain is no authority's",
-            )
-            .found(self.issued_by()),
-            Error::PathLenConstraintViolated | Error::NameConstraintViolation => Refusal::new(
-                Reason::WrongUse,
-                "an authority of its chain may not vouch for this one: its certificate bounds how many are below it, or whose",
-            )
-            .found(self.issued_by()),
+            Error::EmptyEkuExtension => {
+                let wanted = self.wanted.words();
+                Reason::WrongUse
+                    .refusal(format!("an authority of its chain is not one for {wanted}"))
+                    .expected(format_args!("an EKU for {wanted}"))
+                    .found(self.issued_by())
+            }
+            Error::CaUsedAsEndEntity => Reason::WrongUse
+                .refusal("its certificate is an authority's, not a signer's")
+                .found(self.leaf.subject_text()),
+            Error::EndEntityUsedAsCa => Reason::WrongUse
+                .refusal("a certificate of its chain is no authority's")
+                .found(self.issued_by()),
+            Error::PathLenConstraintViolated | Error::NameConstraintViolation => {
+                let fact = "an authority of its chain may not vouch for this one: its certificate bounds how many are below it, or whose";
+                Reason::WrongUse.refusal(fact).found(self.issued_by())
+            }
             other => {
                 let fact = "its chain is not one that winimg can judge";
-                Refusal::new(Reason::Unsupported, format!("{fact}: {other:?}"))
+                Reason::Unsupported
+                    .refusal(format!("{fact}: {other:?}"))
                     .found(self.issued_by())
             }
         }
@@ -86,7 +80,8 @@ impl Case<'_> {
         } else {
             "roots"
         };
-        Refusal::new(Reason::OtherRoot, fact)
+        Reason::OtherRoot
+            .refusal(fact)
             .expected(if expected.is_empty() {
                 "a root, but none is named".into()
             } else {
@@ -122,7 +117,8 @@ impl Case<'_> {
             _ => format!("{whose} was not valid yet when it was used"),
         };
         let span = format!("from {} to {}", which.not_before, which.not_after);
-        let refusal = Refusal::new(reason, fact)
+        let refusal = reason
+            .refusal(fact)
             .expected(format_args!("a time {span}, for {}", which.subject_text()))
             .found(at);
         match (reason, at.by) {
@@ -140,7 +136,7 @@ impl Case<'_> {
             .min()
     }
 
-    /// `CN=Leaf, issued by CN=Authority, issued by CN=Root`, as far as the certificates beside it tell.
+    /// `CN=Leaf, issued by CN=Authority, issued by CN=Root`, as far as the certificates beside it show.
     fn issued_by(&self) -> String {
         let mut text = self.leaf.subject_text();
         let mut at = self.leaf.clone();

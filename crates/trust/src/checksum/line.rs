@@ -12,7 +12,7 @@ pub struct Line<'a> {
     pub hex: &'a str,
     /// With `/`, without leading `./`. `None`: a bare digest.
     pub name: Option<String>,
-    /// An algorithm that the line names and that is not to be told by the digest's length.
+    /// An algorithm that the line names and that the digest's length does not show.
     pub foreign: Option<String>,
 }
 

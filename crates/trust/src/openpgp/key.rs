@@ -151,35 +151,29 @@ impl Key {
         now: Timestamp,
     ) -> Result<Fingerprint, Refusal> {
         let Some(part) = self.maker(signature) else {
-            return Err(Refusal::new(Reason::OtherKey, "no pinned key made it"));
+            return Err(Reason::OtherKey.refusal("no pinned key made it"));
         };
-        let whose = match part.primary {
-            true => format!("the key {}", self.name()),
-            false => format!(
-                "the subkey {} of {}",
-                hex_of(&part.fingerprint),
-                self.name()
-            ),
+        let name = self.name();
+        // A revoked key takes its subkeys with it.
+        let whose = match part.primary || self.revoked {
+            true => format!("the key {name}"),
+            false => format!("the subkey {} of {name}", hex_of(&part.fingerprint)),
         };
         if self.revoked || part.revoked {
-            let whose = match self.revoked {
-                true => format!("the key {}", self.name()),
-                false => whose,
-            };
-            return Err(Refusal::new(Reason::Revoked, format!("{whose} is revoked"))
+            return Err(Reason::Revoked
+                .refusal(format!("{whose} is revoked"))
                 .cure("ask its owner which key signs now"));
         }
         if let Some(weak) = &part.weak {
-            return Err(Refusal::new(Reason::Weak, format!("{whose} is {weak}")));
+            return Err(Reason::Weak.refusal(format!("{whose} is {weak}")));
         }
         packets::in_time(signature, now.as_secs().into())?;
         let made = signature.created().unwrap_or(now);
         if u64::from(made.as_secs()) < part.created {
-            return Err(
-                Refusal::new(Reason::NotYetValid, format!("it is older than {whose}"))
-                    .expected(format!("at least {}", shown(part.created)))
-                    .found(shown(made.as_secs().into())),
-            );
+            return Err(Reason::NotYetValid
+                .refusal(format!("it is older than {whose}"))
+                .expected(format!("at least {}", shown(part.created)))
+                .found(shown(made.as_secs().into())));
         }
         self.in_force(part, &whose, made, "when it was made")?;
         self.in_force(part, &whose, now, "by now")?;
@@ -195,12 +189,11 @@ impl Key {
     ) -> Result<(), Refusal> {
         let seconds = u64::from(time.as_secs());
         if let Some(end) = self.end(part, time).filter(|end| *end <= seconds) {
-            return Err(
-                Refusal::new(Reason::Expired, format!("{whose} had expired {when}"))
-                    .expected(format!("later than {}", shown(seconds)))
-                    .found(shown(end))
-                    .cure("ask its owner for a key file that says a later time"),
-            );
+            return Err(Reason::Expired
+                .refusal(format!("{whose} had expired {when}"))
+                .expected(format!("later than {}", shown(seconds)))
+                .found(shown(end))
+                .cure("ask its owner for a key file that says a later time"));
         }
         let able = self.checked.valid_signing_capable_component_keys_at(time);
         let mut able = able.iter().map(|v| v.as_componentkey().fingerprint());
@@ -208,7 +201,7 @@ impl Key {
             return Ok(());
         }
         let fact = format!("{whose} is not one that may sign files");
-        Err(Refusal::new(Reason::WrongUse, fact))
+        Err(Reason::WrongUse.refusal(fact))
     }
 
     /// When the subkey, or the key above it, ends.

@@ -67,32 +67,27 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
     judged
 }
 
+const BEGIN: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
+
 /// The signed text of a clearsigned file, with plain line ends, and who signed it.
 pub fn signed_text(rule: &Rule, file: &[u8], now: SystemTime) -> Result<(String, Signer), Refusal> {
-    let malformed = |fact: &str| Refusal::new(Reason::Malformed, fact);
+    let malformed = |fact: &str| Reason::Malformed.refusal(fact);
     let file = reading::bounded(file, checksum::LIMIT as usize)?;
     let text = std::str::from_utf8(file).map_err(|_| malformed("its file is not text"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if !text
-        .trim_start()
-        .starts_with("-----BEGIN PGP SIGNED MESSAGE-----")
-    {
-        return Err(match text.contains("-----BEGIN PGP SIGNED MESSAGE-----") {
+    if !text.trim_start().starts_with(BEGIN) {
+        return Err(match text.contains(BEGIN) {
             true => malformed("text stands before what is signed"),
-            false => Refusal::new(
-                Reason::Missing,
-                "there is none: the file is not clearsigned",
-            )
-            .cure("leave form out, if its signature is a file of its own"),
+            false => Reason::Missing
+                .refusal("there is none: the file is not clearsigned")
+                .cure("leave form out, if its signature is a file of its own"),
         });
     }
     if text.lines().count() > LINES {
         return Err(malformed("its file has more than 10000 lines"));
     }
-    if !text.contains("-----END PGP SIGNATURE-----") {
-        return Err(malformed(
-            "it is cut off: -----END PGP SIGNATURE----- is missing",
-        ));
+    if !text.contains(packets::END) {
+        return Err(packets::cut_off());
     }
     let (message, _) = CleartextSignedMessage::from_string(text.trim_start()).map_err(|_| {
         malformed("it cannot be read as clearsigned text, or text stands around what is signed")
@@ -126,7 +121,7 @@ fn ours<'a>(
     form: Form,
 ) -> Result<Vec<Ours<'a>>, Refusal> {
     let now = Timestamp::try_from(now)
-        .map_err(|_| Refusal::new(Reason::Expired, "the clock is beyond what OpenPGP can say"))?;
+        .map_err(|_| Reason::Expired.refusal("the clock is beyond what OpenPGP can say"))?;
     let mut ours = Vec::new();
     for signature in signatures {
         let Some(key) = rule.keys.iter().find(|k| k.claimed_by(signature)) else {
@@ -135,7 +130,9 @@ fn ours<'a>(
         packets::sound(signature)?;
         if form == Form::Detached && signature.typ() == Some(SignatureType::Text) {
             let fact = "it is over text, whose line ends it does not cover";
-            return Err(Refusal::new(Reason::Uncovered, fact).cure("sign without --textmode"));
+            return Err(Reason::Uncovered
+                .refusal(fact)
+                .cure("sign without --textmode"));
         }
         let part = key.may_have_made(signature, now)?;
         ours.push(Ours {
@@ -151,7 +148,8 @@ fn ours<'a>(
 }
 
 fn foreign(rule: &Rule, signatures: &[Signature]) -> Refusal {
-    let refusal = Refusal::new(Reason::OtherKey, "no pinned key made it")
+    let refusal = Reason::OtherKey
+        .refusal("no pinned key made it")
         .expected(format!("fingerprint {}", rule.pins()));
     let mut makers: Vec<String> = signatures.iter().flat_map(packets::makers).collect();
     makers.dedup();
@@ -167,19 +165,19 @@ fn met(rule: &Rule, ours: &[Ours<'_>], all: usize, data: impl Read) -> Judged {
     let certificates: Vec<Certificate> =
         rule.keys.iter().map(|k| k.certificate().clone()).collect();
     let verified = rpgpie::detached::verify(data, &signatures, &certificates)
-        .map_err(|e| Refusal::new(Reason::Malformed, format!("it cannot be judged: {e}")))?;
+        .map_err(|e| Reason::Malformed.refusal(format!("it cannot be judged: {e}")))?;
     for one in ours {
         let held = verified
             .iter()
             .any(|v| *v.sig == *one.signature && v.component == one.part);
         if !held {
-            let fact = "it is of other bytes than this file has: the file was changed, cut off, or is another one";
-            return Err(Refusal::new(Reason::Changed, fact)
-                .expected(format!("a signature by {}", one.key.name())));
+            return Err(
+                reading::other_bytes().expected(format!("a signature by {}", one.key.name()))
+            );
         }
     }
     let Some(first) = ours.first() else {
-        return Err(Refusal::new(Reason::Missing, "there is none"));
+        return Err(Reason::Missing.refusal("there is none"));
     };
     let mut remarks = Vec::new();
     if first.part != first.key.fingerprint() {

@@ -72,12 +72,19 @@ pub fn certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
     }
 }
 
+/// The last line of an armoured signature.
+pub const END: &str = "-----END PGP SIGNATURE-----";
+
+pub fn cut_off() -> Refusal {
+    Reason::Malformed.refusal(format!("it is cut off: {END} is missing"))
+}
+
 const SECRET: &str =
     "is a secret key; a recipe needs the public one (gpg --armor --export FINGERPRINT)";
 
 /// The signatures of a detached signature file.
 pub fn detached(bytes: &[u8]) -> Result<Vec<Signature>, Refusal> {
-    let malformed = |fact: &str| Refusal::new(Reason::Malformed, fact);
+    let malformed = |fact: &str| Reason::Malformed.refusal(fact);
     let blocks = blocks(bytes);
     if blocks.is_empty() {
         return Err(malformed("it is not an OpenPGP signature"));
@@ -95,12 +102,8 @@ pub fn detached(bytes: &[u8]) -> Result<Vec<Signature>, Refusal> {
                 return Err(malformed(&fact));
             }
         }
-        if armour_of(block).is_some()
-            && !String::from_utf8_lossy(block).contains("-----END PGP SIGNATURE-----")
-        {
-            return Err(malformed(
-                "it is cut off: -----END PGP SIGNATURE----- is missing",
-            ));
+        if armour_of(block).is_some() && !String::from_utf8_lossy(block).contains(END) {
+            return Err(cut_off());
         }
         let unread = |_| malformed("it is damaged or cut off");
         let (parsed, _) = DetachedSignature::from_reader_many(block).map_err(unread)?;
@@ -144,26 +147,24 @@ pub fn is_strong(hash: HashAlgorithm) -> bool {
     )
 }
 
-/// Whether the signature is of a kind that says anything, whoever made it.
+/// Whether the signature is of a kind that says anything, by any key.
 pub fn sound(signature: &Signature) -> Result<(), Refusal> {
-    let unsupported = |fact: &str| Refusal::new(Reason::Unsupported, fact);
+    let unsupported = |fact: &str| Reason::Unsupported.refusal(fact);
     let Some(config) = signature.config() else {
         return Err(unsupported("it is of a version that winimg does not know"));
     };
     if !matches!(config.typ, SignatureType::Binary | SignatureType::Text) {
-        return Err(Refusal::new(
-            Reason::WrongUse,
-            "it signs a key or a name, not a file",
-        ));
+        return Err(Reason::WrongUse.refusal("it signs a key or a name, not a file"));
     }
     if !is_strong(config.hash_alg) {
         let fact = format!("it is over {}, which proves nothing", config.hash_alg);
-        return Err(Refusal::new(Reason::Weak, fact)
+        return Err(Reason::Weak
+            .refusal(fact)
             .expected("SHA-256, SHA-384 or SHA-512")
             .cure("sign again with gpg --digest-algo SHA512"));
     }
     if config.pub_alg == PublicKeyAlgorithm::DSA {
-        return Err(Refusal::new(Reason::Weak, "it was made with a DSA key"));
+        return Err(Reason::Weak.refusal("it was made with a DSA key"));
     }
     let unknown = config.hashed_subpackets.iter().any(|p| {
         p.is_critical
@@ -192,27 +193,21 @@ pub fn expiry(signature: &Signature) -> Option<u64> {
 /// Whether the signature's own time is over.
 pub fn in_time(signature: &Signature, now: u64) -> Result<(), Refusal> {
     let Some(made) = signature.created() else {
-        return Err(Refusal::new(
-            Reason::Malformed,
-            "it does not say when it was made",
-        ));
+        return Err(Reason::Malformed.refusal("it does not say when it was made"));
     };
     let made = u64::from(made.as_secs());
     if made > now {
-        return Err(
-            Refusal::new(Reason::NotYetValid, "it is dated in the future")
-                .expected(format!("at most {}", shown(now)))
-                .found(shown(made))
-                .cure("look at this machine's clock"),
-        );
+        return Err(Reason::NotYetValid
+            .refusal("it is dated in the future")
+            .expected(format!("at most {}", shown(now)))
+            .found(shown(made))
+            .cure("look at this machine's clock"));
     }
     match expiry(signature).filter(|end| *end <= now) {
-        Some(end) => Err(Refusal::new(
-            Reason::Expired,
-            "its signer limited it to a time that is over",
-        )
-        .expected(format!("later than {}", shown(now)))
-        .found(shown(end))),
+        Some(end) => Err(Reason::Expired
+            .refusal("its signer limited it to a time that is over")
+            .expected(format!("later than {}", shown(now)))
+            .found(shown(end))),
         None => Ok(()),
     }
 }

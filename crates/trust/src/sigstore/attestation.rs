@@ -52,12 +52,10 @@ pub(super) fn judge(rule: &Rule, predicate: &str, subject: Subject<'_>, bytes: &
         .collect();
     about.retain(|f| f.statement.predicate_type == predicate);
     if about.is_empty() {
-        return Err(Refusal::new(
-            Reason::Missing,
-            "no attestation of this file is of the wanted kind",
-        )
-        .expected(format!("predicate {predicate}"))
-        .found(list(kinds)));
+        return Err(Reason::Missing
+            .refusal("no attestation of this file is of the wanted kind")
+            .expected(format!("predicate {predicate}"))
+            .found(list(kinds)));
     }
     let many = about.len();
     let mut first = None;
@@ -67,8 +65,7 @@ pub(super) fn judge(rule: &Rule, predicate: &str, subject: Subject<'_>, bytes: &
             Err(refusal) => first = first.or(Some(refusal)),
         }
     }
-    let mut refusal =
-        first.unwrap_or_else(|| Refusal::new(Reason::Missing, "there is no attestation"));
+    let mut refusal = first.unwrap_or_else(|| Reason::Missing.refusal("there is no attestation"));
     if many > 1 {
         refusal.problem = refusal.problem.prefixed(format_args!(
             "none of the {many} attestations of this file is met; of the first, "
@@ -86,10 +83,9 @@ fn statements(bytes: &[u8]) -> Result<Vec<Found>, Refusal> {
     let documents = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
     for (at, document) in documents.enumerate() {
         if at == BUNDLES {
-            return Err(Refusal::new(
-                Reason::Malformed,
-                format!("the file holds more than {BUNDLES} bundles"),
-            ));
+            return Err(
+                Reason::Malformed.refusal(format!("the file holds more than {BUNDLES} bundles"))
+            );
         }
         let value = document.map_err(|e| bundle::not_json(bytes, &e))?;
         if value.get("messageSignature").is_some() {
@@ -106,12 +102,11 @@ fn statements(bytes: &[u8]) -> Result<Vec<Found>, Refusal> {
     }
     Err(match unread {
         Some(refusal) => refusal,
-        None if signatures > 0 => Refusal::new(
-            Reason::WrongUse,
-            "it is a signature of a file, and no attestation",
-        )
-        .cure("write kind = \"sigstore\""),
-        None => Refusal::new(Reason::Missing, "the file holds no attestation")
+        None if signatures > 0 => Reason::WrongUse
+            .refusal("it is a signature of a file, and no attestation")
+            .cure("write kind = \"sigstore\""),
+        None => Reason::Missing
+            .refusal("the file holds no attestation")
             .expected("Sigstore bundles with a DSSE envelope around an in-toto statement"),
     })
 }
@@ -126,11 +121,9 @@ fn statement(value: &Value) -> Result<Option<Statement>, Refusal> {
         return Ok(None);
     }
     let malformed = |found: String| {
-        Refusal::new(
-            Reason::Malformed,
-            "the statement in its envelope cannot be read",
-        )
-        .found(found)
+        Reason::Malformed
+            .refusal("the statement in its envelope cannot be read")
+            .found(found)
     };
     let payload = PayloadBytes::from_base64(field("payload").unwrap_or_default())
         .map_err(|e| malformed(shown(e)))?;
@@ -153,16 +146,9 @@ fn is_about(
 ) -> Result<bool, Refusal> {
     let same = |bytes: Option<&[u8]>, digest: &Digest| bytes == Some(digest.bytes());
     for known in &statement.subject {
-        let short = known
-            .digest
-            .sha256
-            .as_ref()
-            .map(|d| d.as_bytes().as_slice());
-        let wide = known
-            .digest
-            .sha512
-            .as_ref()
-            .map(|d| d.as_bytes().as_slice());
+        let digest = &known.digest;
+        let short = digest.sha256.as_ref().map(|d| d.as_bytes().as_slice());
+        let wide = digest.sha512.as_ref().map(|d| d.as_bytes().as_slice());
         let is = match (subject.digest.algorithm, short, wide) {
             (Algorithm::Sha256, Some(short), _) => same(Some(short), subject.digest),
             (Algorithm::Sha512, _, Some(wide)) => same(Some(wide), subject.digest),
@@ -197,18 +183,17 @@ fn of_another_file(subject: Subject<'_>, others: &[Statement]) -> Refusal {
         .iter()
         .find(|s| base(&s.name) == base(subject.name));
     if let Some(named) = named {
-        return Refusal::new(
-            Reason::Changed,
-            format!("it attests other bytes of {}", shown(subject.name)),
-        )
-        .expected(digest_of(named))
-        .found(subject.digest)
-        .cure("give the attestations of this release as `url`");
+        return Reason::Changed
+            .refusal(format!("it attests other bytes of {}", shown(subject.name)))
+            .expected(digest_of(named))
+            .found(subject.digest)
+            .cure("give the attestations of this release as `url`");
     }
     let said = subjects
         .iter()
         .map(|s| format!("{} {}", shown(&s.name), digest_of(s)));
-    Refusal::new(Reason::OtherName, "it attests other files")
+    Reason::OtherName
+        .refusal("it attests other files")
         .expected(format!("{} {}", shown(subject.name), subject.digest))
         .found(list(said.collect()))
 }
@@ -225,18 +210,13 @@ fn digest_of(subject: &sigstore_types::Subject) -> String {
     }
 }
 
-fn list(all: Vec<String>) -> String {
+fn list(mut words: Vec<String>) -> String {
     // There may be as many as the file has room for.
     let mut seen = HashSet::new();
-    let mut words = all;
     words.retain(|word| seen.insert(word.clone()));
     let more = words.len().saturating_sub(LISTED);
-    let mut text = words
-        .iter()
-        .take(LISTED)
-        .map(shown)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let listed: Vec<String> = words.iter().take(LISTED).map(shown).collect();
+    let mut text = listed.join(", ");
     if more > 0 {
         text.push_str(&format!(" and {more} more"));
     }

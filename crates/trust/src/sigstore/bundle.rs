@@ -29,7 +29,8 @@ pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
 }
 
 pub(super) fn page() -> Refusal {
-    Refusal::new(Reason::Malformed, "a web page came in its place")
+    Reason::Malformed
+        .refusal("a web page came in its place")
         .cure("check the `url` of the signature")
 }
 
@@ -39,10 +40,12 @@ pub(super) fn not_json(bytes: &[u8], error: &serde_json::Error) -> Refusal {
     }
     let place = format!("line {}, column {}", error.line(), error.column());
     if error.is_eof() {
-        return Refusal::new(Reason::Malformed, format!("it is cut off at {place}"))
+        return Reason::Malformed
+            .refusal(format!("it is cut off at {place}"))
             .cure("fetch it again");
     }
-    Refusal::new(Reason::Malformed, format!("it is not JSON at {place}"))
+    Reason::Malformed
+        .refusal(format!("it is not JSON at {place}"))
         .expected("a Sigstore bundle")
         .found(shown(error))
 }
@@ -50,44 +53,42 @@ pub(super) fn not_json(bytes: &[u8], error: &serde_json::Error) -> Refusal {
 /// A bundle as the library understands it, once its shape is one that can be judged.
 pub(super) fn read(value: Value) -> Result<Bundle, Refusal> {
     let Some(fields) = value.as_object() else {
-        return Err(
-            Refusal::new(Reason::Malformed, "it is not a Sigstore bundle")
-                .expected("a JSON object with a mediaType"),
-        );
+        return Err(Reason::Malformed
+            .refusal("it is not a Sigstore bundle")
+            .expected("a JSON object with a mediaType"));
     };
     if let Some(kind) = fields.get("mediaType") {
         let kind = kind.as_str().unwrap_or_default();
         if kind.parse::<MediaType>().is_err() {
-            return Err(Refusal::new(
-                Reason::Unsupported,
-                "it is a bundle of a kind that winimg does not know",
-            )
-            .expected("a Sigstore bundle of version 0.1, 0.2 or 0.3")
-            .found(format!("mediaType `{}`", shown(kind))));
+            return Err(Reason::Unsupported
+                .refusal("it is a bundle of a kind that winimg does not know")
+                .expected("a Sigstore bundle of version 0.1, 0.2 or 0.3")
+                .found(format!("mediaType `{}`", shown(kind))));
         }
     }
     if !fields.contains_key("verificationMaterial") {
-        return Err(
-            Refusal::new(Reason::Malformed, "it is not a Sigstore bundle")
-                .expected("`verificationMaterial` with a certificate and a log entry"),
-        );
+        return Err(Reason::Malformed
+            .refusal("it is not a Sigstore bundle")
+            .expected("`verificationMaterial` with a certificate and a log entry"));
     }
     one_signature(&value)?;
     let bundle: Bundle = serde_json::from_value(value).map_err(|e| {
-        Refusal::new(Reason::Malformed, "it cannot be read as a Sigstore bundle").found(shown(e))
+        Reason::Malformed
+            .refusal("it cannot be read as a Sigstore bundle")
+            .found(shown(e))
     })?;
     match bundle.verification_material.content {
         VerificationMaterialContent::PublicKey(_) => Err(of_a_key()),
-        _ if bundle.signing_certificate().is_none() => Err(Refusal::new(
-            Reason::Malformed,
-            "the bundle holds no certificate",
-        )),
+        _ if bundle.signing_certificate().is_none() => {
+            Err(Reason::Malformed.refusal("the bundle holds no certificate"))
+        }
         _ => Ok(bundle),
     }
 }
 
 pub(super) fn of_a_key() -> Refusal {
-    Refusal::new(Reason::WrongUse, "it was made with a key, and names nobody")
+    Reason::WrongUse
+        .refusal("it was made with a key, and names nobody")
         .expected("a certificate that Fulcio issued to an identity")
         .cure("for a key that you know: kind = \"cosign\", key = \"cosign.pub\"")
 }
@@ -98,12 +99,10 @@ fn one_signature(value: &Value) -> Result<(), Refusal> {
         .pointer("/dsseEnvelope/signatures")
         .and_then(Value::as_array);
     match signatures.map(Vec::len) {
-        Some(n) if n != 1 => Err(Refusal::new(
-            Reason::Malformed,
-            "its envelope does not hold exactly one signature",
-        )
-        .expected("1 signature")
-        .found(format!("{n} signatures"))),
+        Some(n) if n != 1 => Err(Reason::Malformed
+            .refusal("its envelope does not hold exactly one signature")
+            .expected("1 signature")
+            .found(format!("{n} signatures"))),
         _ => Ok(()),
     }
 }
@@ -112,11 +111,9 @@ fn one_signature(value: &Value) -> Result<(), Refusal> {
 pub(super) fn is_of_a_file(bundle: &Bundle) -> Result<(), Refusal> {
     match &bundle.content {
         SignatureContent::MessageSignature(_) => Ok(()),
-        _ => Err(Refusal::new(
-            Reason::WrongUse,
-            "it is an attestation, and no signature of the file",
-        )
-        .cure("write kind = \"attestation\", with the `predicate` that is wanted")),
+        _ => Err(Reason::WrongUse
+            .refusal("it is an attestation, and no signature of the file")
+            .cure("write kind = \"attestation\", with the `predicate` that is wanted")),
     }
 }
 
@@ -126,30 +123,25 @@ fn logged(bundle: &Bundle) -> Result<(), Refusal> {
     let cure =
         "ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does";
     if entries.is_empty() {
-        return Err(Refusal::new(
-            Reason::NotLogged,
-            "the bundle holds no entry of a transparency log",
-        )
-        .cure(cure));
+        return Err(Reason::NotLogged
+            .refusal("the bundle holds no entry of a transparency log")
+            .cure(cure));
     }
     for entry in entries {
         let Some(proof) = &entry.inclusion_proof else {
-            return Err(
-                Refusal::new(Reason::NotLogged, "its log entry has no inclusion proof")
-                    .expected("an inclusion proof with a signed checkpoint")
-                    .found(match entry.inclusion_promise {
-                        Some(_) => "the log's promise alone",
-                        None => "neither proof nor promise",
-                    })
-                    .cure(cure),
-            );
+            return Err(Reason::NotLogged
+                .refusal("its log entry has no inclusion proof")
+                .expected("an inclusion proof with a signed checkpoint")
+                .found(match entry.inclusion_promise {
+                    Some(_) => "the log's promise alone",
+                    None => "neither proof nor promise",
+                })
+                .cure(cure));
         };
         if proof.checkpoint.is_empty() {
-            return Err(Refusal::new(
-                Reason::NotLogged,
-                "its inclusion proof has no signed checkpoint",
-            )
-            .cure(cure));
+            return Err(Reason::NotLogged
+                .refusal("its inclusion proof has no signed checkpoint")
+                .cure(cure));
         }
     }
     Ok(())
@@ -165,8 +157,7 @@ pub(super) fn judge(rule: &Rule, subject: Subject<'_>, bundle: &Bundle) -> Judge
         && result.identity_policy_checked();
     let seen = result.verified_timestamps().iter().min();
     let (true, Some(seen)) = (complete, seen) else {
-        return Err(Refusal::new(
-            Reason::Unsupported,
+        return Err(Reason::Unsupported.refusal(
             "not all of it was verified: certificate, SCT, log entry, identity and time",
         ));
     };
@@ -196,12 +187,10 @@ fn run_by(rule: &Rule, result: &VerificationResult) -> Result<Option<String>, Re
         if source == Some(wanted.as_str()) {
             return Ok(None);
         }
-        return Err(Refusal::new(
-            Reason::OtherIdentity,
-            "its workflow was run by another repository",
-        )
-        .expected(wanted)
-        .found(source.map_or("a certificate without a source repository".into(), shown)));
+        return Err(Reason::OtherIdentity
+            .refusal("its workflow was run by another repository")
+            .expected(wanted)
+            .found(source.map_or("a certificate without a source repository".into(), shown)));
     }
     let of_workflow = rule.identity.strip_prefix(GITHUB).unwrap_or_default();
     let owner_and_name: Vec<&str> = of_workflow.splitn(3, '/').take(2).collect();
@@ -222,7 +211,7 @@ fn verify(
     bundle: &Bundle,
 ) -> Result<VerificationResult, Refusal> {
     let policy = VerificationPolicy::new(rule.identity.as_str(), rule.issuer.as_str());
-    let verifier = rule.root.verifier();
+    let verifier = &rule.root.verifier;
     let refused = |error| refusal::of(error, rule, subject, bundle);
     if let Some(digest) = digest_alone(subject, bundle) {
         match verifier.verify(Artifact::from(digest), bundle, &policy) {

@@ -6,8 +6,6 @@
 //!
 //! cosign: specs/SIGNATURE_SPEC.md; Rekor: openapi.yaml (`/api/v1/index/retrieve`, `/api/v1/log/entries`).
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sigstore_types::{
     Bundle, CertificateContent, DerCertificate, DigestBytes, HashAlgorithm, KindVersion, MediaType,
@@ -18,6 +16,7 @@ use sigstore_verify::rekor::body::HashedRekordV001Body;
 use sigstore_verify::rekor::{LogEntry, RekorEntryBody};
 
 use super::{bounded, bundle, shown};
+use crate::reading::base64;
 use crate::{Evidence, Reason, Refusal};
 use winimg_base::digest::Digest;
 use winimg_base::markup;
@@ -45,16 +44,14 @@ pub fn entry_ids(answer: &[u8]) -> Result<Vec<String>, Refusal> {
         Some(ids) if ids.iter().all(|id| well_formed(id)) => {
             Ok(ids.into_iter().map(String::from).collect())
         }
-        _ => Err(Refusal::new(
-            Reason::Malformed,
-            "the log's answer is not a list of entries",
-        )
-        .expected(format!(
-            "a JSON list of at most {ENTRIES} IDs, 64 or 80 hex digits each"
-        ))
-        .found(shown(String::from_utf8_lossy(
-            answer.get(..200).unwrap_or(answer),
-        )))),
+        _ => Err(Reason::Malformed
+            .refusal("the log's answer is not a list of entries")
+            .expected(format!(
+                "a JSON list of at most {ENTRIES} IDs, 64 or 80 hex digits each"
+            ))
+            .found(shown(String::from_utf8_lossy(
+                answer.get(..200).unwrap_or(answer),
+            )))),
     }
 }
 
@@ -69,11 +66,9 @@ pub fn choose_entry(
     certificate: &[u8],
 ) -> Result<Vec<u8>, Refusal> {
     let Some((signature, certificate)) = published(signature, Some(certificate))? else {
-        return Err(Refusal::new(
-            Reason::WrongUse,
-            "it is a bundle, which holds its log entry",
-        )
-        .cure("leave `certificate` and `log` out"));
+        return Err(Reason::WrongUse
+            .refusal("it is a bundle, which holds its log entry")
+            .cure("leave `certificate` and `log` out"));
     };
     let parts = Parts {
         signature,
@@ -107,11 +102,11 @@ impl<'a> Parts<'a> {
             return Ok(None);
         };
         let Some(answers) = &evidence.log_entry else {
-            let refusal = Refusal::new(
-                Reason::NotLogged,
-                "no transparency log says that it was made while its certificate was valid",
-            )
-            .expected("Rekor's entry about this signature");
+            let refusal = Reason::NotLogged
+                .refusal(
+                    "no transparency log says that it was made while its certificate was valid",
+                )
+                .expected("Rekor's entry about this signature");
             return Err(match evidence.certificate {
                 Some(_) => refusal.cure(
                     "name the log that its publisher uses: log = \"https://rekor.sigstore.dev\"",
@@ -133,7 +128,9 @@ impl<'a> Parts<'a> {
     pub(super) fn bundle(&self) -> Result<Bundle, Refusal> {
         let chosen = self.entry()?;
         let unreadable = |e: sigstore_types::Error| {
-            Refusal::new(Reason::Malformed, "its log entry cannot be read").found(shown(e))
+            Reason::Malformed
+                .refusal("its log entry cannot be read")
+                .found(shown(e))
         };
         let entry = chosen
             .entry
@@ -176,15 +173,13 @@ impl<'a> Parts<'a> {
             _ => format!("{many} entries: {}", others.join(", ")),
         };
         mine.into_iter().next().ok_or_else(|| {
-            Refusal::new(
-                Reason::NotLogged,
-                "the log has no entry of this signature by this certificate",
-            )
-            .found(shown(found))
-            .cure(match many {
-                0 => "check `log`: its publisher may use another",
-                _ => "fetch `.sig` and `.cert` again: both have to be of one release",
-            })
+            Reason::NotLogged
+                .refusal("the log has no entry of this signature by this certificate")
+                .found(shown(found))
+                .cure(match many {
+                    0 => "check `log`: its publisher may use another",
+                    _ => "fetch `.sig` and `.cert` again: both have to be of one release",
+                })
         })
     }
 
@@ -211,18 +206,15 @@ fn entries(answers: &[u8]) -> Result<Vec<(String, Value)>, Refusal> {
         };
         for map in maps {
             let Value::Object(map) = map else {
-                return Err(Refusal::new(
-                    Reason::Malformed,
-                    "the log's answer is not one about entries",
-                )
-                .expected("a JSON object of entries by their IDs"));
+                return Err(Reason::Malformed
+                    .refusal("the log's answer is not one about entries")
+                    .expected("a JSON object of entries by their IDs"));
             };
             found.extend(map);
             if found.len() > ENTRIES {
-                return Err(Refusal::new(
-                    Reason::Malformed,
-                    format!("the log's answer holds more than {ENTRIES} entries"),
-                ));
+                return Err(Reason::Malformed.refusal(format!(
+                    "the log's answer holds more than {ENTRIES} entries"
+                )));
             }
         }
     }
@@ -298,10 +290,8 @@ fn published(
     }
     let signature = read_signature(signature)?;
     let Some(certificate) = certificate else {
-        return Err(Refusal::new(
-            Reason::Missing,
-            "its certificate is missing: there is a signature alone, and no bundle",
-        )
+        return Err(Reason::Missing
+            .refusal("its certificate is missing: there is a signature alone, and no bundle")
         .cure(
             "name the address of the certificate as `certificate`, or give the `url` of a bundle",
         ));
@@ -316,14 +306,13 @@ fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     if bytes.first() == Some(&0x30) {
         return Ok(bytes.to_vec());
     }
-    match decode(bytes) {
+    match base64(bytes) {
         Some(der) if der.first() == Some(&0x30) => Ok(der),
         _ if markup::is_page(bytes) => Err(bundle::page()),
-        _ => Err(
-            Refusal::new(Reason::Malformed, "it cannot be read as a signature")
-                .expected("base64 of an ECDSA signature, or a Sigstore bundle in JSON")
-                .found(beginning(bytes)),
-        ),
+        _ => Err(Reason::Malformed
+            .refusal("it cannot be read as a signature")
+            .expected("base64 of an ECDSA signature, or a Sigstore bundle in JSON")
+            .found(beginning(bytes))),
     }
 }
 
@@ -331,14 +320,12 @@ fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
 fn read_certificate(bytes: &[u8]) -> Result<DerCertificate, Refusal> {
     bounded(bytes, "its certificate")?;
     let refused = |fact: &str| {
-        Refusal::new(Reason::Malformed, fact)
+        Reason::Malformed
+            .refusal(fact)
             .expected("one certificate in PEM, or base64 of that")
             .found(beginning(bytes))
     };
-    let decoded = match decode(bytes) {
-        Some(pem) => pem,
-        None => bytes.to_vec(),
-    };
+    let decoded = base64(bytes).unwrap_or_else(|| bytes.to_vec());
     let text = std::str::from_utf8(bundle::without_mark(&decoded))
         .map_err(|_| refused("its certificate cannot be read"))?;
     if text.matches("-----BEGIN ").count() > 1 {
@@ -348,16 +335,6 @@ fn read_certificate(bytes: &[u8]) -> Result<DerCertificate, Refusal> {
         return Err(bundle::of_a_key());
     }
     DerCertificate::from_pem(text).map_err(|_| refused("its certificate cannot be read"))
-}
-
-/// Base64 in one line or many.
-fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
-    let joined: Vec<u8> = bytes
-        .iter()
-        .copied()
-        .filter(|b| !b.is_ascii_whitespace())
-        .collect();
-    STANDARD.decode(joined).ok()
 }
 
 fn beginning(bytes: &[u8]) -> String {

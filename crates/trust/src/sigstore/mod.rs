@@ -14,6 +14,8 @@ mod loose;
 mod refusal;
 mod root;
 
+use std::sync::Arc;
+
 pub use loose::{choose_entry, entry_ids, rekor_query};
 
 use super::reading::shown;
@@ -33,7 +35,7 @@ pub struct Rule {
     pub attestation: Option<String>,
     /// `owner/name` on GitHub that has to have run the workflow.
     repository: Option<String>,
-    root: root::TrustRoot,
+    root: Arc<root::TrustRoot>,
 }
 
 impl Rule {
@@ -61,7 +63,7 @@ impl Rule {
     ///
     /// An identity names the workflow's file. Where that is a reusable workflow, every repository can call it and be
     /// vouched for by the same identity; the certificate's source repository (Fulcio: oid-info.md, 1.3.6.1.4.1.57264.1.12)
-    /// tells them apart.
+    /// distinguishes them.
     pub fn of_repository(mut self, repository: &str) -> Self {
         self.repository = Some(repository.into());
         self
@@ -76,25 +78,24 @@ impl Rule {
 
     /// The pins, as the records show them.
     fn pins(&self) -> String {
-        let predicate = match &self.attestation {
-            Some(predicate) => format!(", predicate {predicate}"),
-            None => String::new(),
-        };
-        let repository = match &self.repository {
-            Some(repository) => format!(", repository {repository}"),
-            None => String::new(),
-        };
-        format!(
-            "identity {} of issuer {}{repository}{predicate}, {}",
-            self.identity, self.issuer, self.root
-        )
+        let mut pins = format!("identity {} of issuer {}", self.identity, self.issuer);
+        let pinned = [
+            ("repository", &self.repository),
+            ("predicate", &self.attestation),
+        ];
+        for (name, value) in pinned {
+            if let Some(value) = value {
+                pins += &format!(", {name} {value}");
+            }
+        }
+        format!("{pins}, {}", self.root)
     }
 }
 
 /// Judges a file by what was published beside it. Asks no network; the log's word comes with the evidence.
 pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     let Some(signature) = &evidence.signature else {
-        return Err(Refusal::new(Reason::Missing, "there is none"));
+        return Err(Reason::Missing.refusal("there is none"));
     };
     bounded(signature, "it")?;
     if let Some(predicate) = &rule.attestation {
@@ -113,16 +114,11 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
 
 fn bounded(bytes: &[u8], what: &str) -> Result<(), Refusal> {
     match bytes.len() {
-        0 => Err(Refusal::new(
-            Reason::Malformed,
-            format!("{what} is an empty file"),
-        )),
-        n if n > LIMIT => Err(Refusal::new(
-            Reason::Malformed,
-            format!("{what} is longer than any of its kind"),
-        )
-        .expected(format!("{LIMIT} bytes at most"))
-        .found(format!("{n} bytes"))),
+        0 => Err(Reason::Malformed.refusal(format!("{what} is an empty file"))),
+        n if n > LIMIT => Err(Reason::Malformed
+            .refusal(format!("{what} is longer than any of its kind"))
+            .expected(format!("{LIMIT} bytes at most"))
+            .found(format!("{n} bytes"))),
         _ => Ok(()),
     }
 }

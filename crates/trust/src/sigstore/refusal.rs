@@ -9,6 +9,7 @@ use sigstore_types::{Bundle, HashAlgorithm, SignatureContent};
 use sigstore_verify::bundle::Error as BundleError;
 use sigstore_verify::crypto::Error as CryptoError;
 use sigstore_verify::rekor::RekorEntryBody;
+use sigstore_verify::rekor::body::HashedRekordV001Body;
 use sigstore_verify::{CertificateError, Error};
 
 use self::log::in_force;
@@ -37,38 +38,36 @@ pub(super) fn of(error: Error, rule: &Rule, subject: Subject<'_>, bundle: &Bundl
     };
     match error {
         Error::IdentityMismatch { .. } => case.other_identity(),
-        Error::IssuerMismatch { actual, .. } => Refusal::new(
-            Reason::OtherIssuer,
-            "its identity was vouched for by another issuer",
-        )
-        .expected(&rule.issuer)
-        .found(actual.map_or("none".into(), shown)),
+        Error::IssuerMismatch { actual, .. } => Reason::OtherIssuer
+            .refusal("its identity was vouched for by another issuer")
+            .expected(&rule.issuer)
+            .found(actual.map_or("none".into(), shown)),
         Error::SignatureInvalid(_) => case.changed("its signature does not fit what is signed"),
         Error::ArtifactMismatch(_) => case.other_bytes(),
         Error::Certificate(why) => case.certificate(why),
         Error::TransparencyLog(why) => case.log(why),
         Error::Timestamp(why) => case.time(why),
         Error::Bundle(why) => shape(&why),
-        Error::UnsupportedArtifact(_) => Refusal::new(
-            Reason::Unsupported,
+        Error::UnsupportedArtifact(_) => Reason::Unsupported.refusal(
             "it is of a kind that needs the whole file at once (Ed25519 without a digest)",
         ),
         Error::UnsupportedBundle(why) | Error::Crypto(CryptoError::UnsupportedAlgorithm(why)) => {
-            Refusal::new(
-                Reason::Unsupported,
-                "it is made in a way that winimg cannot judge",
-            )
-            .found(shown(why))
+            Reason::Unsupported
+                .refusal("it is made in a way that winimg cannot judge")
+                .found(shown(why))
         }
         Error::InvalidTrustRoot(_) | Error::TrustRoot(_) | Error::TrustedCertificate(_) => {
-            Refusal::new(Reason::OtherRoot, "the trust root cannot judge it").found(shown(&error))
-        }
-        Error::ArtifactRead(error) => unreadable(error),
-        Error::InvalidBundle(_) | Error::Types(_) | Error::Crypto(_) => {
-            Refusal::new(Reason::Malformed, "it cannot be read as a Sigstore bundle")
+            Reason::OtherRoot
+                .refusal("the trust root cannot judge it")
                 .found(shown(&error))
         }
-        other => Refusal::new(Reason::Unsupported, "it could not be verified").found(shown(other)),
+        Error::ArtifactRead(error) => unreadable(error),
+        Error::InvalidBundle(_) | Error::Types(_) | Error::Crypto(_) => Reason::Malformed
+            .refusal("it cannot be read as a Sigstore bundle")
+            .found(shown(&error)),
+        other => Reason::Unsupported
+            .refusal("it could not be verified")
+            .found(shown(other)),
     }
 }
 
@@ -78,34 +77,28 @@ fn shape(error: &BundleError) -> Refusal {
         BundleError::MissingInclusionProof(_)
         | BundleError::MissingInclusionPromise(_)
         | BundleError::MissingSigningTimeEvidence
-        | BundleError::MissingCheckpoint => Refusal::new(
-            Reason::NotLogged,
-            "its proof of the transparency log is not complete",
-        ),
+        | BundleError::MissingCheckpoint => {
+            Reason::NotLogged.refusal("its proof of the transparency log is not complete")
+        }
         BundleError::LogIndexOutOfRange { .. } | BundleError::CheckpointRootMismatch => {
-            Refusal::new(
-                Reason::NotLogged,
-                "its inclusion proof contradicts its checkpoint",
-            )
+            Reason::NotLogged.refusal("its inclusion proof contradicts its checkpoint")
         }
         BundleError::MissingTimestamp => {
-            Refusal::new(Reason::NoTimestamp, "nobody says when it was made")
+            Reason::NoTimestamp.refusal("nobody says when it was made")
         }
-        _ => Refusal::new(Reason::Malformed, "the bundle is not as its version asks"),
+        _ => Reason::Malformed.refusal("the bundle is not as its version asks"),
     }
     .found(shown(error))
 }
 
 impl Case<'_> {
     fn other_identity(&self) -> Refusal {
-        let refusal = Refusal::new(
-            Reason::OtherIdentity,
-            "its certificate was issued to another identity",
-        )
-        .expected(format!(
-            "{} of issuer {}",
-            self.rule.identity, self.rule.issuer
-        ));
+        let refusal = Reason::OtherIdentity
+            .refusal("its certificate was issued to another identity")
+            .expected(format!(
+                "{} of issuer {}",
+                self.rule.identity, self.rule.issuer
+            ));
         match &self.claims {
             Some(claims) => refusal.found(claims.who()),
             None => refusal,
@@ -115,21 +108,17 @@ impl Case<'_> {
     /// Digests of both sides, as far as the bundle says of which bytes it is.
     fn changed(&self, fact: &str) -> Refusal {
         if let SignatureContent::DsseEnvelope(_) = &self.bundle.content {
-            return Refusal::new(
-                Reason::Changed,
-                "the statement in it or its signature was changed after it was signed",
-            );
+            return Reason::Changed
+                .refusal("the statement in it or its signature was changed after it was signed");
         }
         let found = self.subject.digest;
         match self.signed_digest() {
-            Some(digest) if digest == found.to_string() => Refusal::new(
-                Reason::Changed,
-                format!("{fact}: the signature or the bundle around it was changed"),
-            ),
-            Some(digest) => Refusal::new(Reason::Changed, fact)
-                .expected(digest)
-                .found(found),
-            None => Refusal::new(Reason::Changed, fact).found(found),
+            Some(digest) if digest == found.to_string() => {
+                let around = "the signature or the bundle around it was changed";
+                Reason::Changed.refusal(format!("{fact}: {around}"))
+            }
+            Some(digest) => Reason::Changed.refusal(fact).expected(digest).found(found),
+            None => Reason::Changed.refusal(fact).found(found),
         }
     }
 
@@ -138,7 +127,8 @@ impl Case<'_> {
         let found = self.subject.digest.to_string();
         let logged = self.logged_digest();
         if self.signed_digest().as_ref() == Some(&found) && logged.is_some() {
-            return Refusal::new(Reason::NotLogged, "its log entry is of other bytes")
+            return Reason::NotLogged
+                .refusal("its log entry is of other bytes")
                 .expected(found)
                 .found(logged.unwrap_or_default());
         }
@@ -162,27 +152,25 @@ impl Case<'_> {
         self.logged_digest()
     }
 
-    /// The algorithm of the digest in its log entry, where it is not SHA-256.
-    fn logged_algorithm(&self) -> Option<HashAlgorithm> {
+    /// What its log entry says of a file.
+    fn logged(&self) -> Option<HashedRekordV001Body> {
         let entry = self.bundle.verification_material.tlog_entries.first()?;
         match RekorEntryBody::parse(&entry.canonicalized_body, entry.kind_version).ok()? {
-            RekorEntryBody::HashedRekordV001(body) => {
-                Some(body.spec.data.hash.algorithm).filter(|a| *a != HashAlgorithm::Sha2256)
-            }
+            RekorEntryBody::HashedRekordV001(body) => Some(body),
             _ => None,
         }
     }
 
+    /// The algorithm of the digest in its log entry, where it is not SHA-256.
+    fn logged_algorithm(&self) -> Option<HashAlgorithm> {
+        let algorithm = self.logged()?.spec.data.hash.algorithm;
+        (algorithm != HashAlgorithm::Sha2256).then_some(algorithm)
+    }
+
     /// The digest in its log entry.
     fn logged_digest(&self) -> Option<String> {
-        let entry = self.bundle.verification_material.tlog_entries.first()?;
-        match RekorEntryBody::parse(&entry.canonicalized_body, entry.kind_version).ok()? {
-            RekorEntryBody::HashedRekordV001(body) => Some(format!(
-                "sha256:{}",
-                shown(body.spec.data.hash.value.as_str())
-            )),
-            _ => None,
-        }
+        let hex = self.logged()?.spec.data.hash.value;
+        Some(format!("sha256:{}", shown(hex.as_str())))
     }
 
     /// Of another Sigstore instance altogether: then its logs and timestamps are unknown, too.
@@ -191,32 +179,28 @@ impl Case<'_> {
         if self.rule.root.names_authority(&claims.authority) {
             return None;
         }
-        let refusal = Refusal::new(
-            Reason::OtherRoot,
-            "its certificate comes from an authority that the trust root does not name",
-        )
-        .expected(self.rule.root.authorities())
-        .found(&claims.authority);
+        let refusal = Reason::OtherRoot
+            .refusal("its certificate comes from an authority that the trust root does not name")
+            .expected(self.rule.root.authorities())
+            .found(&claims.authority);
         Some(refusal.cure(NEWER))
     }
 
     fn certificate(&self, why: CertificateError) -> Refusal {
+        let unread = || Reason::Malformed.refusal("its certificate cannot be read");
         if let CertificateError::Malformed(detail) = &why {
-            return Refusal::new(Reason::Malformed, "its certificate cannot be read")
-                .found(shown(detail));
+            return unread().found(shown(detail));
         }
         let Some(claims) = &self.claims else {
-            return Refusal::new(Reason::Malformed, "its certificate cannot be read")
-                .found(shown(why));
+            return unread().found(shown(why));
         };
         match why {
-            CertificateError::NotYetValid { time, .. } => lifetime(claims, time),
-            CertificateError::Expired { time, .. } => lifetime(claims, time),
-            CertificateError::NoValidAuthority { time } => Refusal::new(
-                Reason::OtherRoot,
-                "no authority of the trust root was in force when it was signed",
-            )
-            .found(format!("signed at {time}")),
+            CertificateError::NotYetValid { time, .. } | CertificateError::Expired { time, .. } => {
+                lifetime(claims, time)
+            }
+            CertificateError::NoValidAuthority { time } => Reason::OtherRoot
+                .refusal("no authority of the trust root was in force when it was signed")
+                .found(format!("signed at {time}")),
             CertificateError::Sct(detail) => self.sct(claims, &detail),
             // The library's path building says only "invalid": find out which of the four it is.
             why => {
@@ -226,22 +210,19 @@ impl Case<'_> {
                     return lifetime(claims, *time);
                 }
                 if !claims.code_signing {
-                    return Refusal::new(
-                        Reason::WrongUse,
-                        "its certificate is not for signing code",
-                    )
-                    .expected("the extended key usage codeSigning");
+                    return Reason::WrongUse
+                        .refusal("its certificate is not for signing code")
+                        .expected("the extended key usage codeSigning");
                 }
                 self.other_root().unwrap_or_else(|| {
-                    Refusal::new(
-                        Reason::OtherRoot,
-                        "its certificate was changed after its authority had signed it, or another made it in its name",
-                    )
-                    .expected(format!("a signature by {}", claims.authority))
-                    .found(match &why {
-                        CertificateError::ChainInvalid(detail) => shown(detail),
-                        other => shown(other),
-                    })
+                    let fact = "its certificate was changed after its authority had signed it, or another made it in its name";
+                    Reason::OtherRoot
+                        .refusal(fact)
+                        .expected(format!("a signature by {}", claims.authority))
+                        .found(match &why {
+                            CertificateError::ChainInvalid(detail) => shown(detail),
+                            other => shown(other),
+                        })
                 })
             }
         }
@@ -249,15 +230,12 @@ impl Case<'_> {
 
     fn sct(&self, claims: &Claims, detail: &str) -> Refusal {
         let Sct::Of { log, at } = &claims.sct else {
-            return Refusal::new(
-                Reason::NotLogged,
-                match claims.sct {
-                    Sct::Absent => {
-                        "its certificate carries no SCT: no certificate transparency log has seen it"
-                    }
-                    _ => "the SCT in its certificate cannot be read",
-                },
-            );
+            return Reason::NotLogged.refusal(match claims.sct {
+                Sct::Absent => {
+                    "its certificate carries no SCT: no certificate transparency log has seen it"
+                }
+                _ => "the SCT in its certificate cannot be read",
+            });
         };
         let fact = match self.rule.root.ct_log(log) {
             None => "the SCT in its certificate is of a log that the trust root does not name",
@@ -265,31 +243,22 @@ impl Case<'_> {
                 "the SCT in its certificate was made when its log was not in force"
             }
             Some(_) => {
-                return Refusal::new(
-                    Reason::NotLogged,
-                    "the SCT in its certificate is of another certificate",
-                )
-                .found(shown(detail));
+                return Reason::NotLogged
+                    .refusal("the SCT in its certificate is of another certificate")
+                    .found(shown(detail));
             }
         };
-        Refusal::new(Reason::NotLogged, fact)
+        Reason::NotLogged
+            .refusal(fact)
             .found(format!("log {} at {at}", hex::encode(log)))
             .cure(NEWER)
     }
 }
 
 fn lifetime(claims: &Claims, time: Timestamp) -> Refusal {
-    let (reason, fact) = match time < claims.not_before {
-        true => (
-            Reason::NotYetValid,
-            "its certificate was not yet valid when it was signed",
-        ),
-        false => (
-            Reason::Expired,
-            "its certificate had expired when it was signed",
-        ),
+    let refusal = match time < claims.not_before {
+        true => Reason::NotYetValid.refusal("its certificate was not yet valid when it was signed"),
+        false => Reason::Expired.refusal("its certificate had expired when it was signed"),
     };
-    Refusal::new(reason, fact)
-        .expected(claims.lifetime())
-        .found(time)
+    refusal.expected(claims.lifetime()).found(time)
 }

@@ -16,15 +16,10 @@ use winimg_base::digest::Digest;
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.trustedroot";
 
 /// A trust root, parsed once.
-#[derive(Clone)]
 pub(super) struct TrustRoot {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     name: String,
-    root: TrustedRoot,
-    verifier: Verifier,
+    pub(super) trusted: TrustedRoot,
+    pub(super) verifier: Verifier,
     /// As in the file: those that issue to signers first.
     authorities: Vec<Authority>,
 }
@@ -37,14 +32,14 @@ impl fmt::Debug for TrustRoot {
 
 impl fmt::Display for TrustRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.inner.name)
+        f.write_str(&self.name)
     }
 }
 
 impl TrustRoot {
     /// Of Sigstore's public good instance, as the library ships it.
-    pub(super) fn public_good() -> Result<Self, String> {
-        static ROOT: OnceLock<Result<TrustRoot, String>> = OnceLock::new();
+    pub(super) fn public_good() -> Result<Arc<Self>, String> {
+        static ROOT: OnceLock<Result<Arc<TrustRoot>, String>> = OnceLock::new();
         ROOT.get_or_init(|| {
             TrustRoot::parse(
                 SIGSTORE_PRODUCTION_TRUSTED_ROOT,
@@ -55,7 +50,7 @@ impl TrustRoot {
     }
 
     /// The error fits after "the trust root".
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Arc<Self>, String> {
         if bytes.len() > LIMIT {
             return Err(format!("is longer than {LIMIT} bytes"));
         }
@@ -64,7 +59,7 @@ impl TrustRoot {
         Self::parse(text, format!("trust root {}", Digest::sha256_of(bytes)))
     }
 
-    fn parse(text: &str, name: String) -> Result<Self, String> {
+    fn parse(text: &str, name: String) -> Result<Arc<Self>, String> {
         let root = TrustedRoot::from_json(text)
             .map_err(|e| format!("is not a trusted_root.json: {}", shown(e)))?;
         if !root.media_type.starts_with(MEDIA_TYPE) {
@@ -94,51 +89,40 @@ impl TrustRoot {
             ));
         }
         let verifier = Verifier::new(&root).map_err(|e| format!("cannot be used: {}", shown(e)))?;
-        let authorities = authorities(&root);
-        Ok(Self {
-            inner: Arc::new(Inner {
-                name,
-                root,
-                verifier,
-                authorities,
-            }),
-        })
-    }
-
-    pub(super) fn verifier(&self) -> &Verifier {
-        &self.inner.verifier
-    }
-
-    pub(super) fn trusted(&self) -> &TrustedRoot {
-        &self.inner.root
+        Ok(Arc::new(Self {
+            name,
+            authorities: authorities(&root),
+            trusted: root,
+            verifier,
+        }))
     }
 
     /// Whether the root knows this authority by name and key: what a message says, never what is trusted.
     pub(super) fn names_authority(&self, authority: &Authority) -> bool {
-        self.inner.authorities.iter().any(|a| a.may_be(authority))
+        self.authorities.iter().any(|a| a.may_be(authority))
     }
 
     pub(super) fn authorities(&self) -> String {
-        let names = self.inner.authorities.iter().map(Authority::to_string);
+        let names = self.authorities.iter().map(Authority::to_string);
         names.collect::<Vec<_>>().join("; ")
     }
 
     /// The key of a transparency log that the root names.
     pub(super) fn log(&self, id: &LogKeyId) -> Option<&PublicKey> {
-        let mut logs = self.inner.root.tlogs.iter();
+        let mut logs = self.trusted.tlogs.iter();
         logs.find(|l| l.log_id.key_id == *id).map(|l| &l.public_key)
     }
 
     /// The key of a certificate transparency log that the root names.
     pub(super) fn ct_log(&self, id: &[u8]) -> Option<&PublicKey> {
-        let mut logs = self.inner.root.ctlogs.iter();
+        let mut logs = self.trusted.ctlogs.iter();
         logs.find(|l| l.log_id.key_id.as_bytes() == id)
             .map(|l| &l.public_key)
     }
 
     /// The logs' addresses.
     pub(super) fn logs(&self) -> String {
-        let logs = self.inner.root.tlogs.iter();
+        let logs = self.trusted.tlogs.iter();
         logs.map(|l| shown(&l.base_url))
             .collect::<Vec<_>>()
             .join(", ")

@@ -81,7 +81,7 @@ fn copy_folder(
     put_tree(site, entry, path, to)
 }
 
-/// The whole entry below `path`. Below 8 robocopy's codes only tell what it did (Microsoft: robocopy return codes).
+/// The whole entry below `path`. Below 8 robocopy's codes only say what it did (Microsoft: robocopy return codes).
 fn put_tree(
     site: &mut Site<'_>,
     entry: Entry,
@@ -93,10 +93,10 @@ fn put_tree(
     let mut script = Script::new();
     script.make_folder(&target);
     script.line(format!(
-        r"C:\Windows\System32\robocopy.exe {} {target} /E /A-:R /R:0 /W:0 /NP /NJH /NJS /NFL /NDL",
+        "C:\\Windows\\System32\\robocopy.exe {} {target} /E /A-:R /R:0 /W:0 /NP /NJH /NJS /NFL /NDL\n\
+         if errorlevel 8 exit /b %errorlevel%",
         on_disc(entry, "")
     ));
-    script.line("if errorlevel 8 exit /b %errorlevel%");
     site.put(script);
     site.expect(Planned::File {
         path: path.text,
@@ -178,14 +178,16 @@ pub(super) fn remove(site: &mut Site<'_>, at: &Located<String>, recursive: bool)
         script.line(format!("if exist {folder} rd /s /q {whole}"));
     } else {
         script.line(format!(
-            "if exist {folder} echo {whole} is a folder, and the step does not say recursive = true"
+            "if exist {folder} echo {whole} is a folder, and the step does not say recursive = true\n\
+             if exist {folder} exit /b 1"
         ));
-        script.line(format!("if exist {folder} exit /b 1"));
     }
-    script.line(format!("if exist {whole} del /f /q {whole}"));
-    script.line(format!("if not exist {whole} exit /b 0"));
-    script.line(format!("echo {whole} is still there"));
-    script.line("exit /b 1");
+    script.line(format!(
+        "if exist {whole} del /f /q {whole}\n\
+         if not exist {whole} exit /b 0\n\
+         echo {whole} is still there\n\
+         exit /b 1"
+    ));
     site.put(script);
     site.expect(Planned::Missing { path: path.text });
     Some(())
