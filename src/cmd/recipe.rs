@@ -146,7 +146,7 @@ fn lay(
 
 /// What the recipe leaves open, as complaints.
 fn open_questions(recipe: &Recipe) -> Diagnostics {
-    Diagnostics(recipe::complaints(&recipe.undecided))
+    Diagnostics(recipe::complaints(&recipe.undecided, &Default::default()))
 }
 
 /// Reads the recipe as it is, whatever its lock says.

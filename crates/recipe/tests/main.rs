@@ -3,6 +3,7 @@
 mod plan;
 mod recipe;
 mod recipe_pins;
+mod recipe_reference;
 mod recipe_schema;
 mod recipe_signatures;
 mod recipe_vars;

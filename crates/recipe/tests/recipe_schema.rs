@@ -1,19 +1,200 @@
-//! The JSON Schema, the reference and the reader name the same keys.
+//! The JSON Schema, made of the rows that the reader reads by (`src/recipe/keys.toml`).
 
 use std::collections::BTreeSet;
 use std::fs;
 use support::tree;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use winimg_recipe::recipe::keys::{self, Key, Kind};
 use winimg_recipe::recipe::{JSON_SCHEMA, Options, read};
+
+/// What the file is made as; `INSTA_UPDATE=always` writes it.
+pub fn generated(path: &str, text: &str) {
+    let path = tree::root().join(path);
+    let was = fs::read_to_string(&path).expect("the file");
+    if was == text {
+        return;
+    }
+    let update = std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always");
+    let first = was.lines().zip(text.lines()).find(|(was, now)| was != now);
+    assert!(
+        update,
+        "{} is not what keys.toml makes of it: run `INSTA_UPDATE=always cargo test -p winimg-recipe`\n{first:#?}",
+        path.display()
+    );
+    fs::write(&path, text).expect("a file");
+}
+
+#[test]
+fn the_schema_is_made_of_the_rows() {
+    let text = serde_json::to_string_pretty(&schema()).expect("JSON");
+    generated("recipes/recipe.schema.json", &(text + "\n"));
+}
+
+fn schema() -> Value {
+    let mut top = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "winimg recipe",
+    });
+    lay(&mut top, table("recipe"));
+    top["required"] = json!(["schema"]);
+    let kinds = keys::of("signature").find("kind").expect("a row");
+    let kinds = kinds.takes.words().iter().filter(|kind| *kind != "none");
+    let of_file: Vec<Value> = kinds
+        .map(|kind| table(&format!("signature.{kind}")))
+        .collect();
+    let mut of_sums = of_file.clone();
+    of_sums[0] = table("checksum_signature.openpgp");
+    top["$defs"] = json!({
+        "template": { "type": "string", "pattern": "\\{\\{" },
+        "guest_path": {
+            "type": "string",
+            "description": "an absolute path in the guest: 'C:\\k'",
+            "pattern": "^([A-Za-z]:\\\\|.*\\{\\{)",
+        },
+        "download": table("download"),
+        "exit_codes": table("exit_codes"),
+        "signature": { "anyOf": of_file },
+        "checksum_signature": { "anyOf": of_sums },
+    });
+    top
+}
+
+fn lay(over: &mut Value, more: Value) {
+    let (Value::Object(over), Value::Object(more)) = (over, more) else {
+        unreachable!("two objects");
+    };
+    over.extend(more);
+}
+
+fn table(name: &str) -> Value {
+    let spec = keys::of(name);
+    let mut schema = json!({ "type": "object" });
+    if !spec.doc.is_empty() {
+        schema["description"] = json!(spec.doc);
+    }
+    schema["additionalProperties"] = json!(false);
+    let needed = spec.keys.iter().filter(|key| key.needed.is_some());
+    let mut needed: Vec<&str> = needed.map(|key| key.name.as_str()).collect();
+    if name.starts_with("signature.") && name != "signature.any" {
+        needed.insert(0, "kind");
+    }
+    if !spec.is_merged && !needed.is_empty() {
+        schema["required"] = json!(needed);
+    }
+    let properties = spec
+        .keys
+        .iter()
+        .map(|key| (key.name.clone(), property(key)));
+    schema["properties"] = Value::Object(properties.collect::<Map<_, _>>());
+    let one_of: Vec<Value> = spec
+        .alternatives()
+        .map(|key| json!({ "required": [key] }))
+        .collect();
+    if !one_of.is_empty() {
+        schema["oneOf"] = json!(one_of);
+    }
+    schema
+}
+
+fn property(key: &Key) -> Value {
+    let mut property = takes(&key.takes);
+    if let Some(pattern) = &key.pattern {
+        let at = match &key.takes {
+            Kind::Map(_) => "/propertyNames",
+            Kind::Nonempty(_) => "/items",
+            _ => "",
+        };
+        if at == "/propertyNames" {
+            property["propertyNames"] = json!({});
+        }
+        let texts = property.pointer_mut(at).expect("there");
+        texts["pattern"] = json!(pattern);
+    }
+    property["description"] = json!(match &key.unless_given {
+        Some(meant) => format!("{}; {meant} unless given", key.doc),
+        None => key.doc.clone(),
+    });
+    if let Some(default) = &key.default {
+        property["default"] = match key.takes {
+            Kind::Flag => json!(default == "true"),
+            Kind::Integer(..) => json!(default.parse::<i64>().expect("a number")),
+            _ => json!(default),
+        };
+    }
+    property
+}
+
+/// A number or a word can be a variable's, whose text is known later.
+fn or_template(value: Value) -> Value {
+    json!({ "anyOf": [value, { "$ref": "#/$defs/template" }] })
+}
+
+fn takes(kind: &Kind) -> Value {
+    let list = |kind: &Kind| json!({ "type": "array", "items": takes(kind) });
+    match kind {
+        Kind::String => json!({ "type": "string", "minLength": 1 }),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Flag => or_template(json!({ "type": "boolean" })),
+        Kind::Whole => or_template(json!({ "type": "integer" })),
+        Kind::Integer(only, most) if only == most => json!({ "const": only }),
+        Kind::Integer(least, most) => {
+            or_template(json!({ "type": "integer", "minimum": least, "maximum": most }))
+        }
+        Kind::Size => json!({ "type": "string", "examples": ["64 GiB"] }),
+        Kind::Time => json!({ "type": "string", "examples": ["45m", "1h30m"] }),
+        Kind::Word(words) => match words.as_slice() {
+            [one] => json!({ "const": one }),
+            _ => or_template(json!({ "enum": words })),
+        },
+        Kind::GuestPath => json!({ "$ref": "#/$defs/guest_path" }),
+        Kind::Lines => json!({ "type": ["string", "array"], "items": { "type": "string" } }),
+        Kind::Anything => json!({}),
+        Kind::List(kind) => list(kind),
+        Kind::Nonempty(kind) => {
+            let mut list = list(kind);
+            list["minItems"] = json!(1);
+            list
+        }
+        Kind::Map(kind) => json!({ "type": "object", "additionalProperties": takes(kind) }),
+        Kind::Table(name) if ["download", "exit_codes"].contains(&name.as_str()) => {
+            json!({ "$ref": format!("#/$defs/{name}") })
+        }
+        Kind::Table(name) => table(name),
+        Kind::Either(kinds) => {
+            json!({ "anyOf": kinds.iter().map(takes).collect::<Vec<_>>() })
+        }
+        Kind::Signature => json!({ "$ref": "#/$defs/signature" }),
+        Kind::Signatures(of_sums) => signatures(*of_sums),
+    }
+}
+
+/// One table, alternatives, or several that must all be met; or `none`, which drops what an included file asks for.
+fn signatures(of_sums: bool) -> Value {
+    let one = match of_sums {
+        true => json!({ "$ref": "#/$defs/checksum_signature" }),
+        false => json!({ "$ref": "#/$defs/signature" }),
+    };
+    let mut any = table("signature.any");
+    any["properties"]["any"]["items"] = one.clone();
+    json!({ "anyOf": [
+        one,
+        table("signature.none"),
+        any,
+        { "type": "array", "minItems": 1, "items": { "anyOf": [one, any] } },
+    ] })
+}
 
 const NO_KEY: &str = "qqqqqqqqqqqqqqqqqqqq";
 
-fn schema() -> Value {
+fn shipped() -> Value {
     serde_json::from_str(JSON_SCHEMA).expect("JSON")
 }
 
 fn keys(table: &Value) -> BTreeSet<String> {
+    let shared = table["$ref"].as_str().and_then(|at| at.strip_prefix('#'));
+    let shipped = shipped();
+    let table = shared.map_or(table, |at| shipped.pointer(at).expect("there"));
     let properties = table["properties"].as_object().expect("properties");
     properties.keys().cloned().collect()
 }
@@ -37,7 +218,7 @@ fn keys_read(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_table_of_the_schema_has_the_keys_that_are_read() {
-    let schema = schema();
+    let schema = shipped();
     let properties = &schema["properties"];
     let component = &properties["components"]["additionalProperties"];
     let tables = [
@@ -58,9 +239,7 @@ fn every_table_of_the_schema_has_the_keys_that_are_read() {
         let read = keys_read(&format!("schema = 1\n{header}\n{NO_KEY} = 1\n"));
         assert_eq!(read, keys(table), "{header}");
     }
-    // `schema` and `include` are taken out before the rest is looked at.
-    let mut top = keys_read(&format!("schema = 1\n{NO_KEY} = 1\n"));
-    top.extend(["schema".to_string(), "include".to_string()]);
+    let top = keys_read(&format!("schema = 1\n{NO_KEY} = 1\n"));
     assert_eq!(top, keys(&schema), "the top");
 
     let step = &properties["steps"]["items"];
@@ -81,42 +260,6 @@ fn every_table_of_the_schema_has_the_keys_that_are_read() {
         };
         let text = format!("schema = 1\n[[steps]]\nname = \"x\"\n{verb} = {{ {NO_KEY} = 1 }}\n");
         assert_eq!(keys_read(&text), keys(table), "{verb}");
-    }
-}
-
-#[test]
-fn the_reference_names_every_key() {
-    let path = tree::root().join("docs/recipe.md");
-    let reference = fs::read_to_string(path).expect("docs/recipe.md");
-    let mut names = BTreeSet::new();
-    collect(&schema(), &mut names);
-    assert!(names.len() > 60, "{names:?}");
-    let written = |n: &&String| {
-        [
-            "`{n}`", "`{n} =", " {n} =", "[{n}]", ".{n}]", "{n} = [", "[{n}.",
-        ]
-        .iter()
-        .any(|shape| reference.contains(&shape.replace("{n}", n)))
-    };
-    let missing: Vec<&String> = names.iter().filter(|n| !written(n)).collect();
-    assert_eq!(missing, Vec::<&String>::new());
-}
-
-fn collect(schema: &Value, names: &mut BTreeSet<String>) {
-    match schema {
-        Value::Object(map) => {
-            for (key, value) in map {
-                match value.as_object() {
-                    Some(properties) if key == "properties" => {
-                        names.extend(properties.keys().cloned());
-                        properties.values().for_each(|v| collect(v, names));
-                    }
-                    _ => collect(value, names),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|v| collect(v, names)),
-        _ => {}
     }
 }
 

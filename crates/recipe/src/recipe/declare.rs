@@ -4,11 +4,10 @@
 //! Refuses unknown keys and wrong types. Whether a value is one of those allowed is asked in `decide`, where it is known
 //! whose value it is.
 
+use super::keys;
 use super::value::{Data, Table, Value};
 use winimg_base::diag::{Diagnostic, nearest, suggestion};
 use winimg_base::text::{Located, Place};
-
-const KEYS: [&str; 6] = ["default", "required", "one_of", "alias", "prefix", "hint"];
 
 /// A variable as it was declared.
 #[derive(Debug, Default)]
@@ -48,7 +47,7 @@ impl Declaration {
                 "hint" => string(value).map(|text| declaration.hint = Some(text.value)),
                 key => {
                     let fact = format!("unknown key `{key}` in the variable `{name}`");
-                    let help = suggestion(key, &KEYS, "its keys");
+                    let help = suggestion(key, &keys::of("variable").names(), "its keys");
                     Err(Diagnostic::error(fact).at(&entry.key_place, "").help(help))
                 }
             };

@@ -1,119 +1,19 @@
-//! Reading tables: each key asked for once, each type checked, each key that nobody asked for refused.
+//! Reading tables by the rows of `keys.toml`: each type checked, each key without a row refused.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+mod paths;
+
+use std::cell::Cell;
 use std::time::Duration;
 
-use super::Effective;
-use super::sources::{OUTSIDE, OUTSIDE_HELP, Sources};
-use super::undecided::{self, MissingProof, Undecided};
-use super::value::{Data, Table, Value, Wanting};
-use super::vars::Scope;
+use serde::de::value::{Error, StrDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer};
+
+pub use super::context::Context;
+use super::keys::{self, Kind, Spec};
+use super::value::{Data, Entry, Table, Value};
 use super::words;
 use winimg_base::diag::{Diagnostic, nearest};
-use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
-
-/// What the whole lowering shares.
-pub struct Context<'a> {
-    pub sources: &'a Sources,
-    pub scope: &'a Scope,
-    /// Not all files could be read: what is missing may be there, so nothing is called missing.
-    pub incomplete: bool,
-    /// `policy = "signed"`: a component without a signature is complained about.
-    pub must_be_signed: Cell<bool>,
-    /// What is read is a step that is skipped: its local files may be missing.
-    pub is_skipped: Cell<bool>,
-    /// The components that steps name, skipped ones too.
-    pub used: RefCell<BTreeSet<String>>,
-    problems: RefCell<Vec<Diagnostic>>,
-    defaults: RefCell<Vec<Effective>>,
-    key_files: RefCell<Vec<(String, Digest)>>,
-    undecided: RefCell<Vec<Undecided>>,
-}
-
-impl<'a> Context<'a> {
-    pub fn new(sources: &'a Sources, scope: &'a Scope, incomplete: bool) -> Self {
-        Self {
-            sources,
-            scope,
-            incomplete,
-            must_be_signed: Cell::new(false),
-            is_skipped: Cell::new(false),
-            used: RefCell::default(),
-            problems: RefCell::default(),
-            defaults: RefCell::default(),
-            key_files: RefCell::default(),
-            undecided: RefCell::default(),
-        }
-    }
-
-    pub fn problem(&self, diagnostic: Diagnostic) {
-        self.problems.borrow_mut().push(diagnostic);
-    }
-
-    pub fn error(&self, fact: impl Into<String>, place: &Place, label: &str, help: &str) {
-        let diagnostic = Diagnostic::error(fact).at(place, label);
-        self.problem(match help {
-            "" => diagnostic,
-            help => diagnostic.help(help),
-        });
-    }
-
-    /// A complaint about something that is not there; held back while files are unreadable.
-    pub fn missing(&self, fact: impl Into<String>, place: &Place, help: &str) {
-        if !self.incomplete {
-            self.error(fact, place, "", help);
-        }
-    }
-
-    /// A value nobody gave, for the list of effective values.
-    pub fn default(&self, path: impl Into<String>, value: impl ToString) {
-        self.defaults.borrow_mut().push(Effective {
-            path: path.into(),
-            value: value.to_string(),
-            origin: "default".into(),
-        });
-    }
-
-    /// A key file that was read, by its path as it is written: its content is a part of the recipe.
-    pub fn key_file(&self, path: &str, digest: Digest) {
-        self.key_files.borrow_mut().push((path.into(), digest));
-    }
-
-    /// The key files that were read, in an order that does not depend on that of the text.
-    pub fn key_files(&self) -> Vec<(String, Digest)> {
-        let mut files = self.key_files.borrow().clone();
-        files.sort();
-        files.dedup();
-        files
-    }
-
-    /// Nothing proves this input yet.
-    pub fn unproved(&self, missing: &MissingProof) {
-        let missing = Undecided::Proof(missing.clone());
-        self.undecided.borrow_mut().push(missing);
-    }
-
-    /// A step names this variable, which has no value.
-    pub fn undecided_step(&self, step: &str, variable: Wanting, place: &Place) {
-        undecided::add(&mut self.undecided.borrow_mut(), variable, step, place);
-    }
-
-    pub fn undecided(&self) -> Vec<Undecided> {
-        self.undecided.borrow().clone()
-    }
-
-    /// The complaints, the defaults that were taken, and what a person must still decide.
-    pub fn into_parts(self) -> (Vec<Diagnostic>, Vec<Effective>, Vec<Undecided>) {
-        (
-            self.problems.into_inner(),
-            self.defaults.into_inner(),
-            self.undecided.into_inner(),
-        )
-    }
-}
 
 /// One table being read.
 pub struct Fields<'c> {
@@ -122,114 +22,225 @@ pub struct Fields<'c> {
     /// Words for people: "[machine]", "component `kubelet`", "step `x`".
     pub what: String,
     pub place: Place,
-    known: RefCell<Vec<&'static str>>,
+    spec: &'static Spec,
+    is_wrong: Cell<bool>,
 }
 
 impl<'c> Fields<'c> {
-    pub fn of(
-        cx: &'c Context<'c>,
-        table: &'c Table,
-        what: impl Into<String>,
-        place: &Place,
-    ) -> Self {
-        Self {
-            cx,
-            table,
-            what: what.into(),
-            place: place.clone(),
-            known: RefCell::default(),
-        }
+    /// The value as the table of these keys; complains when it is something else, of keys that the table does not have,
+    /// and of those that it needs.
+    pub fn open(cx: &'c Context<'c>, value: &'c Value, keys: &str) -> Option<Self> {
+        Self::called(cx, value, keys, keys::of(keys).title())
     }
 
-    /// The value as a table; complains when it is something else.
-    pub fn open(cx: &'c Context<'c>, value: &'c Value, what: &str) -> Option<Self> {
+    /// The same, under another name in messages.
+    pub fn called(cx: &'c Context<'c>, value: &'c Value, keys: &str, what: String) -> Option<Self> {
+        let fields = Self::unchecked(cx, value, keys, what)?;
+        fields.ask();
+        fields.refuse_unknown();
+        Some(fields)
+    }
+
+    /// The same, of whose keys nothing is said yet.
+    pub fn unchecked(
+        cx: &'c Context<'c>,
+        value: &'c Value,
+        keys: &str,
+        what: String,
+    ) -> Option<Self> {
         match &value.data {
-            Data::Table(table) => Some(Self::of(cx, table, what, &value.place)),
+            Data::Table(table) => Some(Self::of(cx, table, keys, what, &value.place)),
             Data::Unknown => None,
             _ => {
-                let fact = format!("{what} takes a table, not {}", value.kind());
-                let help = "a table is written `{ key = value }`; an empty one `{}`";
-                cx.error(fact, &value.place, value.kind(), help);
+                not_a_table(cx, value, &what);
                 None
             }
         }
     }
 
-    pub fn get(&self, key: &'static str) -> Option<&'c Value> {
-        self.known.borrow_mut().push(key);
-        self.table.get(key)
+    pub fn of(
+        cx: &'c Context<'c>,
+        table: &'c Table,
+        keys: &str,
+        what: String,
+        place: &Place,
+    ) -> Self {
+        Self {
+            cx,
+            table,
+            what,
+            place: place.clone(),
+            spec: keys::of(keys),
+            is_wrong: Cell::new(false),
+        }
+    }
+
+    /// Whether nothing was wrong with what was read of it until now.
+    pub fn is_whole(&self) -> bool {
+        !self.is_wrong.get()
+    }
+
+    fn complain(&self, fact: impl Into<String>, place: &Place, help: &str) {
+        self.is_wrong.set(true);
+        self.cx.error(fact, place, "", help);
+    }
+
+    pub fn get(&self, key: &str) -> Option<&'c Value> {
+        self.table.get(&self.spec.key(key).name)
     }
 
     pub fn has(&self, key: &str) -> bool {
-        self.table.contains(key)
+        self.get(key).is_some()
     }
 
-    pub fn table(&self, key: &'static str, what: &str) -> Option<Self> {
-        Self::open(self.cx, self.get(key)?, what)
+    pub fn knows(&self, key: &str) -> bool {
+        self.spec.find(key).is_some()
     }
 
-    fn wrong<T>(&self, key: &str, takes: &str, value: &Value) -> Option<T> {
-        if !matches!(value.data, Data::Unknown) {
-            let fact = format!("`{key}` takes {takes}, not {}", value.kind());
-            let help = match &value.data {
-                Data::Float(text) if takes.contains("string") => {
-                    format!("put it in quotes: \"{text}\"")
-                }
-                Data::Integer(n) if takes.contains("string") => {
-                    format!("put it in quotes: \"{n}\"")
-                }
-                Data::Integer(n) if takes.contains("size") => {
-                    format!("say the unit: \"{n} MiB\" or \"{n} GiB\"")
-                }
-                Data::Integer(n) if takes.contains("time") => {
-                    format!("say the unit: \"{n}s\" or \"{n}m\"")
-                }
-                _ => String::new(),
-            };
-            self.cx.error(fact, &value.place, value.kind(), &help);
+    /// The words that the key takes.
+    pub fn words(&self, key: &str) -> &'static [String] {
+        self.spec.key(key).takes.words()
+    }
+
+    /// The first of the keys that is given.
+    pub fn first(&self, keys: &[&str]) -> Option<&'c Entry> {
+        let given = keys.iter().find(|key| self.has(key));
+        given.and_then(|key| self.table.entry(key))
+    }
+
+    /// The table that the key takes, by that table's rows.
+    pub fn table(&self, key: &str) -> Option<Self> {
+        let value = self.get(key)?;
+        let Kind::Table(keys) = &self.spec.key(key).takes else {
+            panic!("`{key}` takes no table in keys.toml");
+        };
+        if !matches!(value.data, Data::Table(_)) && !self.help(key).is_empty() {
+            return self.wrong(key, &self.spec.key(key).takes, value);
         }
+        Self::open(self.cx, value, keys)
+    }
+
+    /// The same; where it is left out, as if `empty` were written.
+    pub fn table_or(&self, key: &str, empty: &'c Table) -> Option<Self> {
+        if self.has(key) {
+            return self.table(key);
+        }
+        let what = keys::of(key).title();
+        Some(Self::of(self.cx, empty, key, what, &self.place))
+    }
+
+    /// The entries of a table whose names are the recipe's own.
+    pub fn map(&self, key: &str) -> &'c [Entry] {
+        match self.get(key).map(|value| (&value.data, value)) {
+            Some((Data::Table(table), _)) => &table.entries,
+            Some((Data::Unknown, _)) | None => &[],
+            Some((_, value)) => {
+                let what = match self.spec.name.as_str() {
+                    "recipe" => format!("[{key}]"),
+                    _ => format!("`{key}`"),
+                };
+                self.is_wrong.set(true);
+                not_a_table(self.cx, value, &what);
+                &[]
+            }
+        }
+    }
+
+    fn wrong<T>(&self, key: &str, takes: &Kind, value: &Value) -> Option<T> {
+        self.is_wrong.set(true);
+        if matches!(value.data, Data::Unknown) {
+            return None;
+        }
+        let (words, units) = match takes {
+            Kind::Flag => ("true or false", None),
+            Kind::Whole | Kind::Integer(..) => ("a whole number", None),
+            Kind::List(_) | Kind::Nonempty(_) => ("a list", None),
+            Kind::Table(_) => ("a table", None),
+            Kind::Size => ("a size such as \"64 GiB\"", Some([" MiB", " GiB"])),
+            Kind::Time => ("a time such as \"45m\"", Some(["s", "m"])),
+            _ => ("a string", Some(["", ""])),
+        };
+        let help = match (&value.data, units) {
+            (Data::Integer(n), Some(["", _])) => format!("put it in quotes: \"{n}\""),
+            (Data::Float(text), Some(["", _])) => format!("put it in quotes: \"{text}\""),
+            (Data::Integer(n), Some([small, large])) => {
+                format!("say the unit: \"{n}{small}\" or \"{n}{large}\"")
+            }
+            _ if matches!(takes, Kind::Table(_)) => self.help(key).to_owned(),
+            _ => String::new(),
+        };
+        let fact = format!("`{key}` takes {words}, not {}", value.kind());
+        self.cx.error(fact, &value.place, value.kind(), &help);
         None
     }
 
-    pub fn string(&self, key: &'static str) -> Option<Located<String>> {
-        let value = self.get(key)?;
-        self.text_of(key, value)
+    /// What is read of a key that is left out.
+    fn default(&self, key: &str) -> Option<Located<String>> {
+        let row = self.spec.key(key);
+        let default = row.default.as_ref()?;
+        if self.spec.lists_defaults {
+            let shown = match row.takes {
+                Kind::Flag | Kind::Whole | Kind::Integer(..) => default.clone(),
+                _ => format!("\"{default}\""),
+            };
+            self.cx.default(format!("{}.{key}", self.spec.name), shown);
+        }
+        Some(Located::new(default.clone(), self.place.clone()))
     }
 
-    fn text_of(&self, key: &str, value: &Value) -> Option<Located<String>> {
+    /// A text, or a text with a unit in it; `--set` may have taken it for something else.
+    fn text_of(&self, key: &str, takes: &Kind, value: &Value) -> Option<Located<String>> {
         let place = value.place.clone();
         match (&value.data, &value.loose) {
             (Data::String(text), _) => Some(Located::new(text.clone(), place)),
             (_, Some(loose)) => Some(Located::new(loose.clone(), place)),
-            _ => self.wrong(key, "a string", value),
+            _ => self.wrong(key, takes, value),
         }
     }
 
+    /// A string; not empty where the row says so.
+    pub fn string(&self, key: &str) -> Option<Located<String>> {
+        let row = self.spec.key(key);
+        let Some(value) = self.get(key) else {
+            return self.default(key);
+        };
+        let text = self.text_of(key, &row.takes, value)?;
+        if row.takes.refuses_empty() && text.value.trim().is_empty() {
+            self.complain(format!("`{key}` is empty"), &text.place, row.help());
+            return None;
+        }
+        Some(text)
+    }
+
+    /// How to write the key.
+    pub fn help(&self, key: &str) -> &'static str {
+        self.spec.key(key).help()
+    }
+
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.string(key).map(|t| t.value)
+    }
+
     /// Complains when the key is absent; `help` shows how to write it.
-    pub fn need(&self, key: &'static str, help: &str) {
+    pub fn need(&self, key: &str, help: &str) {
         if !self.has(key) {
             let fact = format!("{} has no `{key}`", self.what);
             self.cx.missing(fact, &self.place, help);
         }
     }
 
-    pub fn needed_string(&self, key: &'static str, help: &str) -> Option<Located<String>> {
-        self.need(key, help);
-        let text = self.string(key)?;
-        if text.value.trim().is_empty() {
-            let fact = format!("`{key}` is empty");
-            self.cx.error(fact, &text.place, "", help);
-            return None;
+    /// Complains of the keys that the table needs and does not have.
+    pub fn ask(&self) {
+        for key in self.spec.keys.iter().filter(|key| key.needed.is_some()) {
+            self.need(&key.name, key.help());
         }
-        Some(text)
     }
 
-    pub fn text(&self, key: &'static str) -> Option<String> {
-        self.string(key).map(|t| t.value)
-    }
-
-    pub fn boolean(&self, key: &'static str) -> Option<Located<bool>> {
-        let value = self.get(key)?;
+    pub fn boolean(&self, key: &str) -> Option<Located<bool>> {
+        let Some(value) = self.get(key) else {
+            let default = self.default(key)?;
+            return Some(Located::new(default.value == "true", default.place));
+        };
         let flag = match &value.data {
             Data::Bool(flag) => Some(*flag),
             Data::String(text) if value.template.is_some() => text.trim().parse().ok(),
@@ -237,16 +248,28 @@ impl<'c> Fields<'c> {
         };
         match flag {
             Some(flag) => Some(Located::new(flag, value.place.clone())),
-            None => self.wrong(key, "true or false", value),
+            None => self.wrong(key, &Kind::Flag, value),
         }
     }
 
-    pub fn integer(&self, key: &'static str, least: i64, most: i64) -> Option<Located<i64>> {
-        let value = self.get(key)?;
+    /// The same; a wrong one counts as left out.
+    pub fn flag(&self, key: &str) -> bool {
+        let default = || self.spec.key(key).default.as_deref() == Some("true");
+        self.boolean(key).map_or_else(default, |flag| flag.value)
+    }
+
+    pub fn integer(&self, key: &str) -> Option<Located<i64>> {
+        let row = self.spec.key(key);
+        let Some(value) = self.get(key) else {
+            let default = self.default(key)?;
+            return Some(Located::new(default.value.parse().ok()?, default.place));
+        };
         let number = self.integer_of(key, value)?;
-        if number < least || number > most {
+        if let Kind::Integer(least, most) = row.takes
+            && !(least..=most).contains(&number)
+        {
             let fact = format!("`{key}` is {number}; it goes from {least} to {most}");
-            self.cx.error(fact, &value.place, "", "");
+            self.complain(fact, &value.place, "");
             return None;
         }
         Some(Located::new(number, value.place.clone()))
@@ -259,65 +282,83 @@ impl<'c> Fields<'c> {
             Data::String(text) if value.template.is_some() => text.trim().parse().ok(),
             _ => None,
         };
-        number.or_else(|| self.wrong(key, "a whole number", value))
+        number.or_else(|| self.wrong(key, &Kind::Whole, value))
     }
 
-    /// One of a few words.
-    pub fn choice<T: Copy>(
-        &self,
-        key: &'static str,
-        words: &[(&'static str, T)],
-    ) -> Option<Located<T>> {
+    /// One of the row's words.
+    pub fn word(&self, key: &str) -> Option<Located<&'static str>> {
+        let words = self.spec.key(key).takes.words();
         let text = self.string(key)?;
-        if let Some((_, meant)) = words.iter().find(|(word, _)| *word == text.value) {
-            return Some(Located::new(*meant, text.place));
+        if let Some(word) = words.iter().find(|word| **word == text.value) {
+            return Some(Located::new(word, text.place));
         }
-        let allowed: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        self.is_wrong.set(true);
         let fact = format!("`{key}` cannot be \"{}\"", text.value);
         let plain = text.value.to_lowercase().replace("reg_", "");
         let mut diagnostic = Diagnostic::error(fact).at(&text.place, "");
-        if let Some(near) = nearest(&plain, allowed.iter().copied()) {
+        if let Some(near) = nearest(&plain, words.iter().map(String::as_str)) {
             diagnostic = diagnostic.help(format!("did you mean \"{near}\"?"));
         }
-        let allowed = diagnostic.help(format!("it is one of: {}", allowed.join(", ")));
+        let allowed = diagnostic.help(format!("it is one of: {}", words.join(", ")));
         self.cx.problem(allowed);
         None
     }
 
-    pub fn list(&self, key: &'static str) -> Option<&'c [Value]> {
+    /// What the word means: the variant that serde knows by it.
+    pub fn choice<T: DeserializeOwned>(&self, key: &str) -> Option<Located<T>> {
+        let word = self.word(key)?;
+        Some(Located::new(meant(word.value), word.place))
+    }
+
+    /// Whether the key says this word; a wrong one counts as left out.
+    pub fn is(&self, key: &str, word: &str) -> bool {
+        let said = self.word(key).map(|said| said.value);
+        said.or(self.spec.key(key).default.as_deref()) == Some(word)
+    }
+
+    pub fn list(&self, key: &str) -> Option<&'c [Value]> {
         let value = self.get(key)?;
+        let takes = &self.spec.key(key).takes;
         match &value.data {
+            Data::Array(items) if items.is_empty() && matches!(takes, Kind::Nonempty(_)) => {
+                let help = match self.help(key) {
+                    "" => "leave it out, or name some",
+                    help => help,
+                };
+                self.complain(format!("`{key}` is an empty list"), &value.place, help);
+                None
+            }
             Data::Array(items) => Some(items),
-            _ => self.wrong(key, "a list", value),
+            _ => self.wrong(key, takes, value),
         }
     }
 
-    pub fn strings(&self, key: &'static str) -> Vec<Located<String>> {
+    pub fn strings(&self, key: &str) -> Vec<Located<String>> {
         let items = self.list(key).unwrap_or_default().iter();
-        items.filter_map(|item| self.text_of(key, item)).collect()
+        let texts = items.filter_map(|item| self.text_of(key, &Kind::Text, item));
+        texts.collect()
     }
 
-    pub fn texts(&self, key: &'static str) -> Vec<String> {
+    pub fn texts(&self, key: &str) -> Vec<String> {
         self.strings(key).into_iter().map(|t| t.value).collect()
     }
 
     /// Bytes, from "64 GiB".
-    pub fn size(&self, key: &'static str) -> Option<Located<u64>> {
-        let text = self.quantity(key, "a size such as \"64 GiB\"")?;
+    pub fn size(&self, key: &str) -> Option<Located<u64>> {
+        let text = self.string(key)?;
         match super::quantity::size(&text.value) {
             Ok(bytes) => Some(Located::new(bytes, text.place)),
             Err(help) => {
                 let fact = format!("`{key}` is not a size: \"{}\"", text.value);
-                self.cx.error(fact, &text.place, "", &help);
+                self.complain(fact, &text.place, &help);
                 None
             }
         }
     }
 
     /// From "45m", "1h30m", "90s".
-    pub fn duration(&self, key: &'static str) -> Option<Located<Duration>> {
-        let text = self.quantity(key, "a time such as \"45m\"")?;
-        self.duration_of(key, text)
+    pub fn duration(&self, key: &str) -> Option<Located<Duration>> {
+        self.duration_of(key, self.string(key)?)
     }
 
     pub fn duration_of(&self, key: &str, text: Located<String>) -> Option<Located<Duration>> {
@@ -325,94 +366,24 @@ impl<'c> Fields<'c> {
             Ok(time) => Some(Located::new(time, text.place)),
             Err(help) => {
                 let fact = format!("`{key}` is not a time: \"{}\"", text.value);
-                self.cx.error(fact, &text.place, "", &help);
+                self.complain(fact, &text.place, &help);
                 None
             }
         }
     }
 
-    /// A string with a unit in it: a bare number is refused with words that name the unit's shape.
-    fn quantity(&self, key: &'static str, takes: &str) -> Option<Located<String>> {
-        let value = self.get(key)?;
-        match (&value.data, &value.loose) {
-            (Data::String(text), _) => Some(Located::new(text.clone(), value.place.clone())),
-            (_, Some(loose)) => Some(Located::new(loose.clone(), value.place.clone())),
-            _ => self.wrong(key, takes, value),
-        }
-    }
-
-    /// A local file or folder, relative to the file that names it; it has to exist, unless its step is skipped.
-    pub fn local(&self, key: &'static str) -> Option<Located<PathBuf>> {
-        let text = self.needed_string(key, "")?;
-        let path = self.beside(key, &text);
-        let is_skipped = self.cx.is_skipped.get();
-        if self.cx.sources.is_outside(&path) {
-            if is_skipped {
-                let path = self.cx.sources.input(path);
-                return Some(Located::new(path, text.place));
-            }
-            self.cx.error(OUTSIDE, &text.place, "", OUTSIDE_HELP);
-            return None;
-        }
-        if !is_skipped && !path.exists() {
-            let fact = format!("there is no file or folder {}", text.value);
-            let help = format!("looked for {}", path.display());
-            self.cx.error(fact, &text.place, "", &help);
-            return None;
-        }
-        Some(Located::new(path, text.place))
-    }
-
-    /// The file or folder that a key's text names. It becomes one of the files that the recipe is made of.
-    pub fn beside(&self, key: &str, text: &Located<String>) -> PathBuf {
-        let base = self.table.get(key).and_then(|v| v.base.as_ref());
-        let sources = self.cx.sources;
-        sources.local(base.unwrap_or(&text.place), &text.value)
-    }
-
-    /// The folder that the key's relative path starts from: that of the file that says it, or of whoever set the
-    /// variable that it begins with.
-    pub fn folder(&self, key: &str, place: &Place) -> &Path {
-        let base = self.table.get(key).and_then(|v| v.base.as_ref());
-        self.cx.sources.folder(base.unwrap_or(place))
-    }
-
-    /// A guest path, `C:\…`.
-    pub fn guest_path(&self, key: &'static str, help: &str) -> Option<Located<String>> {
-        let text = self.needed_string(key, help)?;
-        self.guest_path_of(key, text)
-    }
-
-    pub fn guest_path_of(&self, key: &str, text: Located<String>) -> Option<Located<String>> {
-        match super::guest_name::path(&text.value) {
-            Ok(()) => Some(text),
-            Err((why, help)) => {
-                let fact = format!("`{key}` is not a path in the guest: {why}");
-                self.cx.error(fact, &text.place, "", &help);
-                None
-            }
-        }
-    }
-
-    /// Refuses every key that nobody asked for.
-    pub fn finish(&self) {
-        self.finish_but(|_| false);
-    }
-
-    /// As `finish`, leaving alone the keys that `other` takes care of.
-    pub fn finish_but(&self, other: impl Fn(&str) -> bool) {
-        let mut known = self.known.borrow().clone();
-        known.sort_unstable();
-        known.dedup();
+    /// Refuses every key that has no row.
+    pub fn refuse_unknown(&self) {
+        let known = self.spec.names();
         for entry in &self.table.entries {
-            if known.contains(&entry.key.as_str()) || other(&entry.key) {
+            if self.spec.find(&entry.key).is_some() {
                 continue;
             }
             let fact = format!("unknown key `{}` in {}", entry.key, self.what);
             let mut diagnostic = Diagnostic::error(fact).at(&entry.key_place, "");
             let near = nearest(&entry.key, known.iter().copied());
             let strayed = words::of_the_top(&entry.key).filter(|_| has_own_line(&entry.key_place));
-            let instead = strayed.or_else(|| words::foreign(&entry.key).map(String::from));
+            let instead = strayed.or_else(|| keys::instead(&entry.key).map(String::from));
             diagnostic = match (near, instead) {
                 (_, Some(instead)) => diagnostic.help(instead),
                 (Some(near), _) => diagnostic.help(format!("did you mean `{near}`?")),
@@ -422,6 +393,22 @@ impl<'c> Fields<'c> {
             self.cx.problem(diagnostic);
         }
     }
+}
+
+fn not_a_table(cx: &Context<'_>, value: &Value, what: &str) {
+    let fact = format!("{what} takes a table, not {}", value.kind());
+    let help = "a table is written `{ key = value }`; an empty one `{}`";
+    cx.error(fact, &value.place, value.kind(), help);
+}
+
+/// The variant that serde knows by this word.
+///
+/// # Panics
+///
+/// When there is none: a row of `keys.toml` has a word that its type does not have.
+pub fn meant<T: DeserializeOwned>(word: &str) -> T {
+    let word: StrDeserializer<'_, Error> = word.into_deserializer();
+    T::deserialize(word).expect("a word that the key's type has too")
 }
 
 /// Whether nothing stands before it: a key between braces is meant for its table.

@@ -1,12 +1,14 @@
 //! The recipe as it is meant: every value decided, every value knowing its place.
 //!
 //! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
-//! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread` finds
-//! those that nothing reads, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+//! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread`
+//! finds those that nothing reads. `keys` has a row for every key, `fields` reads by these rows, and `lower` makes what
+//! stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
 mod address;
 mod alias;
 mod ask;
+mod context;
 mod decide;
 mod declare;
 mod effective;
@@ -14,6 +16,7 @@ mod fields;
 mod guest_name;
 mod image_builder;
 mod input;
+pub mod keys;
 mod lower;
 mod mask;
 mod merge;
@@ -325,11 +328,15 @@ pub enum ImageProof {
     Unverified { reason: Located<String> },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Archive {
+    #[serde(rename = "zip")]
     Zip,
+    #[serde(rename = "tar")]
     Tar,
+    #[serde(rename = "tar.gz")]
     TarGz,
+    #[serde(rename = "tar.zst")]
     TarZst,
 }
 

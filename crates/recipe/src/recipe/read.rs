@@ -67,16 +67,14 @@ pub fn read_judged(
     if !incomplete {
         problems.extend(given.unread(&raw.tree));
     }
-    undecided::settle(&mut raw.tree, &mut problems);
+    let asked = undecided::settle(&mut raw.tree, &mut problems);
     let lowered = lower::lower(&raw, &scope, decided);
     let (draft, defaults) = (lowered.draft, lowered.defaults);
     let mut complaints = lowered.problems;
     let is_wrong = |all: &[Diagnostic]| Diagnostics(all.to_vec()).has_errors();
     // With mistakes there is no plan to list these at the end of: they are told with the others.
     if is_wrong(&problems) || is_wrong(&complaints) {
-        let known: Vec<String> = problems.iter().map(|p| p.problem.fact.clone()).collect();
-        let open = undecided::complaints(&lowered.undecided).into_iter();
-        complaints.extend(open.filter(|d| !known.contains(&d.problem.fact)));
+        complaints.extend(undecided::complaints(&lowered.undecided, &asked));
         if !incomplete {
             complaints.extend(judge(&draft));
         }

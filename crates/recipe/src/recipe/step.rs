@@ -120,8 +120,11 @@ pub enum Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
+    #[serde(alias = "utf-8")]
     Utf8,
+    #[serde(alias = "utf-8-bom")]
     Utf8Bom,
+    #[serde(alias = "utf-16")]
     Utf16,
 }
 
@@ -159,7 +162,8 @@ pub enum Start {
     Disabled,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ServiceState {
     Running,
     Stopped,

@@ -3,6 +3,8 @@
 //! `validate` and `plan` go on without these and list them. Every command that fetches for a build refuses a recipe that has
 //! one; `winimg pin` finds the proofs. Without any other value there is nothing to plan, and it is asked for as an error.
 
+use std::collections::BTreeSet;
+
 use super::InputId;
 use super::merge::DIGESTS;
 use super::value::Wanting;
@@ -90,18 +92,20 @@ impl Undecided {
     }
 }
 
-/// All of them as errors, each variable once.
-pub fn complaints(all: &[Undecided]) -> Vec<Diagnostic> {
-    let mut said: Vec<Diagnostic> = Vec::new();
-    for complaint in all.iter().map(Undecided::complaint) {
-        if !said
-            .iter()
-            .any(|d| d.problem.fact == complaint.problem.fact)
-        {
-            said.push(complaint);
-        }
-    }
-    said
+/// All of them as errors; of the variables those alone that were not `asked` for already, each once. An input is in the
+/// list once.
+pub fn complaints(all: &[Undecided], asked: &BTreeSet<String>) -> Vec<Diagnostic> {
+    let mut asked = asked.clone();
+    let mut is_new = |one: &&Undecided| match one {
+        Undecided::Variable { variable, .. }
+        | Undecided::Proof(MissingProof {
+            variable: Some(variable),
+            ..
+        }) => asked.insert(variable.name.clone()),
+        Undecided::Proof(_) => true,
+    };
+    let open = all.iter().filter(|one| is_new(one));
+    open.map(Undecided::complaint).collect()
 }
 
 /// Adds what a step needs, once a step and variable: a variable is listed once, with all its steps.
@@ -150,72 +154,79 @@ fn collect(value: &Value, found: &mut Vec<(Wanting, Place)>) {
 }
 
 /// Leaves undecided what can be: the digests of downloads and what steps do. Everywhere else a variable without a value is
-/// complained about.
-pub fn settle(tree: &mut Table, problems: &mut Vec<Diagnostic>) {
+/// complained about. The names of those that were.
+pub fn settle(tree: &mut Table, problems: &mut Vec<Diagnostic>) -> BTreeSet<String> {
+    let mut asked = Asked {
+        names: BTreeSet::new(),
+        problems,
+    };
     for entry in &mut tree.entries {
         let is_media = entry.key == "media";
         match (entry.key.as_str(), &mut entry.value.data) {
             // Resolved before, and used elsewhere.
             ("vars", _) => {}
-            ("steps", Data::Array(steps)) => steps.iter_mut().for_each(|s| step(s, problems)),
+            ("steps", Data::Array(steps)) => steps.iter_mut().for_each(|s| step(s, &mut asked)),
             ("components" | "media", Data::Table(inputs)) => {
                 for input in &mut inputs.entries {
                     let is_input = !is_media || matches!(input.key.as_str(), "iso" | "virtio");
                     match &mut input.value.data {
-                        Data::Table(table) if is_input => download(table, problems),
-                        _ => refuse(&mut input.value, problems),
+                        Data::Table(table) if is_input => download(table, &mut asked),
+                        _ => asked.refuse(&mut input.value),
                     }
                 }
             }
-            _ => refuse(&mut entry.value, problems),
+            _ => asked.refuse(&mut entry.value),
         }
     }
+    asked.names
 }
 
-fn download(table: &mut Table, problems: &mut Vec<Diagnostic>) {
+/// The variables that were complained about, each at its first use.
+struct Asked<'p> {
+    names: BTreeSet<String>,
+    problems: &'p mut Vec<Diagnostic>,
+}
+
+fn download(table: &mut Table, asked: &mut Asked<'_>) {
     for Entry { key, value, .. } in &mut table.entries {
         match &value.data {
             Data::Undecided(all) if all.len() == 1 && DIGESTS.contains(&key.as_str()) => {}
-            _ => refuse(value, problems),
+            _ => asked.refuse(value),
         }
     }
 }
 
 /// A step's name and place are always known, and so is all of the one that seals the image: without it the steps would
 /// stand in another order.
-fn step(step: &mut Value, problems: &mut Vec<Diagnostic>) {
+fn step(step: &mut Value, asked: &mut Asked<'_>) {
     let Data::Table(table) = &mut step.data else {
-        return refuse(step, problems);
+        return asked.refuse(step);
     };
     let seals = table.get("generalize").is_some();
     for Entry { key, value, .. } in &mut table.entries {
         if seals || key == "name" || key == "before_seal" {
-            refuse(value, problems);
+            asked.refuse(value);
         }
     }
 }
 
-fn refuse(value: &mut Value, problems: &mut Vec<Diagnostic>) {
-    match &mut value.data {
-        Data::Undecided(all) => {
-            for wanting in all {
-                let complaint = wanting.complaint(&value.place, None);
-                // Said at the first use alone.
-                if !problems
-                    .iter()
-                    .any(|p| p.problem.fact == complaint.problem.fact)
-                {
-                    problems.push(complaint);
+impl Asked<'_> {
+    fn refuse(&mut self, value: &mut Value) {
+        match &mut value.data {
+            Data::Undecided(all) => {
+                for wanting in all {
+                    if self.names.insert(wanting.name.clone()) {
+                        self.problems.push(wanting.complaint(&value.place, None));
+                    }
                 }
+                value.data = Data::Unknown;
             }
-            value.data = Data::Unknown;
-        }
-        Data::Array(items) => items.iter_mut().for_each(|v| refuse(v, problems)),
-        Data::Table(table) => {
-            for entry in &mut table.entries {
-                refuse(&mut entry.value, problems);
+            Data::Array(items) => items.iter_mut().for_each(|item| self.refuse(item)),
+            Data::Table(table) => {
+                let entries = table.entries.iter_mut();
+                entries.for_each(|entry| self.refuse(&mut entry.value));
             }
+            _ => {}
         }
-        _ => {}
     }
 }

@@ -138,7 +138,8 @@ pub enum Protocol {
     Number(u8),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Profile {
     Domain,
     Private,
@@ -158,7 +159,8 @@ pub struct User {
     pub expires: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum UserState {
     Present,
     Absent,
@@ -247,8 +249,9 @@ pub enum Trigger {
     Daily { hour: u8, minute: u8 },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum TaskUser {
+    #[serde(rename = "SYSTEM")]
     System,
     LocalService,
     NetworkService,

@@ -4,6 +4,7 @@ mod arguments;
 mod every;
 mod images;
 mod inputs;
+mod keys;
 mod powershell;
 mod recipe;
 mod restore;

@@ -1,6 +1,6 @@
 //! Verbs about who there is: `user`, `group`.
 
-use super::security::{nothing_else, present};
+use super::security::nothing_else;
 use crate::recipe::Verb;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::Value;
@@ -11,28 +11,20 @@ use winimg_base::text::Located;
 const LONGEST_COMMENT: usize = 48;
 
 pub fn user(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`user`")?;
-    let name = fields.needed_string("name", "name the account: `name = \"vagrant\"`");
+    let fields = Fields::open(cx, value, "user")?;
+    let name = fields.string("name");
     // The SAM keeps 20 characters of a user's name.
     let name = name.and_then(|n| account_name(&fields, n, 20));
-    let state = fields.choice(
-        "state",
-        &[
-            ("present", UserState::Present),
-            ("absent", UserState::Absent),
-            ("disabled", UserState::Disabled),
-        ],
-    );
+    let state = fields
+        .choice("state")
+        .map_or(UserState::Present, |s| s.value);
     let password = password(&fields);
     let full_name = comment(&fields, "full_name", 256);
     let description = comment(&fields, "description", LONGEST_COMMENT);
     let groups = names(&fields, "groups");
-    let expires = fields.boolean("expires");
-    fields.finish();
-    let state = state.map_or(UserState::Present, |s| s.value);
+    let expires = fields.flag("expires");
     if state == UserState::Absent {
-        let keys = ["password", "full_name", "description", "groups", "expires"];
-        nothing_else(&fields, "a user", &keys);
+        nothing_else(&fields, "a user");
     }
     Some(Verb::User(User {
         name: name?,
@@ -41,20 +33,19 @@ pub fn user(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         full_name,
         description,
         groups,
-        expires: expires.is_some_and(|e| e.value),
+        expires,
     }))
 }
 
 pub fn group(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`group`")?;
-    let name = fields.needed_string("name", "name the group: `name = \"WireServerAccess\"`");
+    let fields = Fields::open(cx, value, "group")?;
+    let name = fields.string("name");
     let name = name.and_then(|n| account_name(&fields, n, 256));
-    let present = present(&fields);
+    let present = fields.is("state", "present");
     let description = comment(&fields, "description", LONGEST_COMMENT);
     let members = names(&fields, "members");
-    fields.finish();
     if !present {
-        nothing_else(&fields, "a group", &["description", "members"]);
+        nothing_else(&fields, "a group");
     }
     Some(Verb::Group(Group {
         name: name?,
@@ -93,7 +84,7 @@ fn is_forbidden(c: char) -> bool {
 }
 
 /// Names of accounts and groups; `NT SERVICE\name` and the like too.
-fn names(fields: &Fields<'_>, key: &'static str) -> Vec<Located<String>> {
+fn names(fields: &Fields<'_>, key: &str) -> Vec<Located<String>> {
     let mut names: Vec<Located<String>> = Vec::new();
     for name in fields.strings(key) {
         let own = name.value.rsplit('\\').next().unwrap_or_default();
@@ -118,7 +109,7 @@ fn names(fields: &Fields<'_>, key: &'static str) -> Vec<Located<String>> {
     names
 }
 
-fn comment(fields: &Fields<'_>, key: &'static str, longest: usize) -> Option<String> {
+fn comment(fields: &Fields<'_>, key: &str, longest: usize) -> Option<String> {
     let text = fields.string(key)?;
     let fault = if text.value.is_empty() {
         "is empty".to_owned()
@@ -138,10 +129,6 @@ fn comment(fields: &Fields<'_>, key: &'static str, longest: usize) -> Option<Str
 
 /// `random`, or `published:` and a password that is none. Whatever else is there may be a secret, and is not shown.
 fn password(fields: &Fields<'_>) -> Option<Password> {
-    if !fields.has("password") {
-        fields.get("password");
-        return Some(Password::Random);
-    }
     let text = fields.string("password")?;
     if text.value == "random" {
         return Some(Password::Random);

@@ -17,25 +17,16 @@ use winimg_base::text::{Located, Place};
 
 pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
     let what = format!("component `{}`", entry.key);
-    let fields = Fields::open(cx, &entry.value, &what)?;
+    let fields = Fields::called(cx, &entry.value, "component", what)?;
     let name = name(cx, entry);
     let version = fields.text("version");
-    let given = fields.needed_if_given("file");
-    let unpack = fields.choice(
-        "unpack",
-        &[
-            ("zip", Archive::Zip),
-            ("tar", Archive::Tar),
-            ("tar.gz", Archive::TarGz),
-            ("tar.zst", Archive::TarZst),
-        ],
-    );
+    let given = fields.string("file");
+    let unpack: Option<Located<Archive>> = fields.choice("unpack");
     let license = fields.text("license");
     let input = InputId::Component(entry.key.clone());
     let origin = origin(&fields, &input, unpack.as_ref().map(|u| u.value));
     let url = origin.as_ref().map(|o| &o.url);
     let file = file(&fields, given, url);
-    fields.finish();
     Some(Component {
         name: name?,
         version,
@@ -63,19 +54,6 @@ fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
         }
     }
     None
-}
-
-impl Fields<'_> {
-    /// A string that may be absent but not empty.
-    pub fn needed_if_given(&self, key: &'static str) -> Option<Located<String>> {
-        match self.has(key) {
-            true => self.needed_string(key, ""),
-            false => {
-                self.get(key);
-                None
-            }
-        }
-    }
 }
 
 /// The name to keep the file under: `file`, or the last segment of the URL.
@@ -161,8 +139,7 @@ fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofSpec>)
 }
 
 fn url(fields: &Fields<'_>) -> Option<Located<Address>> {
-    let url = fields.needed_string("url", "write `url = \"https://…\"`, or the path of a file")?;
-    address(fields, "url", url)
+    address(fields, "url", fields.string("url")?)
 }
 
 fn proof(
@@ -171,7 +148,7 @@ fn proof(
     given: &[&'static str],
     asked: &Asked,
 ) -> Option<ProofSpec> {
-    let entry = fields.needed_if_given("checksum_entry");
+    let entry = fields.string("checksum_entry");
     if let (Some(entry), false) = (&entry, fields.has("checksum_url")) {
         let fact =
             "`checksum_entry` names a line of a checksum file, but there is no `checksum_url`";
@@ -180,7 +157,7 @@ fn proof(
     // Every proof is read, so that each is checked and none is called unknown.
     let sha256 = digest(fields, "sha256", Algorithm::Sha256);
     let sha512 = digest(fields, "sha512", Algorithm::Sha512);
-    let checksum = fields.needed_if_given("checksum_url");
+    let checksum = fields.string("checksum_url");
     let checksum = checksum.and_then(|url| address(fields, "checksum_url", url));
     let signed = Signed {
         url: checksum.as_ref(),
@@ -202,8 +179,7 @@ fn proof(
     // Those of members prove these, and nothing of the rest.
     let whole = |group: &Vec<Signature>| group.iter().all(|s| s.members.is_empty());
     let is_signed = asked.signatures.iter().any(whole);
-    let unverified = fields.has("unverified").then(|| reason(fields)).flatten();
-    fields.get("unverified");
+    let unverified = fields.string("unverified");
     match given {
         [] if is_signed => Some(ProofSpec::Signed),
         // It says why there is no proof, and now there is one.
@@ -233,9 +209,8 @@ fn proof(
     }
 }
 
-fn digest(fields: &Fields<'_>, key: &'static str, algorithm: Algorithm) -> Option<Located<Digest>> {
+fn digest(fields: &Fields<'_>, key: &str, algorithm: Algorithm) -> Option<Located<Digest>> {
     if !undecided(fields, key).is_empty() {
-        fields.get(key);
         return None;
     }
     let text = fields.string(key)?;
@@ -257,12 +232,6 @@ fn digest(fields: &Fields<'_>, key: &'static str, algorithm: Algorithm) -> Optio
             None
         }
     }
-}
-
-fn reason(fields: &Fields<'_>) -> Option<Located<String>> {
-    let help =
-        "say in a few words why nothing proves this file; the reason is kept in the manifest";
-    fields.needed_string("unverified", help)
 }
 
 /// The variables without a value that the key's text names.

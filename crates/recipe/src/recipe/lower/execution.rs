@@ -4,17 +4,17 @@ use super::registry;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::sources::read_text;
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{Assertion, ExitCodes, Verb, powershell};
+use crate::recipe::{Assertion, ExitCodes, Verb, keys, powershell};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::Place;
 
 pub fn cmd(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let (script, exit_codes) = script(cx, value, "`cmd`", false)?;
+    let (script, exit_codes) = script(cx, value, "cmd", false)?;
     Some(Verb::Cmd { script, exit_codes })
 }
 
 pub fn powershell(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let (script, exit_codes) = script(cx, value, "`powershell`", true)?;
+    let (script, exit_codes) = script(cx, value, "powershell", true)?;
     // A step that is skipped may have no file.
     if !(script.is_empty() && cx.is_skipped.get()) {
         judge(cx, value, &script);
@@ -76,14 +76,15 @@ fn line_of(value: &Value, line: usize) -> Option<Place> {
 }
 
 /// A string or a list of lines by itself, or a table with `script`, `inline` or (PowerShell) `file`.
-fn script(cx: &Context<'_>, value: &Value, what: &str, files: bool) -> Option<(String, ExitCodes)> {
+fn script(cx: &Context<'_>, value: &Value, keys: &str, files: bool) -> Option<(String, ExitCodes)> {
+    let what = &keys::of(keys).title();
     if let Data::String(text) = &value.data {
         return Some((text.clone(), ExitCodes::default()));
     }
     if let Data::Array(_) = &value.data {
         return lines(cx, value, what).map(|script| (script, ExitCodes::default()));
     }
-    let fields = Fields::open(cx, value, what)?;
+    let fields = Fields::open(cx, value, keys)?;
     let ways: &[&str] = match files {
         true => &["script", "inline", "file"],
         false => &["script", "inline"],
@@ -102,19 +103,10 @@ fn script(cx: &Context<'_>, value: &Value, what: &str, files: bool) -> Option<(S
             cx.error(fact, &fields.place, "", &format!("keep one of `{shown}`"));
         }
     }
-    let script = fields.needed_if_given("script").map(|s| s.value);
+    let script = fields.text("script");
     let inline = fields.get("inline").and_then(|v| lines(cx, v, "`inline`"));
-    let file = match files && fields.has("file") {
-        true => local_script(&fields),
-        false => {
-            if files {
-                fields.get("file");
-            }
-            None
-        }
-    };
+    let file = files.then(|| local_script(&fields)).flatten();
     let exit_codes = exit_codes(&fields);
-    fields.finish();
     let text = script.or(inline).or(file);
     text.zip(exit_codes).filter(|_| given.len() == 1)
 }
@@ -168,17 +160,9 @@ fn local_script(fields: &Fields<'_>) -> Option<String> {
 /// `exit_codes = { ok = [0], reboot = [3010] }`.
 pub fn exit_codes(fields: &Fields<'_>) -> Option<ExitCodes> {
     if !fields.has("exit_codes") {
-        fields.get("exit_codes");
         return Some(ExitCodes::default());
     }
-    let value = fields.get("exit_codes")?;
-    if let Data::Array(_) = value.data {
-        let fact = "`exit_codes` takes a table, not a list";
-        let help = "write `exit_codes = { ok = [0], reboot = [3010] }`";
-        fields.cx.error(fact, &value.place, "", help);
-        return None;
-    }
-    let table = Fields::open(fields.cx, value, "`exit_codes`")?;
+    let table = fields.table("exit_codes")?;
     let ok = codes(&table, "ok");
     let reboot = codes(&table, "reboot");
     if let (Some(ok), Some(reboot)) = (&ok, &reboot)
@@ -187,14 +171,12 @@ pub fn exit_codes(fields: &Fields<'_>) -> Option<ExitCodes> {
         let fact = format!("exit code {both} stands under both `ok` and `reboot`");
         table.cx.error(fact, &table.place, "", "keep it in one");
     }
-    let right = [("ok", ok.is_some()), ("reboot", reboot.is_some())];
-    let right = right.into_iter().all(|(key, read)| read || !table.has(key));
-    table.finish();
-    right.then_some(ExitCodes { ok, reboot })
+    let right = |codes: &Option<Vec<i64>>, key| codes.is_some() || !table.has(key);
+    (right(&ok, "ok") && right(&reboot, "reboot")).then_some(ExitCodes { ok, reboot })
 }
 
 /// Exit codes are 32 bits; both ways to write those with the high bit are good (Microsoft: GetExitCodeProcess).
-fn codes(table: &Fields<'_>, key: &'static str) -> Option<Vec<i64>> {
+fn codes(table: &Fields<'_>, key: &str) -> Option<Vec<i64>> {
     let items = table.list(key)?;
     let mut codes = Some(Vec::new());
     for item in items {
@@ -227,15 +209,14 @@ fn codes(table: &Fields<'_>, key: &'static str) -> Option<Vec<i64>> {
 }
 
 pub fn reboot(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`reboot`")?;
-    fields.finish();
+    Fields::open(cx, value, "reboot")?;
     Some(Verb::Reboot)
 }
 
 pub fn assert(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`assert`")?;
-    let kinds = ["exists", "missing", "service_running", "registry", "cmd"];
-    let given: Vec<&str> = kinds.into_iter().filter(|k| fields.has(k)).collect();
+    let fields = Fields::open(cx, value, "assert")?;
+    let kinds: Vec<&str> = keys::of("assert").alternatives().collect();
+    let given: Vec<&str> = kinds.iter().copied().filter(|k| fields.has(k)).collect();
     let one = match given.as_slice() {
         [] => {
             let help = format!("give one of {}", kinds.join(", "));
@@ -251,40 +232,22 @@ pub fn assert(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             false
         }
     };
-    let path = |key: &'static str| {
-        let text = fields.needed_if_given(key)?;
-        fields.guest_path_of(key, text)
-    };
-    let exists = path("exists").map(Assertion::Exists);
-    let missing = path("missing").map(Assertion::Missing);
-    let service = fields.needed_if_given("service_running");
+    let exists = fields.guest_path("exists").map(Assertion::Exists);
+    let missing = fields.guest_path("missing").map(Assertion::Missing);
+    let service = fields.string("service_running");
     let service = service.map(Assertion::ServiceRunning);
-    let registry = fields.table("registry", "`registry`");
+    let registry = fields.table("registry");
     let registry = registry.and_then(|f| registry::registry_assertion(&f));
-    let cmd = fields.needed_if_given("cmd").map(Assertion::Cmd);
-    fields.finish();
+    let cmd = fields.string("cmd").map(Assertion::Cmd);
     let assertion = exists.or(missing).or(service).or(registry).or(cmd)?;
     one.then_some(Verb::Assert(assertion))
 }
 
 pub fn generalize(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`generalize`")?;
-    let answer_file = match fields.has("answer_file") {
-        true => Some(fields.local("answer_file")),
-        false => {
-            fields.get("answer_file");
-            None
-        }
+    let fields = Fields::open(cx, value, "generalize")?;
+    let verb = Verb::Generalize {
+        answer_file: fields.local("answer_file"),
+        mode_vm: fields.flag("mode_vm"),
     };
-    let mode_vm = fields.boolean("mode_vm");
-    let right = mode_vm.is_some() || !fields.has("mode_vm");
-    fields.finish();
-    let answer_file = match answer_file {
-        Some(given) => Some(given?),
-        None => None,
-    };
-    right.then_some(Verb::Generalize {
-        answer_file,
-        mode_vm: mode_vm.is_some_and(|m| m.value),
-    })
+    fields.is_whole().then_some(verb)
 }

@@ -8,17 +8,9 @@ use crate::recipe::{Content, Encoding, Verb};
 /// `component` or `path`: where a step's bytes come from.
 pub fn content(fields: &Fields<'_>, known: Known<'_>) -> Option<Content> {
     match (fields.has("component"), fields.has("path")) {
-        (true, false) => {
-            fields.get("path");
-            component(fields, known).map(Content::Component)
-        }
-        (false, true) => {
-            fields.get("component");
-            fields.local("path").map(Content::Local)
-        }
+        (true, false) => component(fields, known).map(Content::Component),
+        (false, true) => fields.local("path").map(Content::Local),
         (both, _) => {
-            fields.get("component");
-            fields.get("path");
             let help = "`component = \"kubelet\"` for a fetched file, `path = \"files/x\"` for one beside the recipe";
             match both {
                 true => {
@@ -36,10 +28,9 @@ pub fn content(fields: &Fields<'_>, known: Known<'_>) -> Option<Content> {
 }
 
 pub fn copy(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`copy`")?;
+    let fields = Fields::open(cx, value, "copy")?;
     let from = content(&fields, known);
-    let to = fields.guest_path("to", "say where to: `to = 'C:\\k\\kubelet.exe'`");
-    fields.finish();
+    let to = fields.guest_path("to");
     Some(Verb::Copy {
         from: from?,
         to: to?,
@@ -47,7 +38,7 @@ pub fn copy(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
 }
 
 pub fn extract(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`extract`")?;
+    let fields = Fields::open(cx, value, "extract")?;
     let component = component(&fields, known);
     if let Some(name) = &component
         && let Some(found) = known.components.iter().find(|c| c.name.value == name.value)
@@ -60,37 +51,22 @@ pub fn extract(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb
         );
         cx.error(fact, &name.place, "", &help);
     }
-    let to = fields.guest_path("to", "say where to: `to = 'C:\\Program Files\\containerd'`");
-    let strip = fields.integer("strip", 0, 64);
-    let stripped = strip.is_some() || !fields.has("strip");
+    let to = fields.guest_path("to");
+    let strip = fields.integer("strip");
     let only = fields.texts("only");
-    fields.finish();
     Some(Verb::Extract {
         component: component?,
         to: to?,
-        strip: strip.map_or(0, |s| s.value as usize),
+        strip: strip?.value as usize,
         only,
     })
-    .filter(|_| stripped)
 }
 
 pub fn file(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`file`")?;
-    let path = fields.guest_path("path", "say where: `path = 'C:\\k\\config.toml'`");
-    fields.need(
-        "content",
-        "give the text: `content = '''…'''`; an empty file has `content = \"\"`",
-    );
+    let fields = Fields::open(cx, value, "file")?;
+    let path = fields.guest_path("path");
     let content = fields.text("content");
-    let encoding = fields.choice(
-        "encoding",
-        &[
-            ("utf-8", Encoding::Utf8),
-            ("utf-8-bom", Encoding::Utf8Bom),
-            ("utf-16", Encoding::Utf16),
-        ],
-    );
-    fields.finish();
+    let encoding = fields.choice("encoding");
     Some(Verb::File {
         path: path?,
         content: content?,
@@ -99,17 +75,15 @@ pub fn file(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 }
 
 pub fn directory(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`directory`")?;
-    let path = fields.guest_path("path", "say which: `path = 'C:\\etc\\cni\\net.d'`");
-    fields.finish();
+    let fields = Fields::open(cx, value, "directory")?;
+    let path = fields.guest_path("path");
     path.map(|path| Verb::Directory { path })
 }
 
 pub fn remove(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`remove`")?;
-    let path = fields.guest_path("path", "say what: `path = 'C:\\k\\old.exe'`");
-    let recursive = fields.boolean("recursive");
-    fields.finish();
+    let fields = Fields::open(cx, value, "remove")?;
+    let path = fields.guest_path("path");
+    let recursive = fields.flag("recursive");
     let path = path?;
     let whole = path.value.trim_end_matches('\\');
     let system = whole.len() == 2 || whole.eq_ignore_ascii_case("c:\\windows");
@@ -123,8 +97,5 @@ pub fn remove(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         );
         return None;
     }
-    Some(Verb::Remove {
-        path,
-        recursive: recursive.is_some_and(|r| r.value),
-    })
+    Some(Verb::Remove { path, recursive })
 }

@@ -1,6 +1,6 @@
 //! The verb `firewall`: one rule.
 
-use super::security::{has_control, nothing_else, present};
+use super::security::{has_control, nothing_else};
 use crate::recipe::Verb;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Value};
@@ -10,32 +10,30 @@ use winimg_base::text::Located;
 /// netsh takes `name=all` as every rule there is, and a name that starts with `@` as a place in a DLL; the rule's text
 /// in the registry is cut at `|` (Microsoft: netsh advfirewall firewall; MS-GPFAS, firewall rule grammar).
 pub fn firewall(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`firewall`")?;
-    let name = fields.needed_string("name", "name the rule: `name = \"kubelet\"`");
+    let fields = Fields::open(cx, value, "firewall")?;
+    let present = fields.is("state", "present");
+    let inbound = fields.is("direction", "in");
+    let allow = fields.is("action", "allow");
+    let edge = fields.is("edge", "yes");
+    let name = fields.string("name");
     let name = name.and_then(|name| rule_name(&fields, name));
-    let present = present(&fields);
-    let inbound = fields.choice("direction", &[("in", true), ("out", false)]);
-    let allow = fields.choice("action", &[("allow", true), ("block", false)]);
     let protocol = protocol(&fields);
     let (ports, remote_ports) = (ports(&fields, "ports"), ports(&fields, "remote_ports"));
     let remote = remote(&fields);
-    let program = fields.needed_if_given("program");
-    let program = program.and_then(|p| fields.guest_path_of("program", p));
+    let program = fields.guest_path("program");
     let profiles = profiles(&fields);
-    let edge = fields.choice("edge", &[("yes", true), ("no", false)]);
-    fields.finish();
     let rule = FirewallRule {
         name: name?,
         present,
-        inbound: inbound.is_none_or(|i| i.value),
-        allow: allow.is_none_or(|a| a.value),
+        inbound,
+        allow,
         protocol: protocol?,
         ports,
         remote_ports,
         remote,
         program,
         profiles,
-        edge: edge.is_some_and(|e| e.value),
+        edge,
     };
     check_rule(&fields, &rule);
     Some(Verb::Firewall(rule))
@@ -98,7 +96,7 @@ fn protocol(fields: &Fields<'_>) -> Option<Protocol> {
 }
 
 /// `[10250, "30000-32767"]`
-fn ports(fields: &Fields<'_>, key: &'static str) -> Vec<String> {
+fn ports(fields: &Fields<'_>, key: &str) -> Vec<String> {
     let mut ports = Vec::new();
     for item in fields.list(key).unwrap_or_default() {
         let text = match &item.data {
@@ -208,23 +206,11 @@ fn profiles(fields: &Fields<'_>) -> Vec<Profile> {
 fn check_rule(fields: &Fields<'_>, rule: &FirewallRule) {
     let cx = fields.cx;
     if !rule.present {
-        let keys = [
-            "direction",
-            "action",
-            "protocol",
-            "ports",
-            "remote_ports",
-            "remote",
-            "program",
-            "profiles",
-            "edge",
-        ];
-        nothing_else(fields, "a rule", &keys);
+        nothing_else(fields, "a rule");
         return;
     }
     let ported = matches!(rule.protocol, Protocol::Tcp | Protocol::Udp);
-    let ports = ["ports", "remote_ports"];
-    if let Some(entry) = ports.iter().find_map(|key| fields.table.entry(key))
+    if let Some(entry) = fields.first(&["ports", "remote_ports"])
         && !ported
     {
         let fact = format!("only TCP and UDP have ports, and `{}` is given", entry.key);

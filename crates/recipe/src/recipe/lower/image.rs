@@ -8,22 +8,14 @@ use crate::recipe::{ContainerImage, ImageProof, ImageReference, Verb, guest_name
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::Located;
 
-const CTR: &str = r"C:\Program Files\containerd\ctr.exe";
-/// Where containerd keeps what it imports, unless its configuration says otherwise.
-const ROOT: &str = r"C:\ProgramData\containerd\root";
-const NAMESPACE: &str = "k8s.io";
-
 pub fn container_image(cx: &Context<'_>, entry: &Entry) -> Option<ContainerImage> {
     let what = format!("image `{}`", entry.key);
-    let fields = Fields::open(cx, &entry.value, &what)?;
+    let fields = Fields::called(cx, &entry.value, "images", what)?;
     let name = name(cx, entry);
-    let reference = fields.needed_string(
-        "reference",
-        "name it with its registry: `reference = \"registry.k8s.io/pause:3.10.2\"`",
-    );
+    let reference = fields.string("reference");
     let reference = reference.and_then(|r| with_registry(&fields, r));
     let proof = proof(&fields, reference.as_ref());
-    let os_version = fields.needed_if_given("os_version").and_then(|v| {
+    let os_version = fields.string("os_version").and_then(|v| {
         let plain = |c: char| c.is_ascii_digit() || c == '.';
         if v.value.starts_with("10.0.") && v.value.chars().all(plain) {
             return Some(v.value);
@@ -37,7 +29,6 @@ pub fn container_image(cx: &Context<'_>, entry: &Entry) -> Option<ContainerImage
         );
         None
     });
-    fields.finish();
     Some(ContainerImage {
         name: name?,
         reference: reference?,
@@ -98,8 +89,8 @@ fn proof(fields: &Fields<'_>, reference: Option<&Located<ImageReference>>) -> Op
         let digest = r.value.reference().digest()?;
         Some(Located::new(digest.to_owned(), r.place.clone()))
     });
-    let given = fields.needed_if_given("digest");
-    let reason = fields.needed_if_given("unverified");
+    let given = fields.string("digest");
+    let reason = fields.string("unverified");
     let count = [inside.is_some(), given.is_some(), reason.is_some()];
     let (fact, help) = match count.iter().filter(|there| **there).count() {
         0 if fields.has("digest") || fields.has("unverified") => return None,
@@ -149,44 +140,30 @@ fn digest(cx: &Context<'_>, text: Located<String>) -> Option<ImageProof> {
 
 /// `image = "pause"`, or a table.
 pub fn import(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    if let Data::String(name) = &value.data {
-        let name = Located::new(name.clone(), value.place.clone());
-        let image = known_image(cx, name, known)?;
-        let ctr = Located::new(CTR.to_owned(), value.place.clone());
-        let root = Located::new(ROOT.to_owned(), value.place.clone());
-        let namespace = NAMESPACE.to_owned();
-        return Some(Verb::Image(ImageImport {
-            image,
-            ctr,
-            root,
-            namespace,
-        }));
-    }
-    let fields = Fields::open(cx, value, "`image`")?;
-    let name = fields.needed_string("image", "name one of [images]: `image = \"pause\"`");
+    let empty = Default::default();
+    let (fields, name) = match &value.data {
+        Data::String(name) => {
+            let name = Located::new(name.clone(), value.place.clone());
+            let what = "`image`".to_owned();
+            let fields = Fields::of(cx, &empty, "image", what, &value.place);
+            (fields, Some(name))
+        }
+        _ => {
+            let fields = Fields::open(cx, value, "image")?;
+            let name = fields.string("image");
+            (fields, name)
+        }
+    };
     let image = name.and_then(|name| known_image(cx, name, known));
-    let ctr = path_or(&fields, "ctr", CTR);
-    let root = path_or(&fields, "root", ROOT);
-    let namespace = fields
-        .text("namespace")
-        .unwrap_or_else(|| NAMESPACE.to_owned());
-    fields.finish();
+    let ctr = fields.guest_path("ctr");
+    let root = fields.guest_path("root");
+    let namespace = fields.text("namespace");
     Some(Verb::Image(ImageImport {
         image: image?,
         ctr: ctr?,
         root: root?,
-        namespace,
+        namespace: namespace?,
     }))
-}
-
-fn path_or(fields: &Fields<'_>, key: &'static str, default: &str) -> Option<Located<String>> {
-    match fields.has(key) {
-        true => fields.guest_path(key, ""),
-        false => {
-            fields.get(key);
-            Some(Located::new(default.to_owned(), fields.place.clone()))
-        }
-    }
 }
 
 fn known_image(

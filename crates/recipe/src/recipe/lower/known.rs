@@ -17,7 +17,7 @@ pub struct Known<'a> {
 
 /// `component`, naming one of the recipe's.
 pub fn component(fields: &Fields<'_>, known: Known<'_>) -> Option<Located<String>> {
-    let name = fields.needed_string("component", "name a component: `component = \"kubelet\"`")?;
+    let name = fields.string("component")?;
     known_component(fields.cx, name, known)
 }
 

@@ -12,46 +12,22 @@ const GIB: u64 = 1 << 30;
 /// The machine; every key has a default.
 pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineSpec> {
     let empty = Default::default();
-    let (given, fields) = match top.has("machine") {
-        true => (true, top.table("machine", "[machine]")?),
-        false => {
-            top.get("machine");
-            (false, Fields::of(top.cx, &empty, "[machine]", &top.place))
-        }
-    };
-    let firmware = fields.choice(
-        "firmware",
-        &[("uefi", Firmware::Uefi), ("bios", Firmware::Bios)],
-    );
+    let fields = top.table_or("machine", &empty)?;
+    let firmware = fields.choice("firmware");
     let secure_boot = fields.boolean("secure_boot");
-    let disk_bus = fields.choice(
-        "disk_bus",
-        &[
-            ("nvme", DiskBus::Nvme),
-            ("virtio", DiskBus::Virtio),
-            ("ahci", DiskBus::Ahci),
-        ],
-    );
+    let disk_bus = match fields.has("disk_bus") {
+        true => fields.choice("disk_bus"),
+        false => Some(usual_bus(&fields, media)),
+    };
     let disk_size = fields.size("disk_size");
-    let cpus = fields.integer("cpus", 1, 255);
+    let cpus = fields.integer("cpus");
     let memory = fields.size("memory");
     let network = fields.boolean("network");
     let tpm = fields.boolean("tpm");
-    let right = [
-        ("firmware", firmware.is_some()),
-        ("secure_boot", secure_boot.is_some()),
-        ("disk_bus", disk_bus.is_some()),
-        ("disk_size", disk_size.is_some()),
-        ("cpus", cpus.is_some()),
-        ("memory", memory.is_some()),
-        ("network", network.is_some()),
-        ("tpm", tpm.is_some()),
-    ];
-    let right = right
-        .into_iter()
-        .all(|(key, read)| read || !fields.has(key));
     check_bus(&fields, disk_bus.as_ref(), top, media);
-    let firmware_is = firmware.as_ref().map_or(Firmware::Uefi, |f| f.value);
+    let firmware_is = firmware
+        .as_ref()
+        .map_or(Firmware::Uefi, |f: &Located<_>| f.value);
     let wants_uefi = [
         (
             "secure_boot",
@@ -69,36 +45,26 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineSpec> {
         }
     }
     let sized = check_sizes(&fields, disk_size.as_ref(), memory.as_ref(), firmware_is);
-    let virtio = media.is_some_and(|m| m.virtio.is_some());
-    let bus = match virtio {
+    let spec = MachineSpec {
+        firmware: firmware?.value,
+        secure_boot: secure_boot?.value,
+        disk_bus: disk_bus?.value,
+        disk_size: disk_size?.value,
+        cpus: cpus?.value as u32,
+        memory: memory?.value,
+        network: network?.value,
+        tpm: tpm?.value,
+    };
+    (fields.is_whole() && sized).then_some(spec)
+}
+
+fn usual_bus(fields: &Fields<'_>, media: Option<&Media>) -> Located<DiskBus> {
+    let (bus, shown) = match media.is_some_and(|m| m.virtio.is_some()) {
         true => (DiskBus::Virtio, "\"virtio\""),
         false => (DiskBus::Nvme, "\"nvme\""),
     };
-    let spec = MachineSpec {
-        firmware: or(&fields, "firmware", firmware, Firmware::Uefi, "\"uefi\""),
-        secure_boot: or(&fields, "secure_boot", secure_boot, false, "false"),
-        disk_bus: or(&fields, "disk_bus", disk_bus, bus.0, bus.1),
-        disk_size: or(&fields, "disk_size", disk_size, 64 * GIB, "\"64 GiB\""),
-        cpus: or(&fields, "cpus", cpus, 4, "4") as u32,
-        memory: or(&fields, "memory", memory, 4 * GIB, "\"4 GiB\""),
-        network: or(&fields, "network", network, false, "false"),
-        tpm: or(&fields, "tpm", tpm, false, "false"),
-    };
-    if given {
-        fields.finish();
-    }
-    (right && sized).then_some(spec)
-}
-
-/// The value, or the default, which is noted.
-fn or<T>(fields: &Fields<'_>, key: &str, given: Option<Located<T>>, default: T, shown: &str) -> T {
-    match given {
-        Some(given) => given.value,
-        None => {
-            fields.cx.default(format!("machine.{key}"), shown);
-            default
-        }
-    }
+    fields.cx.default("machine.disk_bus", shown);
+    Located::new(bus, fields.place.clone())
 }
 
 /// Windows has no virtio driver of its own.

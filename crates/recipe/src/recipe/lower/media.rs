@@ -16,25 +16,16 @@ pub fn media(top: &Fields<'_>) -> (Media, bool) {
         top.cx
             .missing("the recipe has no [media]", &top.place, shape);
     }
-    let Some(fields) = top.table("media", "[media]") else {
+    let Some(fields) = top.table("media") else {
         return (draft::media(&top.place), false);
     };
-    let iso = match fields.has("iso") {
-        true => download(&fields, "iso", InputId::Iso),
-        false => {
-            let help = "write `[media.iso]` with `url` and `sha256`: the Windows ISO";
-            fields.need("iso", help);
-            fields.get("iso");
-            None
-        }
-    };
+    let iso = download(&fields, "iso", InputId::Iso);
     let has_virtio = fields.has("virtio");
     let virtio = download(&fields, "virtio", InputId::Virtio);
     let image = image(&fields);
     let product_key = product_key(&fields);
     let language = language(&fields);
     let time_zone = time_zone(&fields);
-    fields.finish();
     let parts = [
         iso.is_some(),
         virtio.is_some() || !has_virtio,
@@ -54,30 +45,29 @@ pub fn media(top: &Fields<'_>) -> (Media, bool) {
     (media, parts.iter().all(|whole| *whole))
 }
 
-fn download(fields: &Fields<'_>, key: &'static str, input: InputId) -> Option<Origin> {
-    let table = fields.table(key, &input.described())?;
-    let origin = component::origin(&table, &input, None);
-    table.finish();
-    origin
+fn download(fields: &Fields<'_>, key: &str, input: InputId) -> Option<Origin> {
+    let value = fields.get(key)?;
+    let table = Fields::called(fields.cx, value, "download", input.described())?;
+    component::origin(&table, &input, None)
 }
 
 /// A name, or an index that may be written as a number.
 fn image(fields: &Fields<'_>) -> Option<Located<String>> {
-    let help =
-        "write `image = \"datacenter-core\"`, the <NAME> of an image in the WIM, or its index";
-    if let Some(value) = fields.table.get("image")
+    if let Some(value) = fields.get("image")
         && let Data::Integer(index) = value.data
     {
-        fields.get("image");
         if index < 1 {
-            fields
-                .cx
-                .error("images are counted from 1", &value.place, "", help);
+            fields.cx.error(
+                "images are counted from 1",
+                &value.place,
+                "",
+                fields.help("image"),
+            );
             return None;
         }
         return Some(Located::new(index.to_string(), value.place.clone()));
     }
-    fields.needed_string("image", help)
+    fields.string("image")
 }
 
 fn product_key(fields: &Fields<'_>) -> Option<Located<String>> {
@@ -97,17 +87,8 @@ fn product_key(fields: &Fields<'_>) -> Option<Located<String>> {
     None
 }
 
-fn default_text(fields: &Fields<'_>, path: &str, value: &str) -> Located<String> {
-    fields.cx.default(path, format!("\"{value}\""));
-    Located::new(value.into(), fields.place.clone())
-}
-
 /// Language and region, as Setup wants them.
 fn language(fields: &Fields<'_>) -> Option<Located<String>> {
-    if !fields.has("language") {
-        fields.get("language");
-        return Some(default_text(fields, "media.language", "en-US"));
-    }
     let tag = fields.string("language")?;
     let parts: Vec<&str> = tag.value.split('-').collect();
     let right = (2..=3).contains(&parts.len())
@@ -126,11 +107,7 @@ fn language(fields: &Fields<'_>) -> Option<Located<String>> {
 }
 
 fn time_zone(fields: &Fields<'_>) -> Option<Located<String>> {
-    if !fields.has("time_zone") {
-        fields.get("time_zone");
-        return Some(default_text(fields, "media.time_zone", "UTC"));
-    }
-    let zone = fields.needed_string("time_zone", "write `time_zone = \"UTC\"`")?;
+    let zone = fields.string("time_zone")?;
     if zone.value.contains('/') {
         let fact = format!(
             "`time_zone` is not Windows's name for a zone: \"{}\"",
@@ -143,65 +120,32 @@ fn time_zone(fields: &Fields<'_>) -> Option<Located<String>> {
     Some(zone)
 }
 
-/// From power-on to a ready guest; eight to twenty-five minutes are usual.
-const TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// A Setup that stands at a dialog is to be told within a minute.
-const STILL: Duration = Duration::from_secs(45);
 const DRIVERS: &[&str] = &["viostor", "vioscsi", "NetKVM", "vioserial"];
-const COMPUTER: &str = "winimg-build";
 
 pub fn setup(top: &Fields<'_>) -> Option<SetupSpec> {
     let empty = Default::default();
-    let fields = match top.has("setup") {
-        true => top.table("setup", "[setup]")?,
-        false => {
-            top.get("setup");
-            Fields::of(top.cx, &empty, "[setup]", &top.place)
-        }
-    };
-    let answer_file = match fields.has("answer_file") {
-        true => Some(fields.local("answer_file")),
-        false => {
-            fields.get("answer_file");
-            None
-        }
-    };
-    let lint = match fields.has("lint") {
-        true => fields.choice("lint", &[("refuse", false), ("warn", true)]),
-        false => {
-            fields.get("lint");
-            None
-        }
-    };
+    let fields = top.table_or("setup", &empty)?;
+    let answer_file = fields.local("answer_file");
+    let lint_is_advice = fields.is("lint", "warn");
     let computer_name = computer_name(&fields);
-    let timeout = time(&fields, "timeout", TIMEOUT, "\"60m\"");
-    let still_limit = time(&fields, "still_limit", STILL, "\"45s\"");
+    let timeout = time(&fields, "timeout");
+    let still_limit = time(&fields, "still_limit");
     let own_drivers = top.cx.sources.local(&top.place, "drivers");
     let own_drivers = own_drivers.is_dir().then_some(own_drivers);
     let drivers = drivers(&fields, top, own_drivers.as_deref());
-    fields.finish();
-    Some(SetupSpec {
-        answer_file: match answer_file {
-            Some(given) => Some(given?),
-            None => None,
-        },
-        lint_is_advice: lint.is_some_and(|l| l.value),
+    let setup = SetupSpec {
+        answer_file,
+        lint_is_advice,
         computer_name: computer_name?,
         timeout: timeout?,
         still_limit: still_limit?,
         drivers,
         own_drivers,
-    })
+    };
+    fields.is_whole().then_some(setup)
 }
 
 fn computer_name(fields: &Fields<'_>) -> Option<String> {
-    if !fields.has("computer_name") {
-        fields.get("computer_name");
-        fields
-            .cx
-            .default("setup.computer_name", format!("\"{COMPUTER}\""));
-        return Some(COMPUTER.into());
-    }
     let name = fields.string("computer_name")?;
     match guest_name::computer_name(&name.value) {
         Ok(()) => Some(name.value),
@@ -213,17 +157,7 @@ fn computer_name(fields: &Fields<'_>) -> Option<String> {
     }
 }
 
-fn time(
-    fields: &Fields<'_>,
-    key: &'static str,
-    default: Duration,
-    shown: &str,
-) -> Option<Duration> {
-    if !fields.has(key) {
-        fields.get(key);
-        fields.cx.default(format!("setup.{key}"), shown);
-        return Some(default);
-    }
+fn time(fields: &Fields<'_>, key: &str) -> Option<Duration> {
     let time = fields.duration(key)?;
     if time.value.is_zero() {
         fields
@@ -239,7 +173,6 @@ fn drivers(fields: &Fields<'_>, top: &Fields<'_>, own: Option<&Path>) -> Vec<Str
     let media = top.table.get("media").and_then(|m| m.as_table());
     let virtio = media.is_some_and(|m| m.contains("virtio"));
     if !fields.has("drivers") {
-        fields.get("drivers");
         if !virtio {
             return Vec::new();
         }

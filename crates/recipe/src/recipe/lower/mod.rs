@@ -60,12 +60,13 @@ pub fn lower(raw: &Raw, scope: &Scope, vars: Vec<Var>) -> Lowered {
 
 /// The recipe, and whether all of it is there.
 fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
-    let top = Fields::of(cx, &raw.tree, "the recipe", &raw.start);
+    let top = Fields::of(cx, &raw.tree, "recipe", "the recipe".into(), &raw.start);
+    top.ask();
+    top.refuse_unknown();
     let name = name(&top);
     let description = top.text("description");
     misplaced_in_vars(&top);
-    let policy = top.choice("policy", &[("proved", false), ("signed", true)]);
-    cx.must_be_signed.set(policy.is_some_and(|p| p.value));
+    cx.must_be_signed.set(top.is("policy", "signed"));
     let (media, media_is_whole) = media::media(&top);
     let machine = machine::machine(&top, media_is_whole.then_some(&media));
     let setup = media::setup(&top);
@@ -84,7 +85,6 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         network(cx, &steps, machine.network);
     }
     let outputs = outputs::outputs(&top, machine.as_ref());
-    top.finish();
     // What was complained about must not go missing silently.
     let wanted = match raw.tree.get("steps").map(|v| &v.data) {
         Some(Data::Array(items)) => items.len(),
@@ -125,10 +125,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
 }
 
 fn name(top: &Fields<'_>) -> Option<Located<String>> {
-    let name = top.needed_string(
-        "name",
-        "write `name = \"capi-ws2022\"`; the output folder is called so",
-    )?;
+    let name = top.string("name")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if !name.value.chars().all(plain) || name.value.starts_with(['.', '-']) {
         let fact = format!("`name` cannot be \"{}\"", name.value);
@@ -141,30 +138,19 @@ fn name(top: &Fields<'_>) -> Option<Located<String>> {
 
 /// The components that are right, and the names of all.
 fn components(top: &Fields<'_>) -> (Vec<Component>, Vec<String>) {
-    let Some(table) = top.table("components", "[components]") else {
-        return Default::default();
-    };
-    let mut components = Vec::new();
-    let mut names = Vec::new();
-    for entry in &table.table.entries {
-        names.push(entry.key.clone());
-        if misplaced(table.cx, entry) {
-            continue;
-        }
-        components.extend(component::component(table.cx, entry));
-    }
-    (components, names)
+    let entries = top.map("components").iter();
+    let names = entries.clone().map(|e| e.key.clone()).collect();
+    let right = entries.filter(|entry| !misplaced(top.cx, entry));
+    let components = right.filter_map(|entry| component::component(top.cx, entry));
+    (components.collect(), names)
 }
 
 /// The container images that are right, and the names of all.
 fn images(top: &Fields<'_>) -> (Vec<ContainerImage>, Vec<String>) {
-    let Some(table) = top.table("images", "[images]") else {
-        return Default::default();
-    };
-    let names = table.table.entries.iter().map(|e| e.key.clone()).collect();
-    let entries = table.table.entries.iter();
-    let images = entries.filter(|entry| !misplaced(table.cx, entry));
-    let images = images.filter_map(|entry| image::container_image(table.cx, entry));
+    let entries = top.map("images").iter();
+    let names = entries.clone().map(|e| e.key.clone()).collect();
+    let right = entries.filter(|entry| !misplaced(top.cx, entry));
+    let images = right.filter_map(|entry| image::container_image(top.cx, entry));
     (images.collect(), names)
 }
 

@@ -13,12 +13,11 @@ pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Output
     let help =
         "write `[outputs]` with one or more of raw, vhd, ova, ami, qcow2, such as `vhd = {}`";
     if !top.has("outputs") {
-        top.get("outputs");
         top.cx
             .missing("the recipe has no [outputs]", &top.place, help);
         return None;
     }
-    let fields = top.table("outputs", "[outputs]")?;
+    let fields = top.table("outputs")?;
     if fields.table.entries.is_empty() {
         top.cx
             .error("[outputs] names no format", &fields.place, "", help);
@@ -45,7 +44,6 @@ pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Output
     if let (Some(machine), Some(entry)) = (machine, fields.table.entry("ova")) {
         other_controller(top, machine, &entry.key_place);
     }
-    fields.finish();
     Some(outputs)
 }
 
@@ -88,8 +86,8 @@ fn other_controller(top: &Fields<'_>, machine: &MachineSpec, ova: &Place) {
     );
 }
 
-/// The format's table; `true` in its place gets told.
-fn format<'c>(fields: &Fields<'c>, key: &'static str) -> Option<Fields<'c>> {
+/// The format's table; `true` in its place is refused.
+fn format<'c>(fields: &Fields<'c>, key: &str) -> Option<Fields<'c>> {
     let value = fields.get(key)?;
     if let Value {
         data: Data::Bool(on),
@@ -105,28 +103,21 @@ fn format<'c>(fields: &Fields<'c>, key: &'static str) -> Option<Fields<'c>> {
         fields.cx.error(fact, place, "", &help);
         return None;
     }
-    Fields::open(fields.cx, value, &format!("`{key}`"))
+    Fields::open(fields.cx, value, key)
 }
 
-fn plain(fields: &Fields<'_>, key: &'static str) -> bool {
-    match format(fields, key) {
-        Some(table) => {
-            table.finish();
-            true
-        }
-        None => false,
-    }
+fn plain(fields: &Fields<'_>, key: &str) -> bool {
+    format(fields, key).is_some()
 }
 
 fn ova(fields: &Fields<'_>) -> Option<OvaSpec> {
     let table = format(fields, "ova")?;
-    let version = table.integer("hardware_version", 13, 22);
+    let version = table.integer("hardware_version");
     if version.is_none() && !table.has("hardware_version") {
         let (usual, of_2025) = (OvaSpec::USUAL, OvaSpec::OF_2025);
         let shown = format!("\"{usual}, or {of_2025} for Windows Server 2025\"");
         table.cx.default("outputs.ova.hardware_version", shown);
     }
-    table.finish();
     Some(OvaSpec {
         hardware_version: version.map(|v| v.value as u32),
     })
@@ -134,11 +125,8 @@ fn ova(fields: &Fields<'_>) -> Option<OvaSpec> {
 
 fn ami(fields: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<AmiSpec> {
     let table = format(fields, "ami")?;
-    let boot = table.choice(
-        "boot_mode",
-        &[("uefi", "uefi"), ("legacy-bios", "legacy-bios")],
-    );
-    let license = table.choice("license_type", &[("AWS", "AWS"), ("BYOL", "BYOL")]);
+    let boot = table.word("boot_mode");
+    let license = table.word("license_type");
     let fits = match machine.map(|m| m.firmware) {
         Some(Firmware::Bios) => "legacy-bios",
         Some(Firmware::Uefi) | None => "uefi",
@@ -157,7 +145,6 @@ fn ami(fields: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<AmiSpec> {
     if !table.has("license_type") {
         table.cx.default("outputs.ami.license_type", "\"AWS\"");
     }
-    table.finish();
     Some(AmiSpec {
         boot_mode: boot.map_or(fits, |b| b.value).into(),
         license_type: license.map_or("AWS", |l| l.value).into(),

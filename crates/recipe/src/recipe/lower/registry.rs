@@ -1,43 +1,48 @@
 //! `registry`, as a step and inside `assert`: a key, a value and data that fits its type.
 
+use serde::Deserialize;
+
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Value};
 use crate::recipe::{Assertion, RegistryData, Verb, guest_name};
 use winimg_base::text::Located;
 
 pub fn registry(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`registry`")?;
+    let fields = Fields::open(cx, value, "registry")?;
     let key = registry_key(&fields);
     let name = fields.string("name");
-    let named = name.is_some() || !fields.has("name");
-    let absent = fields.boolean("absent");
-    let data = match absent {
-        Some(flag) if flag.value => {
-            fields.get("type");
-            fields.get("data");
-            if let Some(entry) = fields.table.entry("data").or(fields.table.entry("type")) {
+    let data = match fields.flag("absent") {
+        true => {
+            if let Some(entry) = fields.first(&["data", "type"]) {
                 let fact = format!("`absent` and `{}` exclude each other", entry.key);
                 cx.error(fact, &entry.key_place, "", "keep one of them");
             }
             Some(RegistryData::Absent)
         }
-        _ => registry_data(&fields),
+        false => {
+            fields.need("type", NO_TYPE);
+            if fields.has("type") {
+                fields.need("data", "give the data: `data = …`");
+            }
+            registry_data(&fields)
+        }
     };
-    fields.finish();
-    Some(Verb::Registry {
+    let verb = Verb::Registry {
         key: key?,
         value: name.map(|n| n.value).filter(|n| !n.is_empty()),
         data: data?,
-    })
-    .filter(|_| named)
+    };
+    fields.is_whole().then_some(verb)
 }
+
+const NO_TYPE: &str =
+    "say what the value is: `type = \"dword\", data = 1`; to remove it, `absent = true`";
 
 /// `registry` inside `assert`: a value and what it must be.
 pub fn registry_assertion(fields: &Fields<'_>) -> Option<Assertion> {
     let key = registry_key(fields);
-    let name = fields.needed_string("name", "name the value");
+    let name = fields.string("name");
     let data = registry_data(fields);
-    fields.finish();
     Some(Assertion::RegistryValue {
         key: key?,
         value: name?.value,
@@ -46,7 +51,7 @@ pub fn registry_assertion(fields: &Fields<'_>) -> Option<Assertion> {
 }
 
 fn registry_key(fields: &Fields<'_>) -> Option<Located<String>> {
-    let key = fields.needed_string("key", "name the key: `key = 'HKLM\\SOFTWARE\\Example'`")?;
+    let key = fields.string("key")?;
     match guest_name::registry_key(&key.value) {
         Ok(short) => Some(Located::new(short, key.place)),
         Err((why, help)) => {
@@ -61,7 +66,8 @@ fn registry_key(fields: &Fields<'_>) -> Option<Located<String>> {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Kind {
     Sz,
     ExpandSz,
@@ -73,22 +79,7 @@ enum Kind {
 
 /// `type` and `data`, which have to fit each other.
 fn registry_data(fields: &Fields<'_>) -> Option<RegistryData> {
-    let help = "say what the value is: `type = \"dword\", data = 1`; to remove it, `absent = true`";
-    fields.need("type", help);
-    let kind = fields.choice(
-        "type",
-        &[
-            ("sz", Kind::Sz),
-            ("expand_sz", Kind::ExpandSz),
-            ("multi_sz", Kind::MultiSz),
-            ("dword", Kind::Dword),
-            ("qword", Kind::Qword),
-            ("binary", Kind::Binary),
-        ],
-    );
-    if fields.has("type") {
-        fields.need("data", "give the data: `data = …`");
-    }
+    let kind: Option<Located<Kind>> = fields.choice("type");
     let value = fields.get("data")?;
     let kind = kind?.value;
     let (data, takes) = match kind {

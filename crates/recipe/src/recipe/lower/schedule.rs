@@ -7,10 +7,11 @@ use super::security::nothing_else;
 use crate::recipe::Verb;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::Value;
-use crate::recipe::verb::{Task, TaskAction, TaskUser, Trigger};
+use crate::recipe::verb::{Task, TaskAction, Trigger};
 use winimg_base::text::Located;
 
-const RUN: [&str; 9] = [
+/// What a definition says itself.
+const RUN: [&str; 8] = [
     "command",
     "arguments",
     "trigger",
@@ -19,32 +20,25 @@ const RUN: [&str; 9] = [
     "delay",
     "time_limit",
     "description",
-    "xml",
 ];
 
 pub fn task(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`task`")?;
-    let help = "name the task with its folder: `name = '\\Example\\clean'`";
-    let name = fields.needed_string("name", help);
+    let fields = Fields::open(cx, value, "task")?;
+    let name = fields.string("name");
     let name = name.and_then(|n| task_name(&fields, n));
-    let present = super::security::present(&fields);
+    let present = fields.is("state", "present");
     let xml = match fields.has("xml") {
         true => Some(definition(&fields)),
-        false => {
-            fields.get("xml");
-            None
-        }
+        false => None,
     };
     let run = run(&fields, xml.is_none() && present);
-    fields.finish();
     let action = match (present, xml) {
         (false, _) => {
-            nothing_else(&fields, "a task", &RUN);
+            nothing_else(&fields, "a task");
             TaskAction::Absent
         }
         (true, Some(xml)) => {
-            let other = RUN.iter().filter(|key| **key != "xml");
-            if let Some(entry) = other.into_iter().find_map(|key| fields.table.entry(key)) {
+            if let Some(entry) = fields.first(&RUN) {
                 let fact = format!("`xml` is the whole task, and `{}` is given too", entry.key);
                 cx.error(fact, &entry.key_place, "", "keep one of them");
             }
@@ -102,19 +96,11 @@ fn run(fields: &Fields<'_>, needed: bool) -> Option<TaskAction> {
             "say when: `trigger = \"startup\"`; `\"none\"` for on demand only",
         );
     }
-    let command = fields.needed_if_given("command");
-    let command = command.and_then(|c| fields.guest_path_of("command", c));
+    let command = fields.guest_path("command");
     let arguments = fields.texts("arguments");
     let trigger = trigger(fields);
-    let user = fields.choice(
-        "user",
-        &[
-            ("SYSTEM", TaskUser::System),
-            ("LocalService", TaskUser::LocalService),
-            ("NetworkService", TaskUser::NetworkService),
-        ],
-    );
-    let highest = fields.choice("run_level", &[("highest", true), ("limited", false)]);
+    let user = fields.choice("user");
+    let highest = fields.is("run_level", "highest");
     let delay = fields.duration("delay");
     let time_limit = fields.duration("time_limit");
     let description = fields.text("description");
@@ -138,8 +124,8 @@ fn run(fields: &Fields<'_>, needed: bool) -> Option<TaskAction> {
         command: command?,
         arguments,
         trigger,
-        user: user.map_or(TaskUser::System, |u| u.value),
-        highest: highest.is_none_or(|h| h.value),
+        user: user?.value,
+        highest,
         delay: delay.map(|d| d.value),
         time_limit: time_limit.map(|t| t.value),
         description,

@@ -1,8 +1,8 @@
 //! Verbs about who may do what: `acl`, `defender`; and what the verbs about things that may be absent share.
 
 use crate::recipe::Verb;
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::{Data, Value};
+use crate::recipe::fields::{Context, Fields, meant};
+use crate::recipe::value::{Data, Entry, Value};
 use crate::recipe::verb::{Access, Acl, Defender, Right};
 use winimg_base::text::Located;
 
@@ -10,15 +10,10 @@ pub fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
-/// `state = "present" | "absent"`
-pub fn present(fields: &Fields<'_>) -> bool {
-    let state = fields.choice("state", &[("present", true), ("absent", false)]);
-    state.is_none_or(|s| s.value)
-}
-
-/// Complains about the first of the keys that something absent has all the same.
-pub fn nothing_else(fields: &Fields<'_>, what: &str, keys: &[&str]) {
-    if let Some(entry) = keys.iter().find_map(|key| fields.table.entry(key)) {
+/// Complains about the first key that something absent has besides its name and state.
+pub fn nothing_else(fields: &Fields<'_>, what: &str) {
+    let is_other = |e: &&Entry| !["name", "state"].contains(&&*e.key) && fields.knows(&e.key);
+    if let Some(entry) = fields.table.entries.iter().find(is_other) {
         let fact = format!("{what} that is absent has no `{}`", entry.key);
         let help = "keep `name` and `state` alone, or take `state` out";
         fields.cx.error(fact, &entry.key_place, "", help);
@@ -27,17 +22,15 @@ pub fn nothing_else(fields: &Fields<'_>, what: &str, keys: &[&str]) {
 
 /// An exact list, so one that nobody is on is refused.
 pub fn acl(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`acl`")?;
-    let path = fields.guest_path("path", "say of what: `path = 'C:\\etc\\kubernetes'`");
-    let inherit = fields.boolean("inherit");
-    let owner = fields.needed_if_given("owner");
+    let fields = Fields::open(cx, value, "acl")?;
+    let path = fields.guest_path("path");
+    let inherit = fields.flag("inherit");
+    let owner = fields.string("owner");
     let owner = owner.filter(|o| principal(&fields, o));
     let mut entries = access(&fields, "grant", false);
     let granted = entries.len();
     entries.extend(access(&fields, "deny", true));
-    let recursive = fields.boolean("recursive");
-    fields.finish();
-    let inherit = inherit.is_some_and(|i| i.value);
+    let recursive = fields.flag("recursive");
     if granted == 0 && !inherit && !has_entries(&fields, "grant") {
         let help =
             "write `grant = { SYSTEM = \"full\", Administrators = \"full\" }`, or `inherit = true`";
@@ -50,7 +43,7 @@ pub fn acl(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         inherit,
         owner,
         entries,
-        recursive: recursive.is_some_and(|r| r.value),
+        recursive,
     }))
 }
 
@@ -62,15 +55,11 @@ fn has_entries(fields: &Fields<'_>, key: &str) -> bool {
     }
 }
 
-fn access(fields: &Fields<'_>, key: &'static str, deny: bool) -> Vec<Access> {
-    let what = format!("`{key}`");
-    let Some(table) = fields.table(key, &what) else {
-        return Vec::new();
-    };
+fn access(fields: &Fields<'_>, key: &str, deny: bool) -> Vec<Access> {
     let mut entries = Vec::new();
-    for entry in &table.table.entries {
+    for entry in fields.map(key) {
         let name = Located::new(entry.key.clone(), entry.key_place.clone());
-        let right = right(&table, key, &entry.value);
+        let right = right(fields, key, &entry.value);
         if let (true, Some(right)) = (principal(fields, &name), right) {
             entries.push(Access {
                 principal: name,
@@ -83,25 +72,16 @@ fn access(fields: &Fields<'_>, key: &'static str, deny: bool) -> Vec<Access> {
 }
 
 /// icacls' simple rights (Microsoft: icacls).
-const RIGHTS: [(&str, Right); 5] = [
-    ("full", Right::Full),
-    ("modify", Right::Modify),
-    ("read-execute", Right::ReadExecute),
-    ("read", Right::Read),
-    ("write", Right::Write),
-];
-
 fn right(fields: &Fields<'_>, key: &str, value: &Value) -> Option<Right> {
+    let words = fields.words(key);
     let fact = match &value.data {
-        Data::String(text) => match RIGHTS.iter().find(|(word, _)| word == text) {
-            Some((_, right)) => return Some(*right),
-            None => format!("`{key}` cannot give \"{text}\""),
-        },
+        Data::String(text) if words.contains(text) => return Some(meant(text)),
+        Data::String(text) => format!("`{key}` cannot give \"{text}\""),
         Data::Unknown => return None,
         _ => format!("`{key}` takes a word for each name, not {}", value.kind()),
     };
-    let help = "it is one of: full, modify, read-execute, read, write";
-    fields.cx.error(fact, &value.place, "", help);
+    let help = format!("it is one of: {}", words.join(", "));
+    fields.cx.error(fact, &value.place, "", &help);
     None
 }
 
@@ -153,24 +133,19 @@ fn is_local(text: &str) -> bool {
 
 /// Everything may be given; nothing at all is a mistake.
 pub fn defender(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`defender`")?;
-    let paths = |key: &'static str| -> Vec<Located<String>> {
-        let given = fields.strings(key).into_iter();
-        given.filter_map(|p| fields.guest_path_of(key, p)).collect()
-    };
-    let exclude_processes = paths("exclude_processes");
-    let exclude_paths = paths("exclude_paths");
+    let fields = Fields::open(cx, value, "defender")?;
+    let exclude_processes = fields.guest_paths("exclude_processes");
+    let exclude_paths = fields.guest_paths("exclude_paths");
     let exclude_extensions = extensions(&fields);
     let real_time = fields.boolean("real_time").map(|r| r.value);
-    fields.finish();
     if fields.table.entries.is_empty() {
         let help = "write `exclude_processes = ['C:\\k\\kubelet.exe']`";
         cx.missing("`defender` says nothing", &fields.place, help);
         return None;
     }
     Some(Verb::Defender(Defender {
-        exclude_processes,
-        exclude_paths,
+        exclude_processes: exclude_processes?,
+        exclude_paths: exclude_paths?,
         exclude_extensions,
         real_time,
     }))

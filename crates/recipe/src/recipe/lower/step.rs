@@ -7,7 +7,7 @@ use super::{
 };
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Entry, Value};
-use crate::recipe::{Step, Verb, undecided, words};
+use crate::recipe::{Step, Verb, keys, undecided};
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::text::{Located, Place};
 
@@ -24,32 +24,29 @@ pub fn step(
     item: &Value,
     known: Known<'_>,
 ) -> (Option<Located<String>>, Option<Placed>) {
-    let Some(mut fields) = Fields::open(cx, item, "a step") else {
+    let Some(mut fields) = Fields::unchecked(cx, item, "step", "a step".into()) else {
         return (None, None);
     };
-    let name = fields.needed_string(
-        "name",
-        "every step has a name: `name = \"install kubelet\"`",
-    );
+    fields.ask();
+    let name = fields.string("name");
     if let Some(name) = &name {
         fields.what = format!("step `{}`", name.value);
     }
     if let Some(step) = undecided(&fields, item, name.as_ref()) {
-        let before_seal = fields.boolean("before_seal").is_some_and(|b| b.value);
+        let before_seal = fields.flag("before_seal");
         return (name, step.map(|step| Placed { step, before_seal }));
     }
     let skipped = when(&fields);
     let timeout = fields.duration("timeout");
-    let timed = timeout.is_some() || !fields.has("timeout");
-    let before_seal = fields.boolean("before_seal").is_some_and(|b| b.value);
+    let before_seal = fields.flag("before_seal");
     cx.is_skipped
         .set(skipped.as_ref().is_some_and(Option::is_some));
     let verb = verb(&fields, known);
     cx.is_skipped.set(false);
-    let known_verb = |key: &str| words::VERBS.contains(&key);
-    match fields.table.entries.iter().any(|e| known_verb(&e.key)) {
-        true => fields.finish_but(known_verb),
-        false => no_verb(&fields),
+    let verbs = keys::verbs();
+    match fields.first(&verbs) {
+        Some(_) => fields.refuse_unknown(),
+        None => no_verb(&fields, &verbs),
     }
     let step = name
         .clone()
@@ -63,7 +60,7 @@ pub fn step(
             verb,
         });
     let placed = step
-        .filter(|_| timed)
+        .filter(|_| fields.is_whole())
         .map(|step| Placed { step, before_seal });
     (name, placed)
 }
@@ -78,7 +75,8 @@ fn undecided(
     let needed = undecided::within(item);
     let name = name.filter(|_| !needed.is_empty())?;
     let entries = &fields.table.entries;
-    let is_verb = |key: &str| words::VERBS.iter().copied().find(|verb| *verb == key);
+    let verbs = keys::verbs();
+    let is_verb = |key: &str| verbs.iter().copied().find(|verb| *verb == key);
     let verb = entries.iter().find_map(|e| is_verb(&e.key))?;
     let when_is_known = fields
         .table
@@ -108,26 +106,22 @@ fn undecided(
 }
 
 /// No key of the step is a verb: each unknown key may have been meant as one.
-fn no_verb(fields: &Fields<'_>) {
-    let own = ["name", "when", "timeout", "before_seal"];
-    let mut unknown = fields
-        .table
-        .entries
-        .iter()
-        .filter(|e| !own.contains(&&*e.key))
-        .peekable();
+fn no_verb(fields: &Fields<'_>, verbs: &[&str]) {
+    let entries = fields.table.entries.iter();
+    let mut unknown = entries.filter(|e| !fields.knows(&e.key)).peekable();
+    let all = keys::of("step").names();
     if unknown.peek().is_none() {
-        let help = format!("the verbs: {}", words::VERBS.join(", "));
+        let help = format!("the verbs: {}", verbs.join(", "));
         fields
             .cx
             .missing(format!("{} has no verb", fields.what), &fields.place, &help);
     }
     for entry in unknown {
-        let candidates = own.into_iter().chain(words::VERBS.iter().copied());
-        let help = match (nearest(&entry.key, candidates), words::foreign(&entry.key)) {
+        let near = nearest(&entry.key, all.iter().copied());
+        let help = match (near, keys::instead(&entry.key)) {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(instead)) => instead.to_string(),
-            (None, None) => format!("the verbs: {}", words::VERBS.join(", ")),
+            (None, None) => format!("the verbs: {}", verbs.join(", ")),
         };
         let fact = format!("unknown verb `{}` in {}", entry.key, fields.what);
         fields.cx.error(fact, &entry.key_place, "", &help);
@@ -137,7 +131,8 @@ fn no_verb(fields: &Fields<'_>) {
 fn verb(fields: &Fields<'_>, known: Known<'_>) -> Option<Verb> {
     let cx = fields.cx;
     let entries = &fields.table.entries;
-    let is_verb = |e: &&Entry| words::VERBS.contains(&&*e.key);
+    let known_verbs = keys::verbs();
+    let is_verb = |e: &&Entry| known_verbs.contains(&&*e.key);
     let verbs: Vec<&Entry> = entries.iter().filter(is_verb).collect();
     if let [first, second, ..] = verbs.as_slice() {
         let names: Vec<&str> = verbs.iter().map(|e| e.key.as_str()).collect();
@@ -200,7 +195,6 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
 /// is wrong.
 fn when(fields: &Fields<'_>) -> Option<Option<String>> {
     if !fields.has("when") {
-        fields.get("when");
         return Some(None);
     }
     let cx = fields.cx;

@@ -10,39 +10,19 @@ use crate::recipe::value::{Data, Value};
 use crate::recipe::{Service, ServiceState, Start, Verb};
 use winimg_base::text::Located;
 
-/// Seconds; the Windows default of the services console.
-const DAY: u32 = 86_400;
-
 pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`service`")?;
+    let fields = Fields::open(cx, value, "service")?;
     let name = service_name(&fields);
-    let program = fields.needed_if_given("program");
-    let program = program.and_then(|p| fields.guest_path_of("program", p));
-    let start = fields.choice(
-        "start",
-        &[
-            ("auto", Start::Auto),
-            ("delayed-auto", Start::DelayedAuto),
-            ("demand", Start::Demand),
-            ("disabled", Start::Disabled),
-        ],
-    );
-    let state = fields.choice(
-        "state",
-        &[
-            ("running", ServiceState::Running),
-            ("stopped", ServiceState::Stopped),
-            ("absent", ServiceState::Absent),
-        ],
-    );
+    let program = fields.guest_path("program");
+    let start = fields.choice("start");
+    let state = fields.choice("state");
     let display_name = fields.text("display_name");
     let description = fields.text("description");
     let arguments = fields.texts("arguments");
     let depends = fields.texts("depends");
     let account = fields.text("account");
     let restart_delays = restart_delays(&fields);
-    let failure_reset = fields.duration("failure_reset").map(|d| d.value);
-    fields.finish();
+    let failure_reset = fields.duration("failure_reset");
     let service = Service {
         name: name?,
         display_name,
@@ -53,8 +33,7 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         depends,
         account,
         restart_delays,
-        failure_reset: failure_reset
-            .map_or(DAY, |d| u32::try_from(d.as_secs()).unwrap_or(u32::MAX)),
+        failure_reset: u32::try_from(failure_reset?.value.as_secs()).unwrap_or(u32::MAX),
         state: state.map(|s| s.value),
     };
     check_service(&fields, &service);
@@ -62,7 +41,7 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 }
 
 fn service_name(fields: &Fields<'_>) -> Option<Located<String>> {
-    let name = fields.needed_string("name", "name the service: `name = \"kubelet\"`")?;
+    let name = fields.string("name")?;
     if name.value.contains(['/', '\\', '"']) || name.value.chars().count() > 256 {
         let fact = format!("a service cannot be called \"{}\"", name.value);
         let help = "no slash, backslash or quote, and at most 256 characters";
@@ -92,19 +71,12 @@ fn restart_delays(fields: &Fields<'_>) -> Vec<u32> {
 fn check_service(fields: &Fields<'_>, service: &Service) {
     let cx = fields.cx;
     let place = |key: &str| fields.table.entry(key).map(|e| e.key_place.clone());
-    if service.state == Some(ServiceState::Absent) {
-        let other = ["program", "start", "arguments"]
-            .into_iter()
-            .find_map(place);
-        if let Some(place) = other {
-            let help = "keep `name` and `state` alone, or take `state` out";
-            cx.error(
-                "a service that is absent has nothing else",
-                &place,
-                "",
-                help,
-            );
-        }
+    if service.state == Some(ServiceState::Absent)
+        && let Some(other) = fields.first(&["program", "start", "arguments"])
+    {
+        let fact = "a service that is absent has nothing else";
+        let help = "keep `name` and `state` alone, or take `state` out";
+        cx.error(fact, &other.key_place, "", help);
     }
     if service.program.is_none()
         && !fields.has("program")
@@ -129,8 +101,8 @@ fn check_service(fields: &Fields<'_>, service: &Service) {
 }
 
 pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`environment`")?;
-    let name = fields.needed_string("name", "name the variable: `name = \"KUBE_NETWORK\"`");
+    let fields = Fields::open(cx, value, "environment")?;
+    let name = fields.string("name");
     let name = name.and_then(|name| {
         let (fact, help) = match name.value.as_str() {
             n if n.eq_ignore_ascii_case("path") => (
@@ -164,7 +136,6 @@ pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             "to remove it, write `absent = true`",
         );
     }
-    fields.finish();
     let value = match absent {
         Some(_) => None,
         None => Some(text?.value),
@@ -173,14 +144,9 @@ pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 }
 
 pub fn path(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`path`")?;
-    let help = "list the folders: `add = ['C:\\k']`";
-    fields.need("add", help);
+    let fields = Fields::open(cx, value, "path")?;
     let given = fields.strings("add");
     let all = given.len();
-    if all == 0 && fields.list("add").is_some_and(<[Value]>::is_empty) {
-        cx.error("`path` adds nothing", &fields.place, "", help);
-    }
     let mut add = Vec::new();
     for folder in given {
         if folder.value.contains(';') {
@@ -190,16 +156,14 @@ pub fn path(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         }
         add.extend(fields.guest_path_of("add", folder));
     }
-    fields.finish();
     (all > 0 && add.len() == all).then_some(Verb::Path { add })
 }
 
 pub fn msi(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`msi`")?;
+    let fields = Fields::open(cx, value, "msi")?;
     let from = content(&fields, known);
     let properties = properties(&fields);
     let exit_codes = exit_codes(&fields);
-    fields.finish();
     Some(Verb::Msi {
         from: from?,
         properties,
@@ -211,10 +175,7 @@ pub fn msi(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
 /// Properties).
 fn properties(fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut properties = BTreeMap::new();
-    let Some(table) = fields.table("properties", "`properties`") else {
-        return properties;
-    };
-    for entry in &table.table.entries {
+    for entry in fields.map("properties") {
         let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_' || c == '.';
         if !entry.key.chars().all(plain) {
             let fact = format!("`{}` is not a public property", entry.key);

@@ -14,15 +14,10 @@ use crate::recipe::{Content, Verb};
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::text::Located;
 
-const ROUNDS: u32 = 5;
-
 pub fn update(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`update`")?;
+    let fields = Fields::open(cx, value, "update")?;
     let ways = ["component", "components", "path", "online"];
     let given: Vec<&str> = ways.into_iter().filter(|w| fields.has(w)).collect();
-    for way in ways {
-        fields.get(way);
-    }
     let help = "`component = \"lcu\"`, `components = [\"ssu\", \"lcu\"]` or `path = \"updates/\"` for packages that are \
                 carried along, `online = {}` for Windows Update";
     let update = match given.as_slice() {
@@ -42,26 +37,18 @@ pub fn update(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
             None
         }
     };
-    fields.finish();
     update.map(Verb::Update)
 }
 
 fn components(fields: &Fields<'_>, known: Known<'_>) -> Option<Update> {
-    let items = fields.list("components")?;
     let names = fields.strings("components");
-    if items.is_empty() {
-        let help =
-            "name them in the order in which they are installed: `components = [\"ssu\", \"lcu\"]`";
-        fields
-            .cx
-            .error("`components` is empty", &fields.place, "", help);
-    }
+    let given = names.len();
     let found: Vec<Content> = names
         .into_iter()
         .filter_map(|name| known_component(fields.cx, name, known))
         .map(Content::Component)
         .collect();
-    (!found.is_empty() && found.len() == items.len()).then_some(Update::Offline(found))
+    (found.len() == given && fields.is_whole()).then_some(Update::Offline(found))
 }
 
 /// The `.msu` and `.cab` files of a folder, by name. Dot files are not looked at.
@@ -114,7 +101,7 @@ fn is_package(file: &Path) -> bool {
 }
 
 fn online(fields: &Fields<'_>) -> Option<Update> {
-    let table = fields.table("online", "`online`")?;
+    let table = fields.table("online")?;
     let cx = table.cx;
     let mut sound = true;
     let mut categories = Vec::new();
@@ -145,21 +132,11 @@ fn online(fields: &Fields<'_>) -> Option<Update> {
         let fact = format!("`{}` is no KB number", kb.value);
         cx.error(fact, &kb.place, "", "write it as \"KB5012637\"");
     }
-    for (key, read) in [("categories", categories.len()), ("kbs", kbs.len())] {
-        sound &= !table.has(key) || table.list(key).is_some_and(|l| l.len() == read);
-        if table.list(key).is_some_and(|items| items.is_empty()) {
-            let fact = format!("`{key}` is an empty list");
-            cx.error(fact, &table.place, "", "leave it out, or name some");
-            sound = false;
-        }
-    }
-    let rounds = table.integer("rounds", 1, 10);
-    sound &= rounds.is_some() || !table.has("rounds");
-    table.finish();
-    sound.then_some(Update::Online {
+    let rounds = table.integer("rounds")?;
+    (sound && table.is_whole()).then_some(Update::Online {
         place: fields.place.clone(),
         categories,
         kbs,
-        rounds: rounds.map_or(ROUNDS, |r| u32::try_from(r.value).unwrap_or(ROUNDS)),
+        rounds: u32::try_from(rounds.value).ok()?,
     })
 }

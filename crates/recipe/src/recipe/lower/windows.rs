@@ -12,22 +12,12 @@ use winimg_base::diag::Diagnostic;
 use winimg_base::text::Located;
 
 pub fn exe(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`exe`")?;
+    let fields = Fields::open(cx, value, "exe")?;
     let program = program(&fields, known);
     let arguments = fields.texts("arguments");
-    let directory = fields.needed_if_given("directory");
-    let directory = directory.and_then(|d| fields.guest_path_of("directory", d));
-    let creates = fields.needed_if_given("creates");
-    let creates = creates.and_then(|c| fields.guest_path_of("creates", c));
+    let directory = fields.guest_path("directory");
+    let creates = fields.guest_path("creates");
     let exit_codes = exit_codes(&fields);
-    fields.finish();
-    let whole = [
-        ("directory", directory.is_some()),
-        ("creates", creates.is_some()),
-    ];
-    let whole = whole
-        .into_iter()
-        .all(|(key, read)| read || !fields.has(key));
     let exe = Exe {
         program: program?,
         arguments,
@@ -35,16 +25,13 @@ pub fn exe(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
         creates,
         exit_codes: exit_codes?,
     };
-    whole.then_some(Verb::Exe(exe))
+    fields.is_whole().then_some(Verb::Exe(exe))
 }
 
 /// Exactly one of `component`, `path`, `program`.
 fn program(fields: &Fields<'_>, known: Known<'_>) -> Option<Program> {
     let ways = ["component", "path", "program"];
     let given: Vec<&str> = ways.into_iter().filter(|w| fields.has(w)).collect();
-    for way in ways {
-        fields.get(way);
-    }
     let help = "`component = \"setup\"` for a fetched file, `path = \"files/setup.exe\"` for one beside the recipe, \
                 `program = 'C:\\k\\wins.exe'` for one that is in the image already";
     match given.as_slice() {
@@ -58,10 +45,7 @@ fn program(fields: &Fields<'_>, known: Known<'_>) -> Option<Program> {
             let path = fields.local("path")?;
             Some(Program::Carried(Content::Local(path)))
         }
-        [_] => {
-            let text = fields.needed_string("program", help)?;
-            fields.guest_path_of("program", text).map(Program::InGuest)
-        }
+        [_] => fields.guest_path("program").map(Program::InGuest),
         _ => {
             let fact = format!("{} has `{}`", fields.what, given.join("` and `"));
             fields.cx.error(fact, &fields.place, "keep one", help);
@@ -85,36 +69,30 @@ pub fn feature(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb
             source: None,
         }));
     }
-    let fields = Fields::open(cx, value, "`feature`")?;
-    fields.need("names", "name the features: `names = [\"Containers\"]`");
-    let names = fields.list("names").map(|items| (items, &fields.place));
-    let names = match (names, fields.table.get("names")) {
-        (Some((items, _)), Some(list)) => feature_names(cx, items, list),
-        _ => None,
-    };
-    let state = fields.choice("state", &[("enabled", true), ("disabled", false)]);
-    let stated = state.is_some() || !fields.has("state");
-    let all = fields.boolean("all");
-    let decided = all.is_some() || !fields.has("all");
+    let fields = Fields::open(cx, value, "feature")?;
+    let list = fields.get("names");
+    let names = fields
+        .list("names")
+        .zip(list)
+        .and_then(|(items, list)| feature_names(cx, items, list));
+    let enabled = fields.is("state", "enabled");
+    let all = fields.flag("all");
     let source = source(&fields, known);
-    fields.finish();
-    let enabled = state.is_none_or(|s| s.value);
-    if !enabled {
-        for key in ["all", "component", "path"] {
-            if let Some(entry) = fields.table.entry(key) {
-                let fact = format!("`{key}` means nothing for a feature that is disabled");
-                cx.error(fact, &entry.key_place, "", "leave it out");
-                return None;
-            }
-        }
+    if !enabled && let Some(entry) = fields.first(&["all", "component", "path"]) {
+        let fact = format!(
+            "`{}` means nothing for a feature that is disabled",
+            entry.key
+        );
+        cx.error(fact, &entry.key_place, "", "leave it out");
+        return None;
     }
     let feature = Feature {
         names: names?,
         enabled,
-        all: all.is_none_or(|a| a.value),
+        all,
         source: source?,
     };
-    (stated && decided).then_some(Verb::Feature(feature))
+    fields.is_whole().then_some(Verb::Feature(feature))
 }
 
 /// Names as DISM knows them; what stands in them goes into a command line of its own.
@@ -146,38 +124,26 @@ fn feature_names(cx: &Context<'_>, items: &[Value], list: &Value) -> Option<Vec<
 
 /// `component` or `path`, or neither; `None` when what is given is wrong.
 fn source(fields: &Fields<'_>, known: Known<'_>) -> Option<Option<Content>> {
-    if !fields.has("component") && !fields.has("path") {
-        fields.get("component");
-        fields.get("path");
-        return Some(None);
+    match fields.first(&["component", "path"]) {
+        Some(_) => content(fields, known).map(Some),
+        None => Some(None),
     }
-    content(fields, known).map(Some)
 }
 
 pub fn capability(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`capability`")?;
-    let help = "its whole name, as `dism.exe /online /get-capabilities` lists it: \
-                `name = \"OpenSSH.Server~~~~0.0.1.0\"`";
-    let name = fields.needed_string("name", help).and_then(|name| {
+    let fields = Fields::open(cx, value, "capability")?;
+    let name = fields.string("name").and_then(|name| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
         if name.value.matches('~').count() == 4 && name.value.chars().all(plain) {
             return Some(name);
         }
         let fact = format!("`{}` is no name of a capability", name.value);
-        cx.error(fact, &name.place, "", help);
+        cx.error(fact, &name.place, "", fields.help("name"));
         None
     });
-    let state = fields.choice("state", &[("present", true), ("absent", false)]);
-    let stated = state.is_some() || !fields.has("state");
+    let present = fields.is("state", "present");
     let source = source(&fields, known);
-    fields.finish();
-    let present = state.is_none_or(|s| s.value);
-    if !present
-        && let Some(entry) = fields
-            .table
-            .entry("component")
-            .or(fields.table.entry("path"))
-    {
+    if !present && let Some(entry) = fields.first(&["component", "path"]) {
         let fact = "a capability that is to be absent needs no files";
         cx.error(fact, &entry.key_place, "", "leave it out");
         return None;
@@ -187,47 +153,35 @@ pub fn capability(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<V
         present,
         source: source?,
     };
-    stated.then_some(Verb::Capability(capability))
+    fields.is_whole().then_some(Verb::Capability(capability))
 }
 
 pub fn driver(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`driver`")?;
+    let fields = Fields::open(cx, value, "driver")?;
     let from = content(&fields, known);
     let only = fields.texts("only");
-    let whole = fields
-        .table
-        .get("only")
-        .is_none_or(|v| matches!(&v.data, Data::Array(items) if items.len() == only.len()));
-    fields.finish();
     let driver = Driver { from: from?, only };
-    whole.then_some(Verb::Driver(driver))
+    fields.is_whole().then_some(Verb::Driver(driver))
 }
 
 pub fn checkpoint(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`checkpoint`")?;
-    fields.finish();
+    Fields::open(cx, value, "checkpoint")?;
     Some(Verb::Checkpoint)
 }
 
 pub fn cleanup(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "`cleanup`")?;
-    let flag = |key: &'static str| fields.boolean(key).is_some_and(|f| f.value);
-    let given = fields.strings("paths");
-    let listed = given.len();
-    let paths: Vec<Located<String>> = given
-        .into_iter()
-        .filter_map(|p| fields.guest_path_of("paths", p))
-        .collect();
+    let fields = Fields::open(cx, value, "cleanup")?;
+    let paths = fields.guest_paths("paths");
+    let paths_are_right = paths.is_some();
     let cleanup = Cleanup {
-        component_store: flag("component_store"),
-        reset_base: flag("reset_base"),
-        temp: flag("temp"),
-        update_cache: flag("update_cache"),
-        event_logs: flag("event_logs"),
-        setup_logs: flag("setup_logs"),
-        paths,
+        component_store: fields.flag("component_store"),
+        reset_base: fields.flag("reset_base"),
+        temp: fields.flag("temp"),
+        update_cache: fields.flag("update_cache"),
+        event_logs: fields.flag("event_logs"),
+        setup_logs: fields.flag("setup_logs"),
+        paths: paths.unwrap_or_default(),
     };
-    fields.finish();
     if cleanup.reset_base && !cleanup.component_store {
         let place = fields.table.entry("reset_base").map(|e| &e.key_place);
         let fact = "`reset_base` without `component_store`";
@@ -235,7 +189,8 @@ pub fn cleanup(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         cx.error(fact, place.unwrap_or(&fields.place), "", help);
         return None;
     }
-    let nothing = listed == 0
+    let nothing = paths_are_right
+        && cleanup.paths.is_empty()
         && ![
             cleanup.component_store,
             cleanup.temp,
@@ -257,5 +212,5 @@ pub fn cleanup(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             .help("say what goes: `cleanup = { component_store = true, temp = true, update_cache = true }`");
         cx.problem(diagnostic);
     }
-    (!nothing && cleanup.paths.len() == listed).then_some(Verb::Cleanup(cleanup))
+    (!nothing && paths_are_right).then_some(Verb::Cleanup(cleanup))
 }

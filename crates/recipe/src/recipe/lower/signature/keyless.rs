@@ -12,7 +12,6 @@ use crate::recipe::{Address, Signature};
 use winimg_base::text::Located;
 use winimg_trust::{self, sigstore};
 
-const SLSA: &str = "https://slsa.dev/provenance/v1";
 const GITHUB_ISSUER: &str = "https://token.actions.githubusercontent.com";
 
 /// Who has to have signed.
@@ -24,33 +23,24 @@ struct Who {
 }
 
 pub fn signature(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
-    let identity = fields.needed_string(
-        "identity",
-        "write `identity = \"…\"`: the e-mail address or workflow that signs",
-    );
-    let issuer = fields.needed_string(
-        "issuer",
-        "write `issuer = \"https://…\"`: who vouched for the identity",
-    );
+    let identity = fields.string("identity");
+    let issuer = fields.string("issuer");
     let root = trusted_root(fields);
     let is_loose = fields.has("certificate");
     let suffix = if is_loose { ".sig" } else { ".sigstore.json" };
     let url = beside(fields, "url", signed, suffix);
-    let mut certificate = None;
-    let mut log = None;
-    if is_loose {
-        certificate = Some(beside(fields, "certificate", signed, "")?);
-        let help = "write `log = \"https://rekor.sigstore.dev\"`: such a signature is worth nothing without the log's entry";
-        log = Some(log_url(fields, help)?);
-    } else {
-        fields.get("certificate");
-        if fields.has("log") {
-            fields.get("log");
-            let fact = "`log` is for a signature with a `certificate`; a bundle holds its entry";
-            fields.cx.error(fact, &fields.place, "", "");
-            return None;
-        }
-        fields.get("log");
+    let certificate = match is_loose {
+        true => beside(fields, "certificate", signed, ""),
+        false => None,
+    };
+    let log = is_loose.then(|| log_url(fields)).flatten();
+    if is_loose && (certificate.is_none() || log.is_none()) {
+        return None;
+    }
+    if !is_loose && fields.has("log") {
+        let fact = "`log` is for a signature with a `certificate`; a bundle holds its entry";
+        fields.cx.error(fact, &fields.place, "", "");
+        return None;
     }
     let who = Who {
         identity: identity?.value,
@@ -66,8 +56,9 @@ pub fn signature(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> 
     })
 }
 
-fn log_url(fields: &Fields<'_>, help: &str) -> Option<Located<Url>> {
-    let url = fields.needed_string("log", help)?;
+fn log_url(fields: &Fields<'_>) -> Option<Located<Url>> {
+    fields.need("log", fields.help("log"));
+    let url = fields.string("log")?;
     let url = address(fields, "log", url)?;
     if let Address::Remote(log) = url.value {
         return Some(Located::new(log, url.place));
@@ -90,11 +81,9 @@ pub fn attestation(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature
         true => workflow(fields),
         false => {
             let help = "write `repository`, `workflow` and `ref` of the GitHub workflow, or `identity` and `issuer`";
-            let identity = fields.needed_string("identity", help);
-            let issuer = fields.needed_string("issuer", help);
-            for key in ["repository", "workflow", "ref"] {
-                fields.get(key);
-            }
+            fields.need("identity", help);
+            fields.need("issuer", help);
+            let (identity, issuer) = (fields.string("identity"), fields.string("issuer"));
             identity.zip(issuer).map(|(identity, issuer)| Who {
                 identity: identity.value,
                 issuer: issuer.value,
@@ -102,19 +91,13 @@ pub fn attestation(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature
             })
         }
     };
-    let predicate = fields.needed_if_given("predicate");
-    if fields.has("predicate") && predicate.is_none() {
-        return None;
-    }
+    let predicate = fields.text("predicate");
     let root = trusted_root(fields);
-    let help = "write `url = \"https://…\"`: the attestation, a Sigstore bundle or a file with one in each line";
-    fields.need("url", help);
     let url = fields
         .has("url")
         .then(|| beside(fields, "url", signed, ""))
         .flatten();
-    let predicate = predicate.map_or_else(|| SLSA.to_string(), |p| p.value);
-    let (rule, words) = rule(fields, &who?, Some(&predicate), root?)?;
+    let (rule, words) = rule(fields, &who?, Some(&predicate?), root?)?;
     Some(Signature {
         url: Some(url?),
         ..plain(fields, rule, words)
@@ -125,14 +108,14 @@ pub fn attestation(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature
 /// signs under one identity for whoever calls it.
 fn workflow(fields: &Fields<'_>) -> Option<Who> {
     let help = "`repository = \"owner/name\"`, `workflow = \".github/workflows/release.yml\"` and `ref = \"refs/tags/v1\"` go together";
-    let repository = fields.needed_string("repository", help);
-    let workflow = fields.needed_string("workflow", help);
-    let reference = fields.needed_string("ref", help);
-    fields.get("issuer");
-    let named = ["identity", "issuer"].into_iter().find(|k| fields.has(k));
-    if let Some(key) = named {
-        fields.get("identity");
-        let fact = format!("{} has both `repository` and `{key}`", fields.what);
+    for key in ["repository", "workflow", "ref"] {
+        fields.need(key, help);
+    }
+    let repository = fields.string("repository");
+    let workflow = fields.string("workflow");
+    let reference = fields.string("ref");
+    if let Some(other) = fields.first(&["identity", "issuer"]) {
+        let fact = format!("{} has both `repository` and `{}`", fields.what, other.key);
         fields.cx.error(
             fact,
             &fields.place,
@@ -218,10 +201,7 @@ fn rule(
 /// `trusted_root`, where it is given. The outer `None`: it was complained about.
 fn trusted_root(fields: &Fields<'_>) -> Option<Option<Located<Key>>> {
     match fields.has("trusted_root") {
-        true => Some(Some(pins::key_file(fields, "trusted_root", "")?)),
-        false => {
-            fields.get("trusted_root");
-            Some(None)
-        }
+        true => Some(Some(pins::key_file(fields, "trusted_root")?)),
+        false => Some(None),
     }
 }

@@ -32,7 +32,7 @@ pub struct Asked {
 }
 
 /// `signature = { … }`, or a list of such tables.
-pub fn signatures(fields: &Fields<'_>, key: &'static str, signed: &Signed<'_>) -> Asked {
+pub fn signatures(fields: &Fields<'_>, key: &str, signed: &Signed<'_>) -> Asked {
     let Some(value) = fields.get(key) else {
         return Asked::default();
     };
@@ -75,30 +75,18 @@ fn group(
     signed: &Signed<'_>,
     only_one: bool,
 ) -> Option<Vec<Signature>> {
-    let fields = Fields::open(outer.cx, value, what)?;
-    if !fields.has("any") {
-        if matches!(
-            fields.table.get("kind").and_then(Value::as_str),
-            Some("none")
-        ) {
-            return dropped(&fields, only_one);
-        }
-        return Some(vec![scheme::signature(&fields, signed)?]);
+    let cx = outer.cx;
+    let table = value.as_table();
+    if table.and_then(|t| t.get("kind")?.as_str()) == Some("none") {
+        let fields = Fields::called(cx, value, "signature.none", what.into())?;
+        return dropped(&fields, only_one);
     }
-    let items = fields.list("any");
-    fields.finish();
-    let items = items?;
-    if items.is_empty() {
-        let help = "write `any = [{ kind = \"…\", … }, { … }]`; one of them has to be met";
-        fields
-            .cx
-            .error("`any` names no signature", &value.place, "", help);
-        return None;
+    if !table.is_some_and(|t| t.contains("any")) {
+        return Some(vec![scheme::signature(cx, value, what, signed)?]);
     }
-    let read = items.iter().map(|item| {
-        let fields = Fields::open(outer.cx, item, what)?;
-        scheme::signature(&fields, signed)
-    });
+    let fields = Fields::called(cx, value, "signature.any", what.into())?;
+    let items = fields.list("any")?.iter();
+    let read = items.map(|item| scheme::signature(cx, item, what, signed));
     // Each is read, so that all complaints come at once.
     let read: Vec<Option<Signature>> = read.collect();
     read.into_iter().collect()
@@ -106,10 +94,7 @@ fn group(
 
 /// `kind = "none"`: what an included file asks for is not asked for.
 fn dropped(fields: &Fields<'_>, only_one: bool) -> Option<Vec<Signature>> {
-    fields.get("kind");
-    let help = "say in a few words why: `reason = \"…\"`";
-    let reason = fields.needed_string("reason", help);
-    fields.finish();
+    let reason = fields.string("reason");
     if !only_one {
         let fact = "`none` is listed with other signatures";
         fields
@@ -124,16 +109,13 @@ fn dropped(fields: &Fields<'_>, only_one: bool) -> Option<Vec<Signature>> {
 /// before the query.
 fn beside(
     fields: &Fields<'_>,
-    key: &'static str,
+    key: &str,
     signed: &Signed<'_>,
     suffix: &str,
 ) -> Option<Located<Address>> {
     if fields.has(key) {
-        let url =
-            fields.needed_string(key, "write `url = \"https://…\"`, or the path of a file")?;
-        return address(fields, key, url);
+        return address(fields, key, fields.string(key)?);
     }
-    fields.get(key);
     let url = signed.url?;
     Some(Located::new(
         url.value.with_suffix(suffix),

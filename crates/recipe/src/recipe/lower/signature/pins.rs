@@ -23,8 +23,8 @@ pub struct Key {
 }
 
 /// A file beside the recipe.
-pub fn key_file(fields: &Fields<'_>, key: &'static str, help: &str) -> Option<Located<Key>> {
-    let text = fields.needed_string(key, help)?;
+pub fn key_file(fields: &Fields<'_>, key: &str) -> Option<Located<Key>> {
+    let text = fields.string(key)?;
     let path = fields.beside(key, &text);
     read(fields, key, &text, path)
 }
@@ -67,8 +67,7 @@ fn read(
 
 /// A key of 56 characters as minisign and signify write it (42 bytes that begin with `Ed`), or a file with one.
 pub fn short_key(fields: &Fields<'_>) -> Option<Located<Key>> {
-    let help = "the public key's 56 characters, which begin with RW, or a file with them";
-    let text = fields.needed_string("key", help)?;
+    let text = fields.string("key")?;
     let line = text.value.trim();
     if short::is_key(line) {
         let key = Key {
@@ -80,7 +79,7 @@ pub fn short_key(fields: &Fields<'_>) -> Option<Located<Key>> {
     let path = fields.beside("key", &Located::new(line.to_string(), text.place.clone()));
     if !fields.cx.sources.is_outside(&path) && !path.exists() {
         let fact = format!("`key` is neither a public key nor a file: \"{line}\"");
-        fields.cx.error(fact, &text.place, "", help);
+        fields.cx.error(fact, &text.place, "", fields.help("key"));
         return None;
     }
     read(fields, "key", &text, path)
@@ -95,13 +94,13 @@ impl Key {
 
 /// Certificates and what they are called in words.
 #[derive(Default)]
-struct Roots {
-    certificates: Vec<Vec<u8>>,
-    words: Vec<String>,
+pub struct Roots {
+    pub certificates: Vec<Vec<u8>>,
+    pub words: Vec<String>,
 }
 
 /// `roots`: a file, the name of a shipped root, or a list of these.
-fn roots(fields: &Fields<'_>, key: &'static str) -> Option<Roots> {
+fn roots(fields: &Fields<'_>, key: &str) -> Option<Roots> {
     let value = fields.get(key)?;
     let items: Vec<&Value> = match &value.data {
         Data::Array(items) => items.iter().collect(),
@@ -181,22 +180,15 @@ fn shipped_help() -> String {
 
 /// The pins of a certificate chain, and their words.
 pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
-    fields.need(
-        "roots",
-        "write `roots = \"keys/root.pem\"`, the name of a root that winimg has, or a list of these",
-    );
     let own = roots(fields, "roots");
-    let subject = fields
-        .needed_if_given("subject")
-        .and_then(|subject| name(fields, subject));
-    let eku = fields
-        .needed_if_given("eku")
-        .and_then(|eku| oid(fields, eku));
+    let subject = fields.string("subject");
+    let subject = subject.and_then(|subject| name(fields, subject));
+    let eku = fields.string("eku").and_then(|eku| oid(fields, eku));
     let issuer = fingerprint(fields, "issuer");
     let leaf = fingerprint(fields, "leaf");
-    if !["subject", "eku", "issuer", "leaf"]
-        .iter()
-        .any(|k| fields.has(k))
+    if fields
+        .first(&["subject", "eku", "issuer", "leaf"])
+        .is_none()
     {
         let fact = format!("{} names a root, but nobody below it", fields.what);
         let help = "a public root signs for thousands: add `subject = \"CN=…\"`, `eku`, `issuer` or `leaf`";
@@ -204,7 +196,7 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
         return None;
     }
     let only_a_use = eku.as_deref().is_some_and(authenticode::is_common_use);
-    if only_a_use && !["subject", "issuer", "leaf"].iter().any(|k| fields.has(k)) {
+    if only_a_use && fields.first(&["subject", "issuer", "leaf"]).is_none() {
         let fact = format!(
             "{} names a root, and a use that all below it may have",
             fields.what
@@ -250,18 +242,12 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
     Some((pins, words.join(", ")))
 }
 
-/// `timestamp_roots`, where they are given.
-pub fn timestamp_roots(fields: &Fields<'_>, pins: &mut Pins, words: &mut String) -> Option<()> {
-    if !fields.has("timestamp_roots") {
-        fields.get("timestamp_roots");
-        return Some(());
+/// `timestamp_roots`; none where they are not given.
+pub fn timestamp_roots(fields: &Fields<'_>) -> Option<Roots> {
+    match fields.has("timestamp_roots") {
+        true => roots(fields, "timestamp_roots"),
+        false => Some(Roots::default()),
     }
-    let roots = roots(fields, "timestamp_roots")?;
-    for word in &roots.words {
-        words.push_str(&format!(", timestamp root {word}"));
-    }
-    pins.timestamp_roots = roots.certificates;
-    Some(())
 }
 
 /// A name as RFC 4514 writes it.
@@ -293,8 +279,8 @@ fn oid(fields: &Fields<'_>, text: Located<String>) -> Option<String> {
 }
 
 /// SHA-256 of a certificate's DER.
-fn fingerprint(fields: &Fields<'_>, key: &'static str) -> Option<[u8; 32]> {
-    let text = fields.needed_if_given(key)?;
+fn fingerprint(fields: &Fields<'_>, key: &str) -> Option<[u8; 32]> {
+    let text = fields.string(key)?;
     let plain: String = text.value.chars().filter(|c| !c.is_whitespace()).collect();
     // As openssl shows a fingerprint: AA:BB:…
     let plain = match plain.strip_prefix("sha256:") {

@@ -1,58 +1,74 @@
 //! One signature's table: its kind, and the keys of those kinds that a bare key judges.
 
+use serde::Deserialize;
+
 use super::pins::{self, Key};
 use super::plain;
 use super::{Signed, beside, keyless, x509};
 use crate::recipe::Signature;
-use crate::recipe::fields::Fields;
+use crate::recipe::fields::{Context, Fields};
+use crate::recipe::value::Value;
 use winimg_base::text::Located;
-use winimg_trust::{self, Scheme, cosign, minisign, openpgp, signify};
+use winimg_trust::{self, cosign, minisign, openpgp, signify};
 
-/// `kind`, as recipes call the schemes. `none` is one that a table of its own may name.
-const KINDS: &[(&str, Option<Scheme>)] = &[
-    ("openpgp", Some(Scheme::Openpgp)),
-    ("minisign", Some(Scheme::Minisign)),
-    ("signify", Some(Scheme::Signify)),
-    ("cosign", Some(Scheme::Cosign)),
-    ("sigstore", Some(Scheme::Sigstore)),
-    ("attestation", Some(Scheme::Attestation)),
-    ("authenticode", Some(Scheme::Authenticode)),
-    ("cms", Some(Scheme::Cms)),
-    ("none", None),
-];
+/// `kind`, as recipes call the schemes.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Openpgp,
+    Minisign,
+    Signify,
+    Cosign,
+    Sigstore,
+    Attestation,
+    Authenticode,
+    Cms,
+    /// What a table of its own may name.
+    None,
+}
 
-pub fn signature(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
-    let help = "it is one of: openpgp, minisign, signify, cosign, sigstore, attestation, authenticode, cms, none";
-    fields.need("kind", help);
-    let kind = fields.choice("kind", KINDS)?;
-    let Some(scheme) = kind.value else {
+pub fn signature(
+    cx: &Context<'_>,
+    value: &Value,
+    what: &str,
+    signed: &Signed<'_>,
+) -> Option<Signature> {
+    let fields = Fields::unchecked(cx, value, "signature", what.into())?;
+    fields.ask();
+    let kind = fields.choice("kind")?;
+    if kind.value == Kind::None {
         let fact = "`none` is no signature that could be met";
         let help = "it stands alone: `signature = { kind = \"none\", reason = \"…\" }`";
-        fields.cx.error(fact, &kind.place, "", help);
+        cx.error(fact, &kind.place, "", help);
         return None;
+    }
+    let keys = match kind.value {
+        Kind::Openpgp if signed.is_checksum_file => "checksum_signature.openpgp".into(),
+        _ => format!("signature.{}", fields.text("kind")?),
     };
-    let read = match scheme {
-        Scheme::Openpgp => openpgp(fields, signed),
-        Scheme::Minisign => {
+    let fields = &Fields::called(cx, value, &keys, what.into())?;
+    let read = match kind.value {
+        Kind::Openpgp => openpgp(fields, signed),
+        Kind::Minisign => {
             let rule = |key: &str| minisign::Rule::new(key).map(winimg_trust::Rule::Minisign);
             by_key(fields, signed, pins::short_key(fields), ".minisig", rule)
         }
-        Scheme::Signify => {
+        Kind::Signify => {
             let rule = |key: &str| signify::Rule::new(key).map(winimg_trust::Rule::Signify);
             by_key(fields, signed, pins::short_key(fields), ".sig", rule)
         }
-        Scheme::Cosign => {
-            let key = pins::key_file(fields, "key", "write `key = \"keys/cosign.pub\"`");
+        Kind::Cosign => {
+            let key = pins::key_file(fields, "key");
             let rule = |key: &str| cosign::Rule::new(key).map(winimg_trust::Rule::Cosign);
             by_key(fields, signed, key, ".sig", rule)
         }
-        Scheme::Sigstore => keyless::signature(fields, signed),
-        Scheme::Attestation => keyless::attestation(fields, signed),
-        Scheme::Authenticode => x509::authenticode(fields, signed),
-        Scheme::Cms => x509::cms(fields, signed),
+        Kind::Sigstore => keyless::signature(fields, signed),
+        Kind::Attestation => keyless::attestation(fields, signed),
+        Kind::Authenticode => x509::authenticode(fields, signed),
+        Kind::Cms => x509::cms(fields, signed),
+        Kind::None => None,
     };
-    fields.finish();
-    if signed.is_checksum_file && scheme == Scheme::Authenticode {
+    if signed.is_checksum_file && kind.value == Kind::Authenticode {
         let fact = "a checksum file has no place for an Authenticode signature";
         fields
             .cx
@@ -80,25 +96,10 @@ fn made<T>(
 }
 
 fn openpgp(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
-    let key = pins::key_file(
-        fields,
-        "key",
-        "write `key = \"keys/publisher.asc\"`: the publisher's public key",
-    );
-    let help = "write `fingerprints = [\"…\"]`: all digits of the primary key's fingerprint, as `gpg --fingerprint` shows it";
-    fields.need("fingerprints", help);
+    let key = pins::key_file(fields, "key");
     let fingerprints = fields.texts("fingerprints");
-    if fields.has("fingerprints") && fingerprints.is_empty() {
-        let fact = format!("{} pins no key", fields.what);
-        fields.cx.error(fact, &fields.place, "", help);
-        return None;
-    }
-    let is_clear = signed.is_checksum_file
-        && fields
-            .choice("form", &[("detached", false), ("clearsigned", true)])
-            .is_some_and(|f| f.value);
+    let is_clear = signed.is_checksum_file && fields.is("form", "clearsigned");
     if is_clear && fields.has("url") {
-        fields.get("url");
         let fact = "a clearsigned file holds its own signature";
         fields.cx.error(fact, &fields.place, "", "take `url` out");
         return None;

@@ -12,37 +12,24 @@ use winimg_trust::{self, authenticode, cms};
 
 pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
     let chain = pins::chain(fields);
-    let stamp = match fields.has("timestamp") {
-        true => fields
-            .choice("timestamp", &[("required", true), ("optional", false)])
-            .map(|t| t.value),
-        false => {
-            fields.get("timestamp");
-            Some(true)
-        }
+    let needs_timestamp = fields.is("timestamp", "required");
+    let needs_extended = fields.is("extended", "required");
+    let by_catalog = fields.has("catalog");
+    let catalog = match by_catalog {
+        true => beside(fields, "catalog", signed, ""),
+        false => None,
     };
-    let extended = match fields.has("extended") {
-        true => fields
-            .choice("extended", &[("required", true), ("optional", false)])
-            .map(|e| e.value),
-        false => {
-            fields.get("extended");
-            Some(true)
-        }
-    };
-    let catalog = match fields.has("catalog") {
-        true => Some(beside(fields, "catalog", signed, "")?),
-        false => {
-            fields.get("catalog");
-            None
-        }
-    };
+    let stamps = pins::timestamp_roots(fields);
     let members = members(fields, signed);
     let (mut pins, mut words) = chain?;
-    pins::timestamp_roots(fields, &mut pins, &mut words)?;
-    let needs_timestamp = stamp?;
-    let needs_extended = extended?;
-    let members = members?;
+    let (stamps, members) = stamps.zip(members)?;
+    if !fields.is_whole() || by_catalog && catalog.is_none() {
+        return None;
+    }
+    for word in &stamps.words {
+        words.push_str(&format!(", timestamp root {word}"));
+    }
+    pins.timestamp_roots = stamps.certificates;
     if signed.archive.is_some() && members.is_empty() {
         let kind = fields.table.entry("kind").map(|e| &e.value.place);
         let fact = format!(
@@ -63,7 +50,7 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     if !needs_extended {
         whole.push_str(", extended optional");
     }
-    if catalog.is_some() {
+    if by_catalog {
         whole.push_str(", by catalog");
     }
     if !members.is_empty() {
@@ -86,8 +73,6 @@ fn members(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Vec<String>> {
     let texts = fields.strings("members");
     let complain = |fact: &str, place, help: &str| fields.cx.error(fact, place, "", help);
     if fields.has("members") && texts.is_empty() {
-        let help = "patterns over the paths in the archive: `members = [\"**/*.exe\"]`";
-        complain("`members` names nothing", &fields.place, help);
         return None;
     }
     if let (Some(first), None) = (texts.first(), signed.archive) {

@@ -1,0 +1,157 @@
+//! The tables of docs/recipe.md, made of the rows that the reader reads by (`src/recipe/keys.toml`).
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use support::tree;
+
+use super::recipe_schema::generated;
+use serde_json::Value;
+use winimg_recipe::recipe::JSON_SCHEMA;
+use winimg_recipe::recipe::keys::{self, Key, Kind, Spec};
+
+#[test]
+fn the_tables_of_the_reference_are_made_of_the_rows() {
+    let path = "docs/recipe.md";
+    let was = fs::read_to_string(tree::root().join(path)).expect("the reference");
+    let mut text = String::new();
+    let mut rest = was.as_str();
+    let mut tables = 0;
+    while let Some((before, after)) = rest.split_once("<!-- keys of ") {
+        let (name, after) = after.split_once(" -->\n").expect("the marker's end");
+        let (_, after) = after.split_once("<!-- end -->").expect("an end");
+        write!(
+            text,
+            "{before}<!-- keys of {name} -->\n{}<!-- end -->",
+            rows_of(name)
+        )
+        .expect("text");
+        rest = after;
+        tables += 1;
+    }
+    assert!(tables > 8, "the markers are gone");
+    generated(path, &(text + rest));
+}
+
+/// The table for people that goes between the markers of this name.
+fn rows_of(name: &str) -> String {
+    let tables_of = |kind: &'static Kind| match kind {
+        Kind::Table(name) => Some(keys::of(name)),
+        Kind::Either(kinds) => kinds.iter().find_map(|kind| match kind {
+            Kind::Table(name) => Some(keys::of(name)),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let group = |key: &'static Key| (key.name.clone(), key.doc.clone(), tables_of(&key.takes));
+    let (head, groups): (&str, Vec<_>) = match name {
+        "verbs" => {
+            let verbs = keys::of("step").keys.iter().filter(|key| key.one_of);
+            ("verb", verbs.map(group).collect())
+        }
+        "outputs" => ("format", keys::of(name).keys.iter().map(group).collect()),
+        "signatures" => {
+            let kinds = keys::of("signature").find("kind").expect("a row");
+            let kinds = kinds.takes.words().iter().map(|kind| {
+                let spec = match kind.as_str() {
+                    "openpgp" => keys::of("checksum_signature.openpgp"),
+                    _ => keys::of(&format!("signature.{kind}")),
+                };
+                (kind.clone(), spec.doc.clone(), Some(spec))
+            });
+            ("kind", kinds.collect())
+        }
+        _ => return plain_rows(keys::of(name)),
+    };
+    let mut text = format!("| {head} | key | | default |\n|---|---|---|---|\n");
+    for (name, doc, spec) in groups {
+        writeln!(text, "| `{name}` | | {doc} | |").expect("text");
+        for key in spec.iter().flat_map(|spec| &spec.keys) {
+            if head != "kind" || key.name != "kind" {
+                writeln!(text, "| | `{}` {}", key.name, cells(key)).expect("text");
+            }
+            if let Kind::Table(inner) = &key.takes
+                && inner != "exit_codes"
+            {
+                for row in &keys::of(inner).keys {
+                    writeln!(text, "| | `{}`: `{}` {}", key.name, row.name, cells(row))
+                        .expect("text");
+                }
+            }
+        }
+    }
+    text
+}
+
+/// A table of one kind, without what stands elsewhere: the keys of a table that it shares, verbs, tables with headers.
+fn plain_rows(spec: &Spec) -> String {
+    let shared = spec.with.as_ref().map(|with| keys::of(with));
+    let own = spec.keys.iter().filter(|key| {
+        let is_shared = shared.is_some_and(|shared| shared.find(&key.name).is_some());
+        let is_verb = spec.name == "step" && key.one_of;
+        let has_section = spec.name == "recipe" && key.takes.has_header();
+        !is_shared && !is_verb && !has_section
+    });
+    let mut text = "| key | | default |\n|---|---|---|\n".to_owned();
+    for key in own {
+        writeln!(text, "| `{}` {}", key.name, cells(key)).expect("text");
+    }
+    text
+}
+
+/// What it takes, and what is meant where it is left out.
+fn cells(key: &Key) -> String {
+    let words: Vec<String> = key.takes.words().iter().map(|w| format!("`{w}`")).collect();
+    let takes = match &key.takes {
+        Kind::Integer(least, most) if least == most => format!(": `{least}`"),
+        Kind::Integer(least, most) => format!(": {least} to {most}"),
+        _ if !words.is_empty() => format!(": {}", words.join(", ")),
+        _ => String::new(),
+    };
+    let default = match (&key.default, &key.unless_given, &key.needed) {
+        (Some(default), ..) => format!("`{default}`"),
+        (_, Some(meant), _) => meant.clone(),
+        (_, _, Some(_)) => "needed".to_owned(),
+        _ => String::new(),
+    };
+    format!("| {}{takes} | {default} |", key.doc)
+}
+
+#[test]
+fn the_reference_names_every_key() {
+    let path = tree::root().join("docs/recipe.md");
+    let reference = fs::read_to_string(path).expect("docs/recipe.md");
+    let mut names = BTreeSet::new();
+    collect(
+        &serde_json::from_str(JSON_SCHEMA).expect("JSON"),
+        &mut names,
+    );
+    assert!(names.len() > 60, "{names:?}");
+    let written = |n: &&String| {
+        [
+            "`{n}`", "`{n} =", " {n} =", "[{n}]", ".{n}]", "{n} = [", "[{n}.",
+        ]
+        .iter()
+        .any(|shape| reference.contains(&shape.replace("{n}", n)))
+    };
+    let missing: Vec<&String> = names.iter().filter(|n| !written(n)).collect();
+    assert_eq!(missing, Vec::<&String>::new());
+}
+
+fn collect(schema: &Value, names: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value.as_object() {
+                    Some(properties) if key == "properties" => {
+                        names.extend(properties.keys().cloned());
+                        properties.values().for_each(|v| collect(v, names));
+                    }
+                    _ => collect(value, names),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|v| collect(v, names)),
+        _ => {}
+    }
+}
