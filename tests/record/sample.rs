@@ -115,7 +115,7 @@ fn step(name: &str, verb: &str, inputs: &[&str], expects: Vec<Check>) -> Step {
 
 fn file(path: &str, content: &str) -> Check {
     Check::File {
-        path: path.into(),
+        path: path.parse().expect("a path"),
         content: Bytes {
             size: content.len() as u64,
             sha256: sha256(content),
@@ -180,7 +180,7 @@ fn steps() -> Vec<Step> {
                     reference: "mcr.example.com:5000/oss/kubernetes/pause:3.10.1".into(),
                     digest: digest("image pause"),
                 },
-                root: r"C:\ProgramData\containerd\root".into(),
+                root: r"C:\ProgramData\containerd\root".parse().expect("a path"),
             }],
         ),
         step(

@@ -12,6 +12,7 @@ mod declare;
 mod effective;
 mod fields;
 mod guest_name;
+mod guest_path;
 mod image_builder;
 mod input;
 mod lower;
@@ -23,6 +24,7 @@ pub mod quantity;
 mod raw;
 mod read;
 mod reference;
+mod registry_key;
 mod slip;
 mod sources;
 mod step;
@@ -47,12 +49,15 @@ use winimg_base::text::{Located, Place};
 use winimg_formats::wim::Release;
 
 pub use address::Address;
+pub(crate) use guest_name::file_name;
+pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
 pub use put::{Put, put, quoted};
 pub use quantity::duration;
 pub use raw::PIPED;
 pub use read::{Options, read, read_judged};
 pub use reference::ImageReference;
+pub use registry_key::RegistryKey;
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
 };

@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 
 use super::super::ExitRule;
 use super::super::batch::{self, Script};
-use super::super::path::GuestPath;
 use super::super::site::{MINUTE, Site, exit_rule, on_disc};
 use super::args;
 use super::files::{content_place, single_file};
 use super::script::{batch_file_after, run_batch_file};
-use crate::recipe::{Content, ExitCodes};
+use crate::recipe::{Content, ExitCodes, GuestPath};
 use winimg_base::argv::has_blank;
 use winimg_base::text::Place;
 
@@ -30,30 +29,34 @@ pub(super) fn msi(
         sound &= property(site, name, value, &place);
     }
     let (entry, file) = single_file(site, from)?;
-    // Checked as if it lay elsewhere: nothing of a recipe may lie below winimg's own folder.
-    let fit = GuestPath::parse(r"C:\steps").and_then(|folder| folder.join(&file));
-    site.judged(fit, &place)?;
     let name = site.judged(batch::literal(&file), &place)?;
     if !sound {
         return None;
     }
-    let folder = format!(r"C:\winimg\steps\{:03}", site.number);
-    let log = format!(r"C:\winimg\logs\{:03}-msi.log", site.number);
+    let folder = site.folder();
+    let log = GuestPath::known(r"C:\winimg\logs").join(&format!("{:03}-msi.log", site.number));
     let index = site.entry(entry);
     let mut script = Script::new();
     script.make_folder(&format!("\"{folder}\""));
     script.make_folder(r#""C:\winimg\logs""#);
     script.copy(&on_disc(index, &name), &format!("\"{folder}\\{name}\""));
     let rule = exit_rule(codes, ExitRule::Msi, &[3010, 1641]);
-    let package = format!(r"{folder}\{file}");
+    let package = folder.join(&file);
     if properties.values().any(|v| has_blank(v) || v.contains('"')) {
-        let line = batch_line(site, &format!(r"{folder}\{name}"), &log, properties, &place)?;
+        let line = batch_line(site, &folder.join(&name), &log, properties, &place)?;
         batch_file_after(site, &mut script, &line);
         site.put(script);
         run_batch_file(site, rule, 30 * MINUTE);
     } else {
         site.put(script);
-        let mut arguments = args(["/i", &package, "/qn", "/norestart", "/l*v", &log]);
+        let mut arguments = args([
+            "/i",
+            package.as_str(),
+            "/qn",
+            "/norestart",
+            "/l*v",
+            log.as_str(),
+        ]);
         arguments.extend(properties.iter().map(|(n, v)| format!("{n}={v}")));
         site.run(MSIEXEC, arguments, rule, 30 * MINUTE);
     }
@@ -63,8 +66,8 @@ pub(super) fn msi(
 
 fn batch_line(
     site: &mut Site<'_>,
-    package: &str,
-    log: &str,
+    package: &GuestPath,
+    log: &GuestPath,
     properties: &BTreeMap<String, String>,
     place: &Place,
 ) -> Option<String> {

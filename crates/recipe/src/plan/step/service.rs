@@ -128,9 +128,6 @@ fn sound(site: &mut Site<'_>, service: &Service) -> Option<()> {
     } else {
         None
     };
-    if let Some(program) = &service.program {
-        site.path(program)?;
-    }
     match fault {
         Some(fault) => {
             site.error(
@@ -180,8 +177,10 @@ fn options(service: &Service) -> Vec<String> {
 /// One string, cut up again when the service starts: the program and each argument quoted for the C runtime.
 fn image_path(service: &Service) -> Option<String> {
     let program = service.program.as_ref()?;
-    let program = program.value.replace('/', "\\");
-    Some(argv::command_line(&program, &service.arguments))
+    Some(argv::command_line(
+        program.value.as_str(),
+        &service.arguments,
+    ))
 }
 
 pub(in super::super) fn start_name(start: Start) -> &'static str {

@@ -251,12 +251,10 @@ pub fn assert(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             false
         }
     };
-    let path = |key: &'static str| {
-        let text = fields.needed_if_given(key)?;
-        fields.guest_path_of(key, text)
-    };
-    let exists = path("exists").map(Assertion::Exists);
-    let missing = path("missing").map(Assertion::Missing);
+    let exists = fields.guest_path_if_given("exists").map(Assertion::Exists);
+    let missing = fields
+        .guest_path_if_given("missing")
+        .map(Assertion::Missing);
     let service = fields.needed_if_given("service_running");
     let service = service.map(Assertion::ServiceRunning);
     let registry = fields.table("registry", "`registry`");

@@ -110,21 +110,8 @@ pub fn remove(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let path = fields.guest_path("path", "say what: `path = 'C:\\k\\old.exe'`");
     let recursive = fields.boolean("recursive");
     fields.finish();
-    let path = path?;
-    let whole = path.value.trim_end_matches('\\');
-    let system = whole.len() == 2 || whole.eq_ignore_ascii_case("c:\\windows");
-    if system {
-        let fact = format!("`remove` would take away {}", path.value);
-        cx.error(
-            fact,
-            &path.place,
-            "",
-            "name a file or folder that Windows can spare",
-        );
-        return None;
-    }
     Some(Verb::Remove {
-        path,
+        path: path?,
         recursive: recursive.is_some_and(|r| r.value),
     })
 }

@@ -19,8 +19,7 @@ pub fn firewall(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let protocol = protocol(&fields);
     let (ports, remote_ports) = (ports(&fields, "ports"), ports(&fields, "remote_ports"));
     let remote = remote(&fields);
-    let program = fields.needed_if_given("program");
-    let program = program.and_then(|p| fields.guest_path_of("program", p));
+    let program = fields.guest_path_if_given("program");
     let profiles = profiles(&fields);
     let edge = fields.choice("edge", &[("yes", true), ("no", false)]);
     fields.finish();

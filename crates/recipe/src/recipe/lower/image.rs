@@ -4,13 +4,13 @@ use super::known::Known;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Entry, Value};
 use crate::recipe::verb::ImageImport;
-use crate::recipe::{ContainerImage, ImageProof, ImageReference, Verb, guest_name};
+use crate::recipe::{ContainerImage, GuestPath, ImageProof, ImageReference, Verb, guest_name};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::Located;
 
-const CTR: &str = r"C:\Program Files\containerd\ctr.exe";
+const CTR: GuestPath = GuestPath::known(r"C:\Program Files\containerd\ctr.exe");
 /// Where containerd keeps what it imports, unless its configuration says otherwise.
-const ROOT: &str = r"C:\ProgramData\containerd\root";
+const ROOT: GuestPath = GuestPath::known(r"C:\ProgramData\containerd\root");
 const NAMESPACE: &str = "k8s.io";
 
 pub fn container_image(cx: &Context<'_>, entry: &Entry) -> Option<ContainerImage> {
@@ -152,8 +152,8 @@ pub fn import(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
     if let Data::String(name) = &value.data {
         let name = Located::new(name.clone(), value.place.clone());
         let image = known_image(cx, name, known)?;
-        let ctr = Located::new(CTR.to_owned(), value.place.clone());
-        let root = Located::new(ROOT.to_owned(), value.place.clone());
+        let ctr = Located::new(CTR, value.place.clone());
+        let root = Located::new(ROOT, value.place.clone());
         let namespace = NAMESPACE.to_owned();
         return Some(Verb::Image(ImageImport {
             image,
@@ -179,12 +179,16 @@ pub fn import(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
     }))
 }
 
-fn path_or(fields: &Fields<'_>, key: &'static str, default: &str) -> Option<Located<String>> {
+fn path_or(
+    fields: &Fields<'_>,
+    key: &'static str,
+    default: GuestPath,
+) -> Option<Located<GuestPath>> {
     match fields.has(key) {
         true => fields.guest_path(key, ""),
         false => {
             fields.get(key);
-            Some(Located::new(default.to_owned(), fields.place.clone()))
+            Some(Located::new(default, fields.place.clone()))
         }
     }
 }

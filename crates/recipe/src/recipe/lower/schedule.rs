@@ -102,8 +102,7 @@ fn run(fields: &Fields<'_>, needed: bool) -> Option<TaskAction> {
             "say when: `trigger = \"startup\"`; `\"none\"` for on demand only",
         );
     }
-    let command = fields.needed_if_given("command");
-    let command = command.and_then(|c| fields.guest_path_of("command", c));
+    let command = fields.guest_path_if_given("command");
     let arguments = fields.texts("arguments");
     let trigger = trigger(fields);
     let user = fields.choice(

@@ -154,12 +154,8 @@ fn is_local(text: &str) -> bool {
 /// Everything may be given; nothing at all is a mistake.
 pub fn defender(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let fields = Fields::open(cx, value, "`defender`")?;
-    let paths = |key: &'static str| -> Vec<Located<String>> {
-        let given = fields.strings(key).into_iter();
-        given.filter_map(|p| fields.guest_path_of(key, p)).collect()
-    };
-    let exclude_processes = paths("exclude_processes");
-    let exclude_paths = paths("exclude_paths");
+    let exclude_processes = fields.guest_paths("exclude_processes");
+    let exclude_paths = fields.guest_paths("exclude_paths");
     let exclude_extensions = extensions(&fields);
     let real_time = fields.boolean("real_time").map(|r| r.value);
     fields.finish();
@@ -169,8 +165,8 @@ pub fn defender(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         return None;
     }
     Some(Verb::Defender(Defender {
-        exclude_processes,
-        exclude_paths,
+        exclude_processes: exclude_processes?,
+        exclude_paths: exclude_paths?,
         exclude_extensions,
         real_time,
     }))

@@ -16,8 +16,8 @@ const DAY: u32 = 86_400;
 pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let fields = Fields::open(cx, value, "`service`")?;
     let name = service_name(&fields);
-    let program = fields.needed_if_given("program");
-    let program = program.and_then(|p| fields.guest_path_of("program", p));
+    let program = fields.guest_path_if_given("program");
+    let program_is_right = program.is_some() || !fields.has("program");
     let start = fields.choice(
         "start",
         &[
@@ -58,7 +58,7 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         state: state.map(|s| s.value),
     };
     check_service(&fields, &service);
-    Some(Verb::Service(service))
+    program_is_right.then_some(Verb::Service(service))
 }
 
 fn service_name(fields: &Fields<'_>) -> Option<Located<String>> {
@@ -183,12 +183,17 @@ pub fn path(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     }
     let mut add = Vec::new();
     for folder in given {
-        if folder.value.contains(';') {
+        let (fact, help) = if folder.value.contains(';') {
             let fact = "a folder on the Path cannot have `;` in its name";
-            cx.error(fact, &folder.place, "", "write one string for each folder");
+            (fact, "write one string for each folder")
+        } else if folder.value.contains(['=', '!', '^']) {
+            let fact = "a folder on the Path cannot have `=`, `!` or `^` in its name";
+            (fact, "batch cannot compare them: take another folder")
+        } else {
+            add.extend(fields.guest_path_of("add", folder));
             continue;
-        }
-        add.extend(fields.guest_path_of("add", folder));
+        };
+        cx.error(fact, &folder.place, "", help);
     }
     fields.finish();
     (all > 0 && add.len() == all).then_some(Verb::Path { add })

@@ -15,10 +15,8 @@ pub fn exe(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
     let fields = Fields::open(cx, value, "`exe`")?;
     let program = program(&fields, known);
     let arguments = fields.texts("arguments");
-    let directory = fields.needed_if_given("directory");
-    let directory = directory.and_then(|d| fields.guest_path_of("directory", d));
-    let creates = fields.needed_if_given("creates");
-    let creates = creates.and_then(|c| fields.guest_path_of("creates", c));
+    let directory = fields.guest_path_if_given("directory");
+    let creates = fields.guest_path_if_given("creates");
     let exit_codes = exit_codes(&fields);
     fields.finish();
     let whole = [
@@ -58,10 +56,7 @@ fn program(fields: &Fields<'_>, known: Known<'_>) -> Option<Program> {
             let path = fields.local("path")?;
             Some(Program::Carried(Content::Local(path)))
         }
-        [_] => {
-            let text = fields.needed_string("program", help)?;
-            fields.guest_path_of("program", text).map(Program::InGuest)
-        }
+        [_] => fields.guest_path("program", help).map(Program::InGuest),
         _ => {
             let fact = format!("{} has `{}`", fields.what, given.join("` and `"));
             fields.cx.error(fact, &fields.place, "keep one", help);
@@ -212,12 +207,8 @@ pub fn checkpoint(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 pub fn cleanup(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let fields = Fields::open(cx, value, "`cleanup`")?;
     let flag = |key: &'static str| fields.boolean(key).is_some_and(|f| f.value);
-    let given = fields.strings("paths");
-    let listed = given.len();
-    let paths: Vec<Located<String>> = given
-        .into_iter()
-        .filter_map(|p| fields.guest_path_of("paths", p))
-        .collect();
+    let paths = fields.guest_paths("paths");
+    let paths_are_right = paths.is_some();
     let cleanup = Cleanup {
         component_store: flag("component_store"),
         reset_base: flag("reset_base"),
@@ -225,7 +216,7 @@ pub fn cleanup(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         update_cache: flag("update_cache"),
         event_logs: flag("event_logs"),
         setup_logs: flag("setup_logs"),
-        paths,
+        paths: paths.unwrap_or_default(),
     };
     fields.finish();
     if cleanup.reset_base && !cleanup.component_store {
@@ -235,7 +226,8 @@ pub fn cleanup(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         cx.error(fact, place.unwrap_or(&fields.place), "", help);
         return None;
     }
-    let nothing = listed == 0
+    let nothing = paths_are_right
+        && cleanup.paths.is_empty()
         && ![
             cleanup.component_store,
             cleanup.temp,
@@ -257,5 +249,5 @@ pub fn cleanup(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             .help("say what goes: `cleanup = { component_store = true, temp = true, update_cache = true }`");
         cx.problem(diagnostic);
     }
-    (!nothing && cleanup.paths.len() == listed).then_some(Verb::Cleanup(cleanup))
+    (!nothing && paths_are_right).then_some(Verb::Cleanup(cleanup))
 }
