@@ -11,7 +11,7 @@ use winimg_recipe::plan::check::{
     Acl, AclEntry, Bytes, Check, Expected, Firewall, FirewallScope, Inf, Manifest, Service,
 };
 use winimg_recipe::recipe::verb::Right;
-use winimg_recipe::recipe::{RegistryData as Data, Start};
+use winimg_recipe::recipe::{GuestPath, RegistryData as Data, Start};
 
 use support::windows_disk::*;
 
@@ -146,13 +146,13 @@ fn files() -> Vec<Check> {
         file_check(r"C:\k\gone.exe", b"MZ gone"),
         file_check(r"C:\k\folder", b"a file"),
         Check::Exists {
-            path: r"c:\var\LOG\kubelet".parse().expect("a path"),
+            path: GuestPath::known(r"c:\var\LOG\kubelet"),
         },
         Check::Missing {
             path: r"C:\k\notes.txt".parse().expect("a path"),
         },
         Check::PathFolder {
-            folder: r"c:\k".parse().expect("a path"),
+            folder: GuestPath::known(r"c:\k"),
         },
     ]
 }

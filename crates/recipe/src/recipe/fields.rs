@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Effective;
-use super::guest_path::GuestPath;
 use super::sources::{OUTSIDE, OUTSIDE_HELP, Sources};
 use super::undecided::{self, MissingProof, Undecided};
 use super::value::{Data, Table, Value, Wanting};
@@ -197,7 +196,7 @@ impl<'c> Fields<'c> {
         self.text_of(key, value)
     }
 
-    fn text_of(&self, key: &str, value: &Value) -> Option<Located<String>> {
+    pub fn text_of(&self, key: &str, value: &Value) -> Option<Located<String>> {
         let place = value.place.clone();
         match (&value.data, &value.loose) {
             (Data::String(text), _) => Some(Located::new(text.clone(), place)),
@@ -376,44 +375,6 @@ impl<'c> Fields<'c> {
     pub fn folder(&self, key: &str, place: &Place) -> &Path {
         let base = self.table.get(key).and_then(|v| v.base.as_ref());
         self.cx.sources.folder(base.unwrap_or(place))
-    }
-
-    /// A guest path, `C:\…`.
-    pub fn guest_path(&self, key: &'static str, help: &str) -> Option<Located<GuestPath>> {
-        let text = self.needed_string(key, help)?;
-        self.guest_path_of(key, text)
-    }
-
-    pub fn guest_path_if_given(&self, key: &'static str) -> Option<Located<GuestPath>> {
-        let text = self.needed_if_given(key)?;
-        self.guest_path_of(key, text)
-    }
-
-    /// Empty when the key is absent; `None` when one of the list is wrong.
-    pub fn guest_paths(&self, key: &'static str) -> Option<Vec<Located<GuestPath>>> {
-        let Some(_) = self.get(key) else {
-            return Some(Vec::new());
-        };
-        let read = |item| self.guest_path_of(key, self.text_of(key, item)?);
-        let paths: Vec<_> = self.list(key)?.iter().map(read).collect();
-        paths.into_iter().collect()
-    }
-
-    pub fn guest_path_of(&self, key: &str, text: Located<String>) -> Option<Located<GuestPath>> {
-        let path = match GuestPath::parse(&text.value) {
-            Ok(path) => path,
-            Err((why, help)) => {
-                let fact = format!("`{key}` is not a path in the guest: {why}");
-                self.cx.error(fact, &text.place, "", &help);
-                return None;
-            }
-        };
-        if let Err((why, help)) = path.fit() {
-            let fact = format!("`{key}` cannot be `{path}`: {why}");
-            self.cx.error(fact, &text.place, "", &help);
-            return None;
-        }
-        Some(Located::new(path, text.place))
     }
 
     /// Refuses every key that nobody asked for.

@@ -22,7 +22,7 @@ const LONGEST: usize = 259;
 /// An absolute path below `C:\`, with no backslash at the end. Two are equal as Windows compares names.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(inline, with = "String")]
+#[schemars(inline, with = "String", description = "")]
 pub struct GuestPath {
     text: Cow<'static, str>,
     /// Neither compared nor written to JSON.

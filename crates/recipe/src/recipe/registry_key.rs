@@ -35,7 +35,7 @@ const ROOTS: [Root; 2] = [
 /// With its root in the short form, `HKLM\SOFTWARE\Example`. Two are equal as Windows compares names.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(inline, with = "String")]
+#[schemars(inline, with = "String", description = "")]
 pub struct RegistryKey(Cow<'static, str>);
 
 impl RegistryKey {

@@ -9,6 +9,7 @@ mod draft;
 mod execution;
 mod files;
 mod firewall;
+mod guest;
 mod image;
 mod known;
 mod machine;
