@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::batch::{self, Script};
 use super::{Entry, ExitRule, Op, Planned, Put, Run};
 use crate::recipe::{Component, Encoding, ExitCodes, GuestPath, Recipe, Step};
-use winimg_base::diag::{Diagnostic, Diagnostics, nearest};
+use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::{Located, Place};
 
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
@@ -88,24 +88,10 @@ impl<'a> Site<'a> {
         }
     }
 
-    pub(super) fn component(&mut self, name: &Located<String>) -> Option<&'a Component> {
-        let recipe = self.recipe;
-        let found = recipe
-            .components
-            .iter()
-            .find(|c| c.name.value == name.value);
-        if found.is_none() {
-            let message = format!("there is no component `{}`", name.value);
-            let known = recipe.components.iter().map(|c| c.name.value.as_str());
-            match nearest(&name.value, known) {
-                Some(near) => {
-                    let help = format!("did you mean `{near}`?");
-                    self.error_with_help(&name.place, message, "unknown component", help);
-                }
-                None => self.error(&name.place, message, "unknown component"),
-            }
-        }
-        found
+    /// A component that the step names: a step that names none of the recipe's is not planned.
+    pub(super) fn component(&self, name: &Located<String>) -> Option<&'a Component> {
+        let mut components = self.recipe.components.iter();
+        components.find(|c| c.name.value == name.value)
     }
 
     /// The entry's index on the payload disc; equal entries are there once.

@@ -53,7 +53,6 @@ pub(crate) use guest_name::file_name;
 pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
 pub use put::{Put, put, quoted};
-pub use quantity::duration;
 pub use raw::PIPED;
 pub use read::{Options, read, read_judged};
 pub use reference::ImageReference;

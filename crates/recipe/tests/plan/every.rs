@@ -128,6 +128,9 @@ const READ: &[&str] = &[
     r"task = { name = 'clean', command = 'C:\k\x.exe', trigger = 'startup' }",
     r"task = { name = '\a', command = 'C:\k\x.exe' }",
     r"defender = {}",
+    r"environment = { name = 'X', value = '' }",
+    r"service = { name = 'x' }",
+    r"service = { name = 'x', start = 'auto', depends = ['a/b'] }",
     r"service = { name = 'x', start = 'auto', failure_reset = '1h' }",
 ];
 
@@ -137,10 +140,7 @@ const PLANNED: &[&str] = &[
     r"copy = { component = 'tool', to = 'C:\żółć\' }",
     r"registry = { key = 'HKLM\SOFTWARE', absent = true }",
     r"registry = { key = 'HKLM\SOFTWARE\X', name = 'a', type = 'multi_sz', data = [''] }",
-    r"environment = { name = 'X', value = '' }",
     r"msi = { component = 'setup', properties = { A = 'ż b' } }",
-    r"service = { name = 'x' }",
-    r"service = { name = 'x', start = 'auto', depends = ['a/b'] }",
     r"service = { name = '100%', state = 'running' }",
     r"exe = { program = 'C:\k\x' }",
     r"driver = { component = 'tool' }",

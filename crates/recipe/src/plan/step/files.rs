@@ -36,19 +36,6 @@ pub(super) fn extract(
     strip: usize,
     only: &[String],
 ) -> Option<()> {
-    let found = site.component(component)?;
-    if found.unpack.is_none() {
-        let message = format!(
-            "component `{}` is not declared as an archive",
-            component.value
-        );
-        let help = format!(
-            "add `unpack = \"zip\"` (tar, tar.gz, tar.zst) to `[components.{}]`",
-            component.value
-        );
-        site.error_with_help(&component.place, message, "extracted here", help);
-        return None;
-    }
     let entry = Entry::Tree {
         component: component.value.clone(),
         strip,

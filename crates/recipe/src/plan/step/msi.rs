@@ -24,15 +24,8 @@ pub(super) fn msi(
     codes: &ExitCodes,
 ) -> Option<()> {
     let place = content_place(from).clone();
-    let mut sound = true;
-    for (name, value) in properties {
-        sound &= property(site, name, value, &place);
-    }
     let (entry, file) = single_file(site, from)?;
     let name = site.judged(batch::literal(&file), &place)?;
-    if !sound {
-        return None;
-    }
     let folder = site.folder();
     let log = GuestPath::known(r"C:\winimg\logs").join(&format!("{:03}-msi.log", site.number));
     let index = site.entry(entry);
@@ -80,25 +73,4 @@ fn batch_line(
     }
     line.push_str("\nexit /b %errorlevel%\n");
     Some(line)
-}
-
-fn property(site: &mut Site<'_>, name: &str, value: &str, place: &Place) -> bool {
-    let head = |c: char| c.is_ascii_uppercase() || c == '_';
-    let tail = |c: char| head(c) || c.is_ascii_digit() || c == '.';
-    let good_name = name.starts_with(head) && name.chars().all(tail);
-    if !good_name {
-        let message = format!("`{name}` is no public property");
-        let help =
-            "Windows Installer takes upper-case names from the command line: A-Z, 0-9, `_` and `.`";
-        site.error_with_help(place, message, "", help);
-    }
-    let good_value = !value.chars().any(char::is_control);
-    if !good_value {
-        site.error(
-            place,
-            format!("the value of `{name}` holds a control character"),
-            "",
-        );
-    }
-    good_name && good_value
 }

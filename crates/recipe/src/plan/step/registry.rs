@@ -38,40 +38,13 @@ pub(super) fn registry(
     Some(())
 }
 
-pub(super) fn environment(
-    site: &mut Site<'_>,
-    name: &Located<String>,
-    value: Option<&str>,
-) -> Option<()> {
-    let fault = match name.value.as_str() {
-        "" => Some("a variable needs a name"),
-        n if n.eq_ignore_ascii_case("Path") => {
-            Some("`Path` is changed with the verb `path`, which keeps what is there")
-        }
-        n if n.contains('=') || n.chars().any(char::is_control) => {
-            Some("no `=` and no control characters")
-        }
-        _ if value == Some("") => {
-            Some("Windows keeps no empty variables; leave the value off to remove it")
-        }
-        _ if value.is_some_and(|v| v.contains('\0')) => Some("the value holds a NUL"),
-        _ => None,
-    };
-    if let Some(fault) = fault {
-        site.error(
-            &name.place,
-            format!("`{}` cannot be set", name.value),
-            fault,
-        );
-        return None;
-    }
+pub(super) fn environment(site: &mut Site<'_>, name: &Located<String>, value: Option<&str>) {
     let data = match value {
         None => RegistryData::Absent,
         Some(value) if value.contains('%') => RegistryData::ExpandSz(value.to_owned()),
         Some(value) => RegistryData::Sz(value.to_owned()),
     };
     set(site, &ENVIRONMENT, Some(&name.value), &data);
-    Some(())
 }
 
 pub(super) fn set(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::execution::exit_codes;
 use super::files::content;
 use super::known::Known;
+use super::security::{has_control, nothing_else};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Value};
 use crate::recipe::{Service, ServiceState, Start, Verb};
@@ -38,7 +39,8 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let display_name = fields.text("display_name");
     let description = fields.text("description");
     let arguments = fields.texts("arguments");
-    let depends = fields.texts("depends");
+    let mut depends = fields.strings("depends");
+    depends.retain(|name| is_service_name(&fields, name));
     let account = fields.text("account");
     let restart_delays = restart_delays(&fields);
     let failure_reset = fields.duration("failure_reset").map(|d| d.value);
@@ -50,7 +52,7 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         program,
         arguments,
         start: start.map(|s| s.value),
-        depends,
+        depends: depends.into_iter().map(|name| name.value).collect(),
         account,
         restart_delays,
         failure_reset: failure_reset
@@ -63,13 +65,19 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 
 fn service_name(fields: &Fields<'_>) -> Option<Located<String>> {
     let name = fields.needed_string("name", "name the service: `name = \"kubelet\"`")?;
-    if name.value.contains(['/', '\\', '"']) || name.value.chars().count() > 256 {
-        let fact = format!("a service cannot be called \"{}\"", name.value);
-        let help = "no slash, backslash or quote, and at most 256 characters";
-        fields.cx.error(fact, &name.place, "", help);
-        return None;
+    is_service_name(fields, &name).then_some(name)
+}
+
+fn is_service_name(fields: &Fields<'_>, name: &Located<String>) -> bool {
+    let text = &name.value;
+    let is_bad = |c: char| "/\\\"".contains(c) || c.is_control();
+    if !text.is_empty() && !text.contains(is_bad) && text.chars().count() <= 256 {
+        return true;
     }
-    Some(name)
+    let fact = format!("a service cannot be called \"{text}\"");
+    let help = "1 to 256 characters, none of them a slash, backslash, quote or control character";
+    fields.cx.error(fact, &name.place, "", help);
+    false
 }
 
 /// `["5s", "10s"]`, in milliseconds.
@@ -89,22 +97,30 @@ fn restart_delays(fields: &Fields<'_>) -> Vec<u32> {
     delays
 }
 
+/// What `state = "absent"` leaves no room for.
+const SETTINGS: [&str; 9] = [
+    "program",
+    "arguments",
+    "start",
+    "display_name",
+    "description",
+    "depends",
+    "account",
+    "restart_delays",
+    "failure_reset",
+];
+
 fn check_service(fields: &Fields<'_>, service: &Service) {
     let cx = fields.cx;
     let place = |key: &str| fields.table.entry(key).map(|e| e.key_place.clone());
+    let mut given = fields.table.entries.iter().filter(|e| e.key != "name");
+    let sets_nothing =
+        given.all(|e| matches!(&e.value.data, Data::Array(items) if items.is_empty()));
     if service.state == Some(ServiceState::Absent) {
-        let other = ["program", "start", "arguments"]
-            .into_iter()
-            .find_map(place);
-        if let Some(place) = other {
-            let help = "keep `name` and `state` alone, or take `state` out";
-            cx.error(
-                "a service that is absent has nothing else",
-                &place,
-                "",
-                help,
-            );
-        }
+        nothing_else(fields, "a service", &SETTINGS);
+    } else if sets_nothing {
+        let fact = format!("`service` sets nothing of `{}`", service.name.value);
+        cx.missing(fact, &fields.place, "give `program`, `start`, `state`, …");
     }
     if service.program.is_none()
         && !fields.has("program")
@@ -126,6 +142,25 @@ fn check_service(fields: &Fields<'_>, service: &Service) {
     {
         cx.error("a disabled service cannot be started", &place, "", "");
     }
+    if service.account.as_deref().is_some_and(needs_password)
+        && let Some(place) = place("account")
+    {
+        let fact = "this account has a password, which a recipe cannot hold";
+        let help = "LocalSystem, `NT SERVICE\\name` and group-managed accounts, `DOMAIN\\name$`, have none";
+        cx.error(fact, &place, "", help);
+    }
+}
+
+/// Windows' own accounts, virtual ones and group-managed ones (`DOMAIN\name$`) have none.
+fn needs_password(account: &str) -> bool {
+    let lower = account.to_ascii_lowercase();
+    let own = [
+        "localsystem",
+        r"nt authority\system",
+        r"nt authority\localservice",
+        r"nt authority\networkservice",
+    ];
+    !(own.contains(&lower.as_str()) || lower.starts_with(r"nt service\") || lower.ends_with('$'))
 }
 
 pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
@@ -137,7 +172,10 @@ pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
                 "`environment` would replace the whole Path",
                 "add folders with `path = { add = ['C:\\k'] }`",
             ),
-            n if n.contains(['=', '"']) => ("the variable's name has `=` or `\"` in it", ""),
+            n if n.contains(['=', '"']) || has_control(n) => (
+                "the variable's name has `=`, `\"` or a control character in it",
+                "",
+            ),
             _ => return Some(name),
         };
         cx.error(fact, &name.place, "", help);
@@ -163,6 +201,9 @@ pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             "",
             "to remove it, write `absent = true`",
         );
+    }
+    if let Some(text) = text.as_ref().filter(|t| t.value.contains('\0')) {
+        cx.error("the value holds a NUL, which ends it", &text.place, "", "");
     }
     fields.finish();
     let value = match absent {
@@ -220,13 +261,15 @@ fn properties(fields: &Fields<'_>) -> BTreeMap<String, String> {
         return properties;
     };
     for entry in &table.table.entries {
-        let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_' || c == '.';
-        if !entry.key.chars().all(plain) {
+        let head = |c: char| c.is_ascii_uppercase() || c == '_';
+        let plain = |c: char| head(c) || c.is_ascii_digit() || c == '.';
+        if !entry.key.starts_with(head) || !entry.key.chars().all(plain) {
             let fact = format!("`{}` is not a public property", entry.key);
-            let help = format!(
-                "public properties are upper case: `{}`",
-                entry.key.to_uppercase()
-            );
+            let upper = entry.key.to_uppercase();
+            let help = match upper == entry.key {
+                true => "letters A-Z, digits, `_` and `.`, a letter or `_` first".to_owned(),
+                false => format!("public properties are upper case: `{upper}`"),
+            };
             fields.cx.error(fact, &entry.key_place, "", &help);
             continue;
         }
@@ -242,6 +285,10 @@ fn properties(fields: &Fields<'_>) -> BTreeMap<String, String> {
                 continue;
             }
         };
+        if has_control(&text) {
+            let fact = format!("the value of `{}` holds a control character", entry.key);
+            fields.cx.error(fact, &entry.value.place, "", "");
+        }
         properties.insert(entry.key.clone(), text);
     }
     properties
