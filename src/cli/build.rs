@@ -9,6 +9,7 @@ use super::{
     AccelArg, HypervisorArgs, LockArgs, NetworkArgs, RecipeArgs, SharedLayersArgs, SignArgs,
 };
 use crate::engine::Layers;
+use winimg_recipe::recipe::quantity;
 
 #[derive(Debug, Args)]
 pub struct Build {
@@ -69,12 +70,8 @@ pub struct Build {
     /// How long a paused build waits for you, such as 30m or 2h
     ///
     /// For --on-error keep or ask, --break and --debug. Without a terminal, `keep` leaves the VM running only with this.
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Debugging")]
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, help_heading = "Debugging")]
     pub keep_for: Option<Duration>,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    winimg_recipe::recipe::duration(text)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

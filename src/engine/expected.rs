@@ -9,6 +9,7 @@ use winimg_base::error::Result;
 use winimg_formats::archive::Filter;
 use winimg_recipe::plan::check::{Bytes, Check, Expected, Inf, Manifest, Payload, Planned};
 use winimg_recipe::plan::{Entry, Plan, keep_what_lasts};
+use winimg_recipe::recipe::GuestPath;
 
 /// A file of a payload entry.
 struct Brought {
@@ -37,7 +38,7 @@ pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
 }
 
 fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>> {
-    let file = |path: String, from: &Brought| Check::File {
+    let file = |path: GuestPath, from: &Brought| Check::File {
         path,
         content: Bytes {
             size: from.size,
@@ -51,9 +52,9 @@ fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>>
                 all.iter().map(|from| file(path.clone(), from)).collect()
             }
             Payload::Tree(entry) => {
-                let below = |from: &Brought| format!(r"{path}\{}", from.path.replace('/', r"\"));
                 let all = brought(entry, plan, inputs)?;
-                all.iter().map(|from| file(below(from), from)).collect()
+                let below = all.iter().map(|from| file(path.join(&from.path), from));
+                below.collect()
             }
         },
         Check::Driver { driver } => {

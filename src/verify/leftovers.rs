@@ -4,14 +4,16 @@
 //! configuration for Windows Remote Management"; cloudbase-init: the registry key of its plugins' states.
 
 use winimg_formats::hive::Key;
-use winimg_recipe::plan::GUEST_DIR;
+use winimg_recipe::recipe::{GUEST_DIR, RegistryKey};
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
 
-const WINLOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Winlogon";
+const WINLOGON: RegistryKey =
+    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Winlogon");
 const SSH: &str = r"C:\ProgramData\ssh";
-const WSMAN: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WSMAN";
+const WSMAN: RegistryKey =
+    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WSMAN");
 /// Setup's own scripts: the bootstrap put its files there.
 const SCRIPTS: &str = r"C:\Windows\Setup\Scripts";
 const SCRIPT_LIMIT: u64 = 1 << 20;
@@ -53,7 +55,7 @@ fn own_script(image: &Image<'_>, name: &str) -> Verdict {
 }
 
 fn automatic_logon(image: &Image<'_>) -> Verdict {
-    let on = match image.value(WINLOGON, "AutoAdminLogon")? {
+    let on = match image.value(&WINLOGON, "AutoAdminLogon")? {
         Some(winimg_formats::hive::Data::Sz(text) | winimg_formats::hive::Data::ExpandSz(text)) => {
             text == "1"
         }
@@ -70,7 +72,7 @@ fn automatic_logon(image: &Image<'_>) -> Verdict {
 
 /// The value itself is never shown.
 fn logon_password(image: &Image<'_>) -> Verdict {
-    match image.text(WINLOGON, "DefaultPassword")? {
+    match image.text(&WINLOGON, "DefaultPassword")? {
         None => Ok(()),
         Some(text) if text.is_empty() => Ok(()),
         Some(_) => Err(Finding::error("a password stands in the registry")
@@ -116,13 +118,13 @@ fn winrm_basic(image: &Image<'_>) -> Verdict {
 }
 
 fn winrm(image: &Image<'_>, value: &str) -> Answer<Option<String>> {
-    let key = format!(r"{WSMAN}\Service");
+    let key = WSMAN.join("Service");
     let on = image.number(&key, value)?.filter(|n| *n != 0);
     Ok(on.map(|n| format!("{key}, {value} = {n}")))
 }
 
 fn winrm_certificate(image: &Image<'_>) -> Verdict {
-    let listeners = match image.key(&format!(r"{WSMAN}\Listener"))? {
+    let listeners = match image.key(&WSMAN.join("Listener"))? {
         Some(key) => key.keys()?,
         None => Vec::new(),
     };
@@ -143,7 +145,7 @@ fn cloudbase_state(image: &Image<'_>) -> Verdict {
         r"HKLM\SOFTWARE\Cloudbase Solutions",
         r"HKLM\SOFTWARE\WOW6432Node\Cloudbase Solutions",
     ] {
-        if let Some(key) = image.key(root)?
+        if let Some(key) = image.key(&RegistryKey::known(root))?
             && let Some(found) = plugins(&key, root, 4)?
         {
             return Err(Finding::error("cloudbase-init has run in the build")

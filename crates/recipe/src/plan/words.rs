@@ -153,7 +153,7 @@ pub(super) fn expected(plan: &Plan, check: &Planned) -> String {
             Payload::File(index) => format!("{path} = {}", entry(index)),
             Payload::Tree(index) => format!(r"{path}\ with all of {}", entry(index)),
         },
-        Planned::Exists { path } => path.clone(),
+        Planned::Exists { path } => path.to_string(),
         Planned::Missing { path } => format!("no {path}"),
         Planned::Registry {
             key,

@@ -10,10 +10,11 @@ use super::super::{ExitRule, Planned};
 use super::args;
 use super::files::folder;
 use super::registry::REG;
+use crate::recipe::GuestPath;
 use crate::recipe::verb::{Capability, Feature};
 
 pub(super) const DISM: &str = r"C:\Windows\System32\dism.exe";
-pub(super) const DISM_LOG: &str = r"C:\Windows\Logs\DISM\dism.log";
+pub(super) const DISM_LOG: GuestPath = GuestPath::known(r"C:\Windows\Logs\DISM\dism.log");
 
 /// There while servicing waits for a restart.
 const PENDING: &str =
@@ -57,7 +58,7 @@ pub(super) fn feature(site: &mut Site<'_>, feature: &Feature) -> Option<()> {
         }
         None => site.run(DISM, arguments, rule(), 60 * MINUTE),
     }
-    site.guest_log = Some(DISM_LOG.to_owned());
+    site.guest_log = Some(DISM_LOG);
     for name in &feature.names {
         site.expect(Planned::Feature {
             name: name.value.clone(),
@@ -82,7 +83,7 @@ pub(super) fn capability(site: &mut Site<'_>, capability: &Capability) -> Option
             None => site.run(DISM, arguments, rule(), 60 * MINUTE),
         }
     }
-    site.guest_log = Some(DISM_LOG.to_owned());
+    site.guest_log = Some(DISM_LOG);
     site.expect(Planned::Capability {
         name: capability.name.value.clone(),
         present: capability.present,
