@@ -1,4 +1,5 @@
-//! Every script and document that winimg ships: PowerShell parses without a fault, XML is well-formed.
+//! Every script and document that winimg ships: PowerShell parses without a fault, XML is well-formed, recipes are accepted by
+//! their schema.
 //! No PowerShell runs here; the grammar is tree-sitter's.
 
 use std::fs;
@@ -159,4 +160,25 @@ fn every_xml_file_is_well_formed() {
             panic!("{}: {e}", name(&path));
         }
     }
+}
+
+/// A recipe that winimg reads has no red lines in an editor.
+#[test]
+fn every_recipe_is_accepted_by_the_schema_for_editors() {
+    let schema = serde_json::from_str(winimg_recipe::recipe::JSON_SCHEMA).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let complete = root().join("crates/recipe/tests/recipes/complete.toml");
+    let mut files = files(&["toml"]);
+    files.retain(|path| path.starts_with(root().join("recipes")));
+    assert!(files.len() > 40, "{files:?}");
+    let mut refused = Vec::new();
+    for path in files.into_iter().chain([complete]) {
+        let recipe: serde_json::Value = toml::from_str(&text(&path)).expect("TOML");
+        let errors = validator.iter_errors(&recipe);
+        refused.extend(errors.map(|e| format!("{} {}: {e}", name(&path), e.instance_path())));
+    }
+    assert_eq!(refused, Vec::<String>::new());
+    let image = r#"{ "schema": 1, "steps": [{ "name": "pause", "image": "pause" }] }"#;
+    let image = serde_json::from_str(image).expect("JSON");
+    assert!(validator.is_valid(&image), "a step with the verb image");
 }

@@ -28,6 +28,8 @@ struct World {
     discs: Arc<Mutex<Vec<Option<PathBuf>>>>,
     /// Its time passes at a hundredth.
     slow: bool,
+    /// How far its time has been put forward.
+    ahead: Arc<Mutex<Duration>>,
     /// What was told of asking and answering.
     talk: Arc<Mutex<Vec<bool>>>,
 }
@@ -44,7 +46,8 @@ impl World {
     }
 
     fn host(&self) -> Host {
-        let (a, b, c, d) = (self.clone(), self.clone(), self.clone(), self.clone());
+        let share = || self.clone();
+        let (a, b, c, d, e) = (share(), share(), share(), share(), share());
         let (start, slow) = (Instant::now(), self.slow);
         Host {
             check: Box::new(move || {
@@ -65,7 +68,7 @@ impl World {
             talked: Box::new(move |asked| d.talk.lock().expect("lock").push(asked)),
             now: Box::new(move || match slow {
                 true => start + start.elapsed() / 100,
-                false => Instant::now(),
+                false => Instant::now() + *e.ahead.lock().expect("lock"),
             }),
         }
     }
@@ -84,11 +87,12 @@ fn peer(
         let mut writer = theirs.try_clone().expect("clone");
         for line in BufReader::new(theirs).split(b'\n') {
             let Ok(line) = line else { return };
-            let line: Vec<u8> = line.into_iter().filter(|b| *b != 0xff).collect();
-            let Ok(request) = serde_json::from_slice::<Value>(&line) else {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let object = line.trim_start_matches(char::REPLACEMENT_CHARACTER);
+            let Ok(request) = serde_json::from_str::<Value>(object) else {
                 continue;
             };
-            hearing.0.lock().expect("lock").push(request.clone());
+            hearing.0.lock().expect("lock").push(line);
             for bytes in answer(&request).chunks(piece) {
                 if writer.write_all(bytes).is_err() {
                     return;
@@ -100,17 +104,23 @@ fn peer(
     (agent, heard)
 }
 
-/// What the peer was asked, without the numbers of syncs.
+/// The lines that the peer was asked; what is no UTF-8 stands as its replacement.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Value>>>);
+struct Heard(Arc<Mutex<Vec<String>>>);
 
 impl Heard {
-    fn commands(&self) -> Vec<String> {
+    fn requests(&self) -> Vec<Value> {
         let heard = self.0.lock().expect("lock");
-        heard
-            .iter()
-            .map(|r| r["execute"].as_str().unwrap_or("?").to_string())
-            .collect()
+        let object = |line: &String| {
+            let object = line.trim_start_matches(char::REPLACEMENT_CHARACTER);
+            serde_json::from_str(object).expect("JSON")
+        };
+        heard.iter().map(object).collect()
+    }
+
+    fn commands(&self) -> Vec<String> {
+        let name = |r: &Value| r["execute"].as_str().unwrap_or("?").to_string();
+        self.requests().iter().map(name).collect()
     }
 }
 
@@ -142,6 +152,98 @@ fn run(agent: &mut Agent, command: &Command) -> (winimg_base::error::Result<Exit
     let mut text = Vec::new();
     let exit = agent.run(command, &mut |bytes| text.extend_from_slice(bytes));
     (exit, String::from_utf8(text).expect("text"))
+}
+
+/// An agent with two files, `C:\odd` among them, whose contents it tells in another shape; a program that ends with code 5;
+/// and a machine that restarts and powers off. Its first request it lets wait.
+fn whole(world: &World) -> (Agent, Heard) {
+    let moving = world.clone();
+    let mut is_first = true;
+    let answer = move |request: &Value| {
+        let arguments = &request["arguments"];
+        if std::mem::take(&mut is_first) {
+            *moving.ahead.lock().expect("lock") += Duration::from_secs(3);
+            return Vec::new();
+        }
+        let reply = match request["execute"].as_str().expect("a command") {
+            "guest-sync" | "guest-sync-delimited" => arguments["id"].clone(),
+            "guest-file-open" => json!(1000 + i64::from(arguments["path"] == r"C:\odd")),
+            "guest-file-write" => json!({"count": 7, "eof": false}),
+            "guest-file-read" if arguments["handle"] == 1001 => json!({"buf-b64": "cGxhbnRlZA=="}),
+            "guest-file-read" => json!({"count": 2, "buf-b64": "b2s=", "eof": true}),
+            "guest-exec" => json!({"pid": 9}),
+            "guest-exec-status" => json!({"exited": true, "exitcode": 5}),
+            "guest-shutdown" if arguments["mode"] == "reboot" => {
+                moving.change(false);
+                moving.change(true);
+                return Vec::new();
+            }
+            "guest-shutdown" => {
+                moving.port.lock().expect("lock").off = true;
+                return Vec::new();
+            }
+            _ => json!({}),
+        };
+        line(json!({"return": reply}))
+    };
+    let (mut agent, heard) = peer(world, 4096, answer);
+    assert!(agent.try_open(Duration::from_secs(60)).expect("open"));
+    (agent, heard)
+}
+
+#[test]
+fn a_reply_of_another_shape_is_quoted_without_its_contents() {
+    let (mut agent, _) = whole(&World::open());
+    assert_eq!(
+        agent.get(r"C:\odd", 10).expect_err("no count").to_string(),
+        "the guest agent's reply can't be understood\n  found: {\"buf-b64\":\"(12 characters)\"}"
+    );
+    // The two sides are in step nevertheless.
+    assert_eq!(agent.get(r"C:\y", 10).expect("read"), Some(b"ok".to_vec()));
+}
+
+#[test]
+fn what_goes_over_the_wire() {
+    let (mut agent, heard) = whole(&World::open());
+    let put = Put::Bytes {
+        path: r"C:\x",
+        bytes: b"planted",
+    };
+    agent.put(put).expect("written");
+    assert_eq!(agent.get(r"C:\y", 10).expect("read"), Some(b"ok".to_vec()));
+    let query = command(r"C:\Windows\System32\reg.exe", &["query", r"HKLM\ł"]);
+    assert_eq!(run(&mut agent, &query).0.expect("its end"), Exit::Code(5));
+    agent.reboot(PATIENCE).expect("back");
+    agent.shut_down().expect("off");
+    let mut came = String::new();
+    let lines = heard.0.lock().expect("lock").clone();
+    for (line, request) in lines.iter().zip(heard.requests()) {
+        let id = match &request["arguments"]["id"] {
+            Value::Null => &request["id"],
+            id => id,
+        };
+        came += &line.replace(&format!("\"id\":{id}"), "\"id\":0");
+        came.push('\n');
+    }
+    assert_eq!(
+        came.replace(char::REPLACEMENT_CHARACTER, "(0xFF)"),
+        r#"{"execute":"guest-sync","arguments":{"id":0}}
+(0xFF){"execute":"guest-sync-delimited","arguments":{"id":0}}
+{"execute":"guest-sync","arguments":{"id":0}}
+{"execute":"guest-file-open","arguments":{"mode":"w","path":"C:\\x"},"id":0}
+{"execute":"guest-file-write","arguments":{"buf-b64":"cGxhbnRlZA==","handle":1000},"id":0}
+{"execute":"guest-file-flush","arguments":{"handle":1000},"id":0}
+{"execute":"guest-file-close","arguments":{"handle":1000},"id":0}
+{"execute":"guest-file-open","arguments":{"mode":"r","path":"C:\\y"},"id":0}
+{"execute":"guest-file-read","arguments":{"count":49152,"handle":1000},"id":0}
+{"execute":"guest-file-close","arguments":{"handle":1000},"id":0}
+{"execute":"guest-exec","arguments":{"arg":["query","HKLM\\ł"],"capture-output":true,"path":"C:\\Windows\\System32\\reg.exe"},"id":0}
+{"execute":"guest-exec-status","arguments":{"pid":9},"id":0}
+{"execute":"guest-shutdown","arguments":{"mode":"reboot"},"id":0}
+{"execute":"guest-sync","arguments":{"id":0}}
+{"execute":"guest-shutdown","arguments":{"mode":"powerdown"},"id":0}
+"#
+    );
 }
 
 /// A machine that waits for room on the host's disk stands, and its deadlines with it.
@@ -216,9 +318,8 @@ fn replies_in_single_bytes_and_an_exit_code_of_32_bits() {
             "guest-exec-status"
         ]
     );
-    let asked = heard.0.lock().expect("lock")[1].clone();
     assert_eq!(
-        asked["arguments"],
+        heard.requests()[1]["arguments"],
         json!({"path": r"C:\dism.exe", "arg": ["/online", "a b"], "capture-output": true})
     );
 }
@@ -585,7 +686,7 @@ fn a_missing_file_is_none_in_every_language_and_a_refusal_is_not() {
         }
         if exit == 44 {
             assert_eq!(
-                heard.0.lock().expect("lock")[2]["arguments"]["arg"],
+                heard.requests()[2]["arguments"]["arg"],
                 json!(["/d", "/c", "if", "not", "exist", r"C:\x y", "exit", "44"])
             );
         }
@@ -687,20 +788,28 @@ impl QemuGa {
         Some(Self { child, folder })
     }
 
-    fn agent(&self) -> Agent {
+    fn connect(&self) -> UnixStream {
         let socket = self.folder.path().join("ga.sock");
         let deadline = Instant::now() + Duration::from_secs(10);
-        let stream = loop {
+        loop {
             match UnixStream::connect(&socket) {
-                Ok(stream) => break stream,
+                Ok(stream) => return stream,
                 Err(e) => assert!(Instant::now() < deadline, "{e}"),
             }
             std::thread::sleep(Duration::from_millis(20));
-        };
-        let mut agent = Agent::new(stream, World::open().host(), PATIENCE).expect("an agent");
-        assert!(agent.try_open(PATIENCE).expect("open"));
-        agent
+        }
     }
+
+    fn agent(&self) -> Agent {
+        agent_on(self.connect())
+    }
+}
+
+/// In step with the real agent at the stream's other end.
+fn agent_on(stream: UnixStream) -> Agent {
+    let mut agent = Agent::new(stream, World::open().host(), PATIENCE).expect("an agent");
+    assert!(agent.try_open(PATIENCE).expect("open"));
+    agent
 }
 
 impl Drop for QemuGa {
@@ -793,19 +902,37 @@ fn the_real_agent_writes_and_reads_files() {
     );
 }
 
-/// Replies that nobody waited for, from a client before us, must not be taken for ours.
+/// Replies that nobody waited for, and half a request, of a client before us: on our connection, as behind a serial port, and
+/// on one of its own, which leaves the half request in the agent's parser.
 #[test]
 fn the_real_agent_is_brought_in_step_after_a_client_that_left_half_a_request() {
-    let Some(ga) = QemuGa::start() else { return };
-    drop(ga.agent());
-    let mut rude = UnixStream::connect(ga.folder.path().join("ga.sock")).expect("connect");
-    rude.write_all(b"{\"execute\": \"guest-ping\"}\n{\"execute\": \"guest-ping\", \"argum")
-        .expect("written");
-    drop(rude);
-    let mut agent = ga.agent();
-    let (exit, text) = run(&mut agent, &command("/bin/echo", &["mine"]));
-    assert_eq!(
-        (exit.expect("an end"), text.as_str()),
-        (Exit::Code(0), "mine\n")
-    );
+    let ping = b"{\"execute\": \"guest-ping\"}\n";
+    let half = b"{\"execute\": \"guest-ping\", \"argum";
+    for is_ours in [true, false] {
+        let Some(ga) = QemuGa::start() else { return };
+        let mut rude = ga.connect();
+        rude.write_all(ping).expect("written");
+        if !is_ours {
+            // A client that leaves with a reply unread resets the connection, at which qemu-ga ends; a serial port has no such.
+            let mut reply = String::new();
+            let read = BufReader::new(&rude).read_line(&mut reply);
+            assert_eq!(
+                (read.expect("read"), reply.as_str()),
+                (15, "{\"return\": {}}\n")
+            );
+        }
+        rude.write_all(half).expect("written");
+        let mut agent = match is_ours {
+            true => agent_on(rude),
+            false => {
+                drop(rude);
+                ga.agent()
+            }
+        };
+        let (exit, text) = run(&mut agent, &command("/bin/echo", &["mine"]));
+        assert_eq!(
+            (exit.expect("an end"), text.as_str()),
+            (Exit::Code(0), "mine\n")
+        );
+    }
 }

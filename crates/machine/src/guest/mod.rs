@@ -5,6 +5,7 @@
 #[cfg(unix)]
 pub mod agent;
 pub mod direct;
+mod output;
 #[cfg(unix)]
 pub mod request;
 
@@ -15,7 +16,6 @@ use std::time::{Duration, Instant};
 pub use winimg_base::argv as quote;
 use winimg_base::error::{Error, Kind, Result};
 
-/// A program to run in the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Full path, `C:\Windows\System32\reg.exe`.
@@ -38,7 +38,6 @@ impl Command {
     }
 }
 
-/// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The full 32-bit code, sign-extended as the agent reports it.
@@ -47,7 +46,86 @@ pub enum Exit {
     GuestGone,
 }
 
-/// What is put into the guest.
+/// Why a guest can be asked no more.
+#[derive(Debug)]
+pub enum Ended {
+    PoweredOff,
+    /// The machine failed, or the user interrupted.
+    Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::PoweredOff => Self::new(Kind::Machine, "the guest powered off"),
+            Ended::Failed(error) => error,
+        }
+    }
+}
+
+/// The most that [`Put::Bytes`] takes: a channel carries text, and a disc is many times faster.
+const LARGEST: usize = 256 << 10;
+
+fn check_size(path: &str, bytes: &[u8], channel: &str) -> Result<()> {
+    if bytes.len() <= LARGEST {
+        return Ok(());
+    }
+    let fact = format!("this file is too large for {channel}");
+    Err(Error::new(Kind::Failed, fact)
+        .at(path)
+        .expected(format!("at most {LARGEST} bytes"))
+        .found(format!("{} bytes", bytes.len()))
+        .cure("deliver it on the payload disc"))
+}
+
+fn larger_than(limit: usize, path: &str) -> Error {
+    Error::new(Kind::Machine, "the guest's file is larger than it may be")
+        .at(path)
+        .expected(format!("at most {limit} bytes"))
+}
+
+fn not_started(command: &Command, words: &str) -> Error {
+    Error::new(Kind::Step, "the guest can't start the program")
+        .at(&command.program)
+        .found(words)
+}
+
+/// `then`: what became of it.
+fn not_ended(command: &Command, then: &str) -> Error {
+    let seconds = command.timeout.as_secs();
+    let fact = format!("the program did not end within {seconds} s");
+    Error::new(Kind::Step, fact)
+        .at(&command.program)
+        .lines([then])
+        .cure("give the step a longer timeout, or find out what it waits for")
+}
+
+fn not_restarted(timeout: Duration) -> Error {
+    let fact = format!("the guest did not restart within {} s", timeout.as_secs());
+    Error::new(Kind::Machine, fact)
+}
+
+fn not_back(timeout: Duration) -> Error {
+    let fact = format!("the guest did not come back within {} s", timeout.as_secs());
+    Error::new(Kind::Machine, fact).cure(
+        "look at the machine's screen: an update may still be working, or Windows shows an error",
+    )
+}
+
+/// A code of 32 bits with its sign.
+fn sign_extended(code: i64) -> i64 {
+    match u32::try_from(code) {
+        Ok(code) => i64::from(code.cast_signed()),
+        Err(_) => code,
+    }
+}
+
 pub enum Put<'a> {
     /// A few KB, written through the channel itself.
     Bytes { path: &'a str, bytes: &'a [u8] },
@@ -57,7 +135,9 @@ pub enum Put<'a> {
     NoDiscs,
 }
 
-/// A guest that runs Windows and answers.
+/// Puts an ISO into the payload drive; `None` empties every drive.
+pub type ChangeDiscs = dyn Fn(Option<&Path>) -> Result<()> + Send;
+
 pub trait Guest: Send {
     /// Runs to the end. `output` gets stdout and stderr as they come (or at the end, where the channel cannot stream).
     fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit>;
@@ -87,6 +167,6 @@ pub trait Guest: Send {
         Instant::now()
     }
 
-    /// Asks the guest to power off; `Machine::wait_off` tells when it has.
+    /// Asks the guest to power off; `Machine::wait_off` waits for that.
     fn shut_down(&mut self) -> Result<()>;
 }

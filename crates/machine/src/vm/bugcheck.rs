@@ -1,14 +1,14 @@
-//! Windows' stop errors: what a crashed kernel tells, in words.
+//! Windows' stop errors: what a crashed kernel reports, in words.
 //!
 //! Pure. Sources: Microsoft: Bug Check Code Reference; QEMU: QMP reference, GUEST_PANICKED. Only codes that the making of images meets have a
-//! cause; every other is told as its number.
+//! cause; every other is shown as its number.
 
 use super::reading;
 
-/// What the hypervisor tells of a crash.
+/// What the hypervisor reports of a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Panic {
-    /// The stop code; pvpanic tells none.
+    /// The stop code; pvpanic has none.
     pub code: Option<u64>,
     pub parameters: Vec<u64>,
 }

@@ -1,14 +1,14 @@
 //! What a hypervisor offers of one machine: what can be seen of it from outside, and what can be done to it.
 //!
 //! A driver translates the hypervisor's own events and answers into these types and carries out single orders. It judges nothing, waits for
-//! nothing and tells the user nothing: that is for the `supervisor`.
+//! nothing and reports nothing to the user: that is for the `supervisor`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::bugcheck::Panic;
 use super::seen::Seen;
-use crate::guest::Guest;
+use crate::guest::{Ended, Guest};
 use winimg_base::error::{Error, Result};
 
 /// One machine of a hypervisor, from the moment it is made until it is stopped.
@@ -16,7 +16,7 @@ pub trait Driver: Send + Sync {
     /// Lets the machine go, from its first instruction on.
     fn power_on(&self) -> Result<()>;
 
-    /// What the machine is doing. `fresh`: the hypervisor is asked now, where it does not tell by itself.
+    /// What the machine is doing. `fresh`: the hypervisor is asked now, where it sends no events.
     fn glance(&self, fresh: bool) -> Result<Glance>;
 
     fn load(&self) -> Result<Load>;
@@ -77,7 +77,7 @@ pub trait Hold: Send + Sync {
 /// What a guest's channel needs of the one that watches the machine.
 pub trait Oversight: Send + Sync {
     /// An error unless the machine runs, is found well and nobody interrupted. `fresh`: the hypervisor is asked now.
-    fn check(&self, fresh: bool) -> Result<()>;
+    fn check(&self, fresh: bool) -> Result<(), Ended>;
 
     /// Told when the guest is asked (`true`), and when anything comes from it.
     fn talked(&self, asked: bool);
@@ -152,7 +152,7 @@ pub struct Load {
     pub disk_failures: u64,
     /// Bytes moved on all drives.
     pub moved: u64,
-    /// Processor time that it used or waited for; `None` where the host does not tell.
+    /// Processor time that it used or waited for; `None` where the host does not say.
     pub demand: Option<Duration>,
 }
 
@@ -162,15 +162,12 @@ pub enum State {
     Running,
     /// It stands until there is room on the host's disk. Said by the supervisor alone.
     Held,
-    /// The hypervisor stopped it.
     Stopped(Halt),
-    /// The guest powered off.
     Off,
     /// There is no machine any more, without a power-off; how it went.
     Gone(String),
 }
 
-/// Why a hypervisor stopped a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
     /// A write found no room on the host's disk: it goes on when there is some.
@@ -190,7 +187,6 @@ pub enum Fault {
     Internal,
     /// The host has no disk or memory left for it.
     NoResources,
-    /// Somebody paused it.
     Paused,
     /// Its memory was saved and it was ended.
     Saved,

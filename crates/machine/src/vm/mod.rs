@@ -14,8 +14,10 @@ pub mod screen;
 mod seen;
 pub mod supervisor;
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -30,7 +32,8 @@ pub use winimg_formats::iso::Disc;
 use winimg_recipe::recipe::{DiskBus, Firmware};
 
 /// What the user asked for with `--accel`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Accel {
     #[default]
     Auto,
@@ -141,7 +144,20 @@ pub enum Start {
     Boot,
 }
 
-/// What the host can do, as `doctor` and the manifest tell it.
+impl Start {
+    /// The install disc and the answer disc, where Windows is installed.
+    fn discs(&self) -> Option<(&Disc, &Path)> {
+        match self {
+            Self::Install {
+                install_disc,
+                answer_disc,
+            } => Some((install_disc, answer_disc)),
+            Self::Boot => None,
+        }
+    }
+}
+
+/// What the host can do, as `doctor` and the manifest show it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Probe {
     /// `QEMU 7.2.22`
@@ -227,3 +243,25 @@ pub trait Machine: Send {
 
 /// Writes the screen into a file: a PPM when its name ends so, a PNG otherwise.
 pub type Camera = Box<dyn Fn(&Path) -> Result<()> + Send + Sync>;
+
+/// What a thread that panicked leaves behind is used as it is.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The last `count` lines of a log from `start` on, without an error: a log that can't be read has none.
+fn last_lines(path: &Path, start: u64, count: usize) -> Vec<String> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(8192).max(start)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    let first = lines.len().saturating_sub(count);
+    lines[first..].iter().map(ToString::to_string).collect()
+}

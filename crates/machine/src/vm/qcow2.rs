@@ -2,7 +2,7 @@
 //!
 //! Refuses a disk that is damaged: nothing is made from it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use winimg_base::error::{Error, Kind, Result};
@@ -12,45 +12,42 @@ use winimg_formats::disk::{Image, free_space, qemu_img};
 
 /// An empty disk for the machine. `bytes` is a whole number of MiB.
 pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
-    let (file, bytes) = (qemu_img::file_name(disk), OsString::from(bytes.to_string()));
-    let arguments = ["create", "-q", "-f", "qcow2"].map(OsStr::new);
-    qemu_img::run(&[&arguments[..], &[&file, &bytes]].concat(), cancel)?;
+    let bytes = bytes.to_string();
+    let last = [&*qemu_img::file_name(disk), OsStr::new(&bytes)];
+    run(&["create", "-q", "-f", "qcow2"], &last, cancel)?;
     io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
 /// A disk that holds what the layer holds at `backing`, as the disk's folder sees it.
 pub fn create_over(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
-    let file = qemu_img::file_name(disk);
-    let arguments = ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"].map(OsStr::new);
-    qemu_img::run(
-        &[&arguments[..], &[backing.as_os_str(), &file]].concat(),
-        cancel,
-    )?;
+    let last = [backing.as_os_str(), &qemu_img::file_name(disk)];
+    let create = ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"];
+    run(&create, &last, cancel)?;
     io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
 /// Says where the layer below a moved disk is; not a byte of content changes.
 pub fn rename_backing(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
-    let file = qemu_img::file_name(disk);
-    let arguments = ["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b"].map(OsStr::new);
-    qemu_img::run(
-        &[&arguments[..], &[backing.as_os_str(), &file]].concat(),
-        cancel,
-    )?;
-    Ok(())
+    let last = [backing.as_os_str(), &qemu_img::file_name(disk)];
+    let rebase = ["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b"];
+    run(&rebase, &last, cancel)
 }
 
 /// `qemu-img check` on the closed disk.
 fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
     let file = qemu_img::file_name(disk);
-    let arguments = ["check", "-f", "qcow2"].map(OsStr::new);
-    match qemu_img::run(&[&arguments[..], &[&file]].concat(), cancel) {
-        Ok(_) => Ok(()),
+    match run(&["check", "-f", "qcow2"], &[&file], cancel) {
+        Ok(()) => Ok(()),
         Err(error) if matches!(error.kind(), Kind::Cancelled | Kind::Host) => Err(error),
         Err(error) => Err(Error::new(Kind::Machine, "the machine's disk is damaged")
             .at(disk.display())
             .lines(error.to_string().lines())),
     }
+}
+
+fn run(arguments: &[&str], last: &[&OsStr], cancel: &Cancel) -> Result<()> {
+    let all = arguments.iter().map(OsStr::new).chain(last.iter().copied());
+    qemu_img::run(&all.collect::<Vec<_>>(), cancel).map(drop)
 }
 
 /// Looks whether the disk is whole, and zeroes what no file has; what could not be zeroed, in words.

@@ -32,6 +32,16 @@ impl Purpose {
     }
 }
 
+impl From<Purpose> for Kind {
+    /// Whose fault it is, as far as the purpose tells.
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Install => Self::Setup,
+            Purpose::Boot | Purpose::Steps => Self::Machine,
+        }
+    }
+}
+
 /// What is known when the watch ends.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
@@ -90,9 +100,9 @@ impl Seen {
     }
 
     /// The error of a machine that stands at a screen: a box that is known says what it is, where its text could be read.
-    pub fn standing(&self, kind: Kind, at: Standing<'_>) -> Error {
+    pub fn standing(&self, at: Standing<'_>) -> Error {
         let stands = |fact: String| {
-            let error = Error::new(kind, fact).expected(at.expected);
+            let error = Error::new(self.purpose.into(), fact).expected(at.expected);
             error.found(self.stillness())
         };
         match dialog::find(&self.text.join("\n")) {
@@ -142,10 +152,6 @@ pub fn time(time: Duration) -> String {
 
 /// The error for a kernel that reported its end.
 pub fn crashed(panic: &Panic, seen: &Seen) -> Error {
-    let kind = match seen.purpose {
-        Purpose::Install => Kind::Setup,
-        Purpose::Boot | Purpose::Steps => Kind::Machine,
-    };
     let fact = match panic.words() {
         Some(words) => format!("Windows crashed with the stop error {words}"),
         None => "Windows crashed with a stop error".to_string(),
@@ -166,7 +172,9 @@ pub fn crashed(panic: &Panic, seen: &Seen) -> Error {
         }
         lines.push(format!("likely: {}", known.cause));
     }
-    let error = Error::new(kind, fact).found(seen.when()).lines(lines);
+    let error = Error::new(seen.purpose.into(), fact)
+        .found(seen.when())
+        .lines(lines);
     seen.shown(error).cure(
         "Microsoft's Bug Check Code Reference explains the code; the drivers and the steps that ran last are the first to suspect",
     )

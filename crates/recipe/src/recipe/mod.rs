@@ -1,8 +1,9 @@
 //! The recipe as it is meant: every value decided, every value knowing its place.
 //!
 //! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
-//! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread` finds
-//! those that nothing reads, `keys` has a row for every key, `fields` reads by these rows, `lower` makes what stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+//! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread`
+//! finds those that nothing reads. `keys` has a row for every key, `fields` reads by these rows, and `lower` makes what
+//! stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
 mod address;
 mod alias;

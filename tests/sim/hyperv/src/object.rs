@@ -16,16 +16,6 @@ pub enum Thing {
         number: u32,
         location: u32,
     },
-    Adapter {
-        vm: String,
-    },
-    Service {
-        vm: String,
-        id: String,
-    },
-    Firmware {
-        vm: String,
-    },
     Credential {
         user: String,
         password: String,
@@ -42,14 +32,7 @@ impl Thing {
         match kind {
             "VirtualMachine" => matches!(self, Self::Vm(_)),
             "DvdDrive" => matches!(self, Self::Dvd { .. }),
-            "VMComponentObject" => {
-                matches!(
-                    self,
-                    Self::Dvd { .. } | Self::HardDisk { .. } | Self::Adapter { .. }
-                )
-            }
-            "VMNetworkAdapterBase" => matches!(self, Self::Adapter { .. }),
-            "VMIntegrationComponent" => matches!(self, Self::Service { .. }),
+            "VMComponentObject" => matches!(self, Self::Dvd { .. } | Self::HardDisk { .. }),
             "PSCredential" => matches!(self, Self::Credential { .. }),
             "PSSession" => matches!(self, Self::Session(_)),
             "Object" => true,

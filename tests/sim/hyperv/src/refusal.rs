@@ -19,7 +19,7 @@ pub struct Refusal {
 pub fn class(cmdlet: &str) -> String {
     let name = cmdlet.replace('-', "");
     match cmdlet {
-        "New-PSSession" | "Get-PSSession" | "Remove-PSSession" | "Invoke-Command" => {
+        "New-PSSession" | "Invoke-Command" => {
             format!("Microsoft.PowerShell.Commands.{name}Command")
         }
         _ if name.ends_with("VHD") => {

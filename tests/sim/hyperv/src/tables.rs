@@ -13,7 +13,6 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
             "[-Path] <String[]> [-SizeBytes] <UInt64> -Fixed [-BlockSizeBytes <UInt32>] [-LogicalSectorSizeBytes <UInt32>] [-PhysicalSectorSizeBytes <UInt32>] [-AsJob]",
         ],
     ),
-    ("Get-VHD", &["[-Path] <String[]>", "[-VMId] <Guid[]>"]),
     (
         "Set-VHD",
         &[
@@ -34,12 +33,6 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
     (
         "Optimize-VHD",
         &["[-Path] <String[]> [-Mode <VhdCompactMode>] [-AsJob] [-Passthru]"],
-    ),
-    (
-        "Convert-VHD",
-        &[
-            "[-Path] <String> [-DestinationPath] <String> [-VHDType <VhdType>] [-ParentPath <String>] [-BlockSizeBytes <UInt32>] [-DeleteSource] [-AsJob] [-Passthru]",
-        ],
     ),
     (
         "New-VM",
@@ -95,10 +88,6 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
             "[-VMName] <String[]> {firmware}",
             "[-VM] <VirtualMachine[]> {firmware}",
         ],
-    ),
-    (
-        "Get-VMFirmware",
-        &["[-VMName] <String[]>", "[-VM] <VirtualMachine[]>"],
     ),
     (
         "Set-VMBios",
@@ -164,35 +153,6 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "Disable-VMTPM",
-        &[
-            "[-VMName] <String[]> [-Passthru]",
-            "[-VM] <VirtualMachine[]> [-Passthru]",
-        ],
-    ),
-    (
-        "Get-VMIntegrationService",
-        &[
-            "[-VMName] <String[]> [[-Name] <String[]>]",
-            "[-VM] <VirtualMachine[]> [[-Name] <String[]>]",
-        ],
-    ),
-    (
-        "Enable-VMIntegrationService",
-        &[
-            "[-Name] <String[]> [-VMName] <String[]> [-Passthru]",
-            "[-Name] <String[]> [-VM] <VirtualMachine[]> [-Passthru]",
-            "[-VMIntegrationService] <VMIntegrationComponent[]> [-Passthru]",
-        ],
-    ),
-    (
-        "Get-VMNetworkAdapter",
-        &[
-            "[-VMName] <String[]> [[-Name] <String>] [-IsLegacy <Boolean>]",
-            "[-VM] <VirtualMachine[]> [[-Name] <String>] [-IsLegacy <Boolean>]",
-        ],
-    ),
-    (
         "Remove-VMNetworkAdapter",
         &[
             "[-VMName] <String[]> [-Name <String>] [-Passthru]",
@@ -206,18 +166,6 @@ pub const SYNTAX: &[(&str, &[&str])] = &[
         &[
             "-Credential <PSCredential> [-Name <String[]>] [-ConfigurationName <String>] [-VMId] <Guid[]> [-ThrottleLimit <Int32>]",
         ],
-    ),
-    (
-        "Get-PSSession",
-        &[
-            "[-Name <String[]>]",
-            "[-Id] <Int32[]>",
-            "-VMId <Guid[]> [-State <SessionFilterState>]",
-        ],
-    ),
-    (
-        "Remove-PSSession",
-        &["[-Session] <PSSession[]>", "[-Id] <Int32[]>"],
     ),
     (
         "Invoke-Command",

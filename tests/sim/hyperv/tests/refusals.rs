@@ -270,7 +270,7 @@ fn machines_refuse_what_their_kind_and_state_forbid() {
     assert_eq!(tpm, [json!([]), json!([])]);
     assert_eq!(shell.call("Start-VM", json!({"VM": vm})), json!([]));
     let running = [
-        shell.call("Disable-VMTPM", json!({"VM": vm})),
+        shell.call("Enable-VMTPM", json!({"VM": vm})),
         shell.call("Remove-VM", json!({"VM": vm, "Force": true})),
         shell.call("Set-VMProcessor", json!({"VM": vm, "Count": 2})),
         shell.call("Mount-VHD", json!({"Path": disk, "ReadOnly": true})),

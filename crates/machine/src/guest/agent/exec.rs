@@ -8,13 +8,12 @@ use qapi::qga::{GuestExecCaptureOutput, GuestExecStatus, guest_exec, guest_exec_
 
 use super::explain;
 use super::wire::{Trouble, Wire};
-use crate::guest::{Command, Exit};
+use crate::guest::output::{LONGEST, Text};
+use crate::guest::{Command, Exit, not_ended, not_started, sign_extended};
 use winimg_base::error::{Error, Kind, Result};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// Bytes of text a call of `output` gets at most.
-const CHUNK: usize = 8 << 10;
 
 pub fn run(wire: &mut Wire, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
     let deadline = wire.now() + command.timeout;
@@ -24,28 +23,16 @@ pub fn run(wire: &mut Wire, command: &Command, output: &mut dyn FnMut(&[u8])) ->
             exit_code(&status).map(Exit::Code)
         }
         Err(Trouble::Gone) => Ok(Exit::GuestGone),
-        Err(Trouble::Late) => Err(Error::new(
-            Kind::Step,
-            format!(
-                "the program did not end within {} s",
-                command.timeout.as_secs()
-            ),
-        )
-        .at(&command.program)
-        .lines([
+        Err(Trouble::Late) => Err(not_ended(
+            command,
             "it still runs: the guest agent can neither stop it nor show its output before its end",
-        ])
-        .cure("give the step a longer timeout, or find out what it waits for")),
-        Err(Trouble::Refused(words)) => {
-            Err(Error::new(Kind::Step, "the guest can't start the program")
-                .at(&command.program)
-                .found(words))
-        }
+        )),
+        Err(Trouble::Refused(words)) => Err(not_started(command, &words)),
         Err(other) => Err(explain("a command", other)),
     }
 }
 
-/// The last `guest-exec-status`. It is asked for with the command's whole deadline: the agent forgets a program once it has told its end, so
+/// The last `guest-exec-status`. It is asked for with the command's whole deadline: the agent forgets a program once it has reported its end, so
 /// that answer must never be given up.
 fn start_and_wait(
     wire: &mut Wire,
@@ -102,50 +89,20 @@ fn exit_code(status: &GuestExecStatus) -> Result<i64> {
     }
 }
 
-fn sign_extended(code: i64) -> i64 {
-    match u32::try_from(code) {
-        Ok(code) => i64::from(code.cast_signed()),
-        Err(_) => code,
-    }
-}
-
 /// stdout, then stderr, as text.
 fn deliver(status: &GuestExecStatus, output: &mut dyn FnMut(&[u8])) {
     for (bytes, truncated, name) in [
         (&status.out_data, status.out_truncated, "stdout"),
         (&status.err_data, status.err_truncated, "stderr"),
     ] {
-        in_chunks(&text(bytes.as_deref().unwrap_or_default()), output);
+        let mut text = Text::default();
+        for piece in bytes.as_deref().unwrap_or_default().chunks(LONGEST) {
+            text.push(piece, output);
+        }
+        text.end(output);
         if truncated == Some(true) {
             output(format!("[the guest agent kept only the first 16 MiB of {name}]\n").as_bytes());
         }
-    }
-}
-
-/// UTF-8, or UTF-16 where it is unmistakable (`wsl`, `reg export`); what is neither, such as an OEM code page, is read with replacement characters.
-fn text(bytes: &[u8]) -> String {
-    let odd_zeros = bytes.iter().skip(1).step_by(2).filter(|b| **b == 0).count();
-    let wide =
-        bytes.starts_with(&[0xff, 0xfe]) || (bytes.len() >= 4 && odd_zeros * 5 > bytes.len() * 2);
-    match wide {
-        true => encoding_rs::UTF_16LE.decode(bytes).0.into_owned(),
-        false => String::from_utf8_lossy(bytes).into_owned(),
-    }
-}
-
-/// Ends a chunk after its last whole line where there is one.
-fn in_chunks(text: &str, output: &mut dyn FnMut(&[u8])) {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let mut end = rest.floor_char_boundary(CHUNK);
-        if end < rest.len()
-            && let Some(newline) = rest[..end].rfind('\n')
-        {
-            end = newline + 1;
-        }
-        let (chunk, after) = rest.split_at(end);
-        output(chunk.as_bytes());
-        rest = after;
     }
 }
 
@@ -156,7 +113,7 @@ mod tests {
     use base64::engine::general_purpose::STANDARD as BASE64;
     use serde_json::{Value, json};
 
-    /// The end of a program as an agent tells it.
+    /// The end of a program as an agent reports it.
     fn ended(mut rendered: Value) -> GuestExecStatus {
         rendered["exited"] = true.into();
         serde_json::from_value(rendered).expect("a status")
@@ -199,15 +156,14 @@ mod tests {
         deliver(&status, &mut |bytes| {
             chunks.push(String::from_utf8(bytes.to_vec()).expect("text"))
         });
-        assert!(chunks.iter().all(|c| c.len() <= CHUNK && c.ends_with('\n')));
+        assert!(
+            chunks
+                .iter()
+                .all(|c| c.len() <= 2 * LONGEST && c.ends_with('\n'))
+        );
         assert_eq!(
             chunks.concat(),
             format!("{long}[the guest agent kept only the first 16 MiB of stdout]\nÄ wide\r\n")
         );
-        let mut whole = String::new();
-        in_chunks(&"ł".repeat(10_000), &mut |b| {
-            whole += std::str::from_utf8(b).expect("text")
-        });
-        assert_eq!(whole, "ł".repeat(10_000));
     }
 }

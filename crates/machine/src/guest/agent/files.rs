@@ -11,24 +11,15 @@ use qapi::qga::{
 
 use super::explain;
 use super::wire::{Trouble, Wire};
+use crate::guest::{Command, Exit, check_size, larger_than};
 use winimg_base::error::{Error, Kind, Result};
 
-/// The most that `put` takes.
-const LARGEST: usize = 256 << 10;
 const CHUNK: usize = 48 << 10;
 /// What `cmd` answers for a file that is not there; any number that `cmd` itself does not use.
 const NOT_THERE: i64 = 44;
 
 pub fn put(wire: &mut Wire, path: &str, bytes: &[u8], patience: Duration) -> Result<()> {
-    if bytes.len() > LARGEST {
-        return Err(
-            Error::new(Kind::Failed, "this file is too large for the guest agent")
-                .at(path)
-                .expected(format!("at most {LARGEST} bytes"))
-                .found(format!("{} bytes", bytes.len()))
-                .cure("deliver it on the payload disc"),
-        );
-    }
+    check_size(path, bytes, "the guest agent")?;
     let failed = |trouble| explain(&format!("writing {path}"), trouble);
     let mut file = File::open(wire, path, "w", patience).map_err(failed)?;
     let written = file.write_all(bytes);
@@ -59,11 +50,7 @@ pub fn get(
         .and_then(|bytes| closed.map(|()| bytes))
         .map_err(failed)?;
     if bytes.len() > limit {
-        return Err(
-            Error::new(Kind::Machine, "the guest's file is larger than it may be")
-                .at(path)
-                .expected(format!("at most {limit} bytes")),
-        );
+        return Err(larger_than(limit, path));
     }
     Ok(Some(bytes))
 }
@@ -171,13 +158,13 @@ fn is_missing(wire: &mut Wire, path: &str, patience: Duration) -> Result<bool> {
         "exit",
         exit.as_str(),
     ];
-    let command = crate::guest::Command {
+    let command = Command {
         program: r"C:\Windows\System32\cmd.exe".into(),
         arguments: arguments.map(String::from).to_vec(),
         timeout: patience,
     };
     match super::exec::run(wire, &command, &mut |_| {}) {
-        Ok(exit) => Ok(exit == crate::guest::Exit::Code(NOT_THERE)),
+        Ok(exit) => Ok(exit == Exit::Code(NOT_THERE)),
         // No such program: then the first refusal stands.
         Err(e) if e.kind() == Kind::Step => Ok(false),
         Err(e) => Err(e),

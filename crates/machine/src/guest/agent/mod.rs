@@ -18,33 +18,24 @@ use qapi::qga::{GuestShutdownMode, guest_shutdown};
 
 use self::transcript::Transcript;
 use self::wire::{Trouble, Wire};
-use super::{Command, Exit, Guest, Put};
+use super::{ChangeDiscs, Command, Ended, Exit, Guest, Put, not_back, not_restarted};
 use winimg_base::error::{Error, Kind, Result};
 
 /// The guest's end of the channel, as the machine sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Port {
     pub open: bool,
-    /// How often it was opened.
-    pub opened: u32,
     /// How often it was closed or the guest restarted. A change means that what was asked before is lost.
     pub downs: u32,
-    /// The guest powered off.
     pub off: bool,
 }
 
 impl Port {
     pub fn change(&mut self, open: bool) {
-        match open {
-            true => self.opened += 1,
-            false => self.downs += 1,
-        }
+        self.downs += u32::from(!open);
         self.open = open;
     }
 }
-
-/// Puts an ISO into the payload drive; `None` empties every drive.
-pub type ChangeDiscs = dyn Fn(Option<&Path>) -> Result<()> + Send;
 
 /// What the agent needs of the machine around it. Each function returns at once.
 pub struct Host {
@@ -90,12 +81,10 @@ impl Agent {
 
     fn come_back(&mut self, timeout: Duration, deadline: Instant) -> Result<()> {
         self.wire.open(deadline).map_err(|trouble| match trouble {
-            Trouble::Gone => Error::new(Kind::Machine, "the guest powered off instead of restarting"),
-            Trouble::Late => Error::new(
-                Kind::Machine,
-                format!("the guest did not come back within {} s", timeout.as_secs()),
-            )
-            .cure("look at the machine's screen: an update may still be working, or Windows shows an error"),
+            Trouble::Gone => {
+                Error::new(Kind::Machine, "the guest powered off instead of restarting")
+            }
+            Trouble::Late => not_back(timeout),
             other => explain("the restart", other),
         })
     }
@@ -147,7 +136,7 @@ impl Guest for Agent {
 
     fn is_there(&mut self) -> Result<bool> {
         if (self.wire.host.port)().off {
-            return Err(Error::new(Kind::Machine, "the guest powered off"));
+            return Err(Ended::PoweredOff.into());
         }
         match self.wire.watch() {
             Ok(()) => Ok(true),
@@ -171,13 +160,6 @@ impl Guest for Agent {
     }
 }
 
-fn not_restarted(timeout: Duration) -> Error {
-    Error::new(
-        Kind::Machine,
-        format!("the guest did not restart within {} s", timeout.as_secs()),
-    )
-}
-
 /// `doing` fits after "while" and after "refused".
 fn explain(doing: &str, trouble: Trouble) -> Error {
     match trouble {
@@ -190,144 +172,5 @@ fn explain(doing: &str, trouble: Trouble) -> Error {
             Error::new(Kind::Machine, format!("the guest agent refused {doing}")).found(words)
         }
         Trouble::Broken(error) => error,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{BufRead as _, BufReader, Write as _};
-    use std::sync::{Arc, Mutex};
-    use std::thread::JoinHandle;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    /// The guest that a peer plays: its port, and what its clock shows.
-    #[derive(Clone)]
-    struct World(Arc<Mutex<(Port, Instant)>>);
-
-    impl World {
-        fn change<T>(&self, change: impl FnOnce(&mut (Port, Instant)) -> T) -> T {
-            change(&mut self.0.lock().expect("lock"))
-        }
-
-        fn host(&self) -> Host {
-            let (a, b) = (self.clone(), self.clone());
-            Host {
-                check: Box::new(|| Ok(())),
-                port: Box::new(move || a.change(|w| w.0)),
-                discs: Box::new(|_| Ok(())),
-                talked: Box::new(|_| {}),
-                now: Box::new(move || b.change(|w| w.1)),
-            }
-        }
-    }
-
-    /// Answers as an agent does, but for the very first request, which it lets wait. Gives what came, with 0 for each `id`.
-    fn play(stream: UnixStream, world: &World) -> String {
-        let mut writer = stream.try_clone().expect("a clone");
-        let mut came = String::new();
-        for line in BufReader::new(stream).split(b'\n') {
-            let line = line.expect("a line");
-            let text = String::from_utf8_lossy(&line).into_owned();
-            let object = text.trim_start_matches(char::REPLACEMENT_CHARACTER);
-            let request: Value = serde_json::from_str(object).expect("JSON");
-            let arguments = &request["arguments"];
-            let mut id = &request["id"];
-            let reply = match request["execute"].as_str().expect("a command") {
-                "guest-sync" | "guest-sync-delimited" => {
-                    id = &arguments["id"];
-                    json!(id)
-                }
-                "guest-file-open" => json!(1000 + i64::from(arguments["path"] == r"C:\odd")),
-                "guest-file-write" => json!({"count": 7, "eof": false}),
-                "guest-file-read" if arguments["handle"] == 1001 => {
-                    json!({"buf-b64": "cGxhbnRlZA=="})
-                }
-                "guest-file-read" => json!({"count": 2, "buf-b64": "b2s=", "eof": true}),
-                "guest-exec" => json!({"pid": 9}),
-                "guest-exec-status" => json!({"exited": true, "exitcode": 5}),
-                _ => json!({}),
-            };
-            let first = came.is_empty();
-            came += &text.replace(&format!("\"id\":{id}"), "\"id\":0");
-            came.push('\n');
-            match arguments["mode"].as_str() {
-                _ if first => world.change(|w| w.1 += Duration::from_secs(3)),
-                Some("reboot") => world.change(|w| {
-                    w.0.change(false);
-                    w.0.change(true);
-                }),
-                Some("powerdown") => world.change(|w| w.0.off = true),
-                _ => writeln!(writer, "{}", json!({"return": reply})).expect("a reply"),
-            }
-        }
-        came
-    }
-
-    const PATIENCE: Duration = Duration::from_secs(60);
-
-    /// An agent that answers, and its peer.
-    fn open() -> (Agent, JoinHandle<String>) {
-        let world = World(Arc::new(Mutex::new((Port::default(), Instant::now()))));
-        world.change(|w| w.0.change(true));
-        let (ours, theirs) = UnixStream::pair().expect("a socket pair");
-        let mut agent = Agent::new(ours, world.host(), PATIENCE).expect("an agent");
-        let peer = std::thread::spawn(move || play(theirs, &world));
-        assert!(agent.try_open(PATIENCE).expect("an answer"));
-        (agent, peer)
-    }
-
-    #[test]
-    fn a_reply_of_another_shape_is_quoted_without_its_contents() {
-        let (mut agent, _) = open();
-        assert_eq!(
-            agent.get(r"C:\odd", 10).expect_err("no count").to_string(),
-            "the guest agent's reply can't be understood\n  found: {\"buf-b64\":\"(12 characters)\"}"
-        );
-        // The two sides are in step nevertheless.
-        assert_eq!(agent.get(r"C:\y", 10).expect("read"), Some(b"ok".to_vec()));
-    }
-
-    #[test]
-    fn what_goes_over_the_wire() {
-        let (mut agent, peer) = open();
-        let put = Put::Bytes {
-            path: r"C:\x",
-            bytes: b"planted",
-        };
-        agent.put(put).expect("written");
-        assert_eq!(agent.get(r"C:\y", 10).expect("read"), Some(b"ok".to_vec()));
-        let command = Command {
-            program: r"C:\Windows\System32\reg.exe".into(),
-            arguments: vec!["query".into(), r"HKLM\ł".into()],
-            timeout: PATIENCE,
-        };
-        let exit = agent.run(&command, &mut |_| {}).expect("its end");
-        assert_eq!(exit, Exit::Code(5));
-        agent.reboot(PATIENCE).expect("back");
-        agent.shut_down().expect("off");
-        drop(agent);
-        let came = peer.join().expect("the peer");
-        assert_eq!(
-            came.replace(char::REPLACEMENT_CHARACTER, "(0xFF)"),
-            r#"{"execute":"guest-sync","arguments":{"id":0}}
-(0xFF){"execute":"guest-sync-delimited","arguments":{"id":0}}
-{"execute":"guest-sync","arguments":{"id":0}}
-{"execute":"guest-file-open","arguments":{"mode":"w","path":"C:\\x"},"id":0}
-{"execute":"guest-file-write","arguments":{"buf-b64":"cGxhbnRlZA==","handle":1000},"id":0}
-{"execute":"guest-file-flush","arguments":{"handle":1000},"id":0}
-{"execute":"guest-file-close","arguments":{"handle":1000},"id":0}
-{"execute":"guest-file-open","arguments":{"mode":"r","path":"C:\\y"},"id":0}
-{"execute":"guest-file-read","arguments":{"count":49152,"handle":1000},"id":0}
-{"execute":"guest-file-close","arguments":{"handle":1000},"id":0}
-{"execute":"guest-exec","arguments":{"arg":["query","HKLM\\ł"],"capture-output":true,"path":"C:\\Windows\\System32\\reg.exe"},"id":0}
-{"execute":"guest-exec-status","arguments":{"pid":9},"id":0}
-{"execute":"guest-shutdown","arguments":{"mode":"reboot"},"id":0}
-{"execute":"guest-sync","arguments":{"id":0}}
-{"execute":"guest-shutdown","arguments":{"mode":"powerdown"},"id":0}
-"#
-        );
     }
 }

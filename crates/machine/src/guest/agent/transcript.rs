@@ -1,7 +1,7 @@
 //! The last exchanges with the agent, in a file: what was asked, what was answered, when.
 //!
 //! Written as it happens, so that it outlives a machine that dies, and continued by the next machine of the same build.
-//! Refuses contents: data and passwords are told by their length alone. Never an error: a transcript that can't be written
+//! Refuses contents: data and passwords are shown by their length alone. Never an error: a transcript that can't be written
 //! must not stop a build.
 
 use std::collections::VecDeque;
@@ -74,7 +74,7 @@ impl Transcript {
             Some((a, b)) if a == asked && b == answered => self.repeat(&time),
             _ => self.begin(asked, answered, &time),
         };
-        // A full disk is told by the work that needs it.
+        // A full disk is reported by the work that needs it.
         let _ = written;
     }
 

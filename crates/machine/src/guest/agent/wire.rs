@@ -4,7 +4,7 @@
 //! that came too late belongs to an older request, so after every missed deadline the two sides are brought in step again with a number that
 //! was never used before; each request carries an `id`, and a reply with another `id` answers an older one; `0xFF` clears the agent's parser only when half a request may lie in it (ours or another client's), since it makes the agent complain once more
 //! *after* it has answered. Names and members of the commands are qapi's, which are QEMU's own schema, and so are the replies: what its types
-//! ask for, agents have told since the commands came into being. Every wait has a deadline and sees the machine die, pause or being interrupted.
+//! ask for, agents have sent since the commands came into being. Every wait has a deadline and sees the machine die, pause or being interrupted.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -32,9 +32,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub enum Trouble {
     /// The guest restarted, powered off or closed its port.
     Gone,
-    /// The deadline passed.
     Late,
-    /// The agent answered with an error.
     Refused(String),
     /// The machine or the channel failed.
     Broken(Error),
@@ -97,7 +95,6 @@ impl Wire {
         })
     }
 
-    /// From here on every exchange is written down.
     pub fn write_down(&mut self, transcript: Option<Transcript>) {
         self.transcript = transcript;
     }
@@ -135,7 +132,6 @@ impl Wire {
         }
     }
 
-    /// Waits until the guest of this session is gone.
     pub fn wait_gone(&self, deadline: Instant) -> Result<(), Trouble> {
         loop {
             match self.watch() {

@@ -9,21 +9,11 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::json;
 
 use super::{CREDENTIAL, Direct, FILE_PATIENCE, explain};
+use crate::guest::{check_size, larger_than};
 use winimg_base::error::{Error, Kind, Result};
 
-/// The most that `put` takes.
-const LARGEST: usize = 256 << 10;
-
 pub fn put(direct: &mut Direct, path: &str, bytes: &[u8]) -> Result<()> {
-    if bytes.len() > LARGEST {
-        return Err(
-            Error::new(Kind::Failed, "this file is too large for a session")
-                .at(path)
-                .expected(format!("at most {LARGEST} bytes"))
-                .found(format!("{} bytes", bytes.len()))
-                .cure("deliver it on the payload disc"),
-        );
-    }
+    check_size(path, bytes, "a session")?;
     let arguments = [json!(path), json!(BASE64.encode(bytes))];
     let deadline = Instant::now() + FILE_PATIENCE;
     let written = direct.ask("put", &arguments, &["boot"], deadline, CREDENTIAL);
@@ -45,12 +35,7 @@ pub fn get(direct: &mut Direct, path: &str, limit: usize) -> Result<Option<Vec<u
     }
     let size = answer["size"].as_u64().unwrap_or(0);
     if size > limit as u64 {
-        return Err(
-            Error::new(Kind::Machine, "the guest's file is larger than it may be")
-                .at(path)
-                .expected(format!("at most {limit} bytes"))
-                .found(format!("{size} bytes")),
-        );
+        return Err(larger_than(limit, path).found(format!("{size} bytes")));
     }
     let bytes = answer["base64"]
         .as_str()

@@ -1,6 +1,6 @@
 //! Programs in the guest: a job is started, asked how it fares, and forgotten.
 //!
-//! The job goes on while no session is there. What ended with a restart of Windows is told as that.
+//! The job goes on while no session is there. A job that ended with a restart of Windows is reported as that.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use super::output::Text;
-use super::{
-    CREDENTIAL, Direct, JOB, LEAST_PATIENCE, PATIENCE, POWERED_OFF, Stop, boot_of, explain,
-};
-use crate::guest::{Command, Exit};
+use super::{CREDENTIAL, Direct, JOB, LEAST_PATIENCE, PATIENCE, Stop, boot_of, explain};
+use crate::guest::output::Text;
+use crate::guest::{Command, Ended, Exit, not_ended, not_started, sign_extended};
 use winimg_base::argv;
 use winimg_base::error::{Error, Kind, Result};
 
@@ -38,17 +36,17 @@ pub fn run(direct: &mut Direct, command: &Command, output: &mut dyn FnMut(&[u8])
         text.push(bytes, output);
     });
     text.end(output);
-    match &ended {
-        Ok(Exit::GuestGone) => return ended,
-        // Whoever waits for the machine's end looks for that itself.
-        Err(error) if error.fact() == POWERED_OFF => return Ok(Exit::GuestGone),
-        _ => {}
-    }
+    let ended = match ended {
+        Ok(Exit::GuestGone) | Err(Stop::Ended(Ended::PoweredOff)) => return Ok(Exit::GuestGone),
+        ended => ended.map_err(|stop| explain("a command", stop)),
+    };
     // Even when it failed: nothing of it is to stay in the image, and nothing is to go on. `off` removes what this can't.
     let goodbye = Instant::now() + PATIENCE;
     let forgotten = direct.ask("forget", &[json!(id)], &["boot"], goodbye, CREDENTIAL);
     match (&ended, forgotten) {
-        (Ok(_), Err(Stop::Error(error))) if error.kind() == Kind::Cancelled => Err(error),
+        (Ok(_), Err(Stop::Ended(Ended::Failed(error)))) if error.kind() == Kind::Cancelled => {
+            Err(error)
+        }
         _ => ended,
     }
 }
@@ -59,34 +57,25 @@ fn wait(
     id: &str,
     deadline: Instant,
     output: &mut dyn FnMut(&[u8]),
-) -> Result<Exit> {
+) -> Result<Exit, Stop> {
     let mut offset = 0;
     let mut pause = FIRST_PAUSE;
     loop {
         // A guest that is silent at the deadline is given the time of one question.
         let patience = deadline.max(Instant::now() + LEAST_PATIENCE);
-        let asked = direct.ask(
-            "poll",
-            &[json!(id), json!(offset)],
-            &POLLED,
-            patience,
-            CREDENTIAL,
-        );
-        let answer = asked.map_err(|stop| explain("a command", stop))?;
+        let arguments = [json!(id), json!(offset)];
+        let answer = direct.ask("poll", &arguments, &POLLED, patience, CREDENTIAL)?;
         if boot_of(&answer) != direct.boot {
             return Ok(Exit::GuestGone);
         }
         if answer["known"] != true {
-            return Err(
-                Error::new(Kind::Machine, "the guest lost the program it ran").at(&command.program),
-            );
+            let lost = Error::new(Kind::Machine, "the guest lost the program it ran");
+            return Err(lost.at(&command.program).into());
         }
         let bytes = answer["output"].as_str().map(|b| BASE64.decode(b));
         let Some(Ok(bytes)) = bytes else {
-            return Err(Error::new(
-                Kind::Machine,
-                "the guest's answer can't be understood: a command's output",
-            ));
+            let fact = "the guest's answer can't be understood: a command's output";
+            return Err(Error::new(Kind::Machine, fact).into());
         };
         offset += bytes.len() as u64;
         output(&bytes);
@@ -95,10 +84,10 @@ fn wait(
             continue;
         }
         if answer["ended"] == true {
-            return exit(command, &answer);
+            return Ok(exit(command, &answer)?);
         }
         if Instant::now() >= deadline {
-            return Err(too_long(command));
+            return Err(not_ended(command, "it was ended, with what it had started").into());
         }
         direct.pause(pause, deadline)?;
         pause = (pause * 3 / 2).min(LONGEST_PAUSE);
@@ -107,33 +96,10 @@ fn wait(
 
 fn exit(command: &Command, answer: &Value) -> Result<Exit> {
     match answer["exit"].as_i64() {
-        // The full 32 bits, with their sign.
-        Some(code) => Ok(Exit::Code(match u32::try_from(code) {
-            Ok(code) => i64::from(code.cast_signed()),
-            Err(_) => code,
-        })),
+        Some(code) => Ok(Exit::Code(sign_extended(code))),
         None => {
             let words = answer["error"].as_str();
             Err(not_started(command, words.unwrap_or("no reason was given")))
         }
     }
-}
-
-fn not_started(command: &Command, words: &str) -> Error {
-    Error::new(Kind::Step, "the guest can't start the program")
-        .at(&command.program)
-        .found(words)
-}
-
-fn too_long(command: &Command) -> Error {
-    Error::new(
-        Kind::Step,
-        format!(
-            "the program did not end within {} s",
-            command.timeout.as_secs()
-        ),
-    )
-    .at(&command.program)
-    .lines(["it was ended, with what it had started"])
-    .cure("give the step a longer timeout, or find out what it waits for")
 }

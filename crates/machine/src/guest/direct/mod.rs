@@ -6,17 +6,15 @@
 
 mod files;
 mod job;
-mod output;
 mod scripts;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Command, Exit, Guest, Put};
+use super::{ChangeDiscs, Command, Ended, Exit, Guest, Put, not_back, not_restarted};
 use winimg_base::error::{Error, Kind, Result};
 
 pub use scripts::{JOB, scripts};
@@ -36,10 +34,9 @@ const CREDENTIAL_AT_START: Duration = Duration::from_secs(300);
 /// PowerShells in a row that may fail.
 const HOST_FAILURES: u32 = 3;
 
-/// Why the guest gave no answer.
 #[derive(Debug)]
 pub enum Trouble {
-    /// "The credential is invalid.": no such account yet, or another password.
+    /// No such account yet, or another password.
     Credential(String),
     /// There is no session any more, or none yet.
     Broken(String),
@@ -56,15 +53,13 @@ pub type Connect = dyn FnMut(Duration) -> Result<(), Trouble> + Send;
 /// Runs a script in the session: its name, its arguments, what is wanted of its object, and how long it may take.
 pub type Invoke =
     dyn Fn(&'static str, Vec<Value>, &[&'static str], Duration) -> Result<Value, Trouble> + Send;
-/// Puts an ISO into the payload drive; `None` empties every drive.
-pub type ChangeDiscs = dyn Fn(Option<&Path>) -> Result<()> + Send;
 
 /// What the channel needs of the machine around it.
 pub struct Host {
     pub connect: Box<Connect>,
     pub invoke: Box<Invoke>,
     /// An error as soon as the machine is dead, paused or off, or the user interrupted. `true`: the machine is asked now.
-    pub check: Box<dyn Fn(bool) -> Result<()> + Send>,
+    pub check: Box<dyn Fn(bool) -> Result<(), Ended> + Send>,
     /// How often the machine restarted, asked now.
     pub restarts: Box<dyn Fn() -> u32 + Send>,
     /// The same as it was seen last.
@@ -74,19 +69,17 @@ pub struct Host {
     pub talked: Box<dyn Fn(bool) + Send>,
 }
 
-/// What came of an attempt at the first session.
 #[derive(Debug)]
 pub enum Opened {
     Yes,
-    /// What the attempt was told.
+    /// Why the attempt failed.
     NotYet(String),
 }
 
-/// A guest behind PowerShell Direct.
 pub struct Direct {
     host: Host,
     connected: bool,
-    /// Which start of Windows was spoken to last; changes are told by `run` and awaited by `wait_back`.
+    /// Which start of Windows was spoken to last; a change ends `run`, and `wait_back` waits for one.
     boot: String,
     restarts: u32,
     host_failures: u32,
@@ -98,12 +91,12 @@ enum Stop {
     /// What was heard last.
     Late(String),
     Threw(String),
-    Error(Error),
+    Ended(Ended),
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
+impl<E: Into<Ended>> From<E> for Stop {
+    fn from(ended: E) -> Self {
+        Self::Ended(ended.into())
     }
 }
 
@@ -198,7 +191,7 @@ impl Direct {
                 Err(Trouble::Credential(said)) => {
                     let since = *wrong_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= wrong_for {
-                        return Err(wrong_password(wrong_for).into());
+                        return Err(wrong_password(wrong_for, &said).into());
                     }
                     said
                 }
@@ -219,7 +212,7 @@ impl Direct {
         }
     }
 
-    fn pause(&self, time: Duration, deadline: Instant) -> Result<()> {
+    fn pause(&self, time: Duration, deadline: Instant) -> Result<(), Ended> {
         let end = (Instant::now() + time).min(deadline);
         while Instant::now() < end {
             (self.host.check)(false)?;
@@ -239,7 +232,7 @@ impl Direct {
                     return Ok(());
                 }
                 Ok(_) => not_restarted(timeout),
-                Err(Stop::Late(said)) => return Err(not_back(timeout, &said)),
+                Err(Stop::Late(said)) => return Err(not_back(timeout).found(said)),
                 Err(other) => return Err(explain("the restart", other)),
             };
             if Instant::now() >= deadline {
@@ -277,7 +270,7 @@ impl Guest for Direct {
         (self.host.check)(false)?;
         match self.attempt("restart", &[], &["boot"], PATIENCE) {
             Ok(answer) => self.boot = boot_of(&answer),
-            // It may have gone before its answer did; `come_back` tells.
+            // It may have gone before its answer did; `come_back` finds out.
             Err(Trouble::Broken(_) | Trouble::Credential(_)) => {}
             Err(Trouble::Threw(words)) => return Err(explain("the restart", Stop::Threw(words))),
             Err(Trouble::Host(error) | Trouble::Machine(error)) => return Err(error),
@@ -312,20 +305,14 @@ impl Guest for Direct {
     fn shut_down(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         match self.ask("off", &[], &["boot"], deadline, CREDENTIAL) {
-            Ok(_) => Ok(()),
-            Err(Stop::Threw(words)) => Err(explain("the power-off", Stop::Threw(words))),
-            // It may be off already: whoever waits for that tells.
-            Err(Stop::Late(_)) => Ok(()),
-            Err(Stop::Error(error)) if error.fact() == POWERED_OFF => Ok(()),
+            // It may be off already: `Machine::wait_off` sees that.
+            Ok(_) | Err(Stop::Late(_) | Stop::Ended(Ended::PoweredOff)) => Ok(()),
             Err(other) => Err(explain("the power-off", other)),
         }
     }
 }
 
-/// What `Host::check` says of a machine that is off.
-pub const POWERED_OFF: &str = "the guest powered off";
-
-fn wrong_password(time: Duration) -> Error {
+fn wrong_password(time: Duration, said: &str) -> Error {
     Error::new(
         Kind::Machine,
         format!(
@@ -334,24 +321,8 @@ fn wrong_password(time: Duration) -> Error {
         ),
     )
     .expected("the password of this build, which the answer file or an earlier build gave it")
-    .found("The credential is invalid.")
-    .cure("a step that changes, disables or renames the Administrator shuts winimg out; a layer made with another password needs --fresh")
-}
-
-fn not_restarted(timeout: Duration) -> Error {
-    Error::new(
-        Kind::Machine,
-        format!("the guest did not restart within {} s", timeout.as_secs()),
-    )
-}
-
-fn not_back(timeout: Duration, said: &str) -> Error {
-    Error::new(
-        Kind::Machine,
-        format!("the guest did not come back within {} s", timeout.as_secs()),
-    )
     .found(said)
-    .cure("look at the machine's screen: an update may still be working, or Windows shows an error")
+    .cure("a step that changes, disables or renames the Administrator shuts winimg out; a layer made with another password needs --fresh")
 }
 
 /// `doing` fits after "during" and after "refused".
@@ -365,6 +336,6 @@ fn explain(doing: &str, stop: Stop) -> Error {
         Stop::Threw(words) => {
             Error::new(Kind::Machine, format!("the guest refused {doing}")).found(words)
         }
-        Stop::Error(error) => error,
+        Stop::Ended(ended) => ended.into(),
     }
 }

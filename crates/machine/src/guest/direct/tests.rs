@@ -18,10 +18,8 @@ struct Scene {
     connects: Arc<Mutex<u32>>,
 }
 
-fn scene(
-    answers: Vec<(&'static str, Result<Value, Trouble>)>,
-    off: &'static str,
-) -> (Direct, Scene) {
+/// `is_off`: so the machine is found when it is asked.
+fn scene(answers: Vec<(&'static str, Result<Value, Trouble>)>, is_off: bool) -> (Direct, Scene) {
     let answers: Answers = Arc::new(Mutex::new(answers.into()));
     let connects = Arc::new(Mutex::new(0));
     let (asked, counted) = (Arc::clone(&answers), Arc::clone(&connects));
@@ -36,8 +34,8 @@ fn scene(
             assert_eq!(script, wanted);
             answer
         }),
-        check: Box::new(move |fresh| match fresh && !off.is_empty() {
-            true => Err(Error::new(Kind::Machine, off)),
+        check: Box::new(move |fresh| match fresh && is_off {
+            true => Err(Ended::PoweredOff),
             false => Ok(()),
         }),
         restarts: Box::new(|| 0),
@@ -86,7 +84,7 @@ fn a_program_goes_on_while_a_session_breaks() {
             ("poll", poll("a", "o\n", 8, json!(0xc000_0005u32))),
             ("forget", boot("a")),
         ],
-        "",
+        false,
     );
     let (exit, said) = run(&mut direct, 60);
     assert_eq!(exit.expect("an end"), Exit::Code(-1_073_741_819));
@@ -102,12 +100,15 @@ fn a_guest_that_restarts_or_powers_off_takes_the_program_along() {
             ("start", boot("a")),
             ("poll", poll("b", "", 0, Value::Null)),
         ],
-        "",
+        false,
     );
     assert_eq!(run(&mut direct, 60).0.expect("an end"), Exit::GuestGone);
     let broken = Err(Trouble::Broken("the session ended".into()));
-    let (mut direct, _) = scene(vec![("start", boot("a")), ("poll", broken)], POWERED_OFF);
+    let (mut direct, _) = scene(vec![("start", boot("a")), ("poll", broken)], true);
     assert_eq!(run(&mut direct, 60).0.expect("an end"), Exit::GuestGone);
+    let broken = Err(Trouble::Broken("the session ended".into()));
+    let (mut direct, _) = scene(vec![("off", broken)], true);
+    direct.shut_down().expect("it is off already");
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn a_program_that_does_not_start_or_end_is_reported_and_forgotten() {
             ("poll", Ok(none)),
             ("forget", boot("a")),
         ],
-        "",
+        false,
     );
     assert_eq!(
         run(&mut direct, 60).0.expect_err("no program").to_string(),
@@ -132,7 +133,7 @@ fn a_program_that_does_not_start_or_end_is_reported_and_forgotten() {
             ("poll", poll("a", "half a line", 11, Value::Null)),
             ("forget", boot("a")),
         ],
-        "",
+        false,
     );
     let (exit, said) = run(&mut direct, 0);
     assert_eq!(
@@ -153,7 +154,7 @@ fn a_reboot_is_over_when_another_start_of_windows_answers() {
             ("look", refused),
             ("look", boot("b")),
         ],
-        "",
+        false,
     );
     direct.reboot(Duration::from_secs(60)).expect("back");
     assert_eq!(direct.boot, "b");

@@ -1,52 +1,11 @@
 //! Calls of cmdlets as values: what is asked of the host process, as JSON for it and as PowerShell's own look for people.
 //!
-//! Pure. No text of a call is ever run as PowerShell: parameters are data. Knows every name that may be called and nothing of when.
+//! Pure. No text of a call is ever run as PowerShell: parameters are data. Which cmdlets may be called says `scripts/host.ps1`.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-
-/// The cmdlets that the host process takes; `scripts/host.ps1` holds the same list.
-pub const CMDLETS: &[&str] = &[
-    r"Hyper-V\New-VHD",
-    r"Hyper-V\Get-VHD",
-    r"Hyper-V\Set-VHD",
-    r"Hyper-V\Test-VHD",
-    r"Hyper-V\Mount-VHD",
-    r"Hyper-V\Dismount-VHD",
-    r"Hyper-V\Optimize-VHD",
-    r"Hyper-V\Convert-VHD",
-    r"Hyper-V\New-VM",
-    r"Hyper-V\Get-VM",
-    r"Hyper-V\Set-VM",
-    r"Hyper-V\Remove-VM",
-    r"Hyper-V\Start-VM",
-    r"Hyper-V\Stop-VM",
-    r"Hyper-V\Set-VMProcessor",
-    r"Hyper-V\Set-VMMemory",
-    r"Hyper-V\Set-VMFirmware",
-    r"Hyper-V\Get-VMFirmware",
-    r"Hyper-V\Set-VMBios",
-    r"Hyper-V\Add-VMDvdDrive",
-    r"Hyper-V\Get-VMDvdDrive",
-    r"Hyper-V\Set-VMDvdDrive",
-    r"Hyper-V\Remove-VMDvdDrive",
-    r"Hyper-V\Get-VMHardDiskDrive",
-    r"Hyper-V\Set-VMComPort",
-    r"Hyper-V\Set-VMKeyProtector",
-    r"Hyper-V\Enable-VMTPM",
-    r"Hyper-V\Disable-VMTPM",
-    r"Hyper-V\Get-VMIntegrationService",
-    r"Hyper-V\Enable-VMIntegrationService",
-    r"Hyper-V\Get-VMNetworkAdapter",
-    r"Hyper-V\Remove-VMNetworkAdapter",
-    r"Hyper-V\Get-VMHost",
-    r"Microsoft.PowerShell.Core\New-PSSession",
-    r"Microsoft.PowerShell.Core\Get-PSSession",
-    r"Microsoft.PowerShell.Core\Remove-PSSession",
-    r"Microsoft.PowerShell.Core\Invoke-Command",
-];
 
 /// The host process's scripts, written beside it.
 pub const SCRIPTS: &[(&str, &str)] = &[
@@ -82,6 +41,7 @@ pub enum Arg {
 }
 
 /// One call. `with` is in the order that people read.
+#[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// A cmdlet, or `script:NAME`.
@@ -103,50 +63,41 @@ impl Call {
         }
     }
 
-    #[must_use]
     pub fn with(mut self, name: &'static str, value: Arg) -> Self {
         self.with.push((name, value));
         self
     }
 
-    #[must_use]
     pub fn text(self, name: &'static str, value: impl Into<String>) -> Self {
         self.with(name, Arg::Text(value.into()))
     }
 
-    #[must_use]
     pub fn number(self, name: &'static str, value: u64) -> Self {
         self.with(name, Arg::Number(value))
     }
 
-    #[must_use]
     pub fn flag(self, name: &'static str, value: bool) -> Self {
         self.with(name, Arg::Flag(value))
     }
 
-    #[must_use]
     pub fn on(self, name: &'static str) -> Self {
         self.flag(name, true)
     }
 
-    #[must_use]
     pub fn kept(self, name: &'static str, what: &'static str) -> Self {
         self.with(name, Arg::Kept(what))
     }
 
-    #[must_use]
     pub fn select(mut self, names: &[&'static str]) -> Self {
         self.select = names.to_vec();
         self
     }
 
-    #[must_use]
     pub fn keep(mut self, name: &'static str) -> Self {
         self.keep = Some(name);
         self
     }
 
-    #[must_use]
     pub fn within(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -217,7 +168,7 @@ fn shown_value(value: &Value) -> String {
     }
 }
 
-/// In single quotes where PowerShell needs them. Contents of files are told by their length.
+/// In single quotes where PowerShell needs them. Contents of files are shown by their length.
 fn shown(text: &str) -> String {
     if text.chars().count() > LONGEST {
         return format!("[{} characters]", text.chars().count());

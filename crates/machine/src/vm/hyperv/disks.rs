@@ -28,7 +28,8 @@ pub fn create(host: &Host, disk: &Path, bytes: u64, cancel: &Cancel) -> Result<(
         .on("Dynamic")
         .number("BlockSizeBytes", BLOCK)
         .select(&["Path"]);
-    made(host, "make the machine's disk", &call, cancel)
+    host.order("make the machine's disk", &call, cancel)
+        .map(drop)
 }
 
 /// A disk over the one at `parent`, as the disk's folder sees it.
@@ -39,7 +40,8 @@ pub fn create_over(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> 
         .text("ParentPath", path(&below(&disk, parent)))
         .on("Differencing")
         .select(&["Path"]);
-    made(host, "make a disk over a layer", &call, cancel)
+    host.order("make a disk over a layer", &call, cancel)
+        .map(drop)
 }
 
 /// Says where the layer below a moved disk is.
@@ -49,10 +51,11 @@ pub fn move_parent(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> 
         .text("Path", path(&disk))
         .text("ParentPath", path(&below(&disk, parent)))
         .on("IgnoreIdMismatch");
-    made(host, "tell the disk where its layer is", &call, cancel)
+    host.order("tell the disk where its layer is", &call, cancel)
+        .map(drop)
 }
 
-/// Whether it is whole; then its free blocks are given back, and zeroed where they stay. What could not be done is told in words.
+/// Whether it is whole; then its free blocks are given back, and zeroed where they stay. Gives what could not be done, in words.
 pub fn close(host: &Host, image: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
     let disk = path(&Platform::HyperV.absolute(image.file)?);
     let test = Call::new(r"Hyper-V\Test-VHD")
@@ -98,11 +101,6 @@ fn compact(host: &Host, disk: &str, cancel: &Cancel) -> Result<(), Trouble> {
     // Whatever came of it, and even when interrupted: a mounted disk can't be moved.
     let dismounted = host.call(&dismount, &Cancel::default());
     optimized.and(dismounted).map(|_| ())
-}
-
-fn made(host: &Host, doing: &str, call: &Call, cancel: &Cancel) -> Result<()> {
-    let done = host.call(call, cancel);
-    done.map(|_| ()).map_err(|trouble| explain(doing, &trouble))
 }
 
 /// `parent` from the disk's folder, without `..`: it is also written into the disk.

@@ -8,15 +8,36 @@ use serde_json::Value;
 use super::call::Call;
 use winimg_base::error::{Error, Kind};
 
+/// Who refused, by the exception's type, which is the same in every language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refuser {
+    /// A script in the guest (Microsoft: RemoteException).
+    Guest,
+    /// PowerShell Direct, which takes no such account or password. It throws this type for nothing else where a user is named (PowerShell:
+    /// RemoteSessionHyperVSocketClient.Connect).
+    LogOn,
+    /// The cmdlet, or Hyper-V.
+    Host,
+}
+
+impl Refuser {
+    fn of(exception: &str) -> Self {
+        match exception {
+            "System.Management.Automation.RemoteException" => Self::Guest,
+            "System.Management.Automation.Remoting.PSDirectException" => Self::LogOn,
+            _ => Self::Host,
+        }
+    }
+}
+
 /// An error record of PowerShell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub call: String,
     pub message: String,
     pub id: String,
     pub category: String,
-    /// The exception's type.
-    pub exception: String,
+    pub by: Refuser,
 }
 
 impl Refusal {
@@ -27,7 +48,7 @@ impl Refusal {
             message: text("message"),
             id: text("id"),
             category: text("category"),
-            exception: text("type"),
+            by: Refuser::of(&text("type")),
         }
     }
 

@@ -1,22 +1,23 @@
 //! The one PowerShell that carries out our calls: a process, a line of JSON each way, a deadline for each.
 //!
-//! What is called is decided elsewhere. A process that hangs, dies or talks nonsense is replaced by another, which is told which machine is ours;
+//! What is called is decided elsewhere. A process that hangs, dies or talks nonsense is replaced by another, which learns which machine is ours;
 //! the call it had is an error. The process is not killed with us: when its input ends it removes the machine itself, then it goes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::call::{Call, SCRIPTS};
-use super::errors::{Refusal, Trouble};
+use super::errors::{Refusal, Trouble, explain};
 use crate::guest::direct;
+use crate::vm::{last_lines, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{Lock, WorkFolder, lock_of, without_secrets, write_atomically};
@@ -47,7 +48,7 @@ struct Inner {
     /// How many processes there were.
     generation: u32,
     next_id: u64,
-    /// The machine that a new process is told of.
+    /// The machine that a new process has to know.
     owned: Option<String>,
     log: Option<CallLog>,
 }
@@ -83,24 +84,24 @@ impl Host {
 
     /// Adds each call from now on to a file, without secrets. A file that can't be written stops nothing.
     pub fn write_down(&self, file: &Path) {
-        self.lock().log = CallLog::open(file);
+        lock(&self.inner).log = CallLog::open(file);
     }
 
     /// The machine that goes when we do; none from the moment it was removed.
     pub fn own(&self, id: Option<&str>) {
-        self.lock().owned = id.map(String::from);
+        lock(&self.inner).owned = id.map(String::from);
     }
 
     /// Of the process that takes the next call; a new one keeps nothing of what an older one kept.
     pub fn generation(&self, cancel: &Cancel) -> Result<u32, Trouble> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         self.process(&mut inner, cancel)?;
         Ok(inner.generation)
     }
 
     /// Carries out one call; others wait. What it gave, as far as it was selected.
     pub fn call(&self, call: &Call, cancel: &Cancel) -> Result<Vec<Value>, Trouble> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let result = self.process(&mut inner, cancel).and_then(|()| {
             let began = Instant::now();
             let result = inner.ask(call, cancel);
@@ -119,8 +120,10 @@ impl Host {
         result.map_err(|trouble| trouble.with_words(self.last_words()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The same for a call whose refusal is an error: `doing` completes "Hyper-V refused to …".
+    pub fn order(&self, doing: &str, call: &Call, cancel: &Cancel) -> Result<Vec<Value>> {
+        self.call(call, cancel)
+            .map_err(|trouble| explain(doing, &trouble))
     }
 
     fn script(&self) -> PathBuf {
@@ -145,7 +148,7 @@ impl Host {
         };
         let found = Call::new(r"Hyper-V\Get-VM").text("Id", &id).keep("vm");
         match inner.ask(&found, cancel) {
-            // A machine that is gone is told by whoever looks at it next.
+            // A machine that is gone is found so by the next look at it.
             Ok(_) | Err(Trouble::Refused(_)) => {}
             Err(other) => return Err(other),
         }
@@ -155,17 +158,13 @@ impl Host {
 
     /// The last lines of what PowerShell said outside the protocol.
     fn last_words(&self) -> Vec<String> {
-        let bytes = std::fs::read(self.stderr()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
-        let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-        let first = lines.len().saturating_sub(5);
-        lines[first..].iter().map(ToString::to_string).collect()
+        last_lines(&self.stderr(), 0, 5)
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        if let Some(process) = self.lock().process.take() {
+        if let Some(process) = lock(&self.inner).process.take() {
             process.end();
         }
     }
@@ -380,7 +379,7 @@ impl CallLog {
             text = format!("  {} times more, until {time}\n", self.repeats);
         }
         text += &format!("{time} [{:.1} s] {line}\n", took.as_secs_f64());
-        // A full disk is told by the work that needs it.
+        // A full disk is reported by the work that needs it.
         let _ = self.file.write_all(text.as_bytes());
         self.last = line;
         self.repeats = 0;

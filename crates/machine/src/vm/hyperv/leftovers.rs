@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::call::Call;
-use super::errors::explain;
 use super::host::Host;
 use super::making::{NAME, NOTES};
 use super::running;
@@ -19,10 +18,7 @@ use winimg_base::io;
 /// Removes the machines of dead builds, and says so.
 pub fn remove(host: &Host, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
     let list = Call::new(r"Hyper-V\Get-VM").select(&["Id", "Name", "Notes", "State"]);
-    let all = host
-        .call(&list, cancel)
-        .map_err(|trouble| explain("list its machines", &trouble))?;
-    for vm in &all {
+    for vm in &host.order("list its machines", &list, cancel)? {
         let Some(left) = Left::of(vm) else {
             continue;
         };

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::call::Call;
-use super::errors::explain;
 use super::host::Host;
 use super::making::{self, DISK, INSTALL, NAME, PAYLOAD, VM};
 use super::probe::Found;
 use super::running::{self, Running};
-use crate::vm::{MachinePlan, Start};
+use crate::vm::MachinePlan;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_recipe::recipe::Firmware;
@@ -33,10 +32,7 @@ fn make(
     found: &Found,
     cancel: &Cancel,
 ) -> Result<Running> {
-    let order = |doing: &str, call: &Call| {
-        host.call(call, cancel)
-            .map_err(|trouble| explain(doing, &trouble))
-    };
+    let order = |doing: &str, call: &Call| host.order(doing, call, cancel);
     let made = order("make the machine", &making::create(plan, name))?;
     let id = made.first().and_then(|vm| vm["Id"].as_str());
     let Some(id) = id.map(String::from) else {
@@ -70,20 +66,13 @@ type Order<'a> = dyn Fn(&str, &Call) -> Result<Vec<Value>> + 'a;
 
 /// The install disc's drive, where there is one, and the answer disc's, which later takes the payload.
 fn add_drives(plan: &MachinePlan, order: &Order<'_>) -> Result<Vec<(&'static str, Value)>> {
-    let (install, answer) = match &plan.start {
-        Start::Install {
-            install_disc,
-            answer_disc,
-        } => (
-            Some(install_disc.file.as_path()),
-            Some(answer_disc.as_path()),
-        ),
-        Start::Boot => (None, None),
+    let mut wanted = match plan.start.discs() {
+        Some((install, answer)) => vec![
+            (INSTALL, Some(install.file.as_path())),
+            (PAYLOAD, Some(answer)),
+        ],
+        None => vec![(PAYLOAD, None)],
     };
-    let mut wanted = vec![(PAYLOAD, answer)];
-    if let Some(install) = install {
-        wanted.insert(0, (INSTALL, Some(install)));
-    }
     let mut ready = Vec::new();
     if plan.firmware == Firmware::Bios {
         // Generation 1 comes with an empty drive, from which its firmware would boot first.
@@ -112,7 +101,7 @@ fn add_drives(plan: &MachinePlan, order: &Order<'_>) -> Result<Vec<(&'static str
     Ok(ready)
 }
 
-/// A machine that was made although nobody told us its id.
+/// A machine that was made although its id did not reach us.
 fn remove_by_name(host: &Host, name: &str) {
     let list = Call::new(r"Hyper-V\Get-VM").select(&["Id", "Name"]);
     let all = host.call(&list, &Cancel::default()).unwrap_or_default();

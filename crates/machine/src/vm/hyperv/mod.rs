@@ -17,13 +17,13 @@ mod probe;
 mod running;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use self::host::Host;
 use self::probe::Found;
 pub use self::probe::{Examined, Need};
 use super::supervisor::{Clock, Supervised, Terms, room};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::{WorkFolder, folder_of};
@@ -55,7 +55,7 @@ impl HyperV {
 
     /// Looks at the host, once.
     fn look(&self, cancel: &Cancel) -> Result<Found> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = lock(&self.found);
         if let Some(found) = &*found {
             return Ok(found.clone());
         }

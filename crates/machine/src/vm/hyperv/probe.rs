@@ -1,11 +1,10 @@
 //! Whether this host can run machines of Hyper-V, and what it lacks.
 //!
-//! Pure but for the two questions. All that is missing is told at once, each with its cure.
+//! Pure but for the two questions. All that is missing is reported at once, each with its cure.
 
 use serde_json::Value;
 
 use super::call::Call;
-use super::errors::explain;
 use super::host::Host;
 use crate::vm::Probe;
 use winimg_base::error::{Error, Kind, Result};
@@ -29,7 +28,7 @@ pub struct Found {
     pub probe: Probe,
     /// Logical ones.
     pub processors: u64,
-    /// Its machines make checkpoints by themselves unless they are told not to (Microsoft: Set-VM; since Windows 10 1709).
+    /// Its machines make checkpoints by themselves unless that is switched off (Microsoft: Set-VM; since Windows 10 1709).
     pub checkpoints: bool,
 }
 
@@ -86,15 +85,14 @@ pub fn examine(host: &Host, cancel: &Cancel) -> Result<Examined> {
 }
 
 fn facts(host: &Host, cancel: &Cancel) -> Result<Facts> {
-    let asked = host.call(&Call::new("script:probe").select(&["*"]), cancel);
-    let answer = asked.map_err(|t| explain(LOOKING, &t))?;
+    let answer = host.order(LOOKING, &Call::new("script:probe").select(&["*"]), cancel)?;
     Ok(Facts::of(answer.first().unwrap_or(&Value::Null)))
 }
 
 /// Logical ones.
 fn processors(host: &Host, cancel: &Cancel) -> Result<u64> {
     let call = Call::new(r"Hyper-V\Get-VMHost").select(&["LogicalProcessorCount"]);
-    let answer = host.call(&call, cancel).map_err(|t| explain(LOOKING, &t))?;
+    let answer = host.order(LOOKING, &call, cancel)?;
     let count = answer.first();
     let count = count.and_then(|host| host["LogicalProcessorCount"].as_u64());
     Ok(count.unwrap_or(1).max(1))

@@ -6,7 +6,7 @@ mod channel;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use super::making::{self, PAYLOAD, VM};
 use super::picture;
 use crate::vm::driver::{Channel, Driver, Fault, Glance, Link, Load, Oversight, State};
 use crate::vm::seen::Seen;
-use crate::vm::{MachinePlan, Platform};
+use crate::vm::{MachinePlan, Platform, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::text::Secret;
@@ -83,9 +83,7 @@ impl Running {
 
     /// A call whose refusal ends the build.
     fn order(&self, doing: &str, call: &Call) -> Result<Vec<Value>> {
-        self.host
-            .call(call, &self.cancel)
-            .map_err(|trouble| explain(doing, &trouble))
+        self.host.order(doing, call, &self.cancel)
     }
 
     /// Asks Hyper-V. A single answer that fails is none: the machine is then what it was.
@@ -266,7 +264,7 @@ impl Driver for Running {
         Ok(Box::new(Sessions::new(self, &oversight)))
     }
 
-    /// Hyper-V tells nobody that a machine ended: it is looked for.
+    /// Hyper-V sends no event when a machine ends: it is looked for.
     fn has_ended(&self, _patience: Duration) -> bool {
         self.is_removed()
     }
@@ -340,8 +338,4 @@ pub fn remove(host: &Host, id: &str) -> bool {
         }
     }
     false
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use super::firmware::Pair;
 use super::rundir::RunDir;
 use serde::{Deserialize, Serialize};
 
-use crate::vm::{MachinePlan, Start};
+use crate::vm::MachinePlan;
 use winimg_recipe::recipe::{DiskBus, Firmware};
 
 /// The drives, as QMP names them.
@@ -52,34 +52,66 @@ pub fn arguments(
         format!("guest={},debug-threads=on", escape(&plan.name)),
     );
     machine(&mut args, plan, how, uefi);
-    // Nothing that was not asked for, and no screen on the host: what the guest shows is fetched with screendump.
-    for flag in ["-nodefaults", "-no-user-config"] {
-        args.0.push(flag.into());
-    }
-    args.add("-display", "none");
+    args.add_nothing_else();
     args.add("-vga", "std");
     firmware(&mut args, plan, uefi, dir);
     disk(&mut args, plan);
-    let (install, answer) = discs(&plan.start);
+    let discs = plan.start.discs();
+    let install = discs.map(|(disc, _)| (disc.format, disc.file.as_path()));
+    let answer = discs.map(|(_, disc)| ("raw", disc));
     let boot = Some(2);
     cd(&mut args, INSTALL_CD, INSTALL_DRIVE, "ide.1", install, boot);
     cd(&mut args, ANSWER_CD, "cd1", "ide.2", answer, None);
     channels(&mut args, dir);
     network(&mut args, plan.network);
-    // A guest that tells its crash stands there for a picture, instead of being gone with its screen.
+    // A guest that reports its crash is paused for a picture, instead of being gone with its screen.
     args.add("-action", "panic=pause");
     // Started stopped, so that QMP sees every event from the first instruction on.
-    args.0.push("-S".into());
+    args.flag("-S");
     args.0
 }
 
+/// A command line, option by option.
 #[derive(Default)]
-struct Arguments(Vec<String>);
+pub struct Arguments(pub Vec<String>);
 
 impl Arguments {
-    fn add(&mut self, option: &str, value: impl Into<String>) {
+    pub fn flag(&mut self, option: &str) {
         self.0.push(option.into());
+    }
+
+    pub fn add(&mut self, option: &str, value: impl Into<String>) {
+        self.flag(option);
         self.0.push(value.into());
+    }
+
+    /// Nothing that was not asked for, and no screen on the host: what the guest shows is fetched with screendump.
+    pub fn add_nothing_else(&mut self) {
+        self.flag("-nodefaults");
+        self.flag("-no-user-config");
+        self.add("-display", "none");
+    }
+
+    /// The UEFI firmware and the variables in `dir`.
+    pub fn add_flash(&mut self, pair: &Pair, dir: &RunDir) {
+        let format = pair.format.name();
+        let (code, vars) = (path(&pair.code), path(&dir.vars()));
+        let chip = format!("if=pflash,unit=0,format={format},readonly=on,file={code}");
+        self.add("-drive", chip);
+        let chip = format!("if=pflash,unit=1,format={format},file={vars}");
+        self.add("-drive", chip);
+        if pair.smm {
+            self.add("-global", "driver=cfi.pflash01,property=secure,value=on");
+        }
+    }
+
+    pub fn add_monitor(&mut self, dir: &RunDir) {
+        let socket = path(&dir.qmp());
+        self.add(
+            "-chardev",
+            format!("socket,id=qmp,server=on,wait=off,path={socket}"),
+        );
+        self.add("-mon", "chardev=qmp,mode=control");
     }
 }
 
@@ -110,27 +142,8 @@ fn machine(args: &mut Arguments, plan: &MachinePlan, how: &Acceleration, uefi: O
 
 fn firmware(args: &mut Arguments, plan: &MachinePlan, uefi: Option<&Pair>, dir: &RunDir) {
     match (plan.firmware, uefi) {
-        (Firmware::Uefi, Some(pair)) => {
-            let format = pair.format.name();
-            args.add(
-                "-drive",
-                format!(
-                    "if=pflash,unit=0,format={format},readonly=on,file={}",
-                    path(&pair.code)
-                ),
-            );
-            args.add(
-                "-drive",
-                format!(
-                    "if=pflash,unit=1,format={format},file={}",
-                    path(&dir.vars())
-                ),
-            );
-            if pair.smm {
-                args.add("-global", "driver=cfi.pflash01,property=secure,value=on");
-            }
-        }
-        // SeaBIOS tells on its debug port what OVMF tells on COM1.
+        (Firmware::Uefi, Some(pair)) => args.add_flash(pair, dir),
+        // SeaBIOS writes to its debug port what OVMF writes to COM1.
         _ => {
             args.add(
                 "-chardev",
@@ -163,29 +176,13 @@ fn disk(args: &mut Arguments, plan: &MachinePlan) {
     );
 }
 
-/// What lies in the two drives, each with its format: the install disc, and the answer disc.
-type InDrive<'a> = Option<(&'a str, &'a Path)>;
-
-fn discs(start: &Start) -> (InDrive<'_>, InDrive<'_>) {
-    match start {
-        Start::Install {
-            install_disc,
-            answer_disc,
-        } => (
-            Some((install_disc.format, &install_disc.file)),
-            Some(("raw", answer_disc)),
-        ),
-        Start::Boot => (None, None),
-    }
-}
-
-/// All CDs on AHCI, which every Windows reads without a driver.
+/// All CDs on AHCI, which every Windows reads without a driver. `disc`: its format and its file.
 fn cd(
     args: &mut Arguments,
     id: &str,
     drive: &str,
     bus: &str,
-    disc: InDrive<'_>,
+    disc: Option<(&str, &Path)>,
     bootindex: Option<u32>,
 ) {
     let mut value = format!("if=none,id={drive},media=cdrom,readonly=on");
@@ -218,16 +215,12 @@ fn channels(args: &mut Arguments, dir: &RunDir) {
             path(&dir.agent())
         ),
     );
-    // The id is what VSERPORT_CHANGE tells; the name is what the guest agent opens.
+    // The id is what VSERPORT_CHANGE names; the name is what the guest agent opens.
     args.add(
         "-device",
         format!("virtserialport,bus=channels.0,chardev=agent,id={AGENT_PORT},name=org.qemu.guest_agent.0"),
     );
-    args.add(
-        "-chardev",
-        format!("socket,id=qmp,server=on,wait=off,path={}", path(&dir.qmp())),
-    );
-    args.add("-mon", "chardev=qmp,mode=control");
+    args.add_monitor(dir);
 }
 
 /// No network unless asked: Setup then neither waits for updates nor shows its network pages. e1000e needs no driver.

@@ -1,4 +1,4 @@
-//! The boot canary: a guest of four instructions that tells whether an accelerator runs guests at all.
+//! The boot canary: a guest of four instructions that shows whether an accelerator runs guests at all.
 //!
 //! `/dev/kvm`, `query-kvm` and bare ioctls all look healthy on hosts whose KVM crashes or crawls under a real guest, so the same QEMU,
 //! machine and processor boot a sector that writes to `isa-debug-exit` (QEMU: hw/misc/debugexit.c: the process ends with 2 × value + 1).
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use qapi::qmp::{cont, query_status};
 
-use super::args::{Acceleration, path};
+use super::args::{Acceleration, Arguments, path};
 use super::firmware::Pair;
 use super::process::{Process, describe};
 use super::program::Program;
@@ -111,24 +111,20 @@ fn boot_sector(program: &Program, how: &Acceleration, dir: &Path) -> Result<Outc
     sector[510..512].copy_from_slice(&[0x55, 0xaa]);
     std::fs::write(&image, sector).map_err(|e| Error::io("write", &image, e))?;
     let mut args = bare(how, false);
-    for text in [
-        "-device",
-        "isa-debug-exit,iobase=0xf4,iosize=1",
+    args.add("-device", "isa-debug-exit,iobase=0xf4,iosize=1");
+    args.add(
         "-drive",
-        &format!(
+        format!(
             "if=none,id=canary,format=raw,snapshot=on,file={}",
             path(&image)
         ),
-        "-device",
-        "virtio-blk-pci,drive=canary,bootindex=1",
-    ] {
-        args.push(text.to_string());
-    }
+    );
+    args.add("-device", "virtio-blk-pci,drive=canary,bootindex=1");
     let limit = match how.accel.as_str() {
         "tcg" => EMULATOR_LIMIT,
         _ => HARDWARE_LIMIT,
     };
-    let process = Process::spawn(&program.path, &args, &dir.join("canary.log"))?;
+    let process = Process::spawn(&program.path, &args.0, &dir.join("canary.log"))?;
     let Some(status) = process.wait(limit) else {
         return Ok(Outcome::Crawls { limit });
     };
@@ -151,35 +147,11 @@ fn boot_firmware(
 ) -> Result<Outcome> {
     let dir = RunDir::new(dir)?;
     std::fs::copy(&pair.vars, dir.vars()).map_err(|e| Error::io("copy", &pair.vars, e))?;
-    let format = pair.format.name();
     let mut args = bare(how, pair.smm);
-    let code = format!(
-        "if=pflash,unit=0,format={format},readonly=on,file={}",
-        path(&pair.code)
-    );
-    let vars = format!(
-        "if=pflash,unit=1,format={format},file={}",
-        path(&dir.vars())
-    );
-    let socket = format!("socket,id=qmp,server=on,wait=off,path={}", path(&dir.qmp()));
-    for text in [
-        "-drive",
-        &code,
-        "-drive",
-        &vars,
-        "-chardev",
-        &socket,
-        "-mon",
-        "chardev=qmp,mode=control",
-        "-S",
-    ] {
-        args.push(text.to_string());
-    }
-    if pair.smm {
-        args.push("-global".into());
-        args.push("driver=cfi.pflash01,property=secure,value=on".into());
-    }
-    let process = Process::spawn(&program.path, &args, &dir.stderr())?;
+    args.add_flash(pair, &dir);
+    args.add_monitor(&dir);
+    args.flag("-S");
+    let process = Process::spawn(&program.path, &args.0, &dir.stderr())?;
     let ended = || match process.ended() {
         Some(status) => Err(process.death("the firmware's canary", status)),
         None => Ok(()),
@@ -213,26 +185,16 @@ fn firmware_died(process: &Process) -> Outcome {
 }
 
 /// A machine like the real one, without its devices.
-fn bare(how: &Acceleration, smm: bool) -> Vec<String> {
-    let machine = format!("q35,smm={}", if smm { "on" } else { "off" });
-    let accel = how.argument();
-    let args = [
-        "-machine",
-        &machine,
-        "-accel",
-        &accel,
-        "-cpu",
-        &how.cpu,
-        "-m",
-        "256M",
-        "-nodefaults",
-        "-no-user-config",
-        "-display",
-        "none",
-        "-nic",
-        "none",
-    ];
-    args.map(ToString::to_string).to_vec()
+fn bare(how: &Acceleration, smm: bool) -> Arguments {
+    let smm = if smm { "on" } else { "off" };
+    let mut args = Arguments::default();
+    args.add("-machine", format!("q35,smm={smm}"));
+    args.add("-accel", how.argument());
+    args.add("-cpu", &how.cpu);
+    args.add("-m", "256M");
+    args.add_nothing_else();
+    args.add("-nic", "none");
+    args
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::canary::Outcome;
 use crate::vm::Accel;
 use winimg_base::error::{Error, Kind, Result};
 
-/// Hyper-V enlightenments (QEMU: docs/system/i386/hyperv): all that make Windows faster, and `hv-crash`, by which a stop error tells its code;
+/// Hyper-V enlightenments (QEMU: docs/system/i386/hyperv): all that make Windows faster, and `hv-crash`, by which a stop error reports its code;
 /// none that are for debugging, for Intel alone or for pinned processors.
 const ENLIGHTENMENTS: &str = "hv-relaxed,hv-vapic,hv-spinlocks=0x1fff,hv-vpindex,hv-runtime,hv-synic,hv-time,hv-stimer,\
 hv-stimer-direct,hv-tlbflush,hv-ipi,hv-frequencies,hv-crash";
@@ -67,7 +67,6 @@ pub fn choose(
     let hardware = match asked {
         Accel::Auto if cfg!(target_os = "linux") => Some("kvm"),
         Accel::Auto if cfg!(target_os = "macos") => Some("hvf"),
-        Accel::Auto if cfg!(windows) => Some("whpx"),
         Accel::Auto | Accel::Tcg => None,
         Accel::Kvm => Some("kvm"),
         Accel::Whpx => Some("whpx"),
@@ -169,45 +168,57 @@ pub fn kvm_obstacle() -> Option<String> {
 mod tests {
     use super::*;
 
-    fn host(accelerators: &[String], obstacle: Option<&str>) -> (String, Vec<String>) {
-        run(Accel::Auto, accelerators, obstacle, |_| Outcome::Works)
-    }
-
-    /// Which accelerator and processor won, and the remarks; or the error's text.
+    /// Which accelerator and processor won, and each remark in a line of its own; or the error's text.
     fn run(
         asked: Accel,
-        accelerators: &[String],
+        accelerators: &[&str],
         obstacle: Option<&str>,
-        canary: impl Fn(&Acceleration) -> Outcome,
-    ) -> (String, Vec<String>) {
+        canary: &dyn Fn(&Acceleration) -> Outcome,
+    ) -> String {
         let host = Host {
-            accelerators,
+            accelerators: &accelerators
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>(),
             kvm_obstacle: obstacle.map(Into::into),
         };
         match choose(asked, &host, &mut |how| Ok(canary(how))) {
-            Ok(choice) => (
-                format!(
-                    "{} {} x{}",
-                    choice.how.accel, choice.how.cpu, choice.slowness
-                ),
-                choice.remarks,
-            ),
-            Err(e) => (e.to_string(), Vec::new()),
+            Ok(Choice {
+                how,
+                remarks,
+                slowness,
+            }) => {
+                let won = format!("{} {} x{slowness}", how.accel, how.cpu);
+                [vec![won], remarks].concat().join("\n")
+            }
+            Err(e) => e.to_string(),
         }
     }
 
-    fn all() -> Vec<String> {
-        vec!["tcg".into(), "kvm".into()]
+    fn refused(words: &str) -> Outcome {
+        Outcome::Refused {
+            words: words.into(),
+        }
     }
 
+    const ALL: &[&str] = &["tcg", "kvm"];
     const EMULATING: &str =
         "emulating the processor (TCG) instead: expect about 10 times the usual time";
 
     #[test]
-    fn a_healthy_host_has_nothing_to_remark() {
-        let (won, remarks) = host(&all(), None);
-        assert_eq!(won, format!("kvm {HOST},{ENLIGHTENMENTS} x1"));
-        assert!(remarks.is_empty());
+    fn a_healthy_host_has_nothing_to_remark_and_missing_kvm_is_told_apart() {
+        let works = |accelerators: &[&str], obstacle| {
+            run(Accel::Auto, accelerators, obstacle, &|_| Outcome::Works)
+        };
+        assert_eq!(works(ALL, None), format!("kvm {HOST},{ENLIGHTENMENTS} x1"));
+        assert_eq!(
+            works(&["tcg"], None),
+            format!("tcg max x10\nthis QEMU was built without KVM\n{EMULATING}")
+        );
+        assert_eq!(
+            works(ALL, Some("no permission")),
+            format!("tcg max x10\nno permission\n{EMULATING}")
+        );
     }
 
     #[test]
@@ -219,12 +230,12 @@ mod tests {
             _ => Outcome::Works,
         };
         let remark = "the kernel offers KVM, but a guest on it crawls: four instructions took more than 1500 ms";
-        let (won, remarks) = run(Accel::Auto, &all(), None, crawl);
-        assert_eq!(won, "tcg max x10");
-        assert_eq!(remarks, [remark, EMULATING]);
-        let (error, _) = run(Accel::Kvm, &all(), None, crawl);
         assert_eq!(
-            error,
+            run(Accel::Auto, ALL, None, &crawl),
+            format!("tcg max x10\n{remark}\n{EMULATING}")
+        );
+        assert_eq!(
+            run(Accel::Kvm, ALL, None, &crawl),
             format!(
                 "--accel kvm can't be used on this host\n  | {remark}\n  \
                  cure: build on a host where it works, or take --accel tcg (emulation, many times slower)"
@@ -233,70 +244,41 @@ mod tests {
     }
 
     #[test]
-    fn missing_kvm_is_told_apart() {
-        let (won, remarks) = host(&["tcg".to_string()], None);
-        assert_eq!(
-            (won.as_str(), remarks),
-            (
-                "tcg max x10",
-                vec!["this QEMU was built without KVM".into(), EMULATING.into()]
-            )
-        );
-        let (won, remarks) = host(&all(), Some("no permission"));
-        assert_eq!(
-            (won.as_str(), remarks),
-            (
-                "tcg max x10",
-                vec!["no permission".into(), EMULATING.into()]
-            )
-        );
-    }
-
-    #[test]
     fn an_older_kernel_gets_fewer_enlightenments_and_says_so() {
+        let words = "Hyper-V TLB flush (hv-tlbflush) is not supported by kernel";
         let older = |how: &Acceleration| match how.cpu.contains("hv-tlbflush") {
-            true => Outcome::Refused {
-                words: "Hyper-V TLB flush (hv-tlbflush) is not supported by kernel".into(),
-            },
+            true => refused(words),
             false => Outcome::Works,
         };
-        let (won, remarks) = run(Accel::Kvm, &all(), None, older);
-        assert_eq!(won, format!("kvm {HOST},{FEW_ENLIGHTENMENTS} x1"));
         assert_eq!(
-            remarks,
-            [
-                "QEMU does not start with KVM (Hyper-V TLB flush (hv-tlbflush) is not supported by kernel)"
-            ]
+            run(Accel::Kvm, ALL, None, &older),
+            format!("kvm {HOST},{FEW_ENLIGHTENMENTS} x1\nQEMU does not start with KVM ({words})")
         );
     }
 
-    /// A kernel whose KVM lacks enlightenments and crawls as well: only what decided is told.
+    /// A kernel whose KVM lacks enlightenments and crashes as well: only what decided is shown.
     #[test]
     fn a_plainer_processor_that_fails_too_has_one_remark() {
-        let (won, remarks) = run(Accel::Auto, &all(), None, |how| match how.cpu.as_str() {
+        let how = "QEMU ended with signal 6 (SIGABRT)";
+        let fails = |tried: &Acceleration| match tried.cpu.as_str() {
             "max" => Outcome::Works,
             HOST => Outcome::Crashes {
-                how: "QEMU ended with signal 6 (SIGABRT)".into(),
+                how: how.into(),
                 words: String::new(),
             },
-            _ => Outcome::Refused {
-                words: "kernel doesn't allow setting HyperV VP_INDEX".into(),
-            },
-        });
-        assert_eq!(won, "tcg max x10");
-        let crash =
-            "the kernel offers KVM, but a guest on it crashes: QEMU ended with signal 6 (SIGABRT)";
-        assert_eq!(remarks, [crash, EMULATING]);
+            _ => refused("kernel doesn't allow setting HyperV VP_INDEX"),
+        };
+        let crash = format!("the kernel offers KVM, but a guest on it crashes: {how}");
+        assert_eq!(
+            run(Accel::Auto, ALL, None, &fails),
+            format!("tcg max x10\n{crash}\n{EMULATING}")
+        );
     }
 
     #[test]
     fn emulation_that_fails_is_an_error() {
-        let broken = |_: &Acceleration| Outcome::Refused {
-            words: "no such machine".into(),
-        };
-        let (error, _) = run(Accel::Tcg, &all(), None, broken);
         assert_eq!(
-            error,
+            run(Accel::Tcg, ALL, None, &|_| refused("no such machine")),
             "QEMU can't run even an emulated guest\n  found: QEMU does not start with TCG (no such machine)"
         );
     }

@@ -19,7 +19,7 @@ use crate::vm::bugcheck::Panic;
 /// The id of the agent's port, by which `VSERPORT_CHANGE` names it.
 pub const AGENT_PORT: &str = "agent0";
 
-/// One restart is told as up to three `RESET`s in a row.
+/// One restart comes as up to three `RESET`s in a row.
 const ONE_RESTART: Duration = Duration::from_secs(1);
 
 /// Why the machine went off by itself.
@@ -41,9 +41,9 @@ pub struct Seen {
     pub stopped: bool,
     /// `STOP` because a write found no room on the host, without a `RESUME` after it.
     pub no_room: bool,
-    /// What was told about a fault of a drive, in words.
+    /// Faults of drives, in words.
     pub faults: Vec<String>,
-    /// What the guest's kernel told when it crashed.
+    /// What the guest's kernel reported when it crashed.
     pub panic: Option<Panic>,
     /// When the port opened or closed, or the guest restarted.
     pub port_changed: Option<Instant>,
@@ -129,34 +129,34 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    #[test]
-    fn resets_in_a_row_are_one_restart_and_the_hosts_are_none() {
+    /// What the guest's resets at these times, in ms, add up to.
+    fn restarts(times: impl IntoIterator<Item = u64>) -> Seen {
         let start = Instant::now();
         let guest = json!({"event": "RESET", "data": {"guest": true, "reason": "guest-reset"}});
-        let host =
-            json!({"event": "RESET", "data": {"guest": false, "reason": "host-qmp-system-reset"}});
         let mut seen = Seen::default();
-        for ms in [0, 10, 30, 20_000, 20_900] {
+        for ms in times {
             seen.add(&guest, start + Duration::from_millis(ms));
         }
-        seen.add(&host, start + Duration::from_millis(40_000));
+        seen
+    }
+
+    #[test]
+    fn resets_in_a_row_are_one_restart_and_the_hosts_are_none() {
+        let mut seen = restarts([0, 10, 30, 20_000, 20_900]);
+        let host =
+            json!({"event": "RESET", "data": {"guest": false, "reason": "host-qmp-system-reset"}});
+        seen.add(&host, Instant::now() + Duration::from_secs(40));
         assert_eq!(seen.restarts, 2);
     }
 
     #[test]
     fn restarts_without_a_pause_add_up() {
-        let start = Instant::now();
-        let guest = json!({"event": "RESET", "data": {"guest": true, "reason": "guest-reset"}});
-        let mut seen = Seen::default();
-        for n in 0..40 {
-            seen.add(&guest, start + Duration::from_millis(n * 300));
-        }
         // 0, 1.2, 2.4 … 10.8 s: more than any Setup needs.
-        assert_eq!(seen.restarts, 10);
+        assert_eq!(restarts((0..40).map(|n| n * 300)).restarts, 10);
     }
 
     #[test]
-    fn the_port_counts_openings_and_only_its_own() {
+    fn the_port_counts_closings_and_only_its_own() {
         let change = |id: &str, open: bool| json!({"event": "VSERPORT_CHANGE", "data": {"id": id, "open": open}});
         let mut seen = Seen::default();
         for event in [
@@ -169,7 +169,6 @@ mod tests {
         }
         let expected = Port {
             open: true,
-            opened: 2,
             downs: 1,
             off: false,
         };
@@ -211,7 +210,7 @@ mod tests {
         assert!(seen.port.off);
     }
 
-    /// As QEMU before 4.0 tells them, without a reason; and with words that came after qapi's schema.
+    /// As QEMU before 4.0 sends them, without a reason; and with words that came after qapi's schema.
     #[test]
     fn events_of_other_releases_count() {
         let mut seen = Seen::default();

@@ -65,75 +65,34 @@ impl Places {
     }
 }
 
-/// Code, variables, whether Secure Boot with enrolled keys. 4 MiB pairs first.
-const KNOWN: &[(&str, &str, bool)] = &[
+/// Code, and whether it is for Secure Boot with enrolled keys; [`variables_of`] lie beside it. 4 MiB pairs first.
+const KNOWN: &[(&str, bool)] = &[
     // Debian, Ubuntu
-    (
-        "usr/share/OVMF/OVMF_CODE_4M.fd",
-        "usr/share/OVMF/OVMF_VARS_4M.fd",
-        false,
-    ),
-    (
-        "usr/share/OVMF/OVMF_CODE_4M.ms.fd",
-        "usr/share/OVMF/OVMF_VARS_4M.ms.fd",
-        true,
-    ),
+    ("usr/share/OVMF/OVMF_CODE_4M.fd", false),
+    ("usr/share/OVMF/OVMF_CODE_4M.ms.fd", true),
     // Arch
-    (
-        "usr/share/edk2/x64/OVMF_CODE.4m.fd",
-        "usr/share/edk2/x64/OVMF_VARS.4m.fd",
-        false,
-    ),
+    ("usr/share/edk2/x64/OVMF_CODE.4m.fd", false),
     // Fedora, RHEL
-    (
-        "usr/share/edk2/ovmf/OVMF_CODE_4M.qcow2",
-        "usr/share/edk2/ovmf/OVMF_VARS_4M.qcow2",
-        false,
-    ),
-    (
-        "usr/share/edk2/ovmf/OVMF_CODE_4M.secboot.qcow2",
-        "usr/share/edk2/ovmf/OVMF_VARS_4M.secboot.qcow2",
-        true,
-    ),
-    (
-        "usr/share/edk2/ovmf/OVMF_CODE.fd",
-        "usr/share/edk2/ovmf/OVMF_VARS.fd",
-        false,
-    ),
-    (
-        "usr/share/edk2/ovmf/OVMF_CODE.secboot.fd",
-        "usr/share/edk2/ovmf/OVMF_VARS.secboot.fd",
-        true,
-    ),
+    ("usr/share/edk2/ovmf/OVMF_CODE_4M.qcow2", false),
+    ("usr/share/edk2/ovmf/OVMF_CODE_4M.secboot.qcow2", true),
+    ("usr/share/edk2/ovmf/OVMF_CODE.fd", false),
+    ("usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", true),
     // openSUSE
-    (
-        "usr/share/qemu/ovmf-x86_64-4m-code.bin",
-        "usr/share/qemu/ovmf-x86_64-4m-vars.bin",
-        false,
-    ),
-    (
-        "usr/share/qemu/ovmf-x86_64-ms-4m-code.bin",
-        "usr/share/qemu/ovmf-x86_64-ms-4m-vars.bin",
-        true,
-    ),
+    ("usr/share/qemu/ovmf-x86_64-4m-code.bin", false),
+    ("usr/share/qemu/ovmf-x86_64-ms-4m-code.bin", true),
     // older Debian, Ubuntu
-    (
-        "usr/share/OVMF/OVMF_CODE.fd",
-        "usr/share/OVMF/OVMF_VARS.fd",
-        false,
-    ),
+    ("usr/share/OVMF/OVMF_CODE.fd", false),
     // Homebrew
-    (
-        "opt/homebrew/share/qemu/edk2-x86_64-code.fd",
-        "opt/homebrew/share/qemu/edk2-i386-vars.fd",
-        false,
-    ),
-    (
-        "usr/local/share/qemu/edk2-x86_64-code.fd",
-        "usr/local/share/qemu/edk2-i386-vars.fd",
-        false,
-    ),
+    ("opt/homebrew/share/qemu/edk2-x86_64-code.fd", false),
+    ("usr/local/share/qemu/edk2-x86_64-code.fd", false),
 ];
+
+/// Distributions name them alike; QEMU's own builds share one file between 32 and 64 bits.
+fn variables_of(code: &str) -> String {
+    code.replace("edk2-x86_64-code", "edk2-i386-vars")
+        .replace("_CODE", "_VARS")
+        .replace("-code", "-vars")
+}
 
 /// The best pair for q35. With `secure_boot` only one whose Microsoft keys are enrolled, without it only one that leaves it off.
 pub fn find(places: &Places, secure_boot: bool) -> Result<Pair> {
@@ -142,10 +101,10 @@ pub fn find(places: &Places, secure_boot: bool) -> Result<Pair> {
     let described = described(places, secure_boot, &mut refused);
     let known = KNOWN
         .iter()
-        .filter(|k| k.2 == secure_boot)
-        .map(|(code, vars, smm)| Pair {
+        .filter(|k| k.1 == secure_boot)
+        .map(|(code, smm)| Pair {
             code: places.root.join(code),
-            vars: places.root.join(vars),
+            vars: places.root.join(variables_of(code)),
             format: match code.ends_with(".qcow2") {
                 true => Format::Qcow2,
                 false => Format::Raw,
@@ -288,5 +247,33 @@ fn family(pair: &Pair) -> Result<Option<bool>, String> {
             pair.code.display(),
             pair.vars.display()
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variables_of_each_distribution_are_named_by_their_code() {
+        let named = KNOWN.iter().map(|(code, _)| variables_of(code));
+        let named: Vec<String> = named.collect();
+        assert_eq!(
+            named,
+            [
+                "usr/share/OVMF/OVMF_VARS_4M.fd",
+                "usr/share/OVMF/OVMF_VARS_4M.ms.fd",
+                "usr/share/edk2/x64/OVMF_VARS.4m.fd",
+                "usr/share/edk2/ovmf/OVMF_VARS_4M.qcow2",
+                "usr/share/edk2/ovmf/OVMF_VARS_4M.secboot.qcow2",
+                "usr/share/edk2/ovmf/OVMF_VARS.fd",
+                "usr/share/edk2/ovmf/OVMF_VARS.secboot.fd",
+                "usr/share/qemu/ovmf-x86_64-4m-vars.bin",
+                "usr/share/qemu/ovmf-x86_64-ms-4m-vars.bin",
+                "usr/share/OVMF/OVMF_VARS.fd",
+                "opt/homebrew/share/qemu/edk2-i386-vars.fd",
+                "usr/local/share/qemu/edk2-i386-vars.fd",
+            ]
+        );
     }
 }

@@ -18,17 +18,17 @@ pub mod stage;
 mod verdicts;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use self::choice::{Choice, Host};
 use self::firmware::{Pair, Places};
 use self::program::Program;
 use self::rundir::RunDir;
 use self::running::{Conditions, Running};
-use self::verdicts::Verdicts;
+use self::verdicts::{Question, Verdicts};
 use super::driver::Hold;
 use super::supervisor::{Clock, Supervised, Terms, room};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::folder_of;
@@ -37,12 +37,12 @@ use winimg_recipe::recipe::Firmware;
 /// Lets the accelerator's verdict be forgotten where an error speaks against it.
 type Doubt = Box<dyn Fn(&Error) + Send + Sync>;
 
-/// What was asked for, what was chosen, and everything that the choice depended on: the key of a kept verdict.
+/// What was asked for and what was chosen. `question`: none on a host that does not say when it was started.
 #[derive(Clone)]
 struct Chosen {
     asked: (Accel, Firmware),
     choice: Choice,
-    question: Option<String>,
+    question: Option<Question>,
 }
 
 /// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
@@ -76,7 +76,7 @@ impl Qemu {
     }
 
     fn choose(&self, accel: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Chosen> {
-        let mut known = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.chosen);
         if let Some(chosen) = known.iter().find(|c| c.asked == (accel, firmware)) {
             return Ok(chosen.clone());
         }
@@ -109,18 +109,19 @@ impl Qemu {
         Ok(chosen)
     }
 
-    /// Everything that the choice depends on.
-    fn question(&self, accel: Accel, firmware: Firmware, host: &Host<'_>) -> Option<String> {
-        let Program { path, version, .. } = &self.program;
-        let (path, why) = (path.display(), host.kvm_obstacle.as_deref().unwrap_or(""));
-        let here = verdicts::host()?;
-        Some(format!(
-            "{here} {accel:?} {firmware:?} {path} {version} {why}"
-        ))
+    fn question(&self, accel: Accel, firmware: Firmware, host: &Host<'_>) -> Option<Question> {
+        Some(Question {
+            host: verdicts::host()?,
+            accel,
+            firmware,
+            program: self.program.path.clone(),
+            version: self.program.version.clone(),
+            kvm_obstacle: host.kvm_obstacle.clone(),
+        })
     }
 
     /// For errors of a machine that does not come up.
-    fn doubt(&self, question: Option<String>) -> Doubt {
+    fn doubt(&self, question: Option<Question>) -> Doubt {
         let verdicts = self.verdicts.clone();
         Box::new(move |error| {
             if error.kind() == Kind::Machine

@@ -4,17 +4,17 @@
 //! spawning *thread* ends, so a thread of its own spawns the child and stays until the child has ended.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::vm::{last_lines, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{spawn, without_secrets};
 
@@ -32,12 +32,6 @@ pub struct Process {
 struct Shared {
     status: Mutex<Option<ExitStatus>>,
     ended: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<ExitStatus>> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Process {
@@ -92,27 +86,19 @@ impl Process {
 
     /// How it ended, when it has.
     pub fn ended(&self) -> Option<ExitStatus> {
-        *self.shared.lock()
+        *lock(&self.shared.status)
     }
 
     /// Waits for its end, at most `patience`.
     pub fn wait(&self, patience: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + patience;
-        let mut status = self.shared.lock();
-        while status.is_none() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.shared.ended.wait_timeout(status, left);
-            status = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        *status
+        let status = lock(&self.shared.status);
+        let waited = (self.shared.ended).wait_timeout_while(status, patience, |s| s.is_none());
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// SIGKILL, unless it has ended. The child is reaped only under the same lock, so the number is still its own.
     pub fn kill(&self) {
-        let status = self.shared.lock();
+        let status = lock(&self.shared.status);
         if status.is_none()
             && let Ok(pid) = i32::try_from(self.pid)
         {
@@ -122,7 +108,7 @@ impl Process {
 
     /// How much processor it wanted so far: the time its threads ran and the time they were ready but had to wait for a processor. On a host
     /// with more to do than processors a busy guest runs little and waits much; an idle one does neither.
-    /// (Linux: Documentation/scheduler/sched-stats, `/proc/<pid>/schedstat`.) `None` where the host does not tell.
+    /// (Linux: Documentation/scheduler/sched-stats, `/proc/<pid>/schedstat`.) `None` where the host does not say.
     pub fn demand(&self) -> Option<Duration> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
         let each = threads.flatten().filter_map(|thread| {
@@ -162,7 +148,7 @@ impl Drop for Process {
 fn keep(mut child: Child, shared: &Shared) {
     loop {
         wait_unreaped(&child);
-        let mut status = shared.lock();
+        let mut status = lock(&shared.status);
         match child.try_wait() {
             Ok(None) => {}
             Ok(ended) => *status = ended,
@@ -201,21 +187,4 @@ pub fn describe(status: ExitStatus) -> String {
         },
         (None, None) => "an unknown status".to_string(),
     }
-}
-
-/// The last `count` lines of a log from `start` on, without an error: a log that can't be read has none.
-pub fn last_lines(path: &Path, start: u64, count: usize) -> Vec<String> {
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(8192).max(start)))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-    let first = lines.len().saturating_sub(count);
-    lines[first..].iter().map(ToString::to_string).collect()
 }

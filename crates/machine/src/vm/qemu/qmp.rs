@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::events::Seen;
 use crate::guest::request;
+use crate::vm::lock;
 use crate::vm::supervisor::Clock;
 use winimg_base::error::{Error, Kind, Result};
 
@@ -53,7 +54,14 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
+    }
+
+    /// Until `is_done`, at most `patience`.
+    fn wait(&self, patience: Duration, is_done: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        let waited = (self.changed).wait_timeout_while(state, patience, |state| !is_done(state));
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -117,7 +125,7 @@ impl Qmp {
         tracing::trace!(command = C::NAME, request = line.trim_end(), "QMP request");
         self.shared.lock().replies.insert(id, None);
         let written = {
-            let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut writer = lock(&self.writer);
             writer.write_all(line.as_bytes())
         };
         let reply = match written {
@@ -140,31 +148,21 @@ impl Qmp {
     }
 
     fn reply(&self, command: &str, id: u64, patience: Duration) -> Result<Value> {
-        let deadline = Instant::now() + patience;
-        let mut state = self.shared.lock();
-        loop {
-            if let Some(reply) = state.replies.get_mut(&id).and_then(Option::take) {
-                return Ok(reply);
-            }
-            if state.closed {
-                return Err(Error::new(
-                    Kind::Machine,
-                    format!("QEMU ended before it answered {command}"),
-                ));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Error::new(
-                    Kind::Machine,
-                    format!(
-                        "QEMU did not answer {command} within {} s",
-                        patience.as_secs()
-                    ),
-                ));
-            }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let has_come = |state: &State| state.replies.get(&id).is_some_and(Option::is_some);
+        let mut state = self
+            .shared
+            .wait(patience, |state| state.closed || has_come(state));
+        if let Some(reply) = state.replies.get_mut(&id).and_then(Option::take) {
+            return Ok(reply);
         }
+        let fact = match state.closed {
+            true => format!("QEMU ended before it answered {command}"),
+            false => {
+                let seconds = patience.as_secs();
+                format!("QEMU did not answer {command} within {seconds} s")
+            }
+        };
+        Err(Error::new(Kind::Machine, fact))
     }
 
     pub fn seen(&self) -> Seen {
@@ -173,20 +171,14 @@ impl Qmp {
 
     /// Waits until QEMU has closed the connection, so that no event is missing any more.
     pub fn wait_closed(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
-        let mut state = self.shared.lock();
-        while !state.closed && Instant::now() < deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        drop(self.shared.wait(patience, |state| state.closed));
     }
 }
 
 impl Drop for Qmp {
     fn drop(&mut self) {
         // Ends the reading thread, whose clone of the stream would keep the connection.
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = lock(&self.writer);
         let _ = writer.shutdown(std::net::Shutdown::Both);
     }
 }
@@ -223,68 +215,63 @@ fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::JoinHandle;
 
     use qapi::qmp::query_status;
     use serde_json::json;
 
     use super::*;
 
-    /// What the watch measures the agent's silence by: both ends of it by the same clock.
-    #[test]
-    fn events_have_the_machines_time() {
+    /// A monitor that answers each request with the next of `replies`, then says `last` once it is let.
+    fn monitor(
+        replies: Vec<Value>,
+        last: Value,
+        clock: &Arc<Clock>,
+    ) -> (Qmp, Sender<()>, JoinHandle<()>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("qmp.sock");
         let listener = UnixListener::bind(&path).expect("a socket");
-        let (stands, stood) = channel();
-        let qemu = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("a client");
-            let mut said = String::new();
-            BufReader::new(stream.try_clone().expect("a clone"))
-                .read_line(&mut said)
-                .expect("a request");
-            let request: Value = serde_json::from_str(&said).expect("JSON");
-            let reply = json!({"return": {}, "id": request["id"]});
-            writeln!(stream, "{}\n{reply}", json!({"QMP": {}})).expect("a reply");
-            stood.recv().expect("a word");
-            let event = json!({"event": "VSERPORT_CHANGE", "data": {"id": "agent0", "open": true}});
-            writeln!(stream, "{event}").expect("an event");
-        });
-        let clock = Arc::new(Clock::default());
-        let patience = Duration::from_secs(20);
-        let qmp = Qmp::connect(&path, patience, &|| Ok(()), Arc::clone(&clock));
-        let qmp = qmp.expect("a connection");
-        clock.stop();
-        stands.send(()).expect("it listens");
-        qemu.join().expect("it ends");
-        qmp.wait_closed(patience);
-        assert_eq!(qmp.seen().port_changed, Some(clock.now()));
-    }
-
-    /// What can't be read is told, and nothing is made up for it.
-    #[test]
-    fn a_reply_of_another_shape_is_an_error() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("qmp.sock");
-        let listener = UnixListener::bind(&path).expect("a socket");
+        let (goes_on, waits) = channel();
         let qemu = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
             let requests = BufReader::new(stream.try_clone().expect("a clone"));
-            let replies = [json!({}), json!({"running": true})];
             for (reply, line) in replies.into_iter().zip(requests.lines()) {
                 let request: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
                 let reply = json!({"return": reply, "id": request["id"]});
-                writeln!(stream, "{reply}").expect("a reply");
+                writeln!(stream, "{}\n{reply}", json!({"QMP": {}})).expect("a reply");
             }
+            waits.recv().expect("a word");
+            writeln!(stream, "{last}").expect("an event");
         });
-        let patience = Duration::from_secs(20);
-        let qmp = Qmp::connect(&path, patience, &|| Ok(()), Arc::default()).expect("a connection");
-        let refused = qmp.query(&query_status {}, patience).err();
+        let qmp = Qmp::connect(&path, PATIENCE, &|| Ok(()), Arc::clone(clock));
+        (qmp.expect("a connection"), goes_on, qemu)
+    }
+
+    /// What the watch measures the agent's silence by: both ends of it by the same clock.
+    #[test]
+    fn events_have_the_machines_time() {
+        let clock = Arc::new(Clock::default());
+        let event = json!({"event": "VSERPORT_CHANGE", "data": {"id": "agent0", "open": true}});
+        let (qmp, goes_on, qemu) = monitor(vec![json!({})], event, &clock);
+        clock.stop();
+        goes_on.send(()).expect("it listens");
+        qemu.join().expect("it ends");
+        qmp.wait_closed(PATIENCE);
+        assert_eq!(qmp.seen().port_changed, Some(clock.now()));
+    }
+
+    /// What can't be read is an error, and nothing is made up for it.
+    #[test]
+    fn a_reply_of_another_shape_is_an_error() {
+        let replies = vec![json!({}), json!({"running": true})];
+        let (qmp, goes_on, qemu) = monitor(replies, json!({}), &Arc::default());
+        let refused = qmp.query(&query_status {}, PATIENCE).err();
         assert_eq!(
             refused.expect("no status").to_string(),
             "QEMU's reply to query-status can't be understood: missing field `status`\n  found: {\"running\":true}"
         );
-        drop(qmp);
+        goes_on.send(()).expect("it listens");
         qemu.join().expect("it ends");
     }
 }

@@ -33,10 +33,6 @@ impl RunDir {
         Ok(dir)
     }
 
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
     pub fn qmp(&self) -> PathBuf {
         self.0.join("qmp.sock")
     }

@@ -7,13 +7,12 @@ mod channel;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use qapi::Empty;
 use qapi::qmp::{
-    ImageFormat, QKeyCode, QmpCommand, cont, query_blockstats, query_status, quit, stop,
-    system_reset,
+    QKeyCode, QmpCommand, cont, query_blockstats, query_status, quit, stop, system_reset,
 };
 
 use self::channel::AgentChannel;
@@ -30,7 +29,7 @@ use crate::vm::driver::{
 use crate::vm::screen::pictures;
 use crate::vm::seen::Seen;
 use crate::vm::supervisor::Clock;
-use crate::vm::{MachinePlan, Platform, Start};
+use crate::vm::{MachinePlan, Platform, Start, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_recipe::recipe::Firmware;
@@ -212,9 +211,9 @@ impl Driver for Running {
     }
 
     fn picture(&self) -> Result<Vec<u8>> {
-        let _screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
+        let _screen = lock(&self.screen);
         let file = self.dir.screen();
-        self.order(&commands::picture(&file, ImageFormat::ppm))?;
+        self.order(&commands::picture(&file))?;
         let bytes = std::fs::read(&file).map_err(|e| Error::io("read", &file, e));
         let _ = std::fs::remove_file(file);
         bytes
@@ -290,8 +289,7 @@ impl Driver for Running {
 
 impl Boot for Running {
     fn log(&self) -> Result<Vec<Line>> {
-        let log = self.firmware_log.lock();
-        log.unwrap_or_else(PoisonError::into_inner).read()
+        lock(&self.firmware_log).read()
     }
 
     fn reset(&self) -> Result<()> {

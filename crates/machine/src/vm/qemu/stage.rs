@@ -78,7 +78,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The next bytes of the log, in any pieces. A prompt is told once, although its line never ends.
+    /// The next bytes of the log, in any pieces. A prompt is reported once, although its line never ends.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Line> {
         let mut lines = Vec::new();
         for &byte in bytes {

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::choice::Choice;
+use crate::vm::Accel;
 use winimg_base::io::write_atomically;
+use winimg_recipe::recipe::Firmware;
 
 /// The name in the store.
 const FILE: &str = "accelerator.json";
@@ -22,9 +24,21 @@ pub struct Verdicts {
     file: Option<PathBuf>,
 }
 
+/// Everything that an accelerator's choice depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// [`host`]
+    pub host: String,
+    pub accel: Accel,
+    pub firmware: Firmware,
+    pub program: PathBuf,
+    pub version: String,
+    pub kvm_obstacle: Option<String>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Verdict {
-    question: String,
+    question: Question,
     /// Seconds since 1970.
     asked: i64,
     choice: Choice,
@@ -37,33 +51,32 @@ impl Verdicts {
         }
     }
 
-    /// `question` names everything that the answer depends on; `now` is in seconds since 1970.
-    pub fn find(&self, question: &str, now: i64) -> Option<Choice> {
-        let found = self.read().into_iter().find(|v| v.question == question)?;
+    /// `now` is in seconds since 1970.
+    pub fn find(&self, question: &Question, now: i64) -> Option<Choice> {
+        let mut all = self.read().into_iter();
+        let found = all.find(|v| v.question == *question)?;
         let age = now - found.asked;
         let is_good = found.choice.remarks.is_empty() || (0..DOUBT).contains(&age);
         is_good.then_some(found.choice)
     }
 
     /// In place of an earlier answer. What was asked before the last restart goes.
-    pub fn keep(&self, question: &str, choice: &Choice, now: i64) {
-        let host = question.split(' ').next();
-        let is_other = |v: &Verdict| v.question != question && v.question.split(' ').next() == host;
+    pub fn keep(&self, question: &Question, choice: &Choice, now: i64) {
         let mut verdicts = self.read();
-        verdicts.retain(is_other);
+        verdicts.retain(|v| v.question != *question && v.question.host == question.host);
         verdicts.push(Verdict {
-            question: question.into(),
+            question: question.clone(),
             asked: now,
             choice: choice.clone(),
         });
         self.write(&verdicts);
     }
 
-    /// A machine that ran by this answer did not come up: whoever asks next is not told it.
-    pub fn forget(&self, question: &str) {
+    /// A machine that ran by this answer did not come up: the next build asks again.
+    pub fn forget(&self, question: &Question) {
         let mut verdicts = self.read();
         let before = verdicts.len();
-        verdicts.retain(|v| v.question != question);
+        verdicts.retain(|v| v.question != *question);
         if verdicts.len() < before {
             self.write(&verdicts);
         }
@@ -104,33 +117,54 @@ mod tests {
         }
     }
 
+    fn question(host: &str, firmware: Firmware) -> Question {
+        Question {
+            host: host.into(),
+            accel: Accel::Auto,
+            firmware,
+            program: "/usr/bin/qemu-system-x86_64".into(),
+            version: "7.2.22".into(),
+            kvm_obstacle: None,
+        }
+    }
+
     #[test]
     fn good_news_lasts_until_the_host_restarts_and_bad_news_an_hour() {
         let folder = tempfile::tempdir().unwrap();
         let verdicts = Verdicts::kept_in(folder.path());
-        let accel = |question: &str, now| verdicts.find(question, now).map(|c| c.how.accel);
-        verdicts.keep("boot-1 uefi", &choice("kvm", &[]), 1000);
-        verdicts.keep("boot-1 bios", &choice("tcg", &["KVM crawls"]), 1000);
-        assert_eq!(accel("boot-1 uefi", 900_000).as_deref(), Some("kvm"));
-        assert_eq!(accel("boot-1 bios", 4599).as_deref(), Some("tcg"));
-        assert_eq!(accel("boot-1 bios", 4600), None);
+        let accel = |question: &Question, now| verdicts.find(question, now).map(|c| c.how.accel);
+        let uefi = question("boot-1", Firmware::Uefi);
+        let bios = question("boot-1", Firmware::Bios);
+        let restarted = question("boot-2", Firmware::Uefi);
+        verdicts.keep(&uefi, &choice("kvm", &[]), 1000);
+        verdicts.keep(&bios, &choice("tcg", &["KVM crawls"]), 1000);
+        assert_eq!(accel(&uefi, 900_000).as_deref(), Some("kvm"));
+        assert_eq!(accel(&bios, 4599).as_deref(), Some("tcg"));
+        assert_eq!(accel(&bios, 4600), None);
         // A clock that was set back proves nothing about age.
-        assert_eq!(accel("boot-1 bios", 999), None);
-        assert_eq!(accel("boot-2 uefi", 1001), None);
-        verdicts.forget("boot-1 bios");
-        assert_eq!(accel("boot-1 bios", 1001), None);
-        assert_eq!(accel("boot-1 uefi", 1001).as_deref(), Some("kvm"));
-        verdicts.keep("boot-2 uefi", &choice("kvm", &[]), 1001);
-        assert_eq!(accel("boot-1 uefi", 1001), None);
+        assert_eq!(accel(&bios, 999), None);
+        assert_eq!(accel(&restarted, 1001), None);
+        verdicts.forget(&bios);
+        assert_eq!(accel(&bios, 1001), None);
+        assert_eq!(accel(&uefi, 1001).as_deref(), Some("kvm"));
+        verdicts.keep(&restarted, &choice("kvm", &[]), 1001);
+        assert_eq!(accel(&uefi, 1001), None);
     }
 
+    /// Torn, and of an earlier winimg.
     #[test]
-    fn a_torn_file_is_as_good_as_none() {
+    fn a_file_that_cannot_be_read_is_as_good_as_none() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(FILE), "[{\"question\":").unwrap();
         let verdicts = Verdicts::kept_in(folder.path());
-        assert_eq!(verdicts.find("boot-1 uefi", 0), None);
-        verdicts.keep("boot-1 uefi", &choice("kvm", &[]), 0);
-        assert!(verdicts.find("boot-1 uefi", 0).is_some());
+        let asked = question("boot-1", Firmware::Uefi);
+        for text in [
+            "[{\"question\":",
+            "[{\"question\":\"boot-1 Auto Uefi\",\"asked\":0}]",
+        ] {
+            std::fs::write(folder.path().join(FILE), text).unwrap();
+            assert_eq!(verdicts.find(&asked, 0), None);
+        }
+        verdicts.keep(&asked, &choice("kvm", &[]), 0);
+        assert!(verdicts.find(&asked, 0).is_some());
     }
 }

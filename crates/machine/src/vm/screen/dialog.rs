@@ -6,7 +6,6 @@
 use crate::vm::bugcheck::{self, StopCode};
 use crate::vm::reading::{holds, squash};
 
-/// A box that is known.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Dialog {
     /// Fits after "Windows stopped: ".

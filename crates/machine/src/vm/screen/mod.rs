@@ -19,7 +19,6 @@ const CELL: usize = 16;
 /// Cells that may differ between two looks at a screen that stands still.
 pub const CURSOR_CELLS: usize = 4;
 
-/// One look at the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Screen {
     width: usize,

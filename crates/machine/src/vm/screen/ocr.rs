@@ -34,7 +34,7 @@ pub fn version() -> Option<String> {
     let mut command = Command::new(program()?);
     without_secrets(&mut command);
     let output = command.arg("--version").output().ok()?;
-    // Versions before 4 tell it on stderr.
+    // Versions before 4 print it on stderr.
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     text.lines().next().map(|line| line.trim().to_string())

@@ -63,7 +63,6 @@ impl Pictures {
             .is_none_or(|last| screen.is_another(last))
     }
 
-    /// Where the next picture goes.
     pub fn next(&self) -> PathBuf {
         self.folder.join(format!("{:04}.png", self.next))
     }

@@ -2,8 +2,10 @@
 //!
 //! Knows nothing of why it is stopped.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use crate::vm::lock;
 
 #[derive(Debug, Default)]
 pub struct Clock(Mutex<Stops>);
@@ -15,16 +17,12 @@ struct Stops {
 }
 
 impl Clock {
-    fn lock(&self) -> MutexGuard<'_, Stops> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn now(&self) -> Instant {
         self.at(Instant::now())
     }
 
     fn at(&self, now: Instant) -> Instant {
-        let stops = self.lock();
+        let stops = lock(&self.0);
         let now = stops.since.unwrap_or(now);
         now.checked_sub(stops.lost).unwrap_or(now)
     }
@@ -38,15 +36,15 @@ impl Clock {
     }
 
     pub fn stands(&self) -> bool {
-        self.lock().since.is_some()
+        lock(&self.0).since.is_some()
     }
 
     fn stop_at(&self, now: Instant) {
-        self.lock().since.get_or_insert(now);
+        lock(&self.0).since.get_or_insert(now);
     }
 
     fn go_on_at(&self, now: Instant) {
-        let mut stops = self.lock();
+        let mut stops = lock(&self.0);
         if let Some(since) = stops.since.take() {
             stops.lost += now.saturating_duration_since(since);
         }

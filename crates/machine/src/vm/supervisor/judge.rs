@@ -25,7 +25,6 @@ const IDLE_SHARE: f64 = 0.5;
 /// Bytes per second below which drives count as quiet: Windows in an error box still writes a log now and then.
 const QUIET_BYTES: f64 = 64.0 * 1024.0;
 
-/// What the machine was seen doing.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     /// Since power-on.
@@ -34,39 +33,29 @@ pub struct Sample {
     pub screen: Option<Screen>,
     /// Bytes read and written on all drives since power-on.
     pub io: u64,
-    /// Processor time that the machine has used or waited for; `None` where the host does not tell.
+    /// Processor time that the machine has used or waited for; `None` where the host does not say.
     pub demand: Option<Duration>,
-    /// Restarts that the guest asked for.
     pub restarts: u32,
     pub state: State,
-    /// The firmware has nothing left to boot.
     pub nothing_boots: bool,
     /// How long the firmware has been at work without starting anything.
     pub firmware_for: Option<Duration>,
-    /// A write of the guest's failed on the host.
     pub write_failed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fine,
-    /// The hypervisor stopped it.
     Stopped(Halt),
-    /// There is no machine any more.
     Gone(String),
     PoweredOff,
-    RestartLoop {
-        restarts: u32,
-    },
+    RestartLoop { restarts: u32 },
     NoBootDevice,
     FirmwareLate,
     DiskFailed,
-    StandsStill {
-        since: Duration,
-    },
+    StandsStill { since: Duration },
 }
 
-/// How long or how often something may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub still: Duration,
@@ -210,171 +199,72 @@ mod tests {
         }
     }
 
-    /// The first verdict that is not `Fine`, over two minutes of a sample every 2 s.
-    fn run(make: impl Fn(u64) -> Sample) -> Option<(u64, Verdict)> {
-        let mut judge = Judge::new(limits(Purpose::Install));
-        (0..120).step_by(2).find_map(|second| {
-            let verdict = judge.look(make(second));
-            (verdict != Verdict::Fine).then_some((second, verdict))
-        })
+    /// The same, but for what `change` makes of it.
+    fn but(seconds: u64, change: impl FnOnce(&mut Sample)) -> Sample {
+        let mut sample = at(seconds);
+        change(&mut sample);
+        sample
     }
-
-    /// A name, a machine's life by the second, the verdict with its second.
-    type Case = (
-        &'static str,
-        Box<dyn Fn(u64) -> Sample>,
-        Option<(u64, Verdict)>,
-    );
 
     #[test]
     fn still_only_when_screen_drives_and_processor_all_stand() {
-        let still = |since: u64| Verdict::StandsStill {
-            since: Duration::from_secs(since),
+        // The first verdict that is not `Fine`, over two minutes of a sample every 2 s: when, and since when it stands.
+        let run = |change: &dyn Fn(u64, &mut Sample)| {
+            let mut judge = Judge::new(limits(Purpose::Install));
+            (0..120).step_by(2).find_map(|second| {
+                match judge.look(but(second, |s| change(second, s))) {
+                    Verdict::Fine => None,
+                    Verdict::StandsStill { since } => Some((second, since.as_secs())),
+                    other => panic!("{other:?}"),
+                }
+            })
         };
-        let cases: Vec<Case> = vec![
-            ("a blinking cursor", Box::new(at), Some((30, still(0)))),
-            (
-                "a screen that came at 20 s",
-                Box::new(|t| Sample {
-                    screen: screen(u8::from(t >= 20), false),
-                    ..at(t)
-                }),
-                Some((50, still(20))),
-            ),
-            (
-                "a screen that changes every 10 s",
-                Box::new(|t| Sample {
-                    screen: screen((t / 10) as u8 + 1, false),
-                    ..at(t)
-                }),
-                None,
-            ),
-            (
-                "a processor at work behind the same screen",
-                Box::new(|t| Sample {
-                    demand: Some(Duration::from_millis(t * 900)),
-                    ..at(t)
-                }),
-                None,
-            ),
-            (
-                "a disk at work behind the same screen",
-                Box::new(|t| Sample {
-                    io: t << 20,
-                    ..at(t)
-                }),
-                None,
-            ),
-            (
-                "work until 40 s, then a log line now and then",
-                Box::new(|t| Sample {
-                    io: (t.min(40) << 20) + (t / 10) * 4096,
-                    demand: Some(Duration::from_millis(t.min(40) * 1000 + t * 30)),
-                    ..at(t)
-                }),
-                Some((70, still(40))),
-            ),
-            (
-                "no picture",
-                Box::new(|t| Sample {
-                    screen: None,
-                    ..at(t)
-                }),
-                None,
-            ),
-            (
-                "a restart at 20 s",
-                Box::new(|t| Sample {
-                    restarts: u32::from(t >= 20),
-                    ..at(t)
-                }),
-                Some((50, still(20))),
-            ),
-        ];
-        for (name, make, expected) in cases {
-            assert_eq!(run(make), expected, "{name}");
-        }
+        assert_eq!(run(&|_, _| {}), Some((30, 0)), "a blinking cursor");
+        let came = run(&|t, s| s.screen = screen(u8::from(t >= 20), false));
+        assert_eq!(came, Some((50, 20)), "a screen that came at 20 s");
+        let changing = run(&|t, s| s.screen = screen((t / 10) as u8 + 1, false));
+        assert_eq!(changing, None, "a screen that changes every 10 s");
+        let busy = run(&|t, s| s.demand = Some(Duration::from_millis(t * 900)));
+        assert_eq!(busy, None, "a processor at work behind the same screen");
+        let io = run(&|t, s| s.io = t << 20);
+        assert_eq!(io, None, "a disk at work behind the same screen");
+        let until_40 = run(&|t, s| {
+            s.io = (t.min(40) << 20) + (t / 10) * 4096;
+            s.demand = Some(Duration::from_millis(t.min(40) * 1000 + t * 30));
+        });
+        assert_eq!(
+            until_40,
+            Some((70, 40)),
+            "work, then a log line now and then"
+        );
+        assert_eq!(run(&|_, s| s.screen = None), None, "no picture");
+        let restart = run(&|t, s| s.restarts = u32::from(t >= 20));
+        assert_eq!(restart, Some((50, 20)), "a restart at 20 s");
     }
 
     #[test]
     fn what_is_over_is_named_at_once() {
+        let look = |change: &dyn Fn(&mut Sample)| {
+            Judge::new(limits(Purpose::Install)).look(but(2, change))
+        };
+        let state = |state: State| look(&|s| s.state = state.clone());
         let failed = Halt::Own(Fault::Drive, "io-error".into());
-        let gone = State::Gone("signal 6 (SIGABRT)".into());
-        let cases = [
-            (
-                Sample {
-                    state: State::Stopped(failed.clone()),
-                    ..at(2)
-                },
-                Verdict::Stopped(failed),
-            ),
-            (
-                Sample {
-                    state: gone,
-                    ..at(2)
-                },
-                Verdict::Gone("signal 6 (SIGABRT)".into()),
-            ),
-            (
-                Sample {
-                    state: State::Off,
-                    ..at(2)
-                },
-                Verdict::PoweredOff,
-            ),
-            (
-                Sample {
-                    nothing_boots: true,
-                    ..at(2)
-                },
-                Verdict::NoBootDevice,
-            ),
-            (
-                Sample {
-                    state: State::Held,
-                    ..at(2)
-                },
-                Verdict::Fine,
-            ),
-            (
-                Sample {
-                    write_failed: true,
-                    ..at(2)
-                },
-                Verdict::DiskFailed,
-            ),
-            (
-                Sample {
-                    restarts: 8,
-                    ..at(2)
-                },
-                Verdict::Fine,
-            ),
-            (
-                Sample {
-                    restarts: 9,
-                    ..at(2)
-                },
-                Verdict::RestartLoop { restarts: 9 },
-            ),
-            (
-                Sample {
-                    firmware_for: Some(Duration::from_secs(120)),
-                    ..at(2)
-                },
-                Verdict::Fine,
-            ),
-            (
-                Sample {
-                    firmware_for: Some(Duration::from_secs(121)),
-                    ..at(2)
-                },
-                Verdict::FirmwareLate,
-            ),
-        ];
-        for (sample, expected) in cases {
-            assert_eq!(Judge::new(limits(Purpose::Install)).look(sample), expected);
-        }
+        let how = String::from("signal 6 (SIGABRT)");
+        assert_eq!(
+            state(State::Stopped(failed.clone())),
+            Verdict::Stopped(failed)
+        );
+        assert_eq!(state(State::Gone(how.clone())), Verdict::Gone(how));
+        assert_eq!(state(State::Off), Verdict::PoweredOff);
+        assert_eq!(state(State::Held), Verdict::Fine);
+        assert_eq!(look(&|s| s.nothing_boots = true), Verdict::NoBootDevice);
+        assert_eq!(look(&|s| s.write_failed = true), Verdict::DiskFailed);
+        assert_eq!(look(&|s| s.restarts = 8), Verdict::Fine);
+        let looping = Verdict::RestartLoop { restarts: 9 };
+        assert_eq!(look(&|s| s.restarts = 9), looping);
+        let firmware = |seconds| look(&|s| s.firmware_for = Some(Duration::from_secs(seconds)));
+        assert_eq!(firmware(120), Verdict::Fine);
+        assert_eq!(firmware(121), Verdict::FirmwareLate);
     }
 
     #[test]

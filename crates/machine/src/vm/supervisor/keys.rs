@@ -161,7 +161,7 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    /// Ticks every 50 ms from `from` to `to`; tells when keys were pressed.
+    /// Ticks every 50 ms from `from` to `to`; gives the times at which keys were pressed.
     fn presses(keys: &mut Keys, from: u64, to: u64, disc_read: u64) -> Vec<u64> {
         (from..to)
             .step_by(50)

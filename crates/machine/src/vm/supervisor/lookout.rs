@@ -1,6 +1,6 @@
 //! What a machine shows from outside: restarts, the firmware's log, drives, processor and screen.
 //!
-//! Keeps the pictures that are worth it and tells where the machine is. Judges nothing and presses nothing.
+//! Keeps the pictures that are worth it and reports where the machine is. Judges nothing and presses nothing.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -22,10 +22,8 @@ pub struct Lookout {
     pub supervisor: Arc<Supervisor>,
     pub restarts: u32,
     pub load: Load,
-    /// The last picture.
     pub ppm: Vec<u8>,
     rendered: String,
-    /// The last line of the machine's log.
     logged: Option<String>,
     /// `None` where the firmware says nothing.
     firmware: Option<FirmwareSaid>,
@@ -156,9 +154,9 @@ impl Lookout {
         if self.logged.as_ref() == Some(line) {
             return;
         }
-        let path = self.supervisor.log_file();
+        let path = self.supervisor.plan.run_dir.join("machine.log");
         if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
-            // A full disk is told by the work that needs it.
+            // A full disk is reported by the work that needs it.
             let _ = writeln!(file, "{} after power-on: {line}", time(now));
         }
         self.logged.clone_from(&glance.words);

@@ -113,7 +113,7 @@ impl Machine for Supervised {
     }
 
     fn camera(&self) -> Camera {
-        // Whoever keeps the camera must not keep what belongs to the machine.
+        // A camera that is kept must not keep the machine alive.
         let supervisor = Arc::downgrade(&self.supervisor);
         Box::new(move |file| match supervisor.upgrade() {
             Some(supervisor) => supervisor.screenshot(file),

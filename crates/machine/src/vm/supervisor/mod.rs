@@ -14,8 +14,9 @@ mod start;
 mod steps;
 mod watchdog;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use self::clock::Clock;
@@ -26,7 +27,8 @@ use super::driver::{Driver, Glance, Halt, Link, Oversight, State};
 use super::screen::pictures::Pictures;
 use super::screen::{self, Screen, ocr};
 use super::seen::{self, Purpose, Seen};
-use super::{MachinePlan, Platform, Start};
+use super::{MachinePlan, Platform, Start, lock};
+use crate::guest::Ended;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Attended, Cancel, Sink};
 use winimg_base::io::{folder_of, write_atomically};
@@ -95,10 +97,6 @@ impl Supervisor {
         Ok(())
     }
 
-    fn is_on(&self) -> bool {
-        self.powered_on.get().is_some()
-    }
-
     /// What the driver says, and whether the machine only waits for room.
     fn glance(&self, fresh: bool) -> Result<Glance> {
         let mut glance = self.driver.glance(fresh)?;
@@ -148,7 +146,6 @@ impl Supervisor {
         seen
     }
 
-    /// What can be read on a picture.
     fn read(&self, ppm: &[u8]) -> Vec<String> {
         let stop = || self.cancel.is_cancelled() || self.driver.has_ended(Duration::ZERO);
         ocr::read(ppm, &self.plan.run_dir, ocr::PATIENCE, &stop)
@@ -177,17 +174,8 @@ impl Supervisor {
         folder_of(&self.plan.disk)
     }
 
-    fn log_file(&self) -> PathBuf {
-        self.plan.run_dir.join("machine.log")
-    }
-
     fn pictures(&self) -> MutexGuard<'_, Pictures> {
         lock(&self.pictures)
-    }
-
-    /// There will be no room: whoever waits for the guest gets the error.
-    fn give_up(&self, no_room: NoRoom) {
-        let _ = self.no_room.set(no_room);
     }
 
     /// How long the guest has been asked in vain since its end of the channel opened, or that end has been closed.
@@ -205,10 +193,6 @@ impl Supervisor {
         *lock(&self.finding) = finding;
     }
 
-    fn has_finding(&self) -> bool {
-        lock(&self.finding).is_some()
-    }
-
     /// Waits for the watch's end, at most `time`.
     fn is_over(&self, time: Duration) -> bool {
         let over = lock(&self.over);
@@ -223,16 +207,16 @@ impl Supervisor {
 }
 
 impl Oversight for Supervisor {
-    fn check(&self, fresh: bool) -> Result<()> {
+    fn check(&self, fresh: bool) -> Result<(), Ended> {
         self.cancel.check()?;
         if let Some(error) = lock(&self.finding).as_ref().and_then(Finding::error) {
-            return Err(error);
+            return Err(error.into());
         }
         match self.glance(fresh)?.state {
             State::Running | State::Held => Ok(()),
-            State::Off => Err(Error::new(Kind::Machine, "the guest powered off")),
-            State::Stopped(halt) => Err(self.halted(&halt)),
-            State::Gone(how) => Err(self.driver.gone(&how)),
+            State::Off => Err(Ended::PoweredOff),
+            State::Stopped(halt) => Err(self.halted(&halt).into()),
+            State::Gone(how) => Err(self.driver.gone(&how).into()),
         }
     }
 
@@ -258,13 +242,14 @@ impl Oversight for Supervisor {
     }
 }
 
-/// Writes a PPM as the PNG that people look at.
 fn write_picture(file: &Path, ppm: &[u8]) -> Result<()> {
     let png = screen::png(ppm)
         .ok_or_else(|| Error::new(Kind::Machine, "the picture of the screen is cut short"))?;
     write_atomically(file, &png)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Something that watches beside the build.
+fn spawn(name: &str, watch: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(watch);
+    thread.map_err(|e| Error::new(Kind::Failed, "no thread can be started").because(e))
 }

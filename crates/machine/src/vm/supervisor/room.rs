@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Supervisor;
+use super::{Supervisor, spawn};
 use crate::vm::driver::Hold;
 use crate::vm::seen::time;
 use winimg_base::error::{Error, Kind, Result};
@@ -85,7 +85,6 @@ fn patience_of(text: &str) -> Result<Duration> {
     })
 }
 
-/// What is to be done about room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Nothing,
@@ -131,7 +130,6 @@ impl Keeper {
     }
 }
 
-/// The machine was given up for want of room.
 #[derive(Clone, Debug)]
 pub struct NoRoom {
     folder: PathBuf,
@@ -169,16 +167,12 @@ pub fn write_failed(folder: &Path) -> Error {
     }
 }
 
-/// Watches the disk's folder until the machine has ended.
 pub(super) fn keep(
     supervisor: Arc<Supervisor>,
     hold: Arc<dyn Hold>,
     patience: Duration,
 ) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name("room".into())
-        .spawn(move || watch(&supervisor, &*hold, patience))
-        .map_err(|e| Error::new(Kind::Failed, "no thread can be started").because(e))
+    spawn("room", move || watch(&supervisor, &*hold, patience))
 }
 
 fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
@@ -186,7 +180,10 @@ fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
     let began = Instant::now();
     let mut keeper = Keeper::new(patience);
     while !supervisor.is_over(EVERY) {
-        let Some(space) = Space::of(folder).ok().filter(|_| supervisor.is_on()) else {
+        let Some(space) = Space::of(folder)
+            .ok()
+            .filter(|_| supervisor.powered_on.get().is_some())
+        else {
             continue;
         };
         let no_room = hold.found_no_room();
@@ -205,7 +202,7 @@ fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
                 ));
             }
             Act::GoOn => {
-                // The clock last: whoever finds the guest stopped has to find the reason.
+                // The clock last: as long as the guest is stopped, the reason has to be there.
                 let went_on = hold.go_on();
                 supervisor.clock.go_on();
                 if went_on.is_ok() {
@@ -216,9 +213,11 @@ fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
                 }
             }
             Act::GiveUp => {
-                supervisor.give_up(NoRoom {
-                    folder: folder.to_path_buf(),
-                    waited: patience,
+                let folder = folder.to_path_buf();
+                let waited = patience;
+                let _ = supervisor.no_room.set(NoRoom {
+                    folder,
+                    waited,
                     space,
                 });
                 return;
@@ -231,18 +230,20 @@ fn watch(supervisor: &Supervisor, hold: &dyn Hold, patience: Duration) {
 mod tests {
     use super::*;
 
-    const WHOLE: u64 = 100 << 30;
+    /// Of a file system of 100 GiB.
+    fn mib(free: u64) -> Space {
+        Space {
+            free: free << 20,
+            whole: 100 << 30,
+        }
+    }
 
     /// What is done each minute, for MiB that are free and whether QEMU stopped the guest.
     fn acts(minutes: &[(u64, bool)]) -> Vec<Act> {
         let mut keeper = Keeper::new(BUDGET);
         let look = |(minute, (free, no_room)): (usize, &(u64, bool))| {
             let now = Duration::from_secs(minute as u64 * 60);
-            let space = Space {
-                free: free << 20,
-                whole: WHOLE,
-            };
-            keeper.look(now, space, *no_room)
+            keeper.look(now, mib(*free), *no_room)
         };
         minutes.iter().enumerate().map(look).collect()
     }
@@ -252,15 +253,7 @@ mod tests {
         use Act::*;
         let few = |free| (free, false);
         assert_eq!(
-            acts(&[
-                few(9000),
-                few(255),
-                few(300),
-                few(1023),
-                few(1024),
-                few(256),
-                few(255)
-            ]),
+            acts(&[9000, 255, 300, 1023, 1024, 256, 255].map(few)),
             [Nothing, Stop, Nothing, Nothing, GoOn, Nothing, Stop]
         );
         // A quota: much is free, and a write found no room all the same.
@@ -278,11 +271,7 @@ mod tests {
     #[test]
     fn how_long_is_the_hosts_affair() {
         let mut keeper = Keeper::new(patience_of("1m30s").expect("a time"));
-        let space = Space {
-            free: 10 << 20,
-            whole: WHOLE,
-        };
-        let mut look = |s| keeper.look(Duration::from_secs(s), space, false);
+        let mut look = |s| keeper.look(Duration::from_secs(s), mib(10), false);
         assert_eq!(
             [look(0), look(89), look(90)],
             [Act::Stop, Act::Nothing, Act::GiveUp]
@@ -298,11 +287,10 @@ mod tests {
     #[test]
     fn a_small_file_system_needs_no_gibibyte() {
         let mut keeper = Keeper::new(BUDGET);
-        let space = |mib: u64| Space {
-            free: mib << 20,
-            whole: 600 << 20,
+        let mut look = |free| {
+            let whole = 600 << 20;
+            keeper.look(Duration::ZERO, Space { whole, ..mib(free) }, false)
         };
-        let mut look = |mib| keeper.look(Duration::ZERO, space(mib), false);
         assert_eq!(
             [look(250), look(279), look(280)],
             [Act::Stop, Act::Nothing, Act::GoOn]
@@ -311,40 +299,17 @@ mod tests {
 
     #[test]
     fn a_full_host_is_refused_with_its_numbers() {
-        let space = Space {
-            free: 511 << 20,
-            whole: 20 << 30,
-        };
+        let space = mib(511);
         let folder = Path::new("/cache/layers/.new-1");
         let error = enough(folder, space, 0).expect_err("no room");
         assert_eq!(
             error.to_string(),
             "no room on this host for the machine's disk\n  at: /cache/layers/.new-1\n  \
-             expected: 512 MiB free\n  found: 511 MiB of 20480 MiB free\n  cure: make room there \
+             expected: 512 MiB free\n  found: 511 MiB of 102400 MiB free\n  cure: make room there \
              (`winimg cache prune` removes what builds no longer need), or put the cache elsewhere"
         );
-        assert!(
-            enough(
-                folder,
-                Space {
-                    free: 512 << 20,
-                    ..space
-                },
-                0
-            )
-            .is_ok()
-        );
-        assert!(
-            enough(
-                folder,
-                Space {
-                    free: 5 << 30,
-                    ..space
-                },
-                6 << 30
-            )
-            .is_err()
-        );
+        assert!(enough(folder, mib(512), 0).is_ok());
+        assert!(enough(folder, mib(5 << 10), 6 << 30).is_err());
         let gone = NoRoom {
             folder: folder.into(),
             waited: BUDGET,

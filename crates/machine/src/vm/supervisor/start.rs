@@ -1,7 +1,7 @@
-//! From power-on to the guest's first answer, of Setup or of an installed Windows: looks, tells, presses the one key, and ends as soon as
+//! From power-on to the guest's first answer, of Setup or of an installed Windows: looks, reports, presses the one key, and ends as soon as
 //! something is over.
 //!
-//! An answer alone says nothing of Setup's end: whoever asked for the guest looks for that.
+//! An answer alone says nothing of Setup's end: the caller of `Machine::guest` looks for that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Starting {
         self.lookout.report(stage);
         self.read_firmware(now)?;
         self.press_keys(now)?;
-        // A restart is judged as soon as it is told: a loop is named with the count that the user saw last.
+        // A restart is judged as soon as it is reported: a loop is named with the count that the user saw last.
         if !restarted && !is_due && glance.state == State::Running {
             return Ok(());
         }

@@ -9,14 +9,15 @@ use super::judge::{Limits, Verdict};
 use super::lookout::Lookout;
 use super::naming::{self, About};
 use super::watchdog::Watchdog;
-use super::{SAMPLE, Supervisor};
+use super::{SAMPLE, Supervisor, spawn};
 use crate::vm::driver::{Glance, Line, Oversight, State};
+use crate::vm::lock;
 use crate::vm::screen::Screen;
 use crate::vm::screen::dialog::{self, Known};
 use crate::vm::seen::{Purpose, Seen};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 
-/// What the watch found, for whoever waits for the guest.
+/// What the watch found, for the thread that waits for the guest.
 pub struct Finding {
     verdict: Verdict,
     seen: Seen,
@@ -43,10 +44,7 @@ pub fn keep(lookout: Lookout) -> Result<JoinHandle<()>> {
         nothing_boots: false,
         read: None,
     };
-    std::thread::Builder::new()
-        .name("watchdog".into())
-        .spawn(move || watch.run())
-        .map_err(|e| Error::new(Kind::Failed, "no thread can be started").because(e))
+    spawn("watchdog", move || watch.run())
 }
 
 struct Watch {
@@ -68,7 +66,7 @@ impl Watch {
                 self.supervisor.find(None);
                 continue;
             }
-            // Whoever waits for the guest sees the state itself.
+            // The thread that waits for the guest sees the state itself.
             if let Ok(glance) = self.supervisor.glance(true)
                 && glance.state == State::Running
             {
@@ -96,7 +94,8 @@ impl Watch {
             Verdict::StandsStill { since } => Some(*since),
             _ => None,
         };
-        if !self.supervisor.has_finding() {
+        let is_first = lock(&self.supervisor.finding).is_none();
+        if is_first {
             self.supervisor.find(Some(Finding {
                 verdict,
                 seen: self.lookout.seen(since),

@@ -17,13 +17,11 @@ const LONG_SILENCE: Duration = Duration::from_secs(300);
 /// Harmless screens that are remembered.
 const KNOWN: usize = 16;
 
-/// Judges the samples of a Windows whose agent has answered once. Pure.
 #[derive(Debug)]
 pub struct Watchdog {
     judge: Judge,
     still: Duration,
     known: VecDeque<Screen>,
-    /// What is on the screen, and since when.
     shown: Option<(Screen, Duration)>,
     /// Restarts up to the agent's last sign of life: those were wanted.
     restarts: u32,
@@ -59,7 +57,7 @@ impl Watchdog {
         self.stands = matches!(verdict, Verdict::StandsStill { .. });
         match verdict {
             Verdict::StandsStill { .. } if silent < self.patience(screen.as_ref()) => Verdict::Fine,
-            // Steps power off and restart as they like; whoever waits for it judges it.
+            // Steps power off and restart as they like; the step that waits for it judges it.
             Verdict::PoweredOff | Verdict::Stopped(_) | Verdict::Gone(_) => Verdict::Fine,
             verdict => verdict,
         }
@@ -135,22 +133,20 @@ mod tests {
         silent_since: Option<u64>,
     }
 
-    fn idle() -> Moment {
-        Moment {
-            screen: screen(IDLE),
-            restarts: 0,
-            busy: false,
-            silent_since: None,
-        }
-    }
-
-    /// The first verdict that is not fine, over 20 minutes.
-    fn run(life: impl Fn(u64) -> Moment) -> Option<(u64, Verdict)> {
+    /// The first verdict that is not fine, over 20 minutes of an idle desktop with an agent that answers, but for what `change`
+    /// makes of each second.
+    fn run(change: impl Fn(u64, &mut Moment)) -> Option<(u64, Verdict)> {
         let limits = Limits::of(Purpose::Steps, Duration::from_secs(45), 1);
         let mut dog = Watchdog::new(limits);
         let mut io = 0;
         (0..1200).step_by(2).find_map(|second| {
-            let moment = life(second);
+            let mut moment = Moment {
+                screen: screen(IDLE),
+                restarts: 0,
+                busy: false,
+                silent_since: None,
+            };
+            change(second, &mut moment);
             io += u64::from(moment.busy) << 22;
             let sample = Sample {
                 at: Duration::from_secs(second),
@@ -176,66 +172,58 @@ mod tests {
 
     #[test]
     fn what_condemns_while_steps_run_and_what_does_not() {
-        // An hour-long program on an idle desktop, with an agent that answers.
-        assert_eq!(run(|_| idle()), None);
-        // A box appears and the agent is silent from then on.
-        let boxed = |t: u64| Moment {
-            screen: screen(if t >= 100 { BOX } else { IDLE }),
-            silent_since: Some(100),
-            ..idle()
-        };
-        assert_eq!(run(boxed), still(146, 100));
-        // The same box while the agent answers: a window that a step opened.
-        let harmless = |t: u64| Moment {
-            silent_since: None,
-            ..boxed(t)
-        };
-        assert_eq!(run(harmless), None);
-        // A stop error, whose picture is seen while the agent's last answer is fresh.
-        let crashed = |t: u64| Moment {
-            screen: if t >= 100 { blue() } else { screen(IDLE) },
-            silent_since: Some(104),
-            ..idle()
-        };
-        assert_eq!(run(crashed), still(150, 104));
-        // Silent at the screen it always shows, for minutes: the agent is gone, or Windows is.
-        let silent = |_| Moment {
-            silent_since: Some(100),
-            ..idle()
-        };
-        assert_eq!(run(silent), still(400, 354));
-        // Servicing: silent for long, but the drives work.
-        let servicing = |t: u64| Moment {
-            screen: screen(if t >= 100 { BOX } else { IDLE }),
-            busy: t >= 100,
-            silent_since: Some(100),
-            ..idle()
-        };
-        assert_eq!(run(servicing), None);
-        // Windows shuts down behind a black screen.
-        let black = |t: u64| Moment {
-            screen: screen(if t >= 100 { 0 } else { IDLE }),
-            silent_since: Some(100),
-            ..idle()
-        };
-        assert_eq!(run(black).map(|(at, _)| at), Some(400));
+        let at_100 = |t: u64, shade| screen(if t >= 100 { shade } else { IDLE });
+        assert_eq!(
+            run(|_, _| {}),
+            None,
+            "an hour-long program on an idle desktop"
+        );
+        let harmless = run(|t, m| m.screen = at_100(t, BOX));
+        assert_eq!(
+            harmless, None,
+            "a window that a step opened, while the agent answers"
+        );
+        let boxed = run(|t, m| (m.screen, m.silent_since) = (at_100(t, BOX), Some(100)));
+        assert_eq!(
+            boxed,
+            still(146, 100),
+            "a box, and an agent that is silent from then on"
+        );
+        let crashed = run(|t, m| {
+            m.screen = if t >= 100 { blue() } else { screen(IDLE) };
+            m.silent_since = Some(104);
+        });
+        assert_eq!(
+            crashed,
+            still(150, 104),
+            "a stop error while the last answer is fresh"
+        );
+        let silent = run(|_, m| m.silent_since = Some(100));
+        assert_eq!(
+            silent,
+            still(400, 354),
+            "minutes of silence at the screen it always shows"
+        );
+        let servicing = run(|t, m| {
+            (m.screen, m.silent_since) = (at_100(t, BOX), Some(100));
+            m.busy = t >= 100;
+        });
+        assert_eq!(servicing, None, "silent for long, but the drives work");
+        let black = run(|t, m| (m.screen, m.silent_since) = (at_100(t, 0), Some(100)));
+        let black = black.map(|(at, _)| at);
+        assert_eq!(black, Some(400), "Windows shuts down behind a black screen");
     }
 
     #[test]
     fn restarts_count_only_from_the_agents_last_answer() {
-        // One planned restart after the other, the agent answers between them.
-        let planned = |t: u64| Moment {
-            restarts: (t / 60) as u32,
-            ..idle()
-        };
-        assert_eq!(run(planned), None);
-        let for_ever = |t: u64| Moment {
-            restarts: (t / 20) as u32,
-            silent_since: Some(101),
-            screen: screen((t / 10) as u8),
-            ..idle()
-        };
+        let planned = run(|t, m| m.restarts = (t / 60) as u32);
+        assert_eq!(planned, None, "the agent answers between them");
+        let for_ever = run(|t, m| {
+            m.restarts = (t / 20) as u32;
+            m.silent_since = Some(101);
+            m.screen = screen((t / 10) as u8);
+        });
         let looping = Verdict::RestartLoop { restarts: 6 };
-        assert_eq!(run(for_ever), Some((220, looping)));
+        assert_eq!(for_ever, Some((220, looping)));
     }
 }

@@ -151,15 +151,6 @@ fn object(call: &Bound, path: &Path, attached: bool) -> Result<Object, Refusal> 
     Ok(Object::new(Thing::Disk, properties))
 }
 
-pub fn get(context: &mut Context<'_>, call: &Bound) -> Outcome {
-    if call.has("VMId") {
-        return Err(Refusal::stand_in("Get-VHD -VMId"));
-    }
-    let path = existing(call, "Path")?;
-    let attached = in_use(context, &path, true)?;
-    Ok(vec![object(call, &path, attached)?])
-}
-
 pub fn set(context: &mut Context<'_>, call: &Bound) -> Outcome {
     let path = existing(call, "Path")?;
     if in_use(context, &path, true)? {
@@ -239,8 +230,4 @@ pub fn optimize(context: &mut Context<'_>, call: &Bound) -> Outcome {
     }
     vhdx::compact(&path).map_err(|fault| refused(call, &fault))?;
     Ok(Vec::new())
-}
-
-pub fn convert(_context: &mut Context<'_>, _call: &Bound) -> Outcome {
-    Err(Refusal::stand_in("Convert-VHD"))
 }

@@ -238,35 +238,8 @@ pub fn hard_disks(context: &mut Context<'_>, call: &Bound) -> Outcome {
     Ok(out)
 }
 
-pub fn adapters(context: &mut Context<'_>, call: &Bound) -> Outcome {
-    let mut out = Vec::new();
-    for id in context.vms(call, "VMName")? {
-        let vm = context.vm(&call.cmdlet, &id)?;
-        for n in 0..vm.adapters {
-            let properties = json!({
-                "Name": "Network Adapter", "Id": format!("Microsoft:{}\\NIC\\{n}", vm.id.to_uppercase()), "IsLegacy": false, "IsManagementOs": false,
-                "SwitchName": Value::Null, "SwitchId": Value::Null, "MacAddress": "000000000000", "Connected": false, "Status": "Ok",
-                "IPAddresses": [], "VMId": vm.id, "VMName": vm.name
-            });
-            out.push(Object::new(Thing::Adapter { vm: id.clone() }, properties));
-        }
-    }
-    Ok(out)
-}
-
 pub fn remove_adapters(context: &mut Context<'_>, call: &Bound) -> Outcome {
-    let ids = match call.has("VMNetworkAdapter") {
-        true => call
-            .things("VMNetworkAdapter")
-            .into_iter()
-            .filter_map(|t| match t {
-                Thing::Adapter { vm } => Some(vm),
-                _ => None,
-            })
-            .collect(),
-        false => context.vms(call, "VMName")?,
-    };
-    for id in ids {
+    for id in context.vms(call, "VMName")? {
         if context.vm(&call.cmdlet, &id)?.generation == 1 {
             context.needs_off(call, &id, "Removing a network adapter")?;
         }

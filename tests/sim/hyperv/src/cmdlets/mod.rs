@@ -3,7 +3,6 @@
 mod disks;
 mod drives;
 mod machines;
-mod services;
 mod settings;
 
 use serde_json::{Value, json};
@@ -29,13 +28,11 @@ pub type Outcome = Result<Vec<Object>, Refusal>;
 pub fn carry_out(context: &mut Context<'_>, call: &Bound) -> Outcome {
     match call.cmdlet.as_str() {
         "New-VHD" => disks::new(context, call),
-        "Get-VHD" => disks::get(context, call),
         "Set-VHD" => disks::set(context, call),
         "Test-VHD" => disks::test(context, call),
         "Mount-VHD" => disks::mount(context, call),
         "Dismount-VHD" => disks::dismount(context, call),
         "Optimize-VHD" => disks::optimize(context, call),
-        "Convert-VHD" => disks::convert(context, call),
         "New-VM" => machines::new(context, call),
         "Get-VM" => machines::get(context, call),
         "Remove-VM" => machines::remove(context, call),
@@ -45,20 +42,15 @@ pub fn carry_out(context: &mut Context<'_>, call: &Bound) -> Outcome {
         "Set-VMProcessor" => settings::processor(context, call),
         "Set-VMMemory" => settings::memory(context, call),
         "Set-VMFirmware" => settings::firmware(context, call),
-        "Get-VMFirmware" => settings::get_firmware(context, call),
         "Set-VMBios" => settings::bios(context, call),
         "Set-VMComPort" => settings::com_port(context, call),
         "Set-VMKeyProtector" => settings::key_protector(context, call),
-        "Enable-VMTPM" => settings::tpm(context, call, true),
-        "Disable-VMTPM" => settings::tpm(context, call, false),
+        "Enable-VMTPM" => settings::enable_tpm(context, call),
         "Add-VMDvdDrive" => drives::add(context, call),
         "Get-VMDvdDrive" => drives::get(context, call),
         "Set-VMDvdDrive" => drives::set(context, call),
         "Remove-VMDvdDrive" => drives::remove(context, call),
         "Get-VMHardDiskDrive" => drives::hard_disks(context, call),
-        "Get-VMIntegrationService" => services::get(context, call),
-        "Enable-VMIntegrationService" => services::enable(context, call),
-        "Get-VMNetworkAdapter" => drives::adapters(context, call),
         "Remove-VMNetworkAdapter" => drives::remove_adapters(context, call),
         "Get-VMHost" => Ok(vec![host()]),
         other => Err(Refusal::stand_in(format!("no {other}"))),

@@ -1,9 +1,7 @@
 //! Settings of machines: processors, memory, firmware, ports, services.
 
-use serde_json::json;
-
 use super::{Context, Outcome};
-use crate::object::{Object, Thing};
+use crate::object::Thing;
 use crate::refusal::Refusal;
 use crate::state::{Device, Vm};
 use crate::syntax::{Argument, Bound};
@@ -231,7 +229,6 @@ fn devices(
                 number,
                 location,
             } => (vm, Device::Dvd { number, location }),
-            Thing::Adapter { vm } => (vm, Device::Adapter),
             _ => continue,
         };
         let there = match device {
@@ -254,22 +251,6 @@ fn devices(
         all.push(device);
     }
     Ok(all)
-}
-
-pub fn get_firmware(context: &mut Context<'_>, call: &Bound) -> Outcome {
-    let mut out = Vec::new();
-    for id in context.vms(call, "VMName")? {
-        generation(context, call, &id, 2)?;
-        let vm = context.vm(&call.cmdlet, &id)?;
-        let order: Vec<String> = vm.boot.iter().map(|d| format!("{d:?}")).collect();
-        let properties = json!({
-            "SecureBoot": if vm.secure_boot { "On" } else { "Off" }, "SecureBootTemplate": vm.template, "BootOrder": order,
-            "PauseAfterBootFailure": vm.settings.get("PauseAfterBootFailure").cloned().unwrap_or("Off".into()),
-            "PreferredNetworkBootProtocol": "IPv4", "ConsoleMode": "Default", "VMId": vm.id, "VMName": vm.name
-        });
-        out.push(Object::new(Thing::Firmware { vm: id }, properties));
-    }
-    Ok(out)
 }
 
 pub fn bios(context: &mut Context<'_>, call: &Bound) -> Outcome {
@@ -335,15 +316,15 @@ pub fn key_protector(context: &mut Context<'_>, call: &Bound) -> Outcome {
     Ok(Vec::new())
 }
 
-pub fn tpm(context: &mut Context<'_>, call: &Bound, on: bool) -> Outcome {
+pub fn enable_tpm(context: &mut Context<'_>, call: &Bound) -> Outcome {
     for id in context.vms(call, "VMName")? {
         generation(context, call, &id, 2)?;
         context.needs_off(call, &id, "Changing the TPM")?;
         let vm = context.vm(&call.cmdlet, &id)?;
-        if on && !vm.key_protector {
+        if !vm.key_protector {
             return Err(Refusal::no_key_protector(&vm.name, &vm.id));
         }
-        vm.tpm = on;
+        vm.tpm = true;
     }
     Ok(Vec::new())
 }

@@ -199,15 +199,6 @@ impl Host {
         meet(context, cmdlet, cmdlet, line, faults)?;
         match cmdlet {
             "New-PSSession" => self.new_session(context, &bound),
-            "Get-PSSession" => Ok(Vec::new()),
-            "Remove-PSSession" => {
-                for thing in bound.things("Session") {
-                    if let Thing::Session(number) = thing {
-                        self.sessions[number as usize].broken = true;
-                    }
-                }
-                Ok(Vec::new())
-            }
             "Invoke-Command" => self.invoke(context, &bound, faults),
             _ => cmdlets::carry_out(context, &bound),
         }

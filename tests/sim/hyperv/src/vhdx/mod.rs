@@ -110,7 +110,7 @@ pub fn set_parent(child: &Path, parent: &Path, ignore_mismatch: bool) -> Result<
     file.set_metadata(metadata)
 }
 
-/// `Get-VHD`. The parent's file need not be there.
+/// The parent's file need not be there.
 pub fn facts(path: &Path) -> Result<Facts, Fault> {
     let file = Vhdx::open(path, false)?;
     let found = |locator: &Locator| (found_parent(path, locator), locator.clone());

@@ -10,7 +10,7 @@ use crate::guest::Guest;
 use crate::guest::direct::{self, Direct, Opened, Trouble};
 use crate::vm::driver::{Channel, Late, Oversight};
 use crate::vm::hyperv::call::{Arg, Call};
-use crate::vm::hyperv::errors::{Trouble as HostTrouble, explain};
+use crate::vm::hyperv::errors::{Refuser, Trouble as HostTrouble, explain};
 use winimg_base::error::Result;
 
 /// The account of PowerShell Direct; the answer file gives it its password.
@@ -29,7 +29,7 @@ pub struct Sessions {
     direct: Direct,
     /// Since power-on.
     last_attempt: Option<Duration>,
-    /// What the last attempt was told.
+    /// Why the last attempt failed.
     said: String,
 }
 
@@ -154,20 +154,50 @@ fn talk(running: &Running, call: &Call) -> Result<Vec<Value>, Trouble> {
 fn rendered(trouble: &HostTrouble) -> Trouble {
     let failed = || explain("speak to the guest", trouble);
     match trouble {
-        // What a script throws in the guest comes as this type (Microsoft: RemoteException).
-        HostTrouble::Refused(refusal)
-            if refusal.exception == "System.Management.Automation.RemoteException" =>
-        {
-            Trouble::Threw(refusal.message.trim().to_string())
-        }
-        HostTrouble::Refused(refusal) if refusal.message.contains("The credential is invalid") => {
-            Trouble::Credential(trouble.fact())
-        }
-        HostTrouble::Refused(_) => Trouble::Broken(trouble.fact()),
+        HostTrouble::Refused(refusal) => match refusal.by {
+            Refuser::Guest => Trouble::Threw(refusal.message.trim().to_string()),
+            Refuser::LogOn => Trouble::Credential(trouble.fact()),
+            Refuser::Host => Trouble::Broken(trouble.fact()),
+        },
         HostTrouble::Interrupted | HostTrouble::NoPowerShell(_) => Trouble::Machine(failed()),
         // Another process takes its place, and the guest continues meanwhile.
         HostTrouble::Late { .. } | HostTrouble::Died { .. } | HostTrouble::Garbled { .. } => {
             Trouble::Host(failed())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::hyperv::errors::Refusal;
+    use serde_json::json;
+
+    /// Exceptions' types are those of the stand-in for PowerShell; the words may be in any language.
+    #[test]
+    fn a_refusal_is_known_by_its_exception_and_not_by_its_words() {
+        let threw = |exception: &str, message: &str| {
+            let call = Call::new(r"Microsoft.PowerShell.Core\New-PSSession");
+            let record = json!({"message": message, "id": "PSSessionOpenFailed",
+                "category": "OpenError", "type": format!("System.Management.Automation.{exception}")});
+            format!(
+                "{:?}",
+                rendered(&HostTrouble::Refused(Refusal::of(&call, &record)))
+            )
+        };
+        let german = "Die Anmeldeinformationen sind ungültig.";
+        assert_eq!(
+            threw("Remoting.PSDirectException", german),
+            format!("Credential({german:?})")
+        );
+        let quoted = "The credential is invalid";
+        assert_eq!(
+            threw("RemoteException", quoted),
+            format!("Threw({quoted:?})")
+        );
+        assert_eq!(
+            threw("Remoting.PSRemotingTransportException", quoted),
+            format!("Broken({quoted:?})")
+        );
     }
 }

@@ -6,15 +6,12 @@ $WarningPreference = 'SilentlyContinue'
 Set-StrictMode -Version 2.0
 
 $Allowed = @(
-    'Hyper-V\New-VHD', 'Hyper-V\Get-VHD', 'Hyper-V\Set-VHD', 'Hyper-V\Test-VHD', 'Hyper-V\Mount-VHD', 'Hyper-V\Dismount-VHD',
-    'Hyper-V\Optimize-VHD', 'Hyper-V\Convert-VHD', 'Hyper-V\New-VM', 'Hyper-V\Get-VM', 'Hyper-V\Set-VM', 'Hyper-V\Remove-VM',
-    'Hyper-V\Start-VM', 'Hyper-V\Stop-VM', 'Hyper-V\Set-VMProcessor', 'Hyper-V\Set-VMMemory', 'Hyper-V\Set-VMFirmware',
-    'Hyper-V\Get-VMFirmware', 'Hyper-V\Set-VMBios', 'Hyper-V\Add-VMDvdDrive', 'Hyper-V\Get-VMDvdDrive', 'Hyper-V\Set-VMDvdDrive',
-    'Hyper-V\Remove-VMDvdDrive', 'Hyper-V\Get-VMHardDiskDrive', 'Hyper-V\Set-VMComPort', 'Hyper-V\Set-VMKeyProtector',
-    'Hyper-V\Enable-VMTPM', 'Hyper-V\Disable-VMTPM', 'Hyper-V\Get-VMIntegrationService', 'Hyper-V\Enable-VMIntegrationService',
-    'Hyper-V\Get-VMNetworkAdapter', 'Hyper-V\Remove-VMNetworkAdapter', 'Hyper-V\Get-VMHost',
-    'Microsoft.PowerShell.Core\New-PSSession', 'Microsoft.PowerShell.Core\Get-PSSession',
-    'Microsoft.PowerShell.Core\Remove-PSSession', 'Microsoft.PowerShell.Core\Invoke-Command'
+    'Hyper-V\New-VHD', 'Hyper-V\Set-VHD', 'Hyper-V\Test-VHD', 'Hyper-V\Mount-VHD', 'Hyper-V\Dismount-VHD', 'Hyper-V\Optimize-VHD',
+    'Hyper-V\New-VM', 'Hyper-V\Get-VM', 'Hyper-V\Set-VM', 'Hyper-V\Remove-VM', 'Hyper-V\Start-VM', 'Hyper-V\Stop-VM',
+    'Hyper-V\Set-VMProcessor', 'Hyper-V\Set-VMMemory', 'Hyper-V\Set-VMFirmware', 'Hyper-V\Set-VMBios', 'Hyper-V\Set-VMComPort',
+    'Hyper-V\Set-VMKeyProtector', 'Hyper-V\Enable-VMTPM', 'Hyper-V\Add-VMDvdDrive', 'Hyper-V\Get-VMDvdDrive',
+    'Hyper-V\Set-VMDvdDrive', 'Hyper-V\Remove-VMDvdDrive', 'Hyper-V\Get-VMHardDiskDrive', 'Hyper-V\Remove-VMNetworkAdapter',
+    'Hyper-V\Get-VMHost', 'Microsoft.PowerShell.Core\New-PSSession', 'Microsoft.PowerShell.Core\Invoke-Command'
 )
 $Scripts = @('probe', 'credential', 'screen', 'key', 'own')
 $Blocks = @('look', 'start', 'poll', 'forget', 'put', 'get', 'restart', 'off')

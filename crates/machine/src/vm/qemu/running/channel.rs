@@ -28,7 +28,7 @@ impl AgentChannel {
         let (check, talked, clock) = (share(), share(), share());
         let (port, discs) = (Arc::clone(&running), Arc::clone(&running));
         let host = Host {
-            check: Box::new(move || check.check(false)),
+            check: Box::new(move || Ok(check.check(false)?)),
             port: Box::new(move || port.seen().port),
             discs: Box::new(move |iso| discs.discs(iso)),
             talked: Box::new(move |asked| talked.talked(asked)),

@@ -1,4 +1,4 @@
-//! What to tell about a machine whose watch ended badly: a Windows Setup, a Windows that starts, and one that runs steps.
+//! The error of a machine whose watch ended badly: a Windows Setup, a Windows that starts, and one that runs steps.
 //!
 //! Pure: from what was seen to the whole message. Only while Windows is being installed is anything said of Setup and its answer file; what is
 //! said of the guest's channel is the hypervisor's.
@@ -40,14 +40,6 @@ pub fn ending(verdict: &Verdict, seen: &Seen, about: &About) -> Option<Error> {
     })
 }
 
-/// Whose fault it is, as far as the purpose tells.
-fn kind(seen: &Seen) -> Kind {
-    match seen.purpose {
-        Purpose::Install => Kind::Setup,
-        Purpose::Boot | Purpose::Steps => Kind::Machine,
-    }
-}
-
 /// The install disc leads nowhere, or after a restart the disk does.
 fn disc_does_not_boot(seen: &Seen, retries: u32) -> Error {
     let fact = match (seen.restarts, retries) {
@@ -84,7 +76,7 @@ fn disk_does_not_boot(seen: &Seen) -> Error {
 }
 
 fn nothing_boots(seen: &Seen, fact: String, cure: &str) -> Error {
-    let error = Error::new(kind(seen), fact)
+    let error = Error::new(seen.purpose.into(), fact)
         .found(seen.when())
         .lines(&seen.failed_options);
     seen.shown(error).cure(cure)
@@ -102,14 +94,16 @@ fn powered_off(seen: &Seen) -> Error {
         ),
     };
     let fact = format!("the machine powered off while Windows was {doing}");
-    Error::new(kind(seen), fact).found(seen.when()).cure(cure)
+    Error::new(seen.purpose.into(), fact)
+        .found(seen.when())
+        .cure(cure)
 }
 
 fn restart_loop(seen: &Seen, platform: Platform) -> Error {
     let fact = format!("{} restarts again and again", seen.purpose.words());
     let within = format!("{} within {}", seen.restarts(), time(seen.elapsed));
     let is_qemu = platform == Platform::Qemu;
-    let error = Error::new(kind(seen), fact);
+    let error = Error::new(seen.purpose.into(), fact);
     if seen.purpose == Purpose::Install {
         let error = error
             .found(within)
@@ -134,7 +128,6 @@ fn restart_loop(seen: &Seen, platform: Platform) -> Error {
         .cure("the last pictures in screens/ show what comes before each restart")
 }
 
-/// The firmware neither starts anything nor gives up.
 fn firmware_late(seen: &Seen, limit: Duration) -> Error {
     let error = Error::new(
         Kind::Machine,
@@ -147,7 +140,6 @@ fn firmware_late(seen: &Seen, limit: Duration) -> Error {
     )
 }
 
-/// The guest did not answer within the limit.
 pub fn too_late(seen: &Seen, limit: Duration, late: Late) -> Error {
     let found = late.found.unwrap_or_else(|| {
         let works = match (seen.purpose, seen.started) {
@@ -157,9 +149,12 @@ pub fn too_late(seen: &Seen, limit: Duration, late: Late) -> Error {
         };
         works.to_string()
     });
-    let error = Error::new(kind(seen), format!("{} within {}", late.fact, time(limit)))
-        .found(format!("{found}, {}", seen.restarts()))
-        .lines(late.lines);
+    let error = Error::new(
+        seen.purpose.into(),
+        format!("{} within {}", late.fact, time(limit)),
+    )
+    .found(format!("{found}, {}", seen.restarts()))
+    .lines(late.lines);
     seen.shown(error)
         .cure("give [setup] a longer timeout, or see in the screenshot what it is doing")
 }
@@ -201,77 +196,61 @@ mod tests {
         ]
     }
 
+    /// Every message there is under these platforms, for these purposes.
+    fn messages(platforms: &[Platform], purposes: &[Purpose]) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (platform, purpose) in platforms
+            .iter()
+            .flat_map(|p| purposes.iter().map(move |q| (p, q)))
+        {
+            for (verdict, restarts) in verdicts().iter().flat_map(|v| [(v, 0), (v, 2), (v, 5)]) {
+                let rendered = ending(verdict, &seen(*purpose, restarts), &about(*platform, 0));
+                texts.push(rendered.expect("an error").to_string());
+            }
+        }
+        texts
+    }
+
     #[test]
     fn an_installed_windows_is_reported_without_a_word_of_setup() {
-        for platform in [Platform::Qemu, Platform::HyperV] {
-            for purpose in [Purpose::Boot, Purpose::Steps] {
-                for (verdict, restarts) in verdicts().iter().flat_map(|v| [(v, 0), (v, 5)]) {
-                    let rendered = ending(verdict, &seen(purpose, restarts), &about(platform, 0));
-                    let text = rendered.expect("an error").to_string();
-                    assert!(
-                        !text.contains("Setup") && !text.contains("answer file"),
-                        "{text}"
-                    );
-                }
-            }
+        let purposes = [Purpose::Boot, Purpose::Steps];
+        for text in messages(&[Platform::Qemu, Platform::HyperV], &purposes) {
+            assert!(
+                !text.contains("Setup") && !text.contains("answer file"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn nobody_looks_for_a_guest_agent_under_hyper_v() {
-        for purpose in [Purpose::Install, Purpose::Boot, Purpose::Steps] {
-            for (verdict, restarts) in verdicts().iter().flat_map(|v| [(v, 0), (v, 2)]) {
-                let about = about(Platform::HyperV, 0);
-                let rendered = ending(verdict, &seen(purpose, restarts), &about);
-                let text = rendered.expect("an error").to_string();
-                assert!(
-                    !text.contains("guest agent") && !text.contains("QEMU-GA"),
-                    "{text}"
-                );
-            }
+        let purposes = [Purpose::Install, Purpose::Boot, Purpose::Steps];
+        for text in messages(&[Platform::HyperV], &purposes) {
+            assert!(
+                !text.contains("guest agent") && !text.contains("QEMU-GA"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_does_not_boot_is_told_apart() {
-        let cases = [
-            (Purpose::Install, 0, 0, "the firmware finds nothing to boot"),
-            (
-                Purpose::Install,
-                0,
-                5,
-                "the install disc's key prompt was not answered in 6 attempts",
-            ),
-            (
-                Purpose::Install,
-                1,
-                0,
-                "the disk does not boot after Windows Setup's restart",
-            ),
-            (
-                Purpose::Boot,
-                0,
-                0,
-                "the firmware finds no Windows on the disk",
-            ),
-            (
-                Purpose::Boot,
-                1,
-                0,
-                "the disk does not boot after Windows restarted",
-            ),
-            (
-                Purpose::Steps,
-                0,
-                0,
-                "the disk does not boot after Windows restarted",
-            ),
-        ];
-        for (purpose, restarts, retries, fact) in cases {
+        let fact = |purpose, restarts, retries| {
             let about = about(Platform::Qemu, retries);
             let rendered = ending(&Verdict::NoBootDevice, &seen(purpose, restarts), &about);
-            assert_eq!(rendered.expect("an error").fact(), fact);
-        }
+            rendered.expect("an error").fact().to_string()
+        };
+        let nothing = "the firmware finds nothing to boot";
+        assert_eq!(fact(Purpose::Install, 0, 0), nothing);
+        let prompt = "the install disc's key prompt was not answered in 6 attempts";
+        assert_eq!(fact(Purpose::Install, 0, 5), prompt);
+        let setup = "the disk does not boot after Windows Setup's restart";
+        assert_eq!(fact(Purpose::Install, 1, 0), setup);
+        let no_windows = "the firmware finds no Windows on the disk";
+        assert_eq!(fact(Purpose::Boot, 0, 0), no_windows);
+        let again = "the disk does not boot after Windows restarted";
+        assert_eq!(fact(Purpose::Boot, 1, 0), again);
+        assert_eq!(fact(Purpose::Steps, 0, 0), again);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What to tell about a machine that stands at a screen, with the causes that fit its phase.
+//! The error of a machine that stands at a screen, with the causes that fit its phase.
 //!
 //! Pure. Under Hyper-V the causes are those of a machine without drivers and an agent of its own: all it needs is in Windows (Microsoft: Windows
 //! Setup log files and event logs; the texts of Setup's own boxes; PowerShell Direct).
@@ -12,18 +12,15 @@ const IMAGE_STARTED: u64 = 64 << 20;
 
 pub fn stands_still(seen: &Seen, platform: Platform) -> Error {
     let (fact, expected) = words(seen.purpose, platform);
-    seen.standing(
-        super::kind(seen),
-        Standing {
-            who: seen.purpose.words(),
-            fact,
-            expected,
-            causes: match platform {
-                Platform::Qemu => causes_on_qemu(seen),
-                Platform::HyperV => causes_on_hyperv(seen),
-            },
+    seen.standing(Standing {
+        who: seen.purpose.words(),
+        fact,
+        expected,
+        causes: match platform {
+            Platform::Qemu => causes_on_qemu(seen),
+            Platform::HyperV => causes_on_hyperv(seen),
         },
-    )
+    })
 }
 
 /// The fact, and what was expected.
@@ -153,84 +150,88 @@ mod tests {
         }
     }
 
+    /// The whole message; the lines between its place and its cure that all share are given once.
+    fn text(fact: &str, expected: &str, restarts: &str, lines: &[&str], cure: &str) -> String {
+        let lines: String = lines.iter().map(|line| format!("\n  | {line}")).collect();
+        format!(
+            "{fact}\n  at: /run/w/screens/stopped.png\n  expected: {expected}\n  \
+             found: nothing moved since 3 min 36 s after power-on, for 30 s, {restarts}{lines}\n  cure: {cure}"
+        )
+    }
+
+    const WAITS: &str = "Windows Setup stopped at a screen and waits for a person";
+    const GOES_ON: &str = "a Setup that continues by itself";
+    const BEFORE: &str = "before the first restart";
+    const LOOK: &str = "look at the screenshot: its text names the cause";
+
     #[test]
     fn a_wrong_image_name_is_reported_with_screen_time_and_causes() {
+        let causes = [
+            "likely: the image that the answer file names is not in install.wim",
+            "likely: a product key that does not fit the image, or an empty one",
+            "likely: DiskConfiguration failed half-way: a partition too small or a wrong order",
+        ];
         assert_eq!(
             stands_still(&seen(0, 5 << 20), Platform::Qemu).to_string(),
-            "Windows Setup stopped at a screen and waits for a person\n  \
-             at: /run/w/screens/stopped.png\n  \
-             expected: a Setup that continues by itself\n  \
-             found: nothing moved since 3 min 36 s after power-on, for 30 s, before the first restart\n  \
-             | likely: the image that the answer file names is not in install.wim\n  \
-             | likely: a product key that does not fit the image, or an empty one\n  \
-             | likely: DiskConfiguration failed half-way: a partition too small or a wrong order\n  \
-             cure: look at the screenshot: its text names the cause"
+            text(WAITS, GOES_ON, BEFORE, &causes, LOOK)
         );
     }
 
     #[test]
     fn a_box_that_could_be_read_is_named_before_anything_is_guessed() {
+        let screen = [
+            "Install Windows",
+            "Windows could n0t parse or process the unattend answer",
+            "file for pass [windowsPE].",
+        ];
         let read = Seen {
-            text: vec![
-                "Install Windows".into(),
-                "Windows could n0t parse or process the unattend answer".into(),
-                "file for pass [windowsPE].".into(),
-            ],
+            text: screen.map(String::from).to_vec(),
             ..seen(0, 0)
         };
+        let likely = "likely: its syntax, an unknown component or element, a letter that is no ASCII, or a setting in the wrong pass";
+        let says = screen.map(|line| format!("the screen says: {line}"));
+        let fact = "Windows Setup stopped: the answer file cannot be read";
+        let cure = "the box names the pass, and often the component and the line";
         assert_eq!(
             stands_still(&read, Platform::Qemu).to_string(),
-            "Windows Setup stopped: the answer file cannot be read\n  \
-             at: /run/w/screens/stopped.png\n  \
-             expected: a Setup that continues by itself\n  \
-             found: nothing moved since 3 min 36 s after power-on, for 30 s, before the first restart\n  \
-             | likely: its syntax, an unknown component or element, a letter that is no ASCII, or a setting in the wrong pass\n  \
-             | the screen says: Install Windows\n  \
-             | the screen says: Windows could n0t parse or process the unattend answer\n  \
-             | the screen says: file for pass [windowsPE].\n  \
-             cure: the box names the pass, and often the component and the line"
+            text(
+                fact,
+                GOES_ON,
+                BEFORE,
+                &[likely, &says[0], &says[1], &says[2]],
+                cure
+            )
         );
         let blue = Seen {
             blue: true,
             ..seen(1, 1 << 30)
         };
-        assert!(
-            stands_still(&blue, Platform::Qemu)
-                .to_string()
-                .contains("| the screen has the colours of a stop error")
-        );
+        let rendered = stands_still(&blue, Platform::Qemu).to_string();
+        assert!(rendered.contains("| the screen has the colours of a stop error"));
     }
 
     #[test]
     fn each_phase_has_its_own_first_cause() {
-        let first = |seen: &Seen| setup_causes(seen)[0];
-        let mut texts = vec![
-            first(&seen(0, 0)),
-            first(&seen(0, 1)),
-            first(&seen(0, 1 << 30)),
-            first(&seen(1, 1 << 30)),
-            first(&seen(2, 1 << 30)),
-            first(&Seen {
-                started: false,
-                ..seen(0, 0)
-            }),
-        ];
-        texts.sort_unstable();
-        texts.dedup();
-        assert_eq!(texts.len(), 6);
+        let firmware = Seen {
+            started: false,
+            ..seen(0, 0)
+        };
+        let phases = [(0, 0), (0, 1), (0, 1 << 30), (1, 1 << 30), (2, 1 << 30)];
+        let phases = phases.map(|(restarts, written)| seen(restarts, written));
+        let first = phases.iter().chain([&firmware]).map(|s| setup_causes(s)[0]);
+        let different: std::collections::BTreeSet<&str> = first.collect();
+        assert_eq!(different.len(), 6);
     }
 
     #[test]
     fn under_hyper_v_a_setup_that_waits_is_reported_with_its_phase() {
+        let causes = [
+            "likely: an out-of-box page waits: locale (International-Core) or the Administrator's password is missing",
+            "likely: an unplanned restart during the specialize or oobeSystem pass",
+        ];
         assert_eq!(
             stands_still(&seen(2, 0), Platform::HyperV).to_string(),
-            "Windows Setup stopped at a screen and waits for a person\n  \
-             at: /run/w/screens/stopped.png\n  \
-             expected: a Setup that continues by itself\n  \
-             found: nothing moved since 3 min 36 s after power-on, for 30 s, after 2 restarts\n  \
-             | likely: an out-of-box page waits: locale (International-Core) or the Administrator's password is missing\n  \
-             | likely: an unplanned restart during the specialize or oobeSystem pass\n  \
-             cure: look at the screenshot: its text names the cause"
+            text(WAITS, GOES_ON, "after 2 restarts", &causes, LOOK)
         );
     }
 
@@ -240,15 +241,16 @@ mod tests {
             purpose: Purpose::Boot,
             ..seen(0, 0)
         };
+        let fact =
+            "Windows does not start: it stays at a screen and its guest agent does not answer";
+        let expected = "a Windows that continues by itself, with its guest agent";
+        let causes = [
+            "likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start",
+            "likely: the guest agent's service QEMU-GA or its driver vioserial does not start",
+        ];
         assert_eq!(
             stands_still(&booted, Platform::Qemu).to_string(),
-            "Windows does not start: it stays at a screen and its guest agent does not answer\n  \
-             at: /run/w/screens/stopped.png\n  \
-             expected: a Windows that continues by itself, with its guest agent\n  \
-             found: nothing moved since 3 min 36 s after power-on, for 30 s, before the first restart\n  \
-             | likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start\n  \
-             | likely: the guest agent's service QEMU-GA or its driver vioserial does not start\n  \
-             cure: look at the screenshot: its text names the cause"
+            text(fact, expected, BEFORE, &causes, LOOK)
         );
     }
 }

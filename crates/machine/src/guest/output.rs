@@ -1,9 +1,9 @@
 //! A program's output as text, piece by piece: pieces come as bytes that end anywhere.
 
-use encoding_rs::{CoderResult, Decoder, UTF_16LE};
+use encoding_rs::{Decoder, UTF_16LE};
 
 /// Bytes without a line's end after which a piece is given nevertheless.
-const LONGEST: usize = 8 << 10;
+pub const LONGEST: usize = 4 << 10;
 
 /// UTF-8, or UTF-16 where the first bytes make that unmistakable (`wsl`, `reg export`); what is neither, such as an OEM code page, is read with
 /// replacement characters.
@@ -45,17 +45,10 @@ impl Text {
                 text
             }
             Kind::Wide(decoder) => {
-                let mut text = String::new();
-                let mut read = 0;
-                loop {
-                    text.reserve(self.held.len() * 2 + 16);
-                    let rest = &self.held[read..];
-                    let (result, count, _) = decoder.decode_to_string(rest, &mut text, last);
-                    read += count;
-                    if result == CoderResult::InputEmpty {
-                        break;
-                    }
-                }
+                let most = decoder.max_utf8_buffer_length(self.held.len());
+                let mut text = String::with_capacity(most.unwrap_or_default());
+                // With that much room it takes all at once.
+                let _ = decoder.decode_to_string(&self.held, &mut text, last);
                 self.held.clear();
                 text
             }
