@@ -145,7 +145,7 @@ fn time_zone(fields: &Fields<'_>) -> Option<Located<String>> {
 
 /// From power-on to a ready guest; eight to twenty-five minutes are usual.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// A Setup that stands at a dialog is to be told within a minute.
+/// A Setup that waits at a dialog is to be recognised within a minute.
 const STILL: Duration = Duration::from_secs(45);
 const DRIVERS: &[&str] = &["viostor", "vioscsi", "NetKVM", "vioserial"];
 const COMPUTER: &str = "winimg-build";
