@@ -57,7 +57,7 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 # Each part can be made by itself; one that fails hides no other.
 .PHONY: nightly
 nightly: ## what is too slow for every push: tables of faults, Hyper-V's demo, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-hyperv test-windows fuzz
+	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-nightly end-to-end-hyperv test-windows fuzz
 
 .PHONY: fmt
 fmt:
@@ -93,8 +93,12 @@ fuzz: packages ## the same for FUZZ_SECONDS each (default 600); TARGETS="zip tar
 	fuzz/run.sh $(FUZZ_SECONDS) $(TARGETS)
 
 .PHONY: end-to-end
-end-to-end: standin ## builds in QEMU: the demo and its damages, the refusals, two at once, interrupts
-	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip demo_on_hyper_v end_to_end::
+end-to-end: standin ## builds in QEMU: the demo and its damages, a refusal, two at once, secrets, interrupts
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip demo_on_hyper_v --skip ::nightly:: end_to_end::
+
+.PHONY: end-to-end-nightly
+end-to-end-nightly: standin ## more of the same: every other signal and moment, and the other refusals
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture ::nightly::
 
 .PHONY: end-to-end-hyperv
 end-to-end-hyperv: standin ## the demo on a stand-in for Hyper-V whose machines run in QEMU: artifacts, and all calls

@@ -8,7 +8,7 @@ pub mod ground;
 pub mod seal;
 mod targets;
 
-pub use targets::signatures::SIGNED;
+pub use targets::signatures::{LISTED, SIGNED};
 
 /// A parser, by the name that `fuzz/run.sh` takes.
 pub struct Target {

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
+use support::skip;
 use winimg_fuzz::{TARGETS, ground, target};
 
 /// Makes them, unless they are newer than this program.
@@ -85,7 +86,10 @@ fn check() {
         }
         bad.sort();
         if good == 0 {
-            eprintln!("{}: no seed is understood {bad:?}", target.name);
+            skip::skipped(format!(
+                "{} has no seed that it understands {bad:?}",
+                target.name
+            ));
         } else if !bad.is_empty() {
             eprintln!("{}: seeds that are not understood: {bad:?}", target.name);
         }

@@ -1,4 +1,4 @@
-//! `winimg cache ls` and `winimg cache prune`: what is told, what goes, and what never does.
+//! `winimg cache ls` and `winimg cache prune`: what they print, what goes, and what never does.
 
 use std::fs;
 use std::time::{Duration, SystemTime};

@@ -32,7 +32,7 @@ fn a_failing_step_as_events() {
                 .expect("an object")
                 .shift_remove("time");
         }
-        // What is left of other builds is not told in the file.
+        // What is left of other builds is not written to the file.
         events.retain(|e| !e["text"].as_str().unwrap_or("").starts_with("removing "));
         events
     };

@@ -114,7 +114,7 @@ impl Origin {
     }
 }
 
-/// How the message of the day is told.
+/// Where the message of the day comes from.
 const MOTD: [&str; 2] = ["--var", "motd=elsewhere/motd.txt"];
 
 fn bundled(site: &Site) -> PathBuf {

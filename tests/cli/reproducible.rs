@@ -187,7 +187,7 @@ fn without_times(text: &str, site: &Site) -> String {
             .replace_all(&text, to)
             .into_owned();
     }
-    // How often progress is told is a matter of time, too.
+    // How often progress is reported is a matter of time, too.
     let lines = text.lines().filter(|l| !l.contains(r#""event":"bytes""#));
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -114,7 +114,7 @@ fn every_secret_that_docs_name_is_planted() {
     rendered.sort_unstable();
     names.sort_unstable();
     assert_eq!(names, rendered);
-    // What winimg keeps from other programs is told to users, and is in the environment of these builds.
+    // What winimg keeps from other programs is documented, and is in the environment of these builds.
     let ours = include_str!("../../crates/base/src/io/child.rs").split('"');
     for name in ours.filter(|word| word.starts_with("WINIMG_")) {
         assert!(docs.contains(name), "{name} is not in docs/secrets.md");

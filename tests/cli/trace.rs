@@ -102,7 +102,7 @@ fn v_shows_the_decisions_and_vv_everything() {
             .any(|t| t.contains("Setup was looked at")),
         "{all}"
     );
-    // What is told without the flag is told with it, in the same order.
+    // What is printed without the flag is printed with it, in the same order.
     let rest: Vec<&str> = verbose
         .lines()
         .filter(|l| !l.contains(" debug winimg"))

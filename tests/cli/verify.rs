@@ -1,4 +1,4 @@
-//! `winimg verify`, and the same at the end of a build: what is told, what it ends with, what is left.
+//! `winimg verify`, and the same at the end of a build: what it prints, what it ends with, what is left.
 
 use serde_json::{Value, json};
 use winimg_base::digest::Digest;
@@ -25,7 +25,7 @@ pub fn build(site: &Site) -> Outcome<'_> {
     ])
 }
 
-/// From the phase on; what comes before is told elsewhere.
+/// From the phase on; what comes before is tested elsewhere.
 fn since_verify(text: &str) -> String {
     match text.find("[time] verify") {
         Some(at) => text[at..].to_owned(),

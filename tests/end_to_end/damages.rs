@@ -1,6 +1,6 @@
 //! The kinds of damage that `winimg verify` has to tell apart, each done to the finished demo.
 //!
-//! Says only what is done; what is told is in the table that verify.rs compares.
+//! Says only what is done; the findings are in the table that verify.rs compares.
 
 use crate::end_to_end::sabotage_tools::{Sabotage, sz};
 

@@ -17,8 +17,8 @@ fn text(path: &Path) -> &str {
 }
 
 /// Builds into `output`; the build must end well.
-fn built(output: &Path, cache: &Path) -> Build {
-    let mut build = Build::start(RECIPE, output, cache, &[]);
+fn built(recipe: &str, output: &Path, cache: &Path) -> Build {
+    let mut build = Build::start(recipe, output, cache, &[]);
     let status = build.end(60 * MINUTES);
     assert_eq!(status.code(), Some(0), "{}", build.error());
     build
@@ -34,7 +34,7 @@ fn manifest(output: &Path) -> Value {
 fn the_artifacts_hold_what_the_steps_installed() {
     let dir = tempfile::tempdir_in(root().join("target")).expect("a directory");
     let output = dir.path().join("out");
-    built(&output, &dir.path().join("cache"));
+    built(RECIPE, &output, &dir.path().join("cache"));
     judge(&output, dir.path());
     crate::end_to_end::verify::each_damage_is_named(&output, dir.path());
 }
@@ -310,8 +310,8 @@ fn two_builds_at_once_both_end_well() {
     let cache = dir.path().join("cache");
     let (one, two) = (dir.path().join("one"), dir.path().join("two"));
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| built(&one, &cache));
-        let second = scope.spawn(|| built(&two, &cache));
+        let first = scope.spawn(|| built(super::SMALL, &one, &cache));
+        let second = scope.spawn(|| built(super::SMALL, &two, &cache));
         first.join().expect("the first build");
         second.join().expect("the second build");
     });

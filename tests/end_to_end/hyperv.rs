@@ -69,7 +69,7 @@ fn demo_on_hyper_v() {
     insta::assert_snapshot!("the_calls_of_the_demo", calls(&trace, dir.path()));
 }
 
-/// What a machine is told when its payload disc is in: the end of a boot from a layer.
+/// The first command once the payload disc is in: the end of a boot from a layer.
 const DISC_IS_IN: &str = r"payload.cmd 000'";
 
 /// The build's story, without what depends on how fast this machine is: how often a session was refused and something was

@@ -2,7 +2,7 @@
 //!
 //! What stands here is what a user would notice: an image with the files in it (on QEMU and on Hyper-V), a stopped Setup that is named, two
 //! builds side by side, and interrupts that leave nothing behind. The tools that damage an image are tried on a small disk
-//! every time.
+//! every time. Modules called `nightly` are left to `make end-to-end-nightly`.
 
 mod damages;
 mod demo;
@@ -14,3 +14,6 @@ mod sabotage;
 mod sabotage_tools;
 mod secrets;
 mod verify;
+
+/// The shortest way through every phase.
+const SMALL: &str = "tests/end_to_end/small.toml";

@@ -108,7 +108,7 @@ impl Build {
         }
     }
 
-    /// The event that tells how it failed; null when it did not.
+    /// The event that says how it failed; null when it did not.
     pub fn failed(&self) -> Value {
         let mut events = self
             .said

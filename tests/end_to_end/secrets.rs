@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// The smallest recipe with a component behind a signed URL, and every output.
 fn recipe(steps: &str) -> String {
-    let small = fs::read_to_string(root().join("tests/end_to_end/small.toml")).expect("the recipe");
+    let small = fs::read_to_string(root().join(super::SMALL)).expect("the recipe");
     let standin = root().join("target/standin");
     let digest = winimg_base::digest::Digest::sha256_of(TOOL);
     let component = format!(

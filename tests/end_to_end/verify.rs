@@ -1,6 +1,6 @@
 //! What `winimg verify` says to each kind of damage of the finished demo: that one thing, and no other.
 //!
-//! The table of all of them with what is told is `snapshots/winimg__end_to_end__verify__each_damage_is_named.snap`. Judges the program
+//! The table of all of them with their findings is `snapshots/winimg__end_to_end__verify__each_damage_is_named.snap`. Judges the program
 //! alone: what each check means is docs/verify.md.
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::end_to_end::program::output_of;
 use crate::end_to_end::sabotage_tools::Sabotage;
 use support::skip;
 
-/// Marks a row whose damage is not told, or not alone.
+/// Marks a row whose damage is not reported, or not alone.
 const AMISS: &str = "NOT ONE FINDING";
 
 /// `output` holds the finished demo, `directory` takes the damaged copies.
@@ -136,7 +136,7 @@ fn rendered(raw: &Path, manifest: &Path, whole: &[String]) -> String {
     let known = findings.len() - more.len();
     let rendered: Vec<String> = more.iter().map(|f| lasting(f)).collect();
     let rendered = rendered.join("\n");
-    // A damaged hive hides nothing here: what only Windows can tell is still told.
+    // A damaged hive hides nothing here: what only Windows can tell is still reported.
     let right = more.len() == 1
         && known == whole.len()
         && code

@@ -12,7 +12,7 @@ use support::windows_disk::{REG_DWORD, REG_SZ, SETUP_STATE, WindowsDisk, can_mak
 
 const CHILD: &str = r"HKLM\SYSTEM\Setup\Status\ChildCompletion";
 
-/// The error as it is told, and what the page says of Windows.
+/// The error as it is shown, and what the page says of Windows.
 fn rendered(name: &str, failed: &Failed) -> String {
     let error = failed.keep(setup_stopped()).to_string();
     format!(

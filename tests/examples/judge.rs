@@ -235,7 +235,7 @@ fn swapped(block: &Block, row: &Row, bench: &Bench) -> String {
     text
 }
 
-/// The Makefile has what `make` is told to make.
+/// The Makefile has the targets that an example makes.
 fn made(command: &str) -> Result<(), String> {
     let makefile = read(&tree::root().join("Makefile"));
     let words = command

@@ -10,7 +10,7 @@ use winimg_formats::disk::{Disk, Format, RawDisk, open};
 
 use crate::export::fixture::{MIB, dense, disk, path, sh};
 
-/// Each way to write such a disk: name, qemu's format and options, what it is told to be.
+/// Each way to write such a disk: name, qemu's format and options, the format it is opened as.
 const WAYS: [(&str, &str, &str, Format); 6] = [
     (
         "dynamic.vhd",

@@ -62,7 +62,7 @@ fn a_windows_gpt_is_listed_as_diskpart_counts() {
         ]
     );
     assert_eq!(found.windows().unwrap().number, 3);
-    // The primary table destroyed: the backup at the end still tells.
+    // The primary table destroyed: the backup at the end is read.
     let mut bytes = fs::OpenOptions::new().write(true).open(&file).unwrap();
     bytes.seek(SeekFrom::Start(512)).unwrap();
     bytes.write_all(&[0; 512]).unwrap();

@@ -13,7 +13,7 @@ use crate::export::fixture::{
 };
 use support::skip::skipped;
 
-/// Cancels when the pass first tells of its progress.
+/// Cancels when the pass first reports its progress.
 struct Impatient(Cancel);
 
 impl Sink for Impatient {

@@ -1,4 +1,4 @@
-//! What every output has to hold, whoever reads it.
+//! What every output has to hold for each program that reads it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

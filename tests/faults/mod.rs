@@ -1,6 +1,6 @@
 //! Builds that something happens to, over a scripted QEMU: the cause is named, nothing is lost or left running, and the next build goes well.
 //!
-//! `make faults` prints the table; `FAULTS=agent` picks the cases whose group or name holds the word. `docs/faults.md` tells how to add one.
+//! `make faults` prints the table; `FAULTS=agent` picks the cases whose group or name holds the word. `docs/faults.md` says how to add one.
 
 use support::screens;
 use support::tree;

@@ -1,6 +1,6 @@
 //! Whole builds on Hyper-V, over a stand-in for its PowerShell whose guest follows a script: the calls of a good build, and a table of faults.
 //!
-//! `make faults-hyperv` prints the table; `FAULTS=session` picks the rows whose name holds the word. `tests/sim/hyperv/README.md` tells how to add one.
+//! `make faults-hyperv` prints the table; `FAULTS=session` picks the rows whose name holds the word. `tests/sim/hyperv/README.md` says how to add one.
 
 use crate::faults::figures;
 use support::media;

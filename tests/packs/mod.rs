@@ -11,7 +11,7 @@ use serde_json::Value;
 use winimg_recipe::plan;
 use winimg_recipe::recipe::{Options, Recipe, read};
 
-/// What whoever builds has to say. The environment is the one place whose other names are passed over.
+/// What a user has to give. The environment is the one place whose other names are passed over.
 const SAID: [(&str, &str); 21] = [
     ("acr_provider_sha256", DIGEST),
     ("acr_provider_version", "1.33.0"),

@@ -1,4 +1,4 @@
-//! One build as its manifest tells it: every kind of input, proof, licence and file.
+//! One build as its manifest has it: every kind of input, proof, licence and file.
 
 use winimg::record::manifest::{
     Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows,

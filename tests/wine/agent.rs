@@ -212,7 +212,7 @@ impl Agent {
         Ok((child, pipes))
     }
 
-    /// The end is told once, and only when both pipes are closed.
+    /// The end is reported once, and only when both pipes are closed.
     fn status(&mut self, arguments: &Value) -> Result<Value, String> {
         let pid = arguments["pid"].as_u64().unwrap_or_default();
         let program = self

@@ -4,8 +4,10 @@ field's own tools (wixl, gcab, osslsigncode) make and sign, and each of them dam
 
     containers.py DIR
     containers.py --stream PACKAGE NAME
+    containers.py --catalog FILE TO
 
-The second writes a stream of a package to standard output, whatever the order of its directory. Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
+The second writes a stream of a package to standard output, whatever the order of its directory; the third a catalog, not
+yet signed, that lists a file. Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
 Certificate Trust List.
 """
 
@@ -489,6 +491,10 @@ def catalogs():
 def main():
     if sys.argv[1] == "--stream":
         sys.stdout.buffer.write(Package(read(sys.argv[2])).stream(sys.argv[3]))
+        return
+    if sys.argv[1] == "--catalog":
+        digest = hashlib.sha256(read(sys.argv[2])).digest()
+        catalog(sys.argv[3], [member(digest, "sha256", False, os.path.basename(sys.argv[2]))])
         return
     os.makedirs(sys.argv[1], exist_ok=True)
     os.chdir(sys.argv[1])

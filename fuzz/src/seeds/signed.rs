@@ -1,17 +1,19 @@
 //! Seeds that are signed, by throw-away keys: the programs that publishers use make them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use winimg_fuzz::SIGNED;
+use winimg_fuzz::{LISTED, SIGNED};
 
 use super::{key, seed};
 use support::media::{have, run, text};
+use support::tree;
 
 pub fn make(scratch: &Path) {
     let folder = scratch.join("signed");
     fs::create_dir(&folder).expect("a folder");
     fs::write(folder.join("file"), SIGNED).expect("a file");
+    sigstore();
     if have(&["openssl"]) {
         certificates(&folder);
         cosign(&folder);
@@ -138,8 +140,7 @@ fn certificates(folder: &Path) {
 /// Files that are signed inside. The program is what the demo's components are made of.
 fn authenticode(folder: &Path) {
     let at = |name: &str| in_folder(folder, name);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let program = root.join("tests/demo/program.py");
+    let program = tree::root().join("tests/demo/program.py");
     run("python3", &[text(&program), &at("a.exe"), "=v1"]);
     fs::write(folder.join("a.ps1"), "Write-Output 'signed'\r\n").expect("a file");
     let mut files = vec!["a.exe", "a.ps1"];
@@ -153,25 +154,60 @@ fn authenticode(folder: &Path) {
         files.push("a.msi");
     }
     for file in files {
-        let (from, to) = (at(file), at("signed"));
-        let _ = fs::remove_file(&to);
-        let (certificate, key) = (at("leaf.pem"), at("leaf.key"));
-        let arguments = [
-            "sign",
-            "-h",
-            "sha256",
-            "-certs",
-            &certificate,
-            "-key",
-            &key,
-            "-in",
-            &from,
-            "-out",
-            &to,
-        ];
-        run("osslsigncode", &arguments);
+        sign(folder, file);
         seed("authenticode", file, &read(folder, "signed"));
     }
+    catalog(folder);
+}
+
+/// Signs a file as the publisher, to `signed`.
+fn sign(folder: &Path, file: &str) {
+    let at = |name: &str| in_folder(folder, name);
+    let _ = fs::remove_file(at("signed"));
+    let (certificate, key, from, to) = (at("leaf.pem"), at("leaf.key"), at(file), at("signed"));
+    let publisher = ["sign", "-h", "sha256", "-certs", &certificate, "-key", &key];
+    run(
+        "osslsigncode",
+        &[&publisher[..], &["-in", &from, "-out", &to]].concat(),
+    );
+}
+
+/// A catalog of one file, made by the generator of the tests.
+fn catalog(folder: &Path) {
+    let at = |name: &str| in_folder(folder, name);
+    fs::write(folder.join("driver.inf"), LISTED).expect("a file");
+    let generator = tests_of_trust().join("containers.py");
+    let (listed, to) = (at("driver.inf"), at("driver.cat"));
+    run("python3", &[text(&generator), "--catalog", &listed, &to]);
+    sign(folder, "driver.cat");
+    seed("catalog", "one-file", &read(folder, "signed"));
+}
+
+/// Bundles, an attestation and loose parts, by the instance of the tests.
+fn sigstore() {
+    let own = |name: &str| {
+        let file = tests_of_trust().join("sigstore/own").join(name);
+        fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+    };
+    key("tool.exe", &own("tool.exe"));
+    key("trusted_root.json", &own("trusted_root.json"));
+    let root = own("trusted_root.json");
+    seed("keys", "sigstore", &[&[4], &root[..]].concat());
+    for (which, name) in [
+        (0, "good"),
+        (0, "called"),
+        (1, "provenance"),
+        (1, "called-provenance"),
+    ] {
+        let bundle = own(&format!("{name}.sigstore.json"));
+        seed("sigstore", name, &[&[which], &bundle[..]].concat());
+    }
+    let loose = ["tool.exe.sig", "tool.exe.cert", "entries.json"].map(own);
+    seed("sigstore", "loose", &[&[2], &loose.join(&0)[..]].concat());
+}
+
+fn tests_of_trust() -> PathBuf {
+    tree::root().join("crates/trust/tests")
 }
 
 const WXS: &str = r#"<?xml version="1.0" encoding="utf-8"?>

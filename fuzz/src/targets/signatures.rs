@@ -18,6 +18,14 @@ use crate::ground;
 /// What the seeds sign.
 pub const SIGNED: &[u8] = b"MZ what the publisher signed\r\n";
 
+/// What the seeds' catalogs list.
+pub const LISTED: &[u8] = b"[Version]\r\nSignature=\"$WINDOWS NT$\"\r\n";
+
+/// Who signed the seeds of Sigstore, and who vouched for it (crates/trust/tests/sigstore/make.py).
+const IDENTITY: &str =
+    "https://github.com/example/tools/.github/workflows/release.yml@refs/tags/v1.2.0";
+const ISSUER: &str = "https://token.actions.githubusercontent.com";
+
 /// 2036-01-01, within the lives of the seeds' certificates, whenever they were made.
 fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(2_082_758_400)
@@ -100,7 +108,7 @@ pub fn catalog(bytes: &[u8]) -> bool {
             needs_extended: false,
         })
     });
-    judge(rule, SIGNED, &signature(bytes))
+    judge_as("driver.inf", rule, LISTED, &signature(bytes))
 }
 
 pub fn certificates(bytes: &[u8]) -> bool {
@@ -174,12 +182,7 @@ pub fn sigstore(bytes: &[u8]) -> bool {
     let attestation = (which % 3 == 1).then_some("https://slsa.dev/provenance/v1");
     let root = key("trusted_root.json");
     let root = (!root.is_empty()).then_some(&root[..]);
-    let rule = sigstore_scheme::Rule::new(
-        "fuzz@example.com",
-        "https://issuer.example.com",
-        attestation,
-        root,
-    );
+    let rule = sigstore_scheme::Rule::new(IDENTITY, ISSUER, attestation, root);
     let Ok(rule) = rule else { return false };
     let evidence = match which % 3 {
         2 => {
@@ -192,7 +195,7 @@ pub fn sigstore(bytes: &[u8]) -> bool {
         }
         _ => signature(rest),
     };
-    judge(&Rule::Sigstore(rule), SIGNED, &evidence)
+    judge(&Rule::Sigstore(rule), &key("tool.exe"), &evidence)
 }
 
 /// Keys, as files that a recipe names; and trust roots.

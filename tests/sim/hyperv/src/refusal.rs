@@ -1,4 +1,4 @@
-//! Errors as `host.ps1` tells them: an error record's message, id, category and exception type.
+//! Errors as `host.ps1` writes them: an error record's message, id, category and exception type.
 
 use serde::Serialize;
 

@@ -249,7 +249,7 @@ fn tool(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<Vec<u8>, String
     let output = command.output().map_err(|e| format!("{program}: {e}"))?;
     let said = [&output.stdout[..], &output.stderr[..]].concat();
     let said = String::from_utf8_lossy(&said).trim().to_string();
-    // qemu-io tells a failed write in words alone.
+    // qemu-io reports a failed write in words alone.
     match output.status.success() && !said.contains("write failed") {
         true => Ok(output.stdout),
         false => Err(format!("{program}: {said}")),

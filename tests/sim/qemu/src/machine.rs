@@ -74,7 +74,7 @@ pub enum Order {
     Off,
 }
 
-/// The guest was told to restart or to power off.
+/// The guest was asked to restart or to power off.
 pub struct Interrupted;
 
 impl Machine {
@@ -128,7 +128,7 @@ impl Machine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state and wakes whoever waits for a change.
+    /// Changes the state and wakes those who wait for a change.
     pub fn change<T>(&self, how: impl FnOnce(&mut State) -> T) -> T {
         let value = how(&mut self.lock());
         self.changed.notify_all();
@@ -371,7 +371,7 @@ impl Machine {
         true
     }
 
-    /// Windows tells its bug check where it finds a device for it, and restarts where it finds none.
+    /// Windows reports its bug check where it finds a device for it, and restarts where it finds none.
     fn panic(&self, code: u64) {
         let recorder = self
             .config

@@ -213,7 +213,7 @@ fn open_images(machine: &Machine) -> Result<(), String> {
         let wrong = |why: String| format!("-drive {}: {why}", drive.given);
         if drive.id == DISK {
             let found = disk::load(file, &machine.dir);
-            // What can't be read is told by the opening below, in QEMU's words; a state that is cut is an empty disk.
+            // What can't be read is reported by the opening below, in QEMU's words; a state that is cut is an empty disk.
             let found = found.unwrap_or_else(|why| {
                 machine.note(&format!("no Windows: {why}"));
                 None

@@ -216,7 +216,7 @@ pub enum Deed {
     PowersOff,
     /// What was asked for is not done.
     Ignores,
-    /// A write finds no room on the host; QEMU stops the machine until it is told to go on.
+    /// A write finds no room on the host; QEMU stops the machine until it gets `cont`.
     NoSpace,
     /// A write fails on the host; QEMU stops the machine.
     IoError,

@@ -10,7 +10,7 @@ use wildmatch::WildMatchPattern;
 
 use winimg_base::error::{Error, Kind, Result};
 
-/// A machine's whole life, told in advance.
+/// A machine's whole life, written in advance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {

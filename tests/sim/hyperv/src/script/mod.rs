@@ -1,4 +1,4 @@
-//! A guest that follows the configuration: Setup takes its time and its restarts, PowerShell Direct opens late, programs answer as told.
+//! A guest that follows the configuration: Setup takes its time and its restarts, PowerShell Direct opens late, programs answer as configured.
 //!
 //! Nothing runs between two calls: what was due meanwhile is made up for at the next. The guest's files lie on its disk, so that a copy, a layer and
 //! a differencing disk bring their Windows along.

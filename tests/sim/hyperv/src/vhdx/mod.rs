@@ -53,7 +53,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What `Get-VHD` tells of one file.
+/// What `Get-VHD` says of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub size: u64,

@@ -14,7 +14,7 @@ use crate::layout::{DiskFacts, SECTOR};
 pub struct Device {
     /// Kernel name, e.g. `sda`.
     pub name: String,
-    /// Path of the device below /sys, which tells the bus.
+    /// Path of the device below /sys, which names the bus.
     pub bus: String,
     pub bytes: u64,
     pub removable: bool,

@@ -25,7 +25,7 @@ struct Slot {
     device: Device,
     mounted: Option<PathBuf>,
     held: bool,
-    /// Changed, and not yet mounted: QEMU tells of one change twice (hw/ide/atapi.c: not ready, then unit attention).
+    /// Changed, and not yet mounted: QEMU reports one change twice (hw/ide/atapi.c: not ready, then unit attention).
     settles: bool,
 }
 

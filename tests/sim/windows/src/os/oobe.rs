@@ -10,7 +10,7 @@ use crate::setup::log::Log;
 use crate::windows::Data;
 
 const PASS: Pass = Pass::OobeSystem;
-/// Longest command line that RunOnce runs; a longer one is skipped and nobody is told.
+/// Longest command line that RunOnce runs; a longer one is skipped without a word.
 const RUN_ONCE: usize = 260;
 
 pub fn run(system: &mut System) -> Result<(), Dialog> {

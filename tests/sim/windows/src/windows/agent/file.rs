@@ -137,7 +137,7 @@ fn read(agent: &mut Agent, handle: i64, mut fields: Fields) -> Result<Value, Ref
     if let Err(e) = file.take(count as u64).read_to_end(&mut bytes) {
         return failed("failed to read file", &e);
     }
-    // On Windows the end is told by a read that gives nothing.
+    // On Windows a read that gives nothing is the end.
     Ok(json!({"count": bytes.len(), "buf-b64": encode(&bytes), "eof": bytes.is_empty()}))
 }
 
