@@ -29,8 +29,8 @@ pub(super) struct Site<'a> {
 
 impl<'a> Site<'a> {
     pub(super) fn error(&mut self, place: &Place, message: impl Into<String>, label: &str) {
-        let diagnostic = Diagnostic::error(self.named(message)).at(place, label);
-        self.complaints.push(diagnostic);
+        let error = Diagnostic::error(self.named(message)).at(place, label);
+        self.complaints.push(error);
     }
 
     pub(super) fn error_with_help(
@@ -40,10 +40,8 @@ impl<'a> Site<'a> {
         label: &str,
         help: impl Into<String>,
     ) {
-        let diagnostic = Diagnostic::error(self.named(message))
-            .at(place, label)
-            .help(help);
-        self.complaints.push(diagnostic);
+        let error = Diagnostic::error(self.named(message)).at(place, label);
+        self.complaints.push(error.help(help));
     }
 
     pub(super) fn warning(
@@ -53,10 +51,8 @@ impl<'a> Site<'a> {
         label: &str,
         help: impl Into<String>,
     ) {
-        let diagnostic = Diagnostic::warning(self.named(message))
-            .at(place, label)
-            .help(help);
-        self.complaints.push(diagnostic);
+        let warning = Diagnostic::warning(self.named(message)).at(place, label);
+        self.complaints.push(warning.help(help));
     }
 
     fn named(&self, message: impl Into<String>) -> String {

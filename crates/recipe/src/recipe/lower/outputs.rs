@@ -86,7 +86,7 @@ fn other_controller(top: &Fields<'_>, machine: &MachineSpec, ova: &Place) {
     );
 }
 
-/// The format's table; `true` in its place gets told.
+/// The format's table; `true` in its place is refused.
 fn format<'c>(fields: &Fields<'c>, key: &str) -> Option<Fields<'c>> {
     let value = fields.get(key)?;
     if let Value {
