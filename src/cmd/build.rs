@@ -20,6 +20,7 @@ use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io;
 use winimg_base::text::Secret;
 use winimg_machine::vm::Platform;
+use winimg_recipe::lock::LockFile;
 use winimg_supply::store::Store;
 
 use super::recipe::Look;
@@ -95,7 +96,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         epoch,
         store: &store,
         fetch,
-        lock: opened.lock.as_ref().map(|file| &file.lock),
+        lock: opened.lock.as_ref(),
         remarks,
         recording: context.recording.clone(),
     };
@@ -118,8 +119,8 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
             signers: &signers,
         };
         let records = record::built::write(&request, &recording, &built, &context.cancel)?;
-        if let Some(lock) = request.lock {
-            store.record_built_with(&lock.record())?;
+        if let Some(file) = request.lock {
+            store.record_built_with(&file.lock.record())?;
         }
         if let Some(key) = &built.key {
             store.record_output(
@@ -148,13 +149,13 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
     }
     let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
     keys.push(Digest::sha256_of(from_environment.as_bytes()));
-    let lock = opened.lock.as_ref().map(|file| file.lock.digest());
+    let lock = opened.lock.as_ref().map(LockFile::digest);
     Ok(Digest::of_json(&serde_json::json!({
         "format": 2,
         "tool": manifest::Tool::this(),
         "recipe": opened.recipe.digest,
         "path": args.recipe.recipe,
-        "lock": lock.transpose()?,
+        "lock": lock,
         "lock_passed_over": args.lock.no_lock,
         "builder": builder,
         "keys": keys,

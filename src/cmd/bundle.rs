@@ -42,7 +42,7 @@ pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
     let contents = Contents {
         recipe: &opened.recipe,
         options: &opened.source.options,
-        lock: &lock.lock,
+        lock,
         inputs,
     };
     let written = bundle::write(contents, &args.to, &watch)?;

@@ -32,14 +32,15 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
         let text = format!("removed what an interrupted run left: {left}");
         context.sink.note(text);
     }
-    let old = earlier(&path, &recipe, context)?;
-    if let Some(file) = &old {
+    let mut file = earlier(&path, &recipe, context)?;
+    if let Some(file) = &mut file {
         recipe::remember_lock(&store, &path, &file.lock)?;
+        file.lock.complete(&recipe.asks);
     }
-    refuse_older(args, old.as_ref(), &store)?;
+    refuse_older(args, file.as_ref(), &store)?;
 
-    let old = old.map(|file| file.lock);
-    let kept = kept(&mut recipe, old.as_ref(), &upgrades);
+    let old = file.as_ref().map(|file| &file.lock);
+    let kept = kept(&mut recipe, old, &upgrades);
     let anew = |id: &InputId| !kept.iter().any(|entry| entry.id == *id);
     if args.check
         && recipe
@@ -47,10 +48,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
             .iter()
             .any(|ask| anew(&ask.id) && !upgrades.contains(&ask.id))
     {
-        return Err(would_change(
-            &path,
-            &unanswered(&recipe, old.as_ref(), &kept),
-        ));
+        return Err(would_change(&path, &unanswered(&recipe, old, &kept)));
     }
     let options = FetchOptions {
         offline: args.network.offline,
@@ -58,7 +56,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     };
     let fetched = inputs::fetch(&recipe, &anew, &store, context, &options)?;
     let built = store.built_with(&recipe.name.value);
-    let highest = old.as_ref().map_or(0, |lock| lock.serial);
+    let highest = old.map_or(0, |lock| lock.serial);
     let highest = built.map_or(highest, |built| built.serial.max(highest));
     let mut new = Lock {
         recipe: recipe.name.value.clone(),
@@ -74,7 +72,11 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
         };
         new.inputs.extend(entry);
     }
-    finish(args, &path, old.as_ref(), &new, &store)
+    let same = |file: &&LockFile| lock::between(Some(&file.lock), &new).is_empty();
+    match file.as_ref().filter(same) {
+        Some(file) => unchanged(args, &path, file, context),
+        None => finish(args, &path, old, &new, &store),
+    }
 }
 
 /// The lock that is there. One of another recipe, or one that is not as it was written, is not built upon.
@@ -109,7 +111,8 @@ fn kept(recipe: &mut Recipe, old: Option<&Lock>, upgrades: &[InputId]) -> Vec<En
     let mut kept = Vec::new();
     for ask in &recipe.asks {
         let entry = old.and_then(|lock| lock.entry(&ask.id));
-        let entry = entry.filter(|e| e.asked == ask.whole && !upgrades.contains(&ask.id));
+        let entry =
+            entry.filter(|e| e.asked.as_ref() == Some(&ask.digest) && !upgrades.contains(&ask.id));
         kept.extend(entry.cloned());
     }
     if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
@@ -138,7 +141,24 @@ fn would_change(path: &std::path::Path, changes: &Changes) -> Error {
         .cure("run `winimg lock` without --check, and commit what it writes")
 }
 
-/// Writes the lock if it is another one, and says what changed.
+/// What is locked stays as it is; a file of an earlier schema is written in the present one.
+fn unchanged(args: &cli::Lock, path: &Path, file: &LockFile, context: &Context) -> Result<()> {
+    let (name, serial) = (path.display(), file.lock.serial);
+    match file.notice(&args.recipe.recipe.display().to_string()) {
+        Some(notice) if args.check => context.sink.note(notice),
+        Some(_) => {
+            io::write_atomically(path, file.lock.text()?.as_bytes())?;
+            let schema = lock::SCHEMA;
+            return print(&format!(
+                "{name} is written in schema {schema}; every input stays locked as it was, serial {serial}\n"
+            ));
+        }
+        None => {}
+    }
+    print(&format!("{name} is up to date, serial {serial}\n"))
+}
+
+/// Writes another lock than the one that is there, and says what changed.
 fn finish(
     args: &cli::Lock,
     path: &Path,
@@ -147,13 +167,6 @@ fn finish(
     store: &Store,
 ) -> Result<()> {
     let changes = lock::between(old, new);
-    if let (Some(old), true) = (old, changes.is_empty()) {
-        let serial = old.serial;
-        return print(&format!(
-            "{} is up to date, serial {serial}\n",
-            path.display()
-        ));
-    }
     if args.check {
         return Err(would_change(path, &changes));
     }

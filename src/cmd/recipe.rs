@@ -101,6 +101,12 @@ fn opened(
                     false => Comparison::Whole,
                 };
                 laid = lay(path, &mut recipe, comparison, &mut diagnostics);
+                let shown = args.recipe.display().to_string();
+                let notice = laid.as_ref().and_then(|file| file.notice(&shown));
+                // A bundle's lock is not written again.
+                if let Some(notice) = notice.filter(|_| !bundled) {
+                    context.sink.note(notice);
+                }
                 debug!(path = %path.display(), "the lock is used");
                 lock_path = Some(path.clone());
             }

@@ -38,7 +38,7 @@ use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::text::Secret;
 use winimg_formats::disk::Image;
 use winimg_machine::vm::{Accel, Hypervisor, Probe};
-use winimg_recipe::lock::Lock;
+use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::{Chain, Expected, Plan};
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
@@ -85,7 +85,7 @@ pub struct Request<'a> {
     /// Whether and how patiently the network is asked.
     pub fetch: FetchOptions,
     /// The lock that the recipe's inputs were taken from.
-    pub lock: Option<&'a Lock>,
+    pub lock: Option<&'a LockFile>,
     /// What was odd before the build began: for the manifest.
     pub remarks: Vec<String>,
     /// What was traced so far; a build that fails leaves it beside its page.

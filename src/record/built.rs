@@ -17,7 +17,7 @@ use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
 use winimg_base::text::{redact, redact_url};
-use winimg_recipe::lock::Lock;
+use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::Check;
 use winimg_recipe::plan::{Entry, Plan};
 use winimg_recipe::recipe::{ContainerImage, ImageProof, InputId, InputSource, Origin};
@@ -49,7 +49,7 @@ pub fn write(
     built: &Built,
     cancel: &Cancel,
 ) -> Result<Vec<PathBuf>> {
-    let lock = request.lock.map(Lock::digest).transpose()?;
+    let lock = request.lock.map(LockFile::digest);
     let manifest = manifest(request, recording, built, lock.as_ref());
     let inventory = Inventory::of(&manifest, request.epoch);
     let mut files = vec![
@@ -185,8 +185,8 @@ fn manifest(
             description: recipe.description.clone(),
             path: io::slashed(recording.recipe_path),
             digest: recipe.digest.to_string(),
-            lock: request.lock.zip(lock).map(|(lock, digest)| manifest::Lock {
-                serial: lock.serial,
+            lock: request.lock.zip(lock).map(|(file, digest)| manifest::Lock {
+                serial: file.lock.serial,
                 digest: digest.to_string(),
             }),
         },

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cli::site::{Outcome, SEAL, Site};
 use support::server::{Answer, Server};
+use winimg_base::digest::Digest;
 
 const STEPS: &str = r#"
 [[steps]]
@@ -126,7 +127,7 @@ fn a_lock_is_written_once_and_a_build_obeys_it() {
     assert_eq!(publisher.server.log().len(), asked);
     let manifest = publisher.manifest();
     assert_eq!(manifest["recipe"]["lock"]["serial"], 1);
-    let digest = winimg_base::digest::Digest::sha256_of(text.as_bytes()).to_string();
+    let digest = Digest::sha256_of(text.as_bytes()).to_string();
     assert_eq!(manifest["recipe"]["lock"]["digest"], digest);
 }
 
@@ -176,6 +177,57 @@ fn a_recipe_that_drifted_is_refused_until_it_is_locked_again() {
         .run(&["lock", "recipe.toml", "--allow-rollback"])
         .ended_well();
     publisher.build(&[]).ended_well();
+}
+
+/// The same lock in the format before.
+fn in_schema_1(text: &str) -> String {
+    let proof = r#"(asked = .*\nsize = .*\ndigest = .*\n)\n\[inputs\.proof\]\ndigest = (.*)\n"#;
+    let text = regex::Regex::new(proof)
+        .expect("a pattern")
+        .replace_all(text, "proof = $2\n$1")
+        .replace("schema = 2", "schema = 1");
+    let content = regex::Regex::new("content = \".*\"").expect("a pattern");
+    let said = |digest: &str| {
+        let line = format!("content = \"sha256:{digest}\"");
+        content.replace(&text, line).into_owned()
+    };
+    said(&Digest::sha256_of(said(&"0".repeat(64)).as_bytes()).hex())
+}
+
+#[test]
+fn a_lock_of_schema_1_is_obeyed_and_written_again_without_asking_anybody() {
+    let publisher = Publisher::new();
+    publisher.lock();
+    let text = publisher.site.read("recipe.lock");
+    let old = in_schema_1(&text);
+    assert_ne!(old, text);
+    publisher.site.write("recipe.lock", &old);
+    publisher.publish("1.2.0", "MZ the tool, rebuilt\n");
+    let asked = publisher.server.log().len();
+
+    let built = publisher.build(&[]).ended_well();
+    let notice = "recipe.lock has schema 1, which is still obeyed; `winimg lock recipe.toml` writes schema 2";
+    assert!(built.stderr().contains(notice), "{}", built.stderr());
+    let locked = &publisher.manifest()["recipe"]["lock"];
+    assert_eq!(
+        locked["digest"],
+        Digest::sha256_of(old.as_bytes()).to_string()
+    );
+
+    let check = publisher
+        .run(&["lock", "recipe.toml", "--check"])
+        .ended_well();
+    assert!(check.stderr().contains(notice), "{}", check.stderr());
+    assert_eq!(check.stdout(), "recipe.lock is up to date, serial 1\n");
+    assert_eq!(publisher.site.read("recipe.lock"), old);
+
+    let written = publisher.run(&["lock", "recipe.toml"]).ended_well();
+    let said = "recipe.lock is written in schema 2; every input stays locked as it was, serial 1\n";
+    assert_eq!(written.stdout(), said);
+    assert_eq!(publisher.site.read("recipe.lock"), text);
+    assert_eq!(publisher.server.log().len(), asked);
+    let plan = publisher.run(&["plan", "recipe.toml"]).ended_well();
+    assert!(!plan.stderr().contains("schema"), "{}", plan.stderr());
 }
 
 #[test]

@@ -41,6 +41,23 @@ unverified = "its owner moves the tag"
 raw = {}
 "#;
 
+/// As winimg wrote it before schema 2, for [`RECIPE`] and [`SIGNED`].
+const SCHEMA_1: &str = include_str!("schema1.lock");
+
+const SIGNED: &str = r#"
+[components.agent]
+version = "2.0"
+url = "https://dl.example.com/agent-{{version}}.zip?sig=1"
+checksum_url = "https://dl.example.com/SHA256SUMS?sig=1"
+checksum_entry = "agent.zip"
+signature = { kind = "minisign", key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3" }
+checksum_signature = { kind = "minisign", key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3" }
+
+[components.cni]
+url = "https://dl.example.com/cni.tgz"
+signature = { kind = "minisign", key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3" }
+"#;
+
 /// A folder with the recipe.
 struct Desk {
     folder: TempDir,
@@ -211,6 +228,115 @@ fn without_queries_only_what_is_shown_counts() {
     assert!(lock::lay(&mut recipe, &file, Comparison::Shown).has_errors());
 }
 
+/// The digest is over values: other words for a proof change no lock.
+#[test]
+fn what_is_asked_is_hashed_as_values() {
+    let desk = Desk::new();
+    let recipe = desk.read(&format!("{RECIPE}{SIGNED}"));
+    let key =
+        r#"{"key":"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3","kind":"minisign"}"#;
+    let ones = "1".repeat(64);
+    let expected = [
+        r#"{"checksum_url":null,"format":2,"proof":"unverified","rules":[],"url":"ws2022.iso","version":null}"#.to_string(),
+        r#"{"checksum_url":"https://dl.example.com/v1.36.0/kubelet.exe.sha256","format":2,"proof":{"checksum-file":{"url":"https://dl.example.com/v1.36.0/kubelet.exe.sha256"}},"rules":[],"url":"https://dl.example.com/v1.36.0/kubelet.exe?token=1","version":"1.36.0"}"#.to_string(),
+        format!(r#"{{"checksum_url":null,"format":2,"proof":{{"digest":"sha256:{ones}"}},"rules":[],"url":"https://dl.example.com/tool.exe","version":null}}"#),
+        format!(r#"{{"checksum_url":"https://dl.example.com/SHA256SUMS?sig=1","format":2,"proof":{{"checksum-file":{{"entry":"agent.zip","url":"https://dl.example.com/SHA256SUMS"}}}},"rules":[["signature",{key}],["checksum_signature",{key}]],"url":"https://dl.example.com/agent-2.0.zip?sig=1","version":"2.0"}}"#),
+        format!(r#"{{"checksum_url":null,"format":2,"proof":"signed","rules":[["signature",{key}]],"url":"https://dl.example.com/cni.tgz","version":null}}"#),
+        r#"{"checksum_url":null,"format":2,"proof":"unverified","rules":[],"url":"registry.example.com/pause:3.10","version":null}"#.to_string(),
+    ];
+    assert_eq!(recipe.asks.len(), expected.len());
+    for (ask, json) in recipe.asks.iter().zip(&expected) {
+        assert_eq!(ask.digest, digest(json), "{}: {json}", ask.id);
+    }
+}
+
+#[test]
+fn a_lock_of_schema_1_is_obeyed() {
+    let desk = Desk::new();
+    let file = desk.parsed(SCHEMA_1).expect("a lock");
+    assert_eq!(file.text, SCHEMA_1);
+    assert_eq!(file.digest(), digest(SCHEMA_1));
+    let mut recipe = desk.read(&format!("{RECIPE}{SIGNED}"));
+    let found = lock::lay(&mut recipe, &file, Comparison::Whole);
+    assert_eq!(found.render(false), "");
+    let locked = |at: usize| recipe.components[at].origin.locked.clone().expect("locked");
+    assert_eq!(locked(0).digest, digest("kubelet"));
+    assert_eq!(locked(0).evidence.len(), 1);
+    assert_eq!(locked(2).digest, digest("agent"));
+    let notice = file.notice("recipe.toml").expect("a notice");
+    insta::assert_snapshot!(notice);
+
+    // It becomes one of the present schema, and nothing of it is asked for again.
+    let mut lock = file.lock.clone();
+    lock.complete(&recipe.asks);
+    let again = desk.locked(&lock);
+    assert_eq!(
+        (again.schema, again.notice("recipe.toml")),
+        (lock::SCHEMA, None)
+    );
+    assert_eq!(again.lock, lock);
+    assert_eq!(
+        lock::lay(&mut recipe, &again, Comparison::Whole).render(false),
+        ""
+    );
+    assert!(lock.inputs.iter().all(|entry| entry.asked.is_some()));
+}
+
+#[test]
+fn a_lock_of_schema_1_detects_every_drift_but_that_of_a_query() {
+    let desk = Desk::new();
+    let file = desk.parsed(SCHEMA_1).expect("a lock");
+    let drift = |from: &str, to: &str| {
+        let text = format!("{RECIPE}{SIGNED}");
+        assert!(text.contains(from), "{from}");
+        let mut recipe = desk.read(&text.replace(from, to));
+        let found = lock::lay(&mut recipe, &file, Comparison::Whole);
+        let mut lock = file.lock.clone();
+        lock.complete(&recipe.asks);
+        let open = lock.inputs.iter().filter(|entry| entry.asked.is_none());
+        let open: Vec<String> = open.map(|entry| entry.id.to_string()).collect();
+        let facts = found.0.iter().map(|d| d.problem.fact.as_str());
+        (facts.collect::<Vec<_>>().join("\n"), open.join(" "))
+    };
+    let key = "checksum_signature = { kind = \"minisign\", key = \"RWQf";
+    for (from, to, fact, input) in [
+        (
+            "1.36.0",
+            "1.36.1",
+            "component kubelet: recipe.lock was made for version 1.36.0, the recipe asks for 1.36.1",
+            "kubelet",
+        ),
+        (
+            "pause:3.10",
+            "pause:3.11",
+            "image pause: recipe.lock was made for registry.example.com/pause:3.10, the recipe asks for registry.example.com/pause:3.11",
+            "image pause",
+        ),
+        (
+            "\"agent.zip\"",
+            "\"other.zip\"",
+            "component agent: recipe.lock was made for the proof `checksum file https://dl.example.com/SHA256SUMS, line `agent.zip``, the recipe has `checksum file https://dl.example.com/SHA256SUMS, line `other.zip``",
+            "agent",
+        ),
+        (
+            key,
+            &key.replace(
+                "minisign\"",
+                "minisign\", url = \"https://dl.example.com/s\"",
+            ),
+            "component agent: recipe.lock was made for another signature than the recipe asks for",
+            "agent",
+        ),
+        ("sig=1", "sig=2", "", ""),
+    ] {
+        assert_eq!(
+            drift(from, to),
+            (fact.to_string(), input.to_string()),
+            "{from}"
+        );
+    }
+}
+
 #[test]
 fn what_no_lock_looks_like_is_refused_in_words() {
     let desk = Desk::new();
@@ -225,8 +351,8 @@ fn what_no_lock_looks_like_is_refused_in_words() {
             "a comment by hand",
             text.replace("serial", "# ours\nserial"),
         ),
-        ("another schema", text.replace("schema = 1", "schema = 2")),
-        ("no schema", text.replace("schema = 1\n", "")),
+        ("another schema", text.replace("schema = 2", "schema = 3")),
+        ("no schema", text.replace("schema = 2\n", "")),
         (
             "an unknown key",
             text.replace("serial = 4", "serial = 4\ncolour = 1"),

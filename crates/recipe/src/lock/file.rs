@@ -1,14 +1,15 @@
-//! The file: one text for one content, and no other text is taken.
+//! The file: one text for one content, and no other text is taken. Schema 2 is written; schema 1 is read, too.
 
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::{Entry, Lock, LockFile, SCHEMA};
+use super::{Entry, Lock, LockFile, SCHEMA, schema1};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
@@ -17,7 +18,9 @@ use winimg_base::text::{Place, Source};
 /// Bytes. A lock of a thousand inputs has less than one.
 const LIMIT: u64 = 4 << 20;
 
-const HEAD: &str = "# Written by `winimg lock`: commit it, and let no hand change it.\n";
+const HEAD: &str = "# Written by `winimg lock`. Commit it, and do not edit it by hand.\n";
+
+const RESTORE: &str = "restore the committed one, or delete it and run `winimg lock`, which resolves every input again";
 
 /// As it is written.
 #[derive(Serialize)]
@@ -25,7 +28,7 @@ struct Written<'a> {
     schema: i64,
     recipe: &'a str,
     serial: u64,
-    /// Over the whole text, with noughts in its own place.
+    /// Over the whole text, with zeros in its own place.
     content: &'a Digest,
     #[serde(skip_serializing_if = "<[Entry]>::is_empty")]
     inputs: &'a [Entry],
@@ -34,14 +37,15 @@ struct Written<'a> {
 /// As it is read, when its schema is known.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AsRead {
+struct AsRead<E> {
     #[serde(rename = "schema")]
     _schema: i64,
     recipe: Spanned<String>,
     serial: Spanned<u64>,
     content: Spanned<Digest>,
-    #[serde(default)]
-    inputs: Vec<Spanned<Entry>>,
+    // Without a path serde would ask for a default of `E`.
+    #[serde(default = "Vec::new")]
+    inputs: Vec<Spanned<E>>,
 }
 
 /// The schema of any version.
@@ -51,7 +55,7 @@ struct AnySchema {
 }
 
 impl Lock {
-    /// The file's text: the same for the same content.
+    /// The file's text in the present schema: the same for the same content.
     pub fn text(&self) -> Result<String> {
         let text = |content: &Digest| {
             let written = Written {
@@ -65,12 +69,7 @@ impl Lock {
                 .map(|text| format!("{HEAD}{text}"))
                 .map_err(|e| Error::new(Kind::Failed, "a lock cannot be written").because(e))
         };
-        text(&Digest::sha256_of(text(&nothing())?.as_bytes()))
-    }
-
-    /// Over the file's text, for records.
-    pub fn digest(&self) -> Result<Digest> {
-        Ok(Digest::sha256_of(self.text()?.as_bytes()))
+        text(&Digest::sha256_of(text(&zeros())?.as_bytes()))
     }
 }
 
@@ -82,48 +81,47 @@ impl LockFile {
             let fact = format!("cannot read the lock {name}: {why}");
             Diagnostics(vec![Diagnostic::error(fact)])
         };
-        let long = fs::metadata(path).is_ok_and(|m| m.len() > LIMIT);
-        if long {
+        if fs::metadata(path).is_ok_and(|m| m.len() > LIMIT) {
             return Err(unreadable(format!("it is longer than {LIMIT} bytes")));
         }
         let text = fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
-        Self::parse(&name, &text)
-    }
-
-    pub fn parse(name: &str, text: &str) -> Result<Self, Diagnostics> {
-        let source = Arc::new(Source {
-            name: name.to_string(),
-            // As git may have laid it down on Windows.
-            text: text.replace("\r\n", "\n"),
-        });
+        let file = path.file_name().unwrap_or_default();
         let reading = Reading {
-            name: short(name),
-            source: &source,
+            name: file.to_string_lossy().into_owned(),
+            source: Arc::new(Source {
+                name,
+                // As git may have laid it down on Windows.
+                text: text.replace("\r\n", "\n"),
+            }),
         };
         reading.lock().map_err(Diagnostics)
     }
 }
 
-/// The file's own name.
-fn short(name: &str) -> String {
-    let last = Path::new(name).file_name();
-    last.map_or(name.to_string(), |n| n.to_string_lossy().into_owned())
-}
-
-struct Reading<'a> {
+struct Reading {
+    /// The file's own name.
     name: String,
-    source: &'a Arc<Source>,
+    source: Arc<Source>,
 }
 
-impl Reading<'_> {
+impl Reading {
     fn place(&self, span: Range<usize>) -> Place {
-        Place::new(self.source, span)
+        Place::new(&self.source, span)
     }
 
     fn lock(&self) -> Result<LockFile, Vec<Diagnostic>> {
+        match self.schema()? {
+            1 => self.inputs::<schema1::Entry>(1),
+            schema => self.inputs::<Entry>(schema),
+        }
+    }
+
+    fn inputs<E: DeserializeOwned + Into<Entry>>(
+        &self,
+        schema: i64,
+    ) -> Result<LockFile, Vec<Diagnostic>> {
         let text = self.source.text.as_str();
-        self.schema(text)?;
-        let read: AsRead = toml::from_str(text).map_err(|e| self.broken(&e))?;
+        let read: AsRead<E> = toml::from_str(text).map_err(|e| self.broken(&e))?;
         let mut problems = Vec::new();
         if *read.content.get_ref() != content_of(text, &read.content) {
             problems.push(
@@ -132,7 +130,7 @@ impl Reading<'_> {
                     self.name
                 ))
                 .at(&self.place(read.content.span()), "over another text")
-                .help("restore the committed one, or delete it and run `winimg lock`, which resolves every input again"),
+                .help(RESTORE),
             );
         }
         if *read.serial.get_ref() == 0 {
@@ -141,7 +139,8 @@ impl Reading<'_> {
         }
         let places = read.inputs.iter().map(|e| self.place(first_line(text, e)));
         let places: Vec<Place> = places.collect();
-        let inputs: Vec<Entry> = read.inputs.into_iter().map(Spanned::into_inner).collect();
+        let inputs = read.inputs.into_iter();
+        let inputs: Vec<Entry> = inputs.map(|entry| entry.into_inner().into()).collect();
         for (at, entry) in inputs.iter().enumerate() {
             problems.extend(self.entry(&inputs[..at], entry, &places[at]));
         }
@@ -155,13 +154,15 @@ impl Reading<'_> {
                 inputs,
             },
             name: self.name.clone(),
+            schema,
+            text: text.to_string(),
             places,
         })
     }
 
     /// Before anything else: another schema has other keys.
-    fn schema(&self, text: &str) -> Result<(), Vec<Diagnostic>> {
-        let any: AnySchema = toml::from_str(text).map_err(|e| self.broken(&e))?;
+    fn schema(&self) -> Result<i64, Vec<Diagnostic>> {
+        let any: AnySchema = toml::from_str(&self.source.text).map_err(|e| self.broken(&e))?;
         let Some(schema) = any.schema else {
             let fact = format!("{} does not say its schema", self.name);
             return Err(vec![
@@ -171,7 +172,7 @@ impl Reading<'_> {
             ]);
         };
         match schema.get_ref() {
-            toml::Value::Integer(SCHEMA) => Ok(()),
+            toml::Value::Integer(known @ 1..=SCHEMA) => Ok(*known),
             other => Err(vec![
                 Diagnostic::error(format!(
                     "schema {other} of {} is not known to this version",
@@ -179,7 +180,7 @@ impl Reading<'_> {
                 ))
                 .at(&self.place(schema.span()), "")
                 .help(format!(
-                    "this version reads schema {SCHEMA}: use the winimg that wrote it, or a later one"
+                    "this version reads schemas 1 and {SCHEMA}: use the winimg that wrote it, or a later one"
                 )),
             ]),
         }
@@ -210,32 +211,30 @@ impl Reading<'_> {
         let merged = lines.any(|line| conflict.iter().any(|mark| line.starts_with(mark)));
         let help = match merged {
             true => "two branches changed it: take either side whole, then run `winimg lock`",
-            false => {
-                "restore the committed one, or delete it and run `winimg lock`, which resolves every input again"
-            }
+            false => RESTORE,
         };
         vec![Diagnostic::error(fact).at(&place, "").help(help)]
     }
 }
 
 /// The table's header, or the line that it begins with.
-fn first_line(text: &str, entry: &Spanned<Entry>) -> Range<usize> {
+fn first_line<E>(text: &str, entry: &Spanned<E>) -> Range<usize> {
     let span = entry.span();
     let tail = text.get(span.clone()).unwrap_or_default();
     span.start..span.start + tail.find('\n').unwrap_or(tail.len())
 }
 
-/// The digest over the text with noughts in place of the one that it says.
+/// The digest over the text with zeros in place of the one that it says.
 fn content_of(text: &str, said: &Spanned<Digest>) -> Digest {
     let Range { start, end } = said.span();
     let (Some(before), Some(after)) = (text.get(..start), text.get(end..)) else {
-        return nothing();
+        return zeros();
     };
-    Digest::sha256_of(format!("{before}\"{}\"{after}", nothing()).as_bytes())
+    Digest::sha256_of(format!("{before}\"{}\"{after}", zeros()).as_bytes())
 }
 
-/// 64 noughts.
-fn nothing() -> Digest {
+/// 64 of them.
+fn zeros() -> Digest {
     // Never an error: it is a SHA-256 by its length.
     Digest::from_hex(&"0".repeat(64)).unwrap_or_else(|_| Digest::sha256_of(b""))
 }

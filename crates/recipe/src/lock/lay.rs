@@ -46,6 +46,11 @@ pub fn lay(recipe: &mut Recipe, file: &LockFile, comparison: Comparison) -> Diag
 }
 
 impl Entry {
+    /// Whether the recipe asks for it as it did.
+    pub fn is_asked_by(&self, ask: &Ask) -> bool {
+        self.id == ask.id && differences(ask, self, "", Comparison::Whole).is_empty()
+    }
+
     /// What has to be found again.
     pub fn locked(&self) -> Locked {
         let evidence = self.evidence.iter();
@@ -112,29 +117,20 @@ fn differences<'a>(
     file: &str,
     comparison: Comparison,
 ) -> Vec<(String, &'a Place)> {
-    if ask.whole == entry.asked {
-        return Vec::new();
-    }
     let what = called(&ask.id);
+    let other = |was: &str, is: &str| {
+        format!("{what}: {file} was made for {was}, the recipe asks for {is}")
+    };
     let version = ask.version.as_ref().map(|v| v.value.as_str());
     if version != entry.version.as_deref() {
-        let words =
-            |v: Option<&str>| v.map_or("no version".to_string(), |v| format!("version {v}"));
-        let fact = format!(
-            "{what}: {file} was made for {}, the recipe asks for {}",
-            words(entry.version.as_deref()),
-            version.unwrap_or("none")
-        );
+        let was = entry.version.as_ref();
+        let was = was.map_or("no version".to_string(), |v| format!("version {v}"));
         let place = ask.version.as_ref().map_or(&ask.place, |v| &v.place);
-        return vec![(fact, place)];
+        return vec![(other(&was, version.unwrap_or("none")), place)];
     }
     let mut facts = Vec::new();
     if ask.url.value != entry.url {
-        let fact = format!(
-            "{what}: {file} was made for {}, the recipe asks for {}",
-            entry.url, ask.url.value
-        );
-        facts.push((fact, &ask.url.place));
+        facts.push((other(&entry.url, &ask.url.value), &ask.url.place));
     }
     if ask.proof.value != entry.proof {
         let fact = format!(
@@ -145,23 +141,17 @@ fn differences<'a>(
     }
     let rules = ask.rules.as_ref();
     if rules.map(|r| &r.value) != entry.rules.as_ref() {
-        let (fact, place) = match (rules, &entry.rules) {
-            (Some(rules), None) => (
-                format!("{what}: {file} was made without a signature, the recipe asks for one"),
-                &rules.place,
-            ),
-            (Some(rules), Some(_)) => (
-                format!("{what}: {file} was made for another signature than the recipe asks for"),
-                &rules.place,
-            ),
-            (None, _) => (
-                format!("{what}: {file} was made for a signature, the recipe asks for none"),
-                &ask.place,
-            ),
+        let difference = match (rules, &entry.rules) {
+            (Some(_), None) => "without a signature, the recipe asks for one",
+            (Some(_), Some(_)) => "for another signature than the recipe asks for",
+            (None, _) => "for a signature, the recipe asks for none",
         };
-        facts.push((fact, place));
+        let place = rules.map_or(&ask.place, |rules| &rules.place);
+        facts.push((format!("{what}: {file} was made {difference}"), place));
     }
-    if facts.is_empty() && comparison == Comparison::Whole {
+    let whole = entry.asked.as_ref();
+    let is_other = whole.is_some_and(|digest| *digest != ask.digest);
+    if facts.is_empty() && is_other && comparison == Comparison::Whole {
         let fact = format!("{what}: {file} was made for another query in its URL");
         facts.push((fact, &ask.url.place));
     }

@@ -8,6 +8,7 @@ mod change;
 mod file;
 mod lay;
 mod rollback;
+mod schema1;
 mod version;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::{Ask, InputId};
+use crate::recipe::{Ask, AskedProof, InputId};
 use winimg_base::digest::Digest;
 use winimg_base::text::Place;
 use winimg_trust::Signer;
@@ -25,8 +26,8 @@ pub use change::{Changes, between, lowered};
 pub use lay::{Comparison, drift, lay};
 pub use rollback::{BuiltInput, BuiltWith, rolled_back, warning};
 
-/// The schema that this version reads and writes.
-pub const SCHEMA: i64 = 1;
+/// The schema that is written. Locks of schema 1 are read, too.
+pub const SCHEMA: i64 = 2;
 
 /// The content of a lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,13 +50,13 @@ pub struct Entry {
     pub version: Option<String>,
     /// As the recipe asks, without query; of a local file its name.
     pub url: String,
-    /// What the recipe asks for as proof, in words.
-    pub proof: String,
+    pub proof: AskedProof,
     /// Over the recipe's tables of signatures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Digest>,
-    /// Over all that the recipe asks.
-    pub asked: Digest,
+    /// Over all that the recipe asks. `None` in a lock of schema 1, which had a digest over words there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Digest>,
     /// Bytes; of a container image those of all its parts.
     pub size: u64,
     /// SHA-256; of a container image that of its manifest for Windows.
@@ -90,8 +91,30 @@ pub struct LockFile {
     pub lock: Lock,
     /// The name to show: `recipe.lock`.
     pub name: String,
+    /// The file's own.
+    pub schema: i64,
+    /// With the line ends of Unix.
+    pub text: String,
     /// Of each input, in the same order.
     places: Vec<Place>,
+}
+
+impl LockFile {
+    /// Over the file's text, for records.
+    pub fn digest(&self) -> Digest {
+        Digest::sha256_of(self.text.as_bytes())
+    }
+
+    /// For users of an earlier schema: what `winimg lock` would do.
+    pub fn notice(&self, recipe: &str) -> Option<String> {
+        (self.schema < SCHEMA).then(|| {
+            format!(
+                "{} has schema {}, which is still obeyed; `winimg lock {recipe}` writes schema {SCHEMA}, which also \
+                 detects another query in a URL",
+                self.name, self.schema
+            )
+        })
+    }
 }
 
 impl Lock {
@@ -105,6 +128,14 @@ impl Lock {
 
     pub fn entry(&self, id: &InputId) -> Option<&Entry> {
         self.inputs.iter().find(|e| e.id == *id)
+    }
+
+    /// Gives the entries of an earlier schema the digests that they lack, as far as the recipe still asks the same.
+    pub fn complete(&mut self, asks: &[Ask]) {
+        for entry in self.inputs.iter_mut().filter(|e| e.asked.is_none()) {
+            let ask = asks.iter().find(|ask| entry.is_asked_by(ask));
+            entry.asked = ask.map(|ask| ask.digest.clone());
+        }
     }
 
     /// Every file that it names: the inputs, and what proves them.
@@ -140,7 +171,7 @@ impl Entry {
             url: ask.url.value.clone(),
             proof: ask.proof.value.clone(),
             rules: ask.rules.as_ref().map(|r| r.value.clone()),
-            asked: ask.whole.clone(),
+            asked: Some(ask.digest.clone()),
             size: found.size,
             digest: found.digest,
             signers: found.signers,

@@ -1,4 +1,4 @@
-//! Whether a lock is older than one that this store has built with: whoever can replace a lock file must not bring
+//! Whether a lock is older than one that this store has built with: someone who can replace a lock file must not bring
 //! back what was replaced for a reason (The Update Framework: rollback attacks).
 
 use serde::{Deserialize, Serialize};

@@ -1,25 +1,27 @@
-//! Which of two versions is the higher one, where their writing tells.
+//! Which of two versions is the higher one, where that follows from how they are written.
 
 use std::cmp::Ordering;
 
 /// `None` where a version does not begin with a number, as `latest` does. A pre-release comes before its release
-/// (Semantic Versioning 2.0.0, 11); what follows a `+` says nothing.
+/// (Semantic Versioning 2.0.0, 11); what follows a `+` does not count.
 pub fn order(one: &str, other: &str) -> Option<Ordering> {
-    let (one, other) = (Version::read(one)?, Version::read(other)?);
-    let release = compare(&one.release, &other.release);
-    Some(
-        release.then_with(|| match (&one.before[..], &other.before[..]) {
-            ([], []) => Ordering::Equal,
-            ([], _) => Ordering::Greater,
-            (_, []) => Ordering::Less,
-            (one, other) => compare(one, other),
-        }),
-    )
+    Some(Version::read(one)?.cmp(&Version::read(other)?))
 }
 
+/// Ordered by its fields, one after the other.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Version<'a> {
-    release: Vec<&'a str>,
-    before: Vec<&'a str>,
+    release: Vec<Part<'a>>,
+    is_release: bool,
+    pre_release: Vec<Part<'a>>,
+}
+
+/// A number comes before a word.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Part<'a> {
+    /// How many digits, without zeros before them, and the digits: numbers of any length.
+    Number(usize, &'a str),
+    Word(&'a str),
 }
 
 impl<'a> Version<'a> {
@@ -30,40 +32,32 @@ impl<'a> Version<'a> {
             return None;
         }
         let text = text.split('+').next().unwrap_or(text);
-        let (release, before) = text.split_once('-').unwrap_or((text, ""));
-        let parts = |text: &'a str| -> Vec<&'a str> {
-            let parts = text.split(['.', '-', '_']);
-            parts.filter(|p| !p.is_empty()).collect()
-        };
+        let (release, pre_release) = text.split_once('-').unwrap_or((text, ""));
         Some(Self {
             release: parts(release),
-            before: parts(before),
+            is_release: pre_release.chars().all(|c| "._-".contains(c)),
+            pre_release: parts(pre_release),
         })
     }
 }
 
-/// Part by part; a missing number is nought.
-fn compare(one: &[&str], other: &[&str]) -> Ordering {
-    let longest = one.len().max(other.len());
-    let part = |parts: &[&str], n: usize| parts.get(n).copied().unwrap_or("0").to_string();
-    (0..longest)
-        .map(|n| compare_part(&part(one, n), &part(other, n)))
-        .find(|o| o.is_ne())
-        .unwrap_or(Ordering::Equal)
+/// Without zeros at the end: a missing number is zero.
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let parts = text.split(['.', '-', '_']).filter(|part| !part.is_empty());
+    let mut parts: Vec<Part<'_>> = parts.map(part).collect();
+    while parts.last() == Some(&Part::Number(0, "")) {
+        parts.pop();
+    }
+    parts
 }
 
-/// Numbers by their value, whatever their length; a number comes before a word.
-fn compare_part(one: &str, other: &str) -> Ordering {
-    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    match (number(one), number(other)) {
-        (true, true) => {
-            let plain = |text: &str| text.trim_start_matches('0').to_string();
-            let (one, other) = (plain(one), plain(other));
-            one.len().cmp(&other.len()).then_with(|| one.cmp(&other))
+fn part(text: &str) -> Part<'_> {
+    match text.bytes().all(|b| b.is_ascii_digit()) {
+        true => {
+            let digits = text.trim_start_matches('0');
+            Part::Number(digits.len(), digits)
         }
-        (true, false) => Ordering::Less,
-        (false, true) => Ordering::Greater,
-        (false, false) => one.cmp(other),
+        false => Part::Word(text),
     }
 }
 
@@ -86,6 +80,7 @@ mod tests {
             assert_eq!(order(high, low), Some(Ordering::Greater), "{high} {low}");
         }
         assert_eq!(order("1.36", "v1.36.0+build5"), Some(Ordering::Equal));
+        assert_eq!(order("1.0-0", "1.0"), Some(Ordering::Less));
         assert_eq!(order("latest", "1.0"), None);
     }
 }

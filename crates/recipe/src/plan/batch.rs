@@ -48,12 +48,15 @@ impl Script {
         Self::default()
     }
 
-    pub(super) fn line(&mut self, line: impl Into<String>) {
-        self.lines.push(line.into());
+    pub(super) fn of(lines: impl Into<String>) -> Self {
+        Self {
+            lines: vec![lines.into()],
+        }
     }
 
-    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = String>) {
-        self.lines.extend(lines);
+    /// A line, or several with `\n` between them.
+    pub(super) fn line(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
     }
 
     /// Makes a folder and those above it. `folder` is quoted for batch, without a trailing backslash.

@@ -10,7 +10,7 @@ use super::check::{Check, Files, Service};
 use crate::recipe::{GuestPath, RegistryData, RegistryKey};
 
 /// Drops, or cuts down, every check that a later one overrides; and that a file is there where its bytes are expected: one
-/// that is gone is told once. The lists are those of the steps, in their order.
+/// that is gone is reported once. The lists are those of the steps, in their order.
 pub fn keep_what_lasts<'a, F, D, I>(lists: impl Iterator<Item = &'a mut Vec<Check<F, D, I>>>)
 where
     F: Files + Clone + PartialEq + 'a,
@@ -129,25 +129,10 @@ fn rewritten_path<F: Files, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, 
 /// Every setting that the later one says is no longer the earlier one's to say. Nothing said: the service is there.
 fn service_after<F, D, I>(mut earlier: Service, later: &Check<F, D, I>) -> Option<Service> {
     let own = service_key(&earlier.name);
-    let Service {
-        name,
-        command_line,
-        start,
-        depends,
-        account,
-        restart_delays,
-    } = &mut earlier;
     match later {
-        Check::Service(later) if same(name, &later.name) => {
-            *command_line = command_line.take().filter(|_| later.command_line.is_none());
-            *start = start.filter(|_| later.start.is_none());
-            *account = account.take().filter(|_| later.account.is_none());
-            if !later.depends.is_empty() {
-                depends.clear();
-            }
-            if !later.restart_delays.is_empty() {
-                restart_delays.clear();
-            }
+        Check::Service(later) if same(&earlier.name, &later.name) => {
+            let said = SETTINGS.into_iter().filter(|one| later.says(*one));
+            said.for_each(|one| earlier.forget(one));
         }
         Check::Registry {
             key,
@@ -158,30 +143,54 @@ fn service_after<F, D, I>(mut earlier: Service, later: &Check<F, D, I>) -> Optio
             key,
             value: Some(value),
             ..
-        } if *key == own => match setting(value) {
-            Some(Setting::Start) => *start = None,
-            Some(Setting::CommandLine) => *command_line = None,
-            Some(Setting::Depends) => depends.clear(),
-            Some(Setting::Account) => *account = None,
-            Some(Setting::Failure) => restart_delays.clear(),
-            None => {}
-        },
+        } if *key == own => setting(value)
+            .into_iter()
+            .for_each(|one| earlier.forget(one)),
         _ => return Some(earlier),
     }
-    let silent = command_line.is_none()
-        && start.is_none()
-        && account.is_none()
-        && depends.is_empty()
-        && restart_delays.is_empty();
-    (!silent).then_some(earlier)
+    SETTINGS
+        .iter()
+        .any(|one| earlier.says(*one))
+        .then_some(earlier)
 }
 
+#[derive(Clone, Copy)]
 enum Setting {
     Start,
     CommandLine,
     Depends,
     Account,
     Failure,
+}
+
+const SETTINGS: [Setting; 5] = [
+    Setting::Start,
+    Setting::CommandLine,
+    Setting::Depends,
+    Setting::Account,
+    Setting::Failure,
+];
+
+impl Service {
+    fn says(&self, setting: Setting) -> bool {
+        match setting {
+            Setting::Start => self.start.is_some(),
+            Setting::CommandLine => self.command_line.is_some(),
+            Setting::Depends => !self.depends.is_empty(),
+            Setting::Account => self.account.is_some(),
+            Setting::Failure => !self.restart_delays.is_empty(),
+        }
+    }
+
+    fn forget(&mut self, setting: Setting) {
+        match setting {
+            Setting::Start => self.start = None,
+            Setting::CommandLine => self.command_line = None,
+            Setting::Depends => self.depends.clear(),
+            Setting::Account => self.account = None,
+            Setting::Failure => self.restart_delays.clear(),
+        }
+    }
 }
 
 /// Where the service control manager keeps it (Microsoft: HKLM\SYSTEM\CurrentControlSet\Services registry tree).
@@ -201,42 +210,24 @@ fn rewritten<F, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool 
     let Check::Registry { key, value, data } = earlier else {
         return false;
     };
+    let is_gone = value.is_none() && *data == RegistryData::Absent;
     match later {
         Check::Registry {
             key: later_key,
             value: None,
             data: RegistryData::Absent,
         } => key.starts_with(later_key),
+        // The key was to be gone, and is there again with a value in it.
+        Check::Registry { key: later_key, .. } if is_gone => later_key.starts_with(key),
         Check::Registry {
             key: later_key,
             value: later_value,
             ..
-        } => match (value, data) {
-            // The key was to be gone, and is there again with a value in it.
-            (None, RegistryData::Absent) => later_key.starts_with(key),
-            _ => key == later_key && same_name(value.as_deref(), later_value.as_deref()),
-        },
-        Check::Service(Service {
-            name,
-            command_line,
-            start,
-            depends,
-            account,
-            restart_delays,
-        }) => {
-            let own = service_key(name);
-            let said = match value.as_deref().and_then(setting) {
-                Some(Setting::Start) => start.is_some(),
-                Some(Setting::CommandLine) => command_line.is_some(),
-                Some(Setting::Depends) => !depends.is_empty(),
-                Some(Setting::Account) => account.is_some(),
-                Some(Setting::Failure) => !restart_delays.is_empty(),
-                None => false,
-            };
-            match (value, data) {
-                (None, RegistryData::Absent) => own.starts_with(key),
-                _ => said && *key == own,
-            }
+        } => key == later_key && same_name(value.as_deref(), later_value.as_deref()),
+        Check::Service(service) if is_gone => service_key(&service.name).starts_with(key),
+        Check::Service(service) => {
+            let setting = value.as_deref().and_then(setting);
+            setting.is_some_and(|one| service.says(one)) && *key == service_key(&service.name)
         }
         _ => false,
     }

@@ -6,79 +6,59 @@ use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, named_by};
 use super::{Entry, Op, Plan, PlannedStep, Until, undecided};
-use crate::recipe::{ContainerImage, ImageProof, ProofSpec, Recipe, Signature};
+use crate::recipe::{
+    Component, ContainerImage, Effective, ImageProof, ProofSpec, Recipe, Signature, Var,
+};
+use winimg_base::diag::Diagnostic;
 use winimg_base::text::redact_url;
 
 /// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `warnings`, `undecided`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
-    let variables: Vec<Value> = recipe
-        .vars
-        .iter()
-        .map(|v| json!({ "name": v.name, "value": redact_url(&v.value), "origin": v.origin }))
-        .collect();
-    let effective: Vec<Value> = recipe
-        .effective
-        .iter()
-        .map(|e| {
-            let value: Value = serde_json::from_str(&e.value).unwrap_or_else(|_| json!(e.value));
-            json!({ "path": e.path, "value": value, "origin": e.origin })
-        })
-        .collect();
-    let images: Vec<Value> = recipe.images.iter().map(image).collect();
-    let components: Vec<Value> = recipe
-        .components
-        .iter()
-        .map(|c| {
-            json!({
-                "name": c.name.value,
-                "version": c.version,
-                "url": c.origin.url.value.to_string(),
-                "proof": named_by(&c.origin.proof),
-                "signatures": signatures(&c.origin.signatures),
-                "checksum_signatures": match &c.origin.proof {
-                    ProofSpec::ChecksumFile { signatures: of, .. } => signatures(of),
-                    _ => json!([]),
-                },
-            })
-        })
-        .collect();
-    let payload: Vec<Value> = plan
-        .payload
-        .iter()
-        .enumerate()
-        .map(|(i, e)| entry(i, e))
-        .collect();
-    let steps: Vec<Value> = plan
-        .steps
-        .iter()
-        .enumerate()
-        .map(|(i, s)| step(plan, i + 1, s))
-        .collect();
-    let warnings: Vec<Value> = plan
-        .warnings
-        .0
-        .iter()
-        .map(
-            |w| json!({ "message": w.problem.fact, "place": w.problem.place.as_ref().map(ToString::to_string) }),
-        )
-        .collect();
+    let payload = plan.payload.iter().enumerate();
+    let steps = plan.steps.iter().zip(1..);
     // That of a recipe with gaps would be another's.
-    let digest = recipe
-        .undecided
-        .is_empty()
-        .then(|| recipe.digest.to_string());
+    let digest = recipe.undecided.is_empty().then_some(&recipe.digest);
     json!({
         "schema": 1,
         "recipe": { "name": recipe.name.value, "digest": digest },
-        "variables": variables,
-        "values": effective,
-        "components": components,
-        "images": images,
-        "payload": payload,
-        "steps": steps,
-        "warnings": warnings,
-        "undecided": recipe.undecided.iter().map(undecided::json).collect::<Vec<_>>(),
+        "variables": recipe.vars.iter().map(variable).collect::<Value>(),
+        "values": recipe.effective.iter().map(value).collect::<Value>(),
+        "components": recipe.components.iter().map(component).collect::<Value>(),
+        "images": recipe.images.iter().map(image).collect::<Value>(),
+        "payload": payload.map(|(i, e)| entry(i, e)).collect::<Value>(),
+        "steps": steps.map(|(s, number)| step(plan, number, s)).collect::<Value>(),
+        "warnings": plan.warnings.0.iter().map(warning).collect::<Value>(),
+        "undecided": recipe.undecided.iter().map(undecided::json).collect::<Value>(),
     })
+}
+
+fn variable(var: &Var) -> Value {
+    json!({ "name": var.name, "value": redact_url(&var.value), "origin": var.origin })
+}
+
+fn value(of: &Effective) -> Value {
+    let value = serde_json::from_str(&of.value).unwrap_or_else(|_| json!(of.value));
+    json!({ "path": of.path, "value": value, "origin": of.origin })
+}
+
+fn component(component: &Component) -> Value {
+    let origin = &component.origin;
+    json!({
+        "name": component.name.value,
+        "version": component.version,
+        "url": origin.url.value.to_string(),
+        "proof": named_by(&origin.proof),
+        "signatures": signatures(&origin.signatures),
+        "checksum_signatures": match &origin.proof {
+            ProofSpec::ChecksumFile { signatures: of, .. } => signatures(of),
+            _ => json!([]),
+        },
+    })
+}
+
+fn warning(warning: &Diagnostic) -> Value {
+    let place = warning.problem.place.as_ref().map(ToString::to_string);
+    json!({ "message": warning.problem.fact, "place": place })
 }
 
 /// Each has to be met, by one of its alternatives.
@@ -90,8 +70,8 @@ fn signatures(groups: &[Vec<Signature>]) -> Value {
             "url": s.url.as_ref().map(|url| url.value.to_string()),
         })
     };
-    let groups = groups.iter().map(|g| g.iter().map(one).collect::<Vec<_>>());
-    json!(groups.collect::<Vec<_>>())
+    let groups = groups.iter().map(|g| g.iter().map(one).collect::<Value>());
+    groups.collect()
 }
 
 fn image(image: &ContainerImage) -> Value {
@@ -125,8 +105,6 @@ fn entry(index: usize, entry: &Entry) -> Value {
 }
 
 fn step(plan: &Plan, number: usize, step: &PlannedStep) -> Value {
-    let ops: Vec<Value> = step.ops.iter().map(|o| op(o, step)).collect();
-    let expects: Vec<String> = step.expects.iter().map(|e| expected(plan, e)).collect();
     json!({
         "number": number,
         "name": step.name,
@@ -134,10 +112,10 @@ fn step(plan: &Plan, number: usize, step: &PlannedStep) -> Value {
         "place": step.place.to_string(),
         "skipped": step.skipped,
         "undecided": step.undecided,
-        "ops": ops,
+        "ops": step.ops.iter().map(|o| op(o, step)).collect::<Value>(),
         "entries": step.entries,
         "log": step.guest_log,
-        "expects": expects,
+        "expects": step.expects.iter().map(|e| expected(plan, e)).collect::<Value>(),
     })
 }
 

@@ -174,37 +174,21 @@ pub enum Verdict {
 
 impl ExitRule {
     pub fn judge(&self, code: i64) -> Verdict {
-        match self {
-            Self::Zero => match code {
-                0 => Verdict::Success,
-                _ => Verdict::Failed,
+        match (self, code) {
+            (Self::Listed { ok, reboot }, _) => match (reboot.contains(&code), code) {
+                (true, 1641) => Verdict::RebootStarted,
+                (true, _) => Verdict::RebootNeeded,
+                (false, _) if ok.contains(&code) => Verdict::Success,
+                (false, _) => Verdict::Failed,
             },
-            Self::Msi => match code {
-                0 => Verdict::Success,
-                3010 => Verdict::RebootNeeded,
-                1641 => Verdict::RebootStarted,
-                1618 => Verdict::Busy,
-                _ => Verdict::Failed,
-            },
-            Self::Any => Verdict::Success,
-            Self::Robocopy => match code {
-                0..=7 => Verdict::Success,
-                _ => Verdict::Failed,
-            },
-            Self::Pnputil => match code {
-                0 | 259 => Verdict::Success,
-                3010 => Verdict::RebootNeeded,
-                1641 => Verdict::RebootStarted,
-                _ => Verdict::Failed,
-            },
-            Self::Listed { ok, reboot } if ok.contains(&code) && !reboot.contains(&code) => {
-                Verdict::Success
-            }
-            Self::Listed { reboot, .. } if reboot.contains(&code) => match code {
-                1641 => Verdict::RebootStarted,
-                _ => Verdict::RebootNeeded,
-            },
-            Self::Listed { .. } => Verdict::Failed,
+            (Self::Any, _)
+            | (Self::Zero | Self::Msi | Self::Pnputil, 0)
+            | (Self::Pnputil, 259)
+            | (Self::Robocopy, 0..=7) => Verdict::Success,
+            (Self::Msi | Self::Pnputil, 3010) => Verdict::RebootNeeded,
+            (Self::Msi | Self::Pnputil, 1641) => Verdict::RebootStarted,
+            (Self::Msi, 1618) => Verdict::Busy,
+            (Self::Zero | Self::Msi | Self::Pnputil | Self::Robocopy, _) => Verdict::Failed,
         }
     }
 }
@@ -230,4 +214,39 @@ pub enum Entry {
         text: String,
         encoding: Encoding,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_code_means_what_its_program_says() {
+        use Verdict::{Busy, Failed, RebootNeeded, RebootStarted, Success};
+        let listed = ExitRule::Listed {
+            ok: vec![0, 7, 3010],
+            reboot: vec![3010, 1641],
+        };
+        let (needed, started) = ((3010, RebootNeeded), (1641, RebootStarted));
+        for (rule, good) in [
+            (ExitRule::Zero, vec![(0, Success)]),
+            (
+                ExitRule::Msi,
+                vec![(0, Success), needed, started, (1618, Busy)],
+            ),
+            (ExitRule::Robocopy, vec![(0, Success), (7, Success)]),
+            (
+                ExitRule::Pnputil,
+                vec![(0, Success), (259, Success), needed, started],
+            ),
+            (listed, vec![(0, Success), (7, Success), needed, started]),
+        ] {
+            for code in [0, 7, 8, 259, 1618, 1641, 3010] {
+                let found = good.iter().find(|(good, _)| *good == code);
+                let expected = found.map_or(Failed, |(_, verdict)| *verdict);
+                assert_eq!(rule.judge(code), expected, "{rule:?} {code}");
+            }
+        }
+        assert_eq!(ExitRule::Any.judge(8), Success);
+    }
 }

@@ -57,7 +57,7 @@ const KNOWN: &[(&str, &str)] = &[
 
 pub(super) const SYSTEM: &str = "S-1-5-18";
 pub(super) const ADMINISTRATORS: &str = "S-1-5-32-544";
-/// Stands for whoever makes a file below: it means something only in entries that are inherited.
+/// Stands for the account that makes a file below: it means something only in entries that are inherited.
 pub(super) const CREATOR_OWNER: &str = "S-1-3-0";
 
 /// The name as Windows in English has it, and the SID. An authority before the name changes nothing.

@@ -138,9 +138,7 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
         return;
     }
     if step.verb == "checkpoint" {
-        out.push_str(
-            "     nothing happens; this version keeps no layers, so every build starts over\n",
-        );
+        out.push_str("     a layer is sealed here, unless the build has --layers none\n");
     }
     for op in &step.ops {
         one_op(out, op, step);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::check::{FirewallScope, Payload, Service};
+use super::check::{Acl, Firewall, FirewallScope, Payload, Service};
 use super::step::start_name;
 use super::{Entry, ExitRule, Plan, Planned};
 use crate::recipe::{Encoding, Origin, ProofSpec, RegistryData, Signature};
@@ -11,9 +11,8 @@ use crate::recipe::{Encoding, Origin, ProofSpec, RegistryData, Signature};
 /// What proves a download: the digest or what stands for it, then each signature that has to be met.
 pub(super) fn proof(origin: &Origin) -> Vec<String> {
     let mut lines = Vec::new();
-    match &origin.proof {
-        ProofSpec::Signed => {}
-        proof => lines.push(named_by(proof)),
+    if !matches!(origin.proof, ProofSpec::Signed) {
+        lines.push(named_by(&origin.proof));
     }
     if let ProofSpec::ChecksumFile { signatures, .. } = &origin.proof {
         lines.extend(signed("checksum file signed", signatures));
@@ -77,17 +76,12 @@ pub(super) fn entry_origin(entry: &Entry) -> String {
             strip,
             only,
         } => {
-            let mut text = format!("component {component}, unpacked");
-            match strip {
-                0 => {}
-                n => {
-                    let _ = write!(text, ", without {}", count(*n, "leading folder"));
-                }
-            }
-            if !only.is_empty() {
-                let _ = write!(text, ", only {}", only.join(" "));
-            }
-            text
+            let stripped = match strip {
+                0 => String::new(),
+                n => format!(", without {}", count(*n, "leading folder")),
+            };
+            let only = list(", only ", only, " ");
+            format!("component {component}, unpacked{stripped}{only}")
         }
         Entry::Image { image } => format!("container image {image}, an OCI archive"),
         Entry::Local { path } => path.display().to_string(),
@@ -119,21 +113,18 @@ impl ExitRule {
             ExitRule::Robocopy => "exit below 8".to_owned(),
             ExitRule::Pnputil => "exit 0 or 259; 3010 and 1641 restart".to_owned(),
             ExitRule::Listed { ok, reboot } => {
-                let list = |codes: &[i64], word: &str| {
-                    codes
-                        .iter()
-                        .map(i64::to_string)
-                        .collect::<Vec<_>>()
-                        .join(&format!(" {word} "))
+                let list = |codes: &[i64], between: &str| {
+                    let codes: Vec<String> = codes.iter().map(i64::to_string).collect();
+                    codes.join(between)
                 };
                 let mut text = match ok.is_empty() {
                     true => "no exit code is good".to_owned(),
-                    false => format!("exit {}", list(ok, "or")),
+                    false => format!("exit {}", list(ok, " or ")),
                 };
                 match reboot.as_slice() {
                     [] => {}
                     [one] => text.push_str(&format!("; {one} restarts")),
-                    many => text.push_str(&format!("; {} restart", list(many, "and"))),
+                    many => text.push_str(&format!("; {} restart", list(many, " and "))),
                 }
                 text
             }
@@ -148,6 +139,7 @@ pub(super) fn expected(plan: &Plan, check: &Planned) -> String {
             .get(index)
             .map_or_else(|| format!(r"p\{index:04}"), |e| entry_path(index, e))
     };
+    let no = |present: &bool| if *present { "" } else { "no " };
     match check {
         Planned::File { path, content } => match *content {
             Payload::File(index) => format!("{path} = {}", entry(index)),
@@ -155,75 +147,10 @@ pub(super) fn expected(plan: &Plan, check: &Planned) -> String {
         },
         Planned::Exists { path } => path.to_string(),
         Planned::Missing { path } => format!("no {path}"),
-        Planned::Registry {
-            key,
-            value: None,
-            data: RegistryData::Absent,
-        } => format!("no {key}"),
-        Planned::Registry { key, value, data } => {
-            let name = value
-                .as_deref()
-                .filter(|v| !v.is_empty())
-                .unwrap_or("(default)");
-            match data {
-                RegistryData::Absent => format!("no {key} : {name}"),
-                data => format!("{key} : {name} = {}", shown_data(data)),
-            }
-        }
-        Planned::Service(Service {
-            name,
-            command_line,
-            start,
-            depends,
-            account,
-            restart_delays,
-        }) => {
-            let mut text = format!("service {name}");
-            if let Some(start) = start {
-                let _ = write!(text, ", {}", start_name(*start));
-            }
-            if let Some(account) = account {
-                let _ = write!(text, ", as {account}");
-            }
-            if !depends.is_empty() {
-                let _ = write!(text, ", after {}", depends.join(" "));
-            }
-            if !restart_delays.is_empty() {
-                let delays: Vec<String> = restart_delays.iter().map(u32::to_string).collect();
-                let _ = write!(text, ", restarted after {} ms", delays.join(", "));
-            }
-            if let Some(line) = command_line {
-                let _ = write!(text, ": {line}");
-            }
-            text
-        }
+        Planned::Registry { key, value, data } => registry(key.as_str(), value.as_deref(), data),
+        Planned::Service(of) => service(of),
         Planned::PathFolder { folder } => format!("{folder} in Path"),
-        other => windows(other, &entry),
-    }
-}
-
-/// What is expected of Windows' own stores.
-fn windows(check: &Planned, entry: &dyn Fn(u32) -> String) -> String {
-    let no = |present: &bool| if *present { "" } else { "no " };
-    match check {
-        Planned::Firewall(rule) if !rule.present => format!("no firewall rule {}", rule.name),
-        Planned::Firewall(rule) => {
-            let any = |ports: &[String]| match ports {
-                [] => "any".to_owned(),
-                ports => ports.join(","),
-            };
-            let mut text = format!(
-                "firewall rule {}: {} {}, protocol {}, ports {}, remote ports {}",
-                rule.name,
-                if rule.allow { "allows" } else { "blocks" },
-                if rule.inbound { "in" } else { "out" },
-                rule.protocol.map_or("any".to_owned(), |n| n.to_string()),
-                any(&rule.ports),
-                any(&rule.remote_ports),
-            );
-            text += &rule.scope.as_ref().map_or_else(String::new, scope);
-            text
-        }
+        Planned::Firewall(rule) => firewall(rule),
         Planned::Feature { name, enabled } => {
             format!("feature {name} {}", if *enabled { "on" } else { "off" })
         }
@@ -241,44 +168,97 @@ fn windows(check: &Planned, entry: &dyn Fn(u32) -> String) -> String {
             name,
             present,
             members,
-        } => match members.is_empty() {
-            true => format!("{}group {name}", no(present)),
-            false => format!("{}group {name} with {}", no(present), members.join(", ")),
-        },
-        Planned::Acl(acl) => {
-            let entries = acl.entries.iter().map(|e| {
-                let deny = if e.deny { "deny " } else { "" };
-                format!("{deny}{} {:?}", e.principal, e.right)
-            });
-            let entries: Vec<String> = entries.collect();
-            let only = if acl.protected { "only " } else { "" };
-            format!("{} for {only}{}", acl.path, entries.join(", "))
-        }
+        } => format!(
+            "{}group {name}{}",
+            no(present),
+            list(" with ", members, ", ")
+        ),
+        Planned::Acl(acl) => access(acl),
         Planned::Task { name, present } => format!("{}task {name}", no(present)),
         Planned::Update { kb } => format!("update {kb}"),
         Planned::ContainerImage { image, root } => {
             format!("container image {} below {root}", image.0)
         }
-        _ => String::new(),
     }
+}
+
+/// Nothing where there is nothing in it.
+fn list(before: &str, items: &[String], between: &str) -> String {
+    match items {
+        [] => String::new(),
+        items => format!("{before}{}", items.join(between)),
+    }
+}
+
+fn registry(key: &str, value: Option<&str>, data: &RegistryData) -> String {
+    let name = value.filter(|v| !v.is_empty()).unwrap_or("(default)");
+    match (value, data) {
+        (None, RegistryData::Absent) => format!("no {key}"),
+        (_, RegistryData::Absent) => format!("no {key} : {name}"),
+        _ => format!("{key} : {name} = {}", shown_data(data)),
+    }
+}
+
+fn service(service: &Service) -> String {
+    let mut text = format!("service {}", service.name);
+    if let Some(start) = service.start {
+        let _ = write!(text, ", {}", start_name(start));
+    }
+    if let Some(account) = &service.account {
+        let _ = write!(text, ", as {account}");
+    }
+    text += &list(", after ", &service.depends, " ");
+    if !service.restart_delays.is_empty() {
+        let delays: Vec<String> = service.restart_delays.iter().map(u32::to_string).collect();
+        let _ = write!(text, ", restarted after {} ms", delays.join(", "));
+    }
+    if let Some(line) = &service.command_line {
+        let _ = write!(text, ": {line}");
+    }
+    text
+}
+
+fn firewall(rule: &Firewall) -> String {
+    if !rule.present {
+        return format!("no firewall rule {}", rule.name);
+    }
+    let any = |ports: &[String]| match ports {
+        [] => "any".to_owned(),
+        ports => ports.join(","),
+    };
+    format!(
+        "firewall rule {}: {} {}, protocol {}, ports {}, remote ports {}{}",
+        rule.name,
+        if rule.allow { "allows" } else { "blocks" },
+        if rule.inbound { "in" } else { "out" },
+        rule.protocol.map_or("any".to_owned(), |n| n.to_string()),
+        any(&rule.ports),
+        any(&rule.remote_ports),
+        rule.scope.as_ref().map_or_else(String::new, scope)
+    )
 }
 
 /// Whom a firewall rule is for.
 fn scope(scope: &FirewallScope) -> String {
-    let mut text = String::new();
-    if !scope.remote.is_empty() {
-        text += &format!(", remote addresses {}", scope.remote.join(","));
-    }
+    let mut text = list(", remote addresses ", &scope.remote, ",");
     if let Some(program) = &scope.program {
         text += &format!(", program {program}");
     }
-    if !scope.profiles.is_empty() {
-        text += &format!(", profiles {}", scope.profiles.join(","));
-    }
+    text += &list(", profiles ", &scope.profiles, ",");
     if scope.edge {
         text += ", edge traversal";
     }
     text
+}
+
+fn access(acl: &Acl) -> String {
+    let entries = acl.entries.iter().map(|e| {
+        let deny = if e.deny { "deny " } else { "" };
+        format!("{deny}{} {:?}", e.principal, e.right)
+    });
+    let entries: Vec<String> = entries.collect();
+    let only = if acl.protected { "only " } else { "" };
+    format!("{} for {only}{}", acl.path, entries.join(", "))
 }
 
 fn shown_data(data: &RegistryData) -> String {

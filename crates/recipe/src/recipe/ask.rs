@@ -3,17 +3,88 @@
 //! Reads the tree after variables and nothing else, so that two machines say the same of one recipe. Complains about
 //! nothing: `lower` has done that.
 
-use serde_json::{Value as Json, json};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::effective::to_json;
 use super::merge::PROOFS;
-use super::value::{Data, Entry, Table, Value};
-use super::{Ask, InputId, Recipe};
+use super::value::{Data, Entry, Table};
+use super::{InputId, Recipe};
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place, redact};
 
 /// The keys that say who must have signed.
 const RULES: [&str; 2] = ["signature", "checksum_signature"];
+
+/// What a recipe asks of one input, as it was written after variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub id: InputId,
+    /// The table of the input.
+    pub place: Place,
+    /// Of a container image, the Windows build that is wanted.
+    pub version: Option<Located<String>>,
+    /// Without its query; of a local file only its name, for its folder is another on each machine.
+    pub url: Located<String>,
+    pub proof: Located<AskedProof>,
+    /// Over the tables of its signatures.
+    pub rules: Option<Located<Digest>>,
+    /// Over all of it, the queries of URLs too.
+    pub digest: Digest,
+}
+
+/// How an input is to be proved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum AskedProof {
+    Digest(Digest),
+    ChecksumFile {
+        /// As [`Ask::url`].
+        url: String,
+        /// The line's name, where the recipe gives it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        entry: Option<String>,
+    },
+    /// By its signatures alone.
+    Signed,
+    Unverified,
+    /// A variable without a value. Never in a lock.
+    Undecided,
+}
+
+impl fmt::Display for AskedProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Digest(digest) => digest.fmt(f),
+            Self::ChecksumFile { url, entry: None } => write!(f, "checksum file {url}"),
+            Self::ChecksumFile {
+                url,
+                entry: Some(entry),
+            } => write!(f, "checksum file {url}, line `{entry}`"),
+            Self::Signed => f.write_str("signed"),
+            Self::Unverified => f.write_str("unverified"),
+            Self::Undecided => f.write_str("undecided"),
+        }
+    }
+}
+
+/// What [`Ask::digest`] is made from.
+#[derive(Serialize)]
+struct Whole<'a> {
+    format: u32,
+    version: Option<&'a str>,
+    /// With its query.
+    url: &'a str,
+    proof: &'a AskedProof,
+    /// With its query.
+    checksum_url: Option<&'a str>,
+    rules: &'a [(&'a str, Json)],
+}
+
+/// The number of [`Whole`]. What locks of schema 1 hold had none.
+const FORMAT: u32 = 2;
 
 /// One for each input, in their order.
 pub fn list(recipe: &Recipe, tree: &Table) -> Vec<Ask> {
@@ -32,93 +103,86 @@ fn download(id: InputId, entry: &Entry) -> Option<Ask> {
     let table = entry.value.as_table()?;
     let url = text(table, "url")?;
     let version = text(table, "version");
-    let (proof, place) = match PROOFS.iter().find(|p| table.contains(p)) {
-        Some(&key) if matches!(table.get(key)?.data, Data::Undecided(_)) => {
-            ("undecided".to_string(), table.get(key)?.place.clone())
-        }
-        Some(&key) => {
-            let said = text(table, key)?;
-            let words = match key {
-                "checksum_url" => checksum(table, &shown(&said.value)),
-                "unverified" => "unverified".to_string(),
-                algorithm => format!("{algorithm}:{}", bare(&said.value)),
-            };
-            (words, said.place)
-        }
-        None => ("signed".to_string(), url.place.clone()),
-    };
-    let rules: Vec<(&str, &Value)> = RULES
-        .iter()
-        .filter_map(|key| Some((*key, table.get(key)?)))
-        .collect();
-    let rules_json: Vec<Json> = rules
-        .iter()
-        .map(|(key, value)| json!([key, to_json(value)]))
-        .collect();
-    let checksum_url = text(table, "checksum_url").map(|t| identity(&t.value));
-    let whole = json!([
-        version.as_ref().map(|v| &v.value),
-        identity(&url.value),
-        proof,
-        checksum_url,
-        rules_json
-    ]);
+    let proof = download_proof(table, &url.place)?;
+    let checksum_url = text(table, "checksum_url").map(|url| identity(&url.value));
+    let given = RULES.iter().filter_map(|key| Some((*key, table.get(key)?)));
+    let rules: Vec<(&str, Json)> = given.map(|(key, rule)| (key, to_json(rule))).collect();
+    let first = RULES.iter().find_map(|key| table.get(key));
     Some(Ask {
         id,
         place: entry.key_place.clone(),
+        rules: first.map(|rule| Located::new(Digest::of_json(&rules), rule.place.clone())),
+        digest: Digest::of_json(&Whole {
+            format: FORMAT,
+            version: version.as_ref().map(|v| v.value.as_str()),
+            url: &identity(&url.value),
+            proof: &proof.value,
+            checksum_url: checksum_url.as_deref(),
+            rules: &rules,
+        }),
         version,
         url: url.map(|u| shown(&u)),
-        proof: Located::new(proof, place),
-        rules: rules.first().map(|(_, value)| {
-            let digest = Digest::sha256_of(Json::from(rules_json).to_string().as_bytes());
-            Located::new(digest, value.place.clone())
-        }),
-        whole: Digest::sha256_of(whole.to_string().as_bytes()),
+        proof,
     })
 }
 
-fn checksum(table: &Table, url: &str) -> String {
-    match text(table, "checksum_entry") {
-        Some(entry) => format!("checksum file {url}, line `{}`", entry.value),
-        None => format!("checksum file {url}"),
+fn download_proof(table: &Table, otherwise: &Place) -> Option<Located<AskedProof>> {
+    let Some(&key) = PROOFS.iter().find(|key| table.contains(key)) else {
+        return Some(Located::new(AskedProof::Signed, otherwise.clone()));
+    };
+    let value = table.get(key)?;
+    if matches!(value.data, Data::Undecided(_)) {
+        return Some(Located::new(AskedProof::Undecided, value.place.clone()));
     }
+    let said = text(table, key)?;
+    let proof = match key {
+        "checksum_url" => AskedProof::ChecksumFile {
+            url: shown(&said.value),
+            entry: text(table, "checksum_entry").map(|entry| entry.value),
+        },
+        "unverified" => AskedProof::Unverified,
+        _ => AskedProof::Digest(said.value.trim().parse().ok()?),
+    };
+    Some(Located::new(proof, said.place))
 }
 
 fn image(id: InputId, entry: &Entry) -> Option<Ask> {
     let table = entry.value.as_table()?;
     let url = text(table, "reference")?;
     let version = text(table, "os_version");
-    let (proof, place) = match text(table, "digest") {
-        Some(digest) => (digest.value.to_lowercase(), digest.place),
-        None => match url.value.split_once('@') {
-            Some((_, digest)) => (digest.to_lowercase(), url.place.clone()),
-            None => ("unverified".to_string(), url.place.clone()),
-        },
+    let digest = text(table, "digest").or_else(|| {
+        let (_, digest) = url.value.split_once('@')?;
+        Some(Located::new(digest.to_string(), url.place.clone()))
+    });
+    let proof = match digest {
+        Some(digest) => {
+            let parsed = digest.value.trim().parse().ok()?;
+            Located::new(AskedProof::Digest(parsed), digest.place)
+        }
+        None => Located::new(AskedProof::Unverified, url.place.clone()),
     };
-    let whole = json!([version.as_ref().map(|v| &v.value), url.value, proof]);
     Some(Ask {
         id,
         place: entry.key_place.clone(),
+        rules: None,
+        digest: Digest::of_json(&Whole {
+            format: FORMAT,
+            version: version.as_ref().map(|v| v.value.as_str()),
+            url: &url.value,
+            proof: &proof.value,
+            checksum_url: None,
+            rules: &[],
+        }),
         version,
         url,
-        proof: Located::new(proof, place),
-        rules: None,
-        whole: Digest::sha256_of(whole.to_string().as_bytes()),
+        proof,
     })
 }
 
 fn text(table: &Table, key: &str) -> Option<Located<String>> {
     let value = table.get(key)?;
     let text = value.as_str().or(value.loose.as_deref())?;
-    let place: &Place = &value.place;
-    Some(Located::new(text.to_string(), place.clone()))
-}
-
-/// A digest without the name of its algorithm, in lower case.
-fn bare(digest: &str) -> String {
-    let digest = digest.trim();
-    let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
-    hex.to_lowercase()
+    Some(Located::new(text.to_string(), value.place.clone()))
 }
 
 /// A URL whole; of a local file its name. The same file stands in another folder on another machine, and its digest

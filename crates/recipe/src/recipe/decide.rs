@@ -79,16 +79,14 @@ impl Deciding<'_> {
         };
         let Some(table) = value.as_table() else {
             let fact = format!("`vars` takes a table, not {}", value.kind());
-            self.problems
-                .push(Diagnostic::error(fact).at(&value.place, ""));
-            return;
+            let problem = Diagnostic::error(fact).at(&value.place, "");
+            return self.problems.push(problem);
         };
         for entry in &table.entries {
             let at = &entry.key_place;
-            if let Some(problem) = refused_name(&entry.key) {
-                let (fact, help) = problem;
-                self.problems
-                    .push(Diagnostic::error(fact).at(at, "").help(help));
+            if let Some((fact, help)) = refused_name(&entry.key) {
+                let problem = Diagnostic::error(fact).at(at, "").help(help);
+                self.problems.push(problem);
             } else if Arc::ptr_eq(&at.source, root) {
                 self.given.places.insert(entry.key.clone(), at.clone());
             }
@@ -145,14 +143,8 @@ impl Deciding<'_> {
         }
         let source_name = format!("environment {ENV_PREFIX}{name}");
         let source = sources.add(source_name.as_str(), value.into(), PathBuf::new());
-        let said = Said {
-            text: value.into(),
-            origin: source_name,
-            place: Place::new(&source, 0..value.len()),
-            level: Level::Environment,
-            template: false,
-        };
-        self.said.insert(name.into(), Some(said));
+        let place = Place::new(&source, 0..value.len());
+        self.outside(name, value.into(), source_name, place, Level::Environment);
     }
 
     fn flag(&mut self, name: &str, value: &str, sources: &mut Sources) {
@@ -169,14 +161,7 @@ impl Deciding<'_> {
         let key = Place::new(&source, 0..name.len());
         if self.declared(name, &key) {
             self.note(name, &key);
-            let said = Said {
-                text: value.into(),
-                origin: "--var".into(),
-                place: key,
-                level: Level::Flag,
-                template: false,
-            };
-            self.said.insert(name.into(), Some(said));
+            self.outside(name, value.into(), "--var".into(), key, Level::Flag);
         }
     }
 
@@ -184,11 +169,8 @@ impl Deciding<'_> {
     fn declared(&mut self, name: &str, place: &Place) -> bool {
         if words::is_secret(name) {
             let fact = format!("`{name}` would be a secret");
-            self.problems.push(
-                Diagnostic::error(fact)
-                    .at(place, "")
-                    .help(words::SECRET_HELP),
-            );
+            let problem = Diagnostic::error(fact).at(place, "");
+            self.problems.push(problem.help(words::SECRET_HELP));
             return false;
         }
         if self.is_known(name) {
@@ -213,7 +195,7 @@ impl Deciding<'_> {
         for entry in table.entries {
             if self.declared(&entry.key, &entry.key_place) {
                 self.note(&entry.key, &entry.key_place);
-                self.outside(entry, Level::VarFile);
+                self.take(entry, Level::VarFile);
             }
         }
     }
@@ -225,25 +207,30 @@ impl Deciding<'_> {
         let (entries, remarks) = image_builder::entries(path, table, declared);
         self.problems.extend(remarks);
         for entry in entries {
-            self.outside(entry, Level::ImageBuilder);
+            self.take(entry, Level::ImageBuilder);
         }
     }
 
-    /// Takes a word from a file. image-builder's alone may name other variables.
-    fn outside(&mut self, entry: value::Entry, level: Level) {
+    fn take(&mut self, entry: value::Entry, level: Level) {
         match scalar(&entry.value) {
             Ok(text) => {
-                let said = Said {
-                    text,
-                    origin: entry.key_place.to_string(),
-                    place: entry.key_place,
-                    level,
-                    template: level == Level::ImageBuilder,
-                };
-                self.said.insert(entry.key, Some(said));
+                let origin = entry.key_place.to_string();
+                self.outside(&entry.key, text, origin, entry.key_place, level);
             }
             Err(diagnostic) => self.problems.push(diagnostic),
         }
+    }
+
+    /// Takes a value from outside of the recipe. image-builder's alone may name other variables.
+    fn outside(&mut self, name: &str, text: String, origin: String, place: Place, level: Level) {
+        let said = Said {
+            text,
+            origin,
+            place,
+            level,
+            template: level == Level::ImageBuilder,
+        };
+        self.said.insert(name.into(), Some(said));
     }
 
     fn resolve(mut self) -> (Scope, Vec<Var>, Given) {
@@ -360,20 +347,18 @@ impl Resolving<'_> {
 
 /// Strings, whole numbers and booleans as text.
 fn scalar(value: &Value) -> Result<String, Diagnostic> {
+    let refused = Diagnostic::error("a variable takes a string, a whole number, true or false");
     match &value.data {
         Data::String(text) => Ok(text.clone()),
         Data::Integer(number) => Ok(number.to_string()),
         Data::Bool(flag) => Ok(flag.to_string()),
-        Data::Float(text) => Err(Diagnostic::error(
-            "a variable takes a string, a whole number, true or false",
-        )
-        .at(&value.place, "a number with a fraction")
-        .help(format!(
-            "put it in quotes, or 1.30 would become 1.3: \"{text}\""
-        ))),
-        _ => Err(
-            Diagnostic::error("a variable takes a string, a whole number, true or false")
-                .at(&value.place, value.kind()),
-        ),
+        Data::Float(text) => {
+            Err(refused
+                .at(&value.place, "a number with a fraction")
+                .help(format!(
+                    "put it in quotes, or 1.30 would become 1.3: \"{text}\""
+                )))
+        }
+        _ => Err(refused.at(&value.place, value.kind())),
     }
 }

@@ -52,6 +52,7 @@ use winimg_base::text::{Located, Place};
 use winimg_formats::wim::Release;
 
 pub use address::Address;
+pub use ask::{Ask, AskedProof};
 pub(crate) use guest_name::file_name;
 pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
@@ -94,24 +95,6 @@ pub struct Recipe {
     pub undecided: Vec<Undecided>,
     /// What it was read from, in that order: its TOML files, and the files and folders that they name.
     pub files: Vec<ReadFile>,
-}
-
-/// What a recipe asks of one input, as it was written after variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    pub id: InputId,
-    /// The table of the input.
-    pub place: Place,
-    /// Of a container image, the Windows build that is wanted.
-    pub version: Option<Located<String>>,
-    /// Without its query; of a local file only its name, for its folder is another on each machine.
-    pub url: Located<String>,
-    /// One line of words.
-    pub proof: Located<String>,
-    /// Over the tables of its signatures.
-    pub rules: Option<Located<Digest>>,
-    /// Over all of it, the queries of URLs too.
-    pub whole: Digest,
 }
 
 /// A file or folder that the recipe was read from.

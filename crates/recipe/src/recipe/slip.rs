@@ -33,34 +33,15 @@ fn described(message: &str, place: &Place) -> Diagnostic {
         Some((fact, expected)) => (fact, format!("expected {expected}")),
         None => (message, String::new()),
     };
+    let plain = |label: &str| Diagnostic::error(format!("TOML: {fact}")).at(place, label);
     match slip(fact, place) {
-        Slip::Escape(letter) => {
-            let fact = match letter {
-                Some(letter @ ('x' | 'u' | 'U')) => {
-                    let digits = match letter {
-                        'x' => 2,
-                        'u' => 4,
-                        _ => 8,
-                    };
-                    format!(
-                        "TOML: `\\{letter}` takes {digits} hexadecimal digits that name a character"
-                    )
-                }
-                // The last backslash of a folder's path.
-                Some('"') => "TOML: the text does not end: `\\\"` is a quote inside of it".into(),
-                Some(letter) => format!("TOML: `\\{letter}` is not an escape"),
-                None => format!("TOML: {fact}"),
-            };
-            Diagnostic::error(fact)
-                .at(place, "in double quotes a backslash begins an escape")
-                .help(SINGLE_QUOTES)
-        }
-        Slip::Capital(word) => Diagnostic::error(format!("TOML: {fact}"))
-            .at(place, "")
-            .help(format!("write it in lower case: {word}")),
+        Slip::Escape(letter) => Diagnostic::error(escape(letter, fact))
+            .at(place, "in double quotes a backslash begins an escape")
+            .help(SINGLE_QUOTES),
+        Slip::Capital(word) => plain("").help(format!("write it in lower case: {word}")),
         Slip::Bare(text) => {
-            let plain = |c: char| c.is_ascii_alphanumeric() || " ._+-".contains(c);
-            let help = match text.chars().all(plain) {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._+-".contains(c);
+            let help = match text.chars().all(is_plain) {
                 true => format!("quote it: \"{text}\""),
                 false => {
                     "quote it: a text stands in double quotes, a Windows path in single quotes"
@@ -71,11 +52,24 @@ fn described(message: &str, place: &Place) -> Diagnostic {
                 .at(place, "")
                 .help(help)
         }
-        Slip::Duplicate => Diagnostic::error(format!("TOML: {fact}"))
-            .at(place, expected)
-            .help("the table or key was given above: write it once"),
-        Slip::Other => Diagnostic::error(format!("TOML: {fact}")).at(place, expected),
+        Slip::Duplicate => plain(&expected).help("the table or key was given above: write it once"),
+        Slip::Other => plain(&expected),
     }
+}
+
+/// What is wrong with the character after a backslash.
+fn escape(letter: Option<char>, fact: &str) -> String {
+    let digits = match letter {
+        Some('x') => 2,
+        Some('u') => 4,
+        Some('U') => 8,
+        // The last backslash of a folder's path.
+        Some('"') => return "TOML: the text does not end: `\\\"` is a quote inside of it".into(),
+        Some(letter) => return format!("TOML: `\\{letter}` is not an escape"),
+        None => return format!("TOML: {fact}"),
+    };
+    let letter = letter.unwrap_or_default();
+    format!("TOML: `\\{letter}` takes {digits} hexadecimal digits that name a character")
 }
 
 fn slip<'a>(fact: &str, place: &'a Place) -> Slip<'a> {
@@ -155,38 +149,23 @@ mod tests {
 
     #[test]
     fn a_backslash_in_double_quotes_leads_to_single_quotes() {
+        let digits = |letter: char, n: u32| {
+            format!("TOML: `\\{letter}` takes {n} hexadecimal digits that name a character")
+        };
         for (text, fact) in [
-            (
-                r#""C:\Users\me.iso""#,
-                r"TOML: `\U` takes 8 hexadecimal digits that name a character",
-            ),
-            (
-                r#""C:\Udeadbeef""#,
-                r"TOML: `\U` takes 8 hexadecimal digits that name a character",
-            ),
-            (
-                r#""C:\unattend""#,
-                r"TOML: `\u` takes 4 hexadecimal digits that name a character",
-            ),
-            (
-                r#""C:\uade""#,
-                r"TOML: `\u` takes 4 hexadecimal digits that name a character",
-            ),
-            (
-                r#""D:\xvms""#,
-                r"TOML: `\x` takes 2 hexadecimal digits that name a character",
-            ),
-            (
-                r#"["""C:\Users"""]"#,
-                r"TOML: `\U` takes 8 hexadecimal digits that name a character",
-            ),
+            (r#""C:\Users\me.iso""#, digits('U', 8)),
+            (r#""C:\Udeadbeef""#, digits('U', 8)),
+            (r#""C:\unattend""#, digits('u', 4)),
+            (r#""C:\uade""#, digits('u', 4)),
+            (r#""D:\xvms""#, digits('x', 2)),
+            (r#"["""C:\Users"""]"#, digits('U', 8)),
             (
                 r#""C:\""#,
-                r#"TOML: the text does not end: `\"` is a quote inside of it"#,
+                r#"TOML: the text does not end: `\"` is a quote inside of it"#.into(),
             ),
-            (r#""C:\k""#, r"TOML: `\k` is not an escape"),
+            (r#""C:\k""#, r"TOML: `\k` is not an escape".into()),
         ] {
-            let expected = (fact.to_owned(), super::SINGLE_QUOTES.to_owned());
+            let expected = (fact, super::SINGLE_QUOTES.to_owned());
             assert_eq!(explained(text), expected, "{text}");
         }
     }

@@ -170,7 +170,7 @@ pub enum UserState {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Password {
-    /// Made in the guest and told to nobody.
+    /// Made in the guest and known to nobody.
     Random,
     /// One that everybody knows, such as Vagrant's: not a secret, and shown.
     Published(String),

@@ -12,7 +12,7 @@ use crate::store::Watch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, AtomicFile};
-use winimg_recipe::lock::Lock;
+use winimg_recipe::lock::LockFile;
 use winimg_recipe::recipe::{Options, Recipe};
 
 /// From this size on (bytes) a ustar header has no room for it (POSIX.1-2017, pax, ustar Interchange Format).
@@ -22,7 +22,7 @@ const USTAR_FROM: u64 = 8 << 30;
 pub struct Contents<'a> {
     pub recipe: &'a Recipe,
     pub options: &'a Options,
-    pub lock: &'a Lock,
+    pub lock: &'a LockFile,
     /// The files that the lock names, and what proves them.
     pub inputs: Vec<Input>,
 }
@@ -31,7 +31,7 @@ pub struct Contents<'a> {
 pub fn write(contents: Contents<'_>, to: &Path, watch: &Watch) -> Result<Written> {
     let layout = layout::of(&contents.recipe.files, contents.options)?;
     let carried = carry::of(contents.recipe, contents.options);
-    let lock = contents.lock.text()?;
+    let lock = &contents.lock.text;
     let mut inputs = contents.inputs;
     inputs.sort_by(|a, b| a.digest.cmp(&b.digest));
     inputs.dedup_by(|a, b| a.digest == b.digest);

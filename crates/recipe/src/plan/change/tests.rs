@@ -87,53 +87,34 @@ fn old() -> [(&'static str, Part); 3] {
 #[test]
 fn a_change_is_described() {
     let mut all = String::new();
-    let mut case = |what: &str, new: Vec<(&'static str, Part)>| {
-        let words = change(chain(old()).links(), chain(new).links()).join("\n");
+    let mut case = |what: &str, new: &[&(&'static str, Part)]| {
+        let new = chain(new.iter().map(|part| (*part).clone()));
+        let words = change(chain(old()).links(), new.links()).join("\n");
         all += &format!("{what}:\n  {}\n", words.replace('\n', "\n  "));
     };
-    let [first, a, last] = old();
-    let around = |middle: (&'static str, Part)| vec![first.clone(), middle, last.clone()];
-    case(
-        "another version",
-        vec![first.clone(), a.clone(), kubelet("1.36.1")],
-    );
-    case(
-        "another line",
-        around(script("step `a`", "echo one\necho 2")),
-    );
-    case("a line less", around(script("step `a`", "echo one")));
-    case(
-        "other exit codes",
-        around(judged("step `a`", "echo one\necho two", ExitRule::Any)),
-    );
-    case("turned off", around(("step `a`", Part::Skipped)));
-    case(
-        "a new step",
-        vec![
-            first.clone(),
-            script("step `b`", "b"),
-            a.clone(),
-            last.clone(),
-        ],
-    );
-    case("a step gone", vec![first.clone(), last.clone()]);
-    case("another step", around(script("step `b`", "b")));
-    case(
-        "another order",
-        vec![first.clone(), last.clone(), a.clone()],
-    );
-    let tpm = MachineSpec {
+    let [first, a, last] = &old();
+    let (b, newer) = (script("step `b`", "b"), kubelet("1.36.1"));
+    case("another version", &[first, a, &newer]);
+    let line = script("step `a`", "echo one\necho 2");
+    case("another line", &[first, &line, last]);
+    let fewer = script("step `a`", "echo one");
+    case("a line less", &[first, &fewer, last]);
+    let codes = judged("step `a`", "echo one\necho two", ExitRule::Any);
+    case("other exit codes", &[first, &codes, last]);
+    case("turned off", &[first, &("step `a`", Part::Skipped), last]);
+    case("a new step", &[first, &b, a, last]);
+    case("a step gone", &[first, last]);
+    case("another step", &[first, &b, last]);
+    case("another order", &[first, last, a]);
+    let other = installed(MachineSpec {
         cpus: 2,
         disk_size: 65 << 30,
         disk_bus: DiskBus::Ahci,
         tpm: true,
         ..machine()
-    };
-    case(
-        "another machine",
-        vec![installed(tpm), a.clone(), last.clone()],
-    );
-    case("one step more", [old().to_vec(), vec![a.clone()]].concat());
+    });
+    case("another machine", &[&other, a, last]);
+    case("one step more", &[first, a, last, a]);
     assert_eq!(
         all,
         "another version:\n  step `kubelet`: the version of `kubelet` 1.36.0 became 1.36.1\n  \

@@ -4,10 +4,23 @@ use super::super::check::{Acl, Bytes, Firewall, FirewallScope, Payload, Planned}
 use super::*;
 use crate::recipe::Start;
 
-/// What is left of each, the first being the earlier.
-fn left(mut lists: Vec<Vec<Planned>>) -> Vec<Vec<Planned>> {
-    keep_what_lasts(lists.iter_mut());
-    lists
+/// What is left of each step's checks, the first being the earliest.
+fn lasting<F, D, I, const N: usize>(mut steps: [Vec<Check<F, D, I>>; N]) -> [Vec<Check<F, D, I>>; N]
+where
+    F: Files + Clone + PartialEq,
+    D: Clone + PartialEq,
+    I: Clone + PartialEq,
+{
+    keep_what_lasts(steps.iter_mut());
+    steps
+}
+
+/// What is left of an earlier step's check, the later one's being left as it is.
+#[track_caller]
+fn after(earlier: &Planned, later: &Planned) -> Option<Planned> {
+    let [mut left, kept] = lasting([vec![earlier.clone()], vec![later.clone()]]);
+    assert_eq!(kept, std::slice::from_ref(later));
+    left.pop()
 }
 
 fn service(line: Option<&str>, start: Option<Start>) -> Planned {
@@ -51,30 +64,18 @@ fn a_service_keeps_what_no_later_step_says() {
     if let Planned::Service(service) = &mut demand {
         service.name = "KUBELET".into();
     }
-    assert_eq!(
-        left(vec![vec![whole.clone()], vec![demand.clone()]]),
-        [vec![service(Some("k.exe"), None)], vec![demand]]
-    );
+    assert_eq!(after(&whole, &demand), Some(service(Some("k.exe"), None)));
     // Said again in full: the earlier one has nothing left to say.
     let again = service(Some("k.exe --v=2"), Some(Start::Demand));
-    assert_eq!(
-        left(vec![vec![whole.clone()], vec![again.clone()]]),
-        [vec![], vec![again.clone()]]
-    );
+    assert_eq!(after(&whole, &again), None);
     // Only that it is there.
     let there = service(None, None);
-    assert_eq!(
-        left(vec![vec![whole.clone()], vec![there.clone()]]),
-        [vec![whole.clone()], vec![there.clone()]]
-    );
-    assert_eq!(
-        left(vec![vec![there], vec![whole.clone()]]),
-        [vec![], vec![whole.clone()]]
-    );
+    assert_eq!(after(&whole, &there), Some(whole.clone()));
+    assert_eq!(after(&there, &whole), None);
     // Gone, and made anew.
     let gone = value(KEY, None, RegistryData::Absent);
     assert_eq!(
-        left(vec![vec![whole.clone()], vec![gone], vec![again.clone()]]),
+        lasting([vec![whole], vec![gone], vec![again.clone()]]),
         [vec![], vec![], vec![again]]
     );
 }
@@ -84,26 +85,13 @@ fn a_service_and_its_registry_values_do_not_contradict_each_other() {
     let whole = service(Some("k.exe"), Some(Start::Auto));
     let start = value(KEY, Some("start"), RegistryData::Dword(3));
     let other = value(KEY, Some("Environment"), RegistryData::Sz("A=1".into()));
-    assert_eq!(
-        left(vec![
-            vec![whole.clone()],
-            vec![start.clone(), other.clone()]
-        ]),
-        [
-            vec![service(Some("k.exe"), None)],
-            vec![start.clone(), other.clone()]
-        ]
-    );
-    assert_eq!(
-        left(vec![vec![start, other.clone()], vec![whole.clone()]]),
-        [vec![other], vec![whole.clone()]]
-    );
+    assert_eq!(after(&whole, &start), Some(service(Some("k.exe"), None)));
+    assert_eq!(after(&whole, &other), Some(whole.clone()));
+    assert_eq!(after(&start, &whole), None);
+    assert_eq!(after(&other, &whole), Some(other));
     // The key's default value is no deletion.
     let default = value(KEY, None, RegistryData::Sz("x".into()));
-    assert_eq!(
-        left(vec![vec![whole.clone()], vec![default.clone()]]),
-        [vec![whole], vec![default]]
-    );
+    assert_eq!(after(&whole, &default), Some(whole));
 }
 
 #[test]
@@ -115,30 +103,18 @@ fn what_lay_in_a_removed_folder_is_not_expected() {
     let inside = Planned::Exists {
         path: GuestPath::known(r"C:\K\sub\x"),
     };
-    assert_eq!(
-        left(vec![
-            vec![tree.clone(), inside.clone(), acl(r"C:\k\sub", true)],
-            vec![missing(r"C:\k")]
-        ]),
-        [vec![], vec![missing(r"C:\k")]]
-    );
+    for earlier in [&tree, &inside, &acl(r"C:\k\sub", true)] {
+        assert_eq!(after(earlier, &missing(r"C:\k")), None);
+    }
     // A part of the tree is gone; the rest is still looked at file by file.
-    let part = vec![vec![tree], vec![missing(r"C:\k\sub")]];
-    assert_eq!(left(part.clone()), part);
+    assert_eq!(after(&tree, &missing(r"C:\k\sub")), Some(tree.clone()));
     // It came back, with a file in it or with a list of its own.
-    assert_eq!(
-        left(vec![vec![missing(r"C:\k")], vec![inside.clone()]]),
-        [vec![], vec![inside.clone()]]
-    );
-    assert_eq!(
-        left(vec![vec![missing(r"C:\k")], vec![acl(r"C:\K", false)]]),
-        [vec![], vec![acl(r"C:\K", false)]]
-    );
+    assert_eq!(after(&missing(r"C:\k"), &inside), None);
+    assert_eq!(after(&missing(r"C:\k"), &acl(r"C:\K", false)), None);
     // An access list says nothing of the content, nor the content of the list.
-    let both = vec![vec![inside.clone()], vec![acl(r"C:\k\sub\x", true)]];
-    assert_eq!(left(both.clone()), both);
-    let turned = vec![vec![acl(r"C:\k\sub\x", true)], vec![inside]];
-    assert_eq!(left(turned.clone()), turned);
+    let list = acl(r"C:\k\sub\x", true);
+    assert_eq!(after(&inside, &list), Some(inside.clone()));
+    assert_eq!(after(&list, &inside), Some(list));
 }
 
 #[test]
@@ -154,18 +130,16 @@ fn bytes_outlive_a_later_word_that_something_is_there() {
     let there = |path: &str| Planned::Exists {
         path: path.parse().expect("a path"),
     };
-    let both = vec![
-        vec![file.clone(), tree(2)],
-        vec![there(r"C:\K\kubelet.exe"), there(r"C:\k")],
-    ];
-    assert_eq!(left(both), [vec![file, tree(2)], vec![there(r"C:\k")]]);
-    // Two archives in one folder; the same one twice is expected once.
-    let two = vec![vec![tree(2)], vec![tree(3)]];
-    assert_eq!(left(two.clone()), two);
     assert_eq!(
-        left(vec![vec![tree(2)], vec![tree(2)]]),
-        [vec![], vec![tree(2)]]
+        lasting([
+            vec![file.clone(), tree(2)],
+            vec![there(r"C:\K\kubelet.exe"), there(r"C:\k")],
+        ]),
+        [vec![file, tree(2)], vec![there(r"C:\k")]]
     );
+    // Two archives in one folder; the same one twice is expected once.
+    assert_eq!(after(&tree(2), &tree(3)), Some(tree(2)));
+    assert_eq!(after(&tree(2), &tree(2)), None);
 }
 
 #[test]
@@ -208,13 +182,10 @@ fn the_later_one_of_a_name_wins() {
         (acl(r"C:\k", true), acl(r"c:\K", false)),
     ];
     for (earlier, later) in pairs {
-        assert_eq!(
-            left(vec![vec![earlier], vec![later.clone()]]),
-            [vec![], vec![later]]
-        );
+        assert_eq!(after(&earlier, &later), None);
     }
-    let apart = vec![vec![feature("A", true)], vec![capability("A", false)]];
-    assert_eq!(left(apart.clone()), apart);
+    let a = feature("A", true);
+    assert_eq!(after(&a, &capability("A", false)), Some(a));
 }
 
 #[test]
@@ -224,22 +195,16 @@ fn members_of_a_group_add_up_until_they_are_gone() {
         present,
         members: members.iter().map(|m| (*m).to_owned()).collect(),
     };
-    let both = vec![vec![group(&["a"], true)], vec![group(&["b"], true)]];
-    assert_eq!(left(both.clone()), both);
-    assert_eq!(
-        left(vec![vec![group(&["a"], true)], vec![group(&[], false)]]),
-        [vec![], vec![group(&[], false)]]
-    );
+    let a = group(&["a"], true);
+    assert_eq!(after(&a, &group(&["b"], true)), Some(a.clone()));
+    assert_eq!(after(&a, &group(&[], false)), None);
     let gone = Planned::User {
         name: "A".into(),
         present: false,
         disabled: false,
     };
     assert_eq!(
-        left(vec![
-            vec![group(&["a", "b"], true), group(&["a"], true)],
-            vec![gone.clone()]
-        ]),
+        lasting([vec![group(&["a", "b"], true), a], vec![gone.clone()]]),
         [vec![group(&["b"], true), group(&[], true)], vec![gone]]
     );
 }
@@ -255,11 +220,6 @@ fn file(path: &str, content: &str) -> Check {
     }
 }
 
-fn lasting(mut lists: Vec<Vec<Check>>) -> Vec<Vec<Check>> {
-    keep_what_lasts(lists.iter_mut());
-    lists
-}
-
 #[test]
 fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
     let there = |path: &str| Check::Exists {
@@ -267,7 +227,7 @@ fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
     };
     let own = file(r"C:\k\a.exe", "own");
     assert_eq!(
-        lasting(vec![
+        lasting([
             vec![own.clone()],
             vec![there(r"c:\K\A.exe"), there(r"C:\k")]
         ]),
@@ -278,7 +238,7 @@ fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
         path: GuestPath::known(r"C:\k\a.exe"),
     };
     assert_eq!(
-        lasting(vec![vec![own], vec![gone], vec![there(r"C:\k\a.exe")]]),
+        lasting([vec![own], vec![gone], vec![there(r"C:\k\a.exe")]]),
         [vec![], vec![], vec![there(r"C:\k\a.exe")]]
     );
 }
@@ -293,7 +253,7 @@ fn the_last_word_on_a_file_counts() {
         path: GuestPath::known(r"C:\k\logs"),
     };
     assert_eq!(
-        lasting(vec![
+        lasting([
             vec![
                 file(r"C:\k\a.toml", "tree"),
                 file(r"C:\k\b.exe", "tree"),

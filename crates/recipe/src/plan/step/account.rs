@@ -2,21 +2,20 @@
 //! things it cannot do: a random password, and one that never expires.
 //!
 //! net.exe ends with 2 for every refusal but always prints the error's number, in every language; "is a member already"
-//! (1378) and "is not there" are told apart from failures by it. Built-in groups are named in English and, where there is
+//! (1378) and "is not there" are distinguished from failures by it. Built-in groups are named in English and, where there is
 //! no group of that name, looked up by SID.
 
 use super::super::batch::{self, Script};
 use super::super::principal::{known, known_group};
 use super::super::site::{QUICK, Site};
 use super::super::{ExitRule, Planned};
-use super::{POWERSHELL, args};
+use super::{FIND, POWERSHELL, args};
 use crate::recipe::Encoding;
 use crate::recipe::verb::{Group, Password, User, UserState};
 use winimg_base::text::{Located, crlf};
 
 pub(super) const NET: &str = r"C:\Windows\System32\net.exe";
-const FIND: &str = r"C:\Windows\System32\find.exe";
-/// Whoever is made by `net user /add` is in it; whoever is made by PowerShell is in no group.
+/// An account that `net user /add` makes is in it; one that PowerShell makes is in no group.
 const USERS: &str = "Users";
 
 /// There in every Windows and in the groups that Windows put them in (Microsoft: Local accounts, default accounts).
@@ -222,12 +221,10 @@ fn add_member(site: &mut Site<'_>, script: &mut Script, member: &Located<String>
         script.line("set \"member=\"");
         let command = named(sid, "");
         script.line(format!(
-            "for /f \"delims=\" %%n in ('{command}') do set \"member=%%n\""
+            "for /f \"delims=\" %%n in ('{command}') do set \"member=%%n\"\n\
+             if not defined member echo {sid} has no name in this Windows\n\
+             if not defined member exit /b 1"
         ));
-        script.line(format!(
-            "if not defined member echo {sid} has no name in this Windows"
-        ));
-        script.line("if not defined member exit /b 1");
         join(site, script, "\"%member%\"");
         return Some(());
     }

@@ -25,13 +25,16 @@ pub(super) fn acl(site: &mut Site<'_>, acl: &Acl) -> Option<()> {
     sound(site, acl)?;
     let mut script = Script::new();
     let folder = format!("{}\\\"", quoted.trim_end_matches('"'));
-    script.line(format!("if not exist {quoted} echo {quoted} is not there"));
-    script.line(format!("if not exist {quoted} exit /b 1"));
-    script.line("set \"below=\"");
-    script.line(format!("if exist {folder} set \"below=(OI)(CI)\""));
+    script.line(format!(
+        "if not exist {quoted} echo {quoted} is not there\n\
+         if not exist {quoted} exit /b 1\n\
+         set \"below=\"\n\
+         if exist {folder} set \"below=(OI)(CI)\""
+    ));
     if acl.entries.iter().any(is_creators) {
-        script.line("set \"creator=\"");
-        script.line(format!("if exist {folder} set \"creator=(OI)(CI)(IO)\""));
+        script.line(format!(
+            "set \"creator=\"\nif exist {folder} set \"creator=(OI)(CI)(IO)\""
+        ));
     }
     let reset = match acl.recursive {
         true => format!("{ICACLS} {quoted} /reset /t /q"),
@@ -121,7 +124,7 @@ fn entry(site: &mut Site<'_>, access: &Access) -> Option<String> {
     Some(format!("\"{name}:%{flags}%{right}\""))
 }
 
-/// For whoever makes something below, and so for what is below alone.
+/// For the account that makes something below, and so for what is below alone.
 fn is_creators(access: &Access) -> bool {
     sid_or_name(&access.principal.value) == CREATOR_OWNER
 }

@@ -5,6 +5,7 @@ use super::super::batch::{self, Script};
 use super::super::reg;
 use super::super::site::{QUICK, Site};
 use super::super::{ExitRule, Planned};
+use super::FIND;
 use super::registry::REG;
 use super::script::batch_file;
 use super::service::SC;
@@ -29,11 +30,9 @@ fn exists(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
     if at.value.names_folder() {
         quoted = format!("{}\\\"", quoted.trim_end_matches('"'));
     }
-    let mut script = Script::new();
-    script.line(format!("if exist {quoted} exit /b 0"));
-    script.line(format!("echo {quoted} does not exist"));
-    script.line("exit /b 1");
-    site.put(script);
+    site.put(Script::of(format!(
+        "if exist {quoted} exit /b 0\necho {quoted} does not exist\nexit /b 1"
+    )));
     site.expect(Planned::Exists {
         path: at.value.clone(),
     });
@@ -42,11 +41,9 @@ fn exists(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
 
 fn missing(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
     let quoted = site.quoted_path(at)?;
-    let mut script = Script::new();
-    script.line(format!("if not exist {quoted} exit /b 0"));
-    script.line(format!("echo {quoted} exists"));
-    script.line("exit /b 1");
-    site.put(script);
+    site.put(Script::of(format!(
+        "if not exist {quoted} exit /b 0\necho {quoted} exists\nexit /b 1"
+    )));
     site.expect(Planned::Missing {
         path: at.value.clone(),
     });
@@ -55,14 +52,12 @@ fn missing(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
 
 fn running(site: &mut Site<'_>, name: &Located<String>) -> Option<()> {
     let quoted = site.judged(batch::quoted_twice(&name.value), &name.place)?;
-    let mut script = Script::new();
-    script.line(format!(
-        r#"{SC} query {quoted} | C:\Windows\System32\find.exe "RUNNING" >nul && exit /b 0"#
-    ));
-    script.line(format!("{SC} query {quoted}"));
-    script.line(format!("echo {quoted} is not running"));
-    script.line("exit /b 1");
-    site.put(script);
+    site.put(Script::of(format!(
+        "{SC} query {quoted} | {FIND} \"RUNNING\" >nul && exit /b 0\n\
+         {SC} query {quoted}\n\
+         echo {quoted} is not running\n\
+         exit /b 1"
+    )));
     Some(())
 }
 
@@ -94,12 +89,10 @@ fn look(
     let key = site.judged(batch::quoted_twice(key.value.as_str()), place)?;
     let name = site.judged(batch::quoted_twice(value), place)?;
     let query = format!("{REG} query {key} /v {name}");
-    let mut script = Script::new();
     let Some((kind, text)) = printed(data) else {
-        script.line(format!("{query} >nul 2>&1 || exit /b 0"));
-        script.line(format!("echo {key} has a value {name}"));
-        script.line("exit /b 1");
-        return Some(script);
+        return Some(Script::of(format!(
+            "{query} >nul 2>&1 || exit /b 0\necho {key} has a value {name}\nexit /b 1"
+        )));
     };
     if value.trim().is_empty() || text.starts_with([' ', '\t']) {
         site.error(
@@ -111,18 +104,16 @@ fn look(
     }
     let text = site.judged(batch::literal(&text), place)?;
     let token = value.split([' ', '\t']).filter(|w| !w.is_empty()).count() + 1;
-    let token = if token > 31 {
-        site.judged(Err("the value's name has too many words".to_owned()), place)?
-    } else {
-        token
-    };
-    script.line(format!(
-        r#"for /f "tokens={token},*" %%a in ('{query}') do if "%%a %%b"=="{kind} {text}" exit /b 0"#
-    ));
-    script.line(query);
-    script.line(format!(r#"echo {name} is not "{kind} {text}""#));
-    script.line("exit /b 1");
-    Some(script)
+    if token > 31 {
+        site.error(place, "the value's name has too many words", "");
+        return None;
+    }
+    Some(Script::of(format!(
+        "for /f \"tokens={token},*\" %%a in ('{query}') do if \"%%a %%b\"==\"{kind} {text}\" exit /b 0\n\
+         {query}\n\
+         echo {name} is not \"{kind} {text}\"\n\
+         exit /b 1"
+    )))
 }
 
 /// Type and data as `reg.exe query` prints them.

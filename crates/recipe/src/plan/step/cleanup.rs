@@ -6,13 +6,12 @@
 use super::super::ExitRule;
 use super::super::batch::{self, Script};
 use super::super::site::{MINUTE, Site};
-use super::args;
+use super::account::NET;
+use super::service::SC;
 use super::windows_image::{DISM, DISM_LOG, restart_if_pending, rule};
+use super::{FIND, args};
 use crate::recipe::verb::Cleanup;
 
-const SC: &str = super::service::SC;
-const NET: &str = r"C:\Windows\System32\net.exe";
-const FIND: &str = r"C:\Windows\System32\find.exe";
 const WEVTUTIL: &str = r"C:\Windows\System32\wevtutil.exe";
 const DOWNLOADS: &str = r"C:\Windows\SoftwareDistribution\Download";
 
@@ -63,9 +62,9 @@ pub(super) fn cleanup(site: &mut Site<'_>, cleanup: &Cleanup) -> Option<()> {
 fn empty(script: &mut Script, folder: &str) {
     let bare = folder.trim_matches('"');
     script.line(format!(
-        r#"if exist "{bare}\" for /f "delims=" %%e in ('dir /b /a:d {folder} 2^>nul') do rd /s /q "{bare}\%%e""#
+        "if exist \"{bare}\\\" for /f \"delims=\" %%e in ('dir /b /a:d {folder} 2^>nul') do rd /s /q \"{bare}\\%%e\"\n\
+         if exist \"{bare}\\\" del /f /q /a \"{bare}\\*\""
     ));
-    script.line(format!(r#"if exist "{bare}\" del /f /q /a "{bare}\*""#));
 }
 
 /// A file or folder that the recipe names.
@@ -73,24 +72,18 @@ fn named(script: &mut Script, path: &str) {
     let bare = path.trim_matches('"');
     empty(script, path);
     script.line(format!(
-        r#"if not exist "{bare}\" if exist {path} del /f /q /a {path}"#
+        "if not exist \"{bare}\\\" if exist {path} del /f /q /a {path}\n\
+         set left=\n\
+         if exist {path} for /f \"delims=\" %%e in ('dir /b /a {path} 2^>nul') do set left=1\n\
+         if defined left dir /a {path}\n\
+         if defined left echo {path} still holds what is listed above\n\
+         if defined left exit /b 1"
     ));
-    script.line("set left=");
-    script.line(format!(
-        r#"if exist {path} for /f "delims=" %%e in ('dir /b /a {path} 2^>nul') do set left=1"#
-    ));
-    script.line(format!("if defined left dir /a {path}"));
-    script.line(format!(
-        "if defined left echo {path} still holds what is listed above"
-    ));
-    script.line("if defined left exit /b 1");
 }
 
 /// Each profile's own.
 fn temporary(script: &mut Script) {
-    for kind in [("/d", r"rd /s /q"), ("", r"del /f /q /a")] {
-        let (folders, remove) = kind;
-        let switch = if folders.is_empty() { "" } else { " /d" };
+    for (switch, remove) in [(" /d", "rd /s /q"), ("", "del /f /q /a")] {
         script.line(format!(
             r#"for /d %%u in ("C:\Users\*") do if exist "%%u\AppData\Local\Temp\" for{switch} %%e in ("%%u\AppData\Local\Temp\*") do {remove} "%%e""#
         ));
@@ -101,30 +94,28 @@ fn temporary(script: &mut Script) {
 fn downloads(script: &mut Script) {
     let services = ["wuauserv", "bits"];
     for service in services {
-        script.line(format!("set {service}="));
         script.line(format!(
-            r#"{SC} query {service} | {FIND} "RUNNING" >nul && set {service}=1"#
-        ));
-        script.line(format!("if defined {service} {NET} stop {service} /y"));
-        script.line(format!(
-            "if defined {service} if errorlevel 1 echo {service} does not stop"
+            "set {service}=\n\
+             {SC} query {service} | {FIND} \"RUNNING\" >nul && set {service}=1\n\
+             if defined {service} {NET} stop {service} /y\n\
+             if defined {service} if errorlevel 1 echo {service} does not stop"
         ));
     }
     empty(script, &format!("\"{DOWNLOADS}\""));
     script.line(format!("if exist \"{DOWNLOADS}\\\" dir /a \"{DOWNLOADS}\""));
     script.line("set failed=");
     for service in services {
-        script.line(format!("if defined {service} {NET} start {service}"));
-        script.line("set running=");
         script.line(format!(
-            r#"{SC} query {service} | {FIND} "RUNNING" >nul && set running=1"#
-        ));
-        script.line(format!(
-            "if defined {service} if not defined running set failed={service}"
+            "if defined {service} {NET} start {service}\n\
+             set running=\n\
+             {SC} query {service} | {FIND} \"RUNNING\" >nul && set running=1\n\
+             if defined {service} if not defined running set failed={service}"
         ));
     }
-    script.line("if defined failed echo %failed% ran before and does not start again");
-    script.line("if defined failed exit /b 1");
+    script.line(
+        "if defined failed echo %failed% ran before and does not start again\n\
+         if defined failed exit /b 1",
+    );
 }
 
 /// Analytic and debug logs that are switched on cannot be cleared; the four of every Windows can.

@@ -34,8 +34,9 @@ pub(super) fn driver(site: &mut Site<'_>, driver: &Driver) -> Option<()> {
         }
         _ => {
             let all = on_disc(entry, "*.inf");
-            script.line(format!("{PNPUTIL} /add-driver {all} /subdirs /install"));
-            script.line("exit /b %errorlevel%");
+            script.line(format!(
+                "{PNPUTIL} /add-driver {all} /subdirs /install\nexit /b %errorlevel%"
+            ));
         }
     }
     site.put_judged(script, ExitRule::Pnputil, 30 * MINUTE);
@@ -59,12 +60,12 @@ fn each(
     for package in packages {
         let path = site.judged(batch::literal(&package.replace('/', "\\")), &from.place)?;
         script.line(format!(
-            "{PNPUTIL} /add-driver {} /install",
+            "{PNPUTIL} /add-driver {} /install\n\
+             set code=%errorlevel%\n\
+             if %code%==3010 set restart=3010\n\
+             if not %code%==0 if not %code%==259 if not %code%==3010 exit /b %code%",
             on_disc(entry, &path)
         ));
-        script.line("set code=%errorlevel%");
-        script.line("if %code%==3010 set restart=3010");
-        script.line("if not %code%==0 if not %code%==259 if not %code%==3010 exit /b %code%");
     }
     script.line("exit /b %restart%");
     Some(())

@@ -51,10 +51,10 @@ fn put_tree(site: &mut Site<'_>, entry: Entry, to: &Located<GuestPath>) -> Optio
     let mut script = Script::new();
     script.make_folder(&target);
     script.line(format!(
-        r"C:\Windows\System32\robocopy.exe {} {target} /E /A-:R /R:0 /W:0 /NP /NJH /NJS /NFL /NDL",
+        "C:\\Windows\\System32\\robocopy.exe {} {target} /E /A-:R /R:0 /W:0 /NP /NJH /NJS /NFL /NDL\n\
+         if errorlevel 8 exit /b %errorlevel%",
         on_disc(entry, "")
     ));
-    script.line("if errorlevel 8 exit /b %errorlevel%");
     site.put(script);
     site.expect(Planned::File {
         path: to.value.clone(),
@@ -117,14 +117,16 @@ pub(super) fn remove(site: &mut Site<'_>, at: &Located<GuestPath>, recursive: bo
         script.line(format!("if exist {folder} rd /s /q {whole}"));
     } else {
         script.line(format!(
-            "if exist {folder} echo {whole} is a folder, and the step does not say recursive = true"
+            "if exist {folder} echo {whole} is a folder, and the step does not say recursive = true\n\
+             if exist {folder} exit /b 1"
         ));
-        script.line(format!("if exist {folder} exit /b 1"));
     }
-    script.line(format!("if exist {whole} del /f /q {whole}"));
-    script.line(format!("if not exist {whole} exit /b 0"));
-    script.line(format!("echo {whole} is still there"));
-    script.line("exit /b 1");
+    script.line(format!(
+        "if exist {whole} del /f /q {whole}\n\
+         if not exist {whole} exit /b 0\n\
+         echo {whole} is still there\n\
+         exit /b 1"
+    ));
     site.put(script);
     site.expect(Planned::Missing {
         path: at.value.clone(),

@@ -39,8 +39,7 @@ pub(super) fn generalize(
     let from = site.text_entry("seal.xml", crlf(&text), Encoding::Utf8);
     let mut script = Script::new();
     for file in STALE {
-        script.line(format!("if exist \"{file}\" del /f /q \"{file}\""));
-        script.line(format!("if exist \"{file}\" exit /b 1"));
+        delete(&mut script, file);
     }
     script
         .line(r#"if exist "C:\Windows\Panther\Unattend\" rd /s /q "C:\Windows\Panther\Unattend""#);
@@ -77,6 +76,12 @@ pub(super) fn generalize(
     });
     site.expects.extend(restored);
     Some(())
+}
+
+fn delete(script: &mut Script, file: &str) {
+    script.line(format!(
+        "if exist \"{file}\" del /f /q \"{file}\"\nif exist \"{file}\" exit /b 1"
+    ));
 }
 
 fn answer(site: &mut Site<'_>, own: Option<&Located<PathBuf>>) -> Option<String> {
@@ -129,8 +134,7 @@ fn remove_own_folder() -> [Op; 2] {
 /// The last step of a plan that does not generalize: winimg's own files still have to go.
 pub(in super::super) fn clean_up(recipe: &Recipe, number: u32, place: &Place) -> PlannedStep {
     let mut script = Script::new();
-    script.line(format!("if exist \"{ORIGINAL}\" del /f /q \"{ORIGINAL}\""));
-    script.line(format!("if exist \"{ORIGINAL}\" exit /b 1"));
+    delete(&mut script, ORIGINAL);
     own_setup_scripts(&mut script);
     let mut expects = vec![Planned::Missing {
         path: GuestPath::known(GUEST_DIR),

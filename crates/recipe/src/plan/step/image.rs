@@ -24,18 +24,14 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
     let archive = on_disc(entry, &format!("{name}.tar"));
     let reference = wanted.reference.value.kept_as();
     let reference = site.quoted(&reference, &wanted.reference.place)?;
-    let mut script = Script::new();
-    script.line(format!(
-        "{ctr} -n {namespace} images import {archive} || exit /b %errorlevel%"
-    ));
     // `ctr` ends with 0 for an archive in which it found no image. Its lines end with LF alone, at which `for /f` parts
     // them and the `/x` of findstr.exe does not. The outer quotes are those that the second cmd takes away.
-    script.line(format!(
-        r#"for /f "delims=" %%i in ('"{ctr} -n {namespace} images ls -q"') do if "%%i"=={reference} exit /b 0"#
-    ));
-    script.line(format!("echo containerd does not list {reference}"));
-    script.line("exit /b 1");
-    site.put(script);
+    site.put(Script::of(format!(
+        "{ctr} -n {namespace} images import {archive} || exit /b %errorlevel%\n\
+         for /f \"delims=\" %%i in ('\"{ctr} -n {namespace} images ls -q\"') do if \"%%i\"=={reference} exit /b 0\n\
+         echo containerd does not list {reference}\n\
+         exit /b 1"
+    )));
     site.expect(Planned::ContainerImage {
         image: ImageName(name.clone()),
         root: import.root.value.clone(),

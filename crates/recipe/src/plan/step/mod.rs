@@ -32,6 +32,7 @@ pub(super) use generalize::clean_up;
 pub(super) use service::start_name;
 
 pub(super) const CMD: &str = r"C:\Windows\System32\cmd.exe";
+pub(super) const FIND: &str = r"C:\Windows\System32\find.exe";
 pub(super) const POWERSHELL: &str = r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe";
 
 pub(super) fn verb_name(verb: &Verb) -> &'static str {

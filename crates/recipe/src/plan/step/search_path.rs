@@ -19,17 +19,16 @@ pub(super) fn path(site: &mut Site<'_>, add: &[Located<GuestPath>]) -> Option<()
     if folders.len() < add.len() {
         return None;
     }
-    let mut script = Script::new();
-    script.lines(reading());
+    let mut script = Script::of(reading());
     for literal in &folders {
-        script.line(r#"set "seen=;!new!;""#);
         script.line(format!(
-            r#"if /i "!seen:;{literal};=!"=="!seen!" set "new=!new!;{literal}""#
+            "set \"seen=;!new!;\"\n\
+             if /i \"!seen:;{literal};=!\"==\"!seen!\" set \"new=!new!;{literal}\""
         ));
     }
-    script.line(r#"if "!new!"=="!old!" exit /b 0"#);
     script.line(format!(
-        r#"{REG} add "%key%" /v Path /t REG_EXPAND_SZ /d "!new!" /f || exit /b 1"#
+        "if \"!new!\"==\"!old!\" exit /b 0\n\
+         {REG} add \"%key%\" /v Path /t REG_EXPAND_SZ /d \"!new!\" /f || exit /b 1"
     ));
     site.put(script);
     for folder in add {
@@ -40,18 +39,16 @@ pub(super) fn path(site: &mut Site<'_>, add: &[Located<GuestPath>]) -> Option<()
     Some(())
 }
 
-fn reading() -> [String; 9] {
-    [
-        "setlocal disabledelayedexpansion".to_owned(),
-        format!("set \"key={ENVIRONMENT}\""),
-        "set \"old=\"".to_owned(),
-        format!(
-            r#"for /f "tokens=2,*" %%a in ('{REG} query "%key%" /v Path') do if not "%%b"=="" set "old=%%b""#
-        ),
-        "if not defined old echo the machine's Path cannot be read".to_owned(),
-        "if not defined old exit /b 1".to_owned(),
-        "setlocal enabledelayedexpansion".to_owned(),
-        r#"set "new=!old!""#.to_owned(),
-        r#"if "!new:~-1!"==";" set "new=!new:~0,-1!""#.to_owned(),
-    ]
+fn reading() -> String {
+    format!(
+        r#"setlocal disabledelayedexpansion
+set "key={ENVIRONMENT}"
+set "old="
+for /f "tokens=2,*" %%a in ('{REG} query "%key%" /v Path') do if not "%%b"=="" set "old=%%b"
+if not defined old echo the machine's Path cannot be read
+if not defined old exit /b 1
+setlocal enabledelayedexpansion
+set "new=!old!"
+if "!new:~-1!"==";" set "new=!new:~0,-1!""#
+    )
 }

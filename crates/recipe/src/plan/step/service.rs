@@ -8,7 +8,7 @@ use super::super::batch::{self, Script};
 use super::super::expect::service_key;
 use super::super::site::{QUICK, Site};
 use super::super::{ExitRule, Planned, check};
-use super::args;
+use super::{FIND, args};
 use crate::recipe::{RegistryData, Service, ServiceState, Start};
 use winimg_base::argv;
 
@@ -148,38 +148,30 @@ fn reach(
         batch::quoted_twice(&service.name.value),
         &service.name.place,
     )?;
-    let mut script = Script::new();
-    script.line(format!("{SC} {verb} {name}"));
-    script.line(format!(
-        "if not %errorlevel%==0 if not %errorlevel%=={already} exit /b %errorlevel%"
-    ));
-    script.line(format!("for /l %%i in (1,1,{SECONDS}) do ("));
-    script.line(format!(
-        r#"  {SC} query {name} | C:\Windows\System32\find.exe "{state}" >nul && exit /b 0"#
-    ));
-    script.line(format!("  {PAUSE}"));
-    script.line(")");
-    script.line(format!(
-        "echo {name} is not {state} after {SECONDS} seconds"
-    ));
-    script.line(format!("{SC} query {name}"));
-    script.line("exit /b 1");
-    Some(script)
+    Some(Script::of(format!(
+        "{SC} {verb} {name}\n\
+         if not %errorlevel%==0 if not %errorlevel%=={already} exit /b %errorlevel%\n\
+         for /l %%i in (1,1,{SECONDS}) do (\n  \
+         {SC} query {name} | {FIND} \"{state}\" >nul && exit /b 0\n  \
+         {PAUSE}\n\
+         )\n\
+         echo {name} is not {state} after {SECONDS} seconds\n\
+         {SC} query {name}\n\
+         exit /b 1"
+    )))
 }
 
 fn absent(site: &mut Site<'_>, service: &Service) -> Option<Script> {
     let name = site.quoted(&service.name.value, &service.name.place)?;
-    let mut script = Script::new();
-    script.line(format!("{SC} query {name} >nul 2>&1 || exit /b 0"));
-    script.line(format!("{SC} stop {name} >nul 2>&1"));
-    script.line(format!("{SC} delete {name} || exit /b %errorlevel%"));
-    script.line(format!("for /l %%i in (1,1,{SECONDS}) do ("));
-    script.line(format!("  {SC} query {name} >nul 2>&1 || exit /b 0"));
-    script.line(format!("  {PAUSE}"));
-    script.line(")");
-    script.line(format!(
-        "echo {name} is marked for deletion but still there after {SECONDS} seconds"
-    ));
-    script.line("exit /b 1");
-    Some(script)
+    Some(Script::of(format!(
+        "{SC} query {name} >nul 2>&1 || exit /b 0\n\
+         {SC} stop {name} >nul 2>&1\n\
+         {SC} delete {name} || exit /b %errorlevel%\n\
+         for /l %%i in (1,1,{SECONDS}) do (\n  \
+         {SC} query {name} >nul 2>&1 || exit /b 0\n  \
+         {PAUSE}\n\
+         )\n\
+         echo {name} is marked for deletion but still there after {SECONDS} seconds\n\
+         exit /b 1"
+    )))
 }

@@ -2,7 +2,7 @@
 //! between them; or rounds of Windows Update by `update.ps1`.
 //!
 //! A package that asks for a restart gets it before the next one is installed: servicing refuses to go on over pending
-//! operations for some packages, and which ones cannot be told beforehand. A package that does not fit this Windows is
+//! operations for some packages, and which ones is not known beforehand. A package that does not fit this Windows is
 //! a failure, said in words; one that is installed already is fine.
 
 use super::super::batch::{self, Script};
@@ -93,17 +93,15 @@ fn wusa_rule() -> ExitRule {
     }
 }
 
-/// Runs the line and says what its code means, for whoever reads the step's log.
+/// Runs the line and says what its code means, for readers of the step's log.
 fn judged(line: &str, label: &str, says: &[(i64, &str)]) -> Script {
-    let mut script = Script::new();
-    script.line(line);
-    script.line("set code=%errorlevel%");
-    script.line("set said=failed with %code%");
+    let mut script = Script::of(format!(
+        "{line}\nset code=%errorlevel%\nset said=failed with %code%"
+    ));
     for (code, words) in says {
         script.line(format!("if %code%=={code} set said={words}"));
     }
-    script.line(format!("echo {label}: %said%"));
-    script.line("exit /b %code%");
+    script.line(format!("echo {label}: %said%\nexit /b %code%"));
     script
 }
 

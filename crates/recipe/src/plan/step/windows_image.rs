@@ -7,11 +7,11 @@
 use super::super::batch::Script;
 use super::super::site::{MINUTE, QUICK, Site, on_disc};
 use super::super::{ExitRule, Planned};
-use super::args;
 use super::files::folder;
 use super::registry::REG;
-use crate::recipe::GuestPath;
+use super::{FIND, args};
 use crate::recipe::verb::{Capability, Feature};
+use crate::recipe::{Content, GuestPath};
 
 pub(super) const DISM: &str = r"C:\Windows\System32\dism.exe";
 pub(super) const DISM_LOG: GuestPath = GuestPath::known(r"C:\Windows\Logs\DISM\dism.log");
@@ -30,10 +30,9 @@ pub(super) fn rule() -> ExitRule {
 
 /// Ends with 3010 while servicing waits for a restart, so that the engine restarts the guest before what follows.
 pub(super) fn restart_if_pending(site: &mut Site<'_>) {
-    let mut script = Script::new();
-    script.line(format!("{REG} query \"{PENDING}\" >nul 2>&1 || exit /b 0"));
-    script.line("echo Windows waits for a restart");
-    script.line("exit /b 3010");
+    let script = Script::of(format!(
+        "{REG} query \"{PENDING}\" >nul 2>&1 || exit /b 0\necho Windows waits for a restart\nexit /b 3010"
+    ));
     site.put_judged(script, rule(), QUICK);
 }
 
@@ -50,14 +49,7 @@ pub(super) fn feature(site: &mut Site<'_>, feature: &Feature) -> Option<()> {
         arguments.push("/all".to_owned());
     }
     arguments.extend(args(["/norestart", "/quiet"]));
-    match &feature.source {
-        Some(source) => {
-            let entry = folder(site, source, &[])?;
-            let entry = site.entry(entry);
-            from_disc(site, &arguments, entry);
-        }
-        None => site.run(DISM, arguments, rule(), 60 * MINUTE),
-    }
+    dism(site, arguments, feature.source.as_ref())?;
     site.guest_log = Some(DISM_LOG);
     for name in &feature.names {
         site.expect(Planned::Feature {
@@ -74,14 +66,7 @@ pub(super) fn capability(site: &mut Site<'_>, capability: &Capability) -> Option
         absent(site, &named);
     } else {
         let arguments = args(["/online", "/add-capability", &named, "/norestart", "/quiet"]);
-        match &capability.source {
-            Some(source) => {
-                let entry = folder(site, source, &[])?;
-                let entry = site.entry(entry);
-                from_disc(site, &arguments, entry);
-            }
-            None => site.run(DISM, arguments, rule(), 60 * MINUTE),
-        }
+        dism(site, arguments, capability.source.as_ref())?;
     }
     site.guest_log = Some(DISM_LOG);
     site.expect(Planned::Capability {
@@ -91,27 +76,29 @@ pub(super) fn capability(site: &mut Site<'_>, capability: &Capability) -> Option
     Some(())
 }
 
-/// DISM on the disc's files and on nothing else. The names in `arguments` are fit for batch text.
-fn from_disc(site: &mut Site<'_>, arguments: &[String], entry: u32) {
-    let mut script = Script::new();
-    script.line(format!(
-        "{DISM} {} /source:{} /limitaccess",
+/// DISM; with a source on its files and on nothing else. The names in `arguments` are fit for batch text.
+fn dism(site: &mut Site<'_>, arguments: Vec<String>, source: Option<&Content>) -> Option<()> {
+    let Some(source) = source else {
+        site.run(DISM, arguments, rule(), 60 * MINUTE);
+        return Some(());
+    };
+    let entry = folder(site, source, &[])?;
+    let entry = site.entry(entry);
+    let script = Script::of(format!(
+        "{DISM} {} /source:{} /limitaccess\nexit /b %errorlevel%",
         arguments.join(" "),
         on_disc(entry, "")
     ));
-    script.line("exit /b %errorlevel%");
     site.put_judged(script, rule(), 60 * MINUTE);
+    Some(())
 }
 
 /// What is not there is not removed: DISM is asked first, in English.
 fn absent(site: &mut Site<'_>, named: &str) {
-    let mut script = Script::new();
-    script.line(format!(
-        r#"{DISM} /english /online /get-capabilityinfo {named} | C:\Windows\System32\find.exe "State : Not Present" >nul && exit /b 0"#
+    let script = Script::of(format!(
+        "{DISM} /english /online /get-capabilityinfo {named} | {FIND} \"State : Not Present\" >nul && exit /b 0\n\
+         {DISM} /online /remove-capability {named} /norestart /quiet\n\
+         exit /b %errorlevel%"
     ));
-    script.line(format!(
-        "{DISM} /online /remove-capability {named} /norestart /quiet"
-    ));
-    script.line("exit /b %errorlevel%");
     site.put_judged(script, rule(), 60 * MINUTE);
 }
