@@ -99,19 +99,19 @@ fn manifest() -> Manifest {
                 skipped: None,
                 expects: vec![
                     Check::File {
-                        path: r"C:\k\kubelet.exe".into(),
+                        path: r"C:\k\kubelet.exe".parse().expect("a path"),
                         content: Bytes {
                             size: 3,
                             sha256: Digest::sha256_of(b"exe").hex(),
                         },
                     },
                     Check::Registry {
-                        key: r"HKLM\SOFTWARE\Example".into(),
+                        key: r"HKLM\SOFTWARE\Example".parse().expect("a key"),
                         value: Some("Tier".into()),
                         data: Data::Sz("gold".into()),
                     },
                     Check::Registry {
-                        key: r"HKLM\SOFTWARE\Old".into(),
+                        key: r"HKLM\SOFTWARE\Old".parse().expect("a key"),
                         value: None,
                         data: Data::Absent,
                     },

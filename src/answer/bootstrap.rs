@@ -9,12 +9,13 @@ use super::render;
 use winimg_base::error::Result;
 use winimg_base::text::crlf;
 use winimg_recipe::plan::BUILD_SETTINGS;
+use winimg_recipe::recipe::RegistryKey;
 
 /// The template's view of a [`winimg_recipe::plan::BuildSetting`].
 #[derive(Serialize)]
 struct Line {
     why: &'static str,
-    key: &'static str,
+    key: RegistryKey,
     /// Options of `reg.exe add` with a blank after them; empty for a key alone.
     value: String,
 }

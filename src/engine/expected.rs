@@ -8,6 +8,7 @@ use winimg_base::error::Result;
 use winimg_formats::archive::Filter;
 use winimg_recipe::plan::check::{Bytes, Check, Expected, Inf, Manifest, Payload, Planned};
 use winimg_recipe::plan::{Plan, keep_what_lasts};
+use winimg_recipe::recipe::GuestPath;
 
 /// One element for each step of the plan, in its order.
 pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
@@ -28,7 +29,7 @@ pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
 }
 
 fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>> {
-    let file = |path: String, from: &payload::File| Check::File {
+    let file = |path: GuestPath, from: &payload::File| Check::File {
         path,
         content: Bytes {
             size: from.size,
@@ -42,10 +43,9 @@ fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>>
                 all.iter().map(|from| file(path.clone(), from)).collect()
             }
             Payload::Tree(entry) => {
-                let below =
-                    |from: &payload::File| format!(r"{path}\{}", from.path.replace('/', r"\"));
                 let all = brought(entry, plan, inputs)?;
-                all.iter().map(|from| file(below(from), from)).collect()
+                let below = all.iter().map(|from| file(path.join(&from.path), from));
+                below.collect()
             }
         },
         Check::Driver { driver } => {

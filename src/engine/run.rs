@@ -147,18 +147,14 @@ impl Engine<'_> {
 
     /// A log that the step's program wrote in the guest, kept beside the step's own.
     fn with_guest_log(&self, guest: &mut dyn Guest, error: Error, step: &PlannedStep) -> Error {
-        let Some(path) = step
-            .guest_log
-            .as_deref()
-            .filter(|_| error.kind() == Kind::Step)
-        else {
+        let log = step.guest_log.as_ref();
+        let Some(path) = log.filter(|_| error.kind() == Kind::Step) else {
             return error;
         };
-        let Ok(Some(bytes)) = guest.get(path, 4 << 20) else {
+        let Ok(Some(bytes)) = guest.get(path.as_str(), 4 << 20) else {
             return error;
         };
-        let name = path.rsplit('\\').next().unwrap_or(path);
-        let kept = self.logs.join(name);
+        let kept = self.logs.join(path.file_name());
         match std::fs::write(&kept, bytes) {
             Ok(()) => error.lines([format!("{path} in the guest, kept as {}", kept.display())]),
             Err(_) => error,

@@ -185,7 +185,9 @@ fn images_root(input: &Input, kind: Kind, manifest: &Manifest) -> Vec<String> {
         return Vec::new();
     }
     let roots = checks(manifest).filter_map(|check| match check {
-        Check::ContainerImage { image, root } if image.digest == input.digest => Some(root.clone()),
+        Check::ContainerImage { image, root } if image.digest == input.digest => {
+            Some(root.to_string())
+        }
         _ => None,
     });
     roots.collect()
@@ -227,13 +229,15 @@ fn files(steps: &[Step]) -> Vec<(File, Vec<InputId>)> {
     for step in steps {
         for check in &step.expects {
             let (is_driver, path, size, sha256) = match check {
-                Check::File { path, content } => (false, path, Some(content.size), &content.sha256),
-                Check::Driver { driver } => (true, &driver.inf, None, &driver.sha256),
+                Check::File { path, content } => {
+                    (false, path.as_str(), Some(content.size), &content.sha256)
+                }
+                Check::Driver { driver } => (true, driver.inf.as_str(), None, &driver.sha256),
                 _ => continue,
             };
             let file = File {
                 is_driver,
-                path: path.clone(),
+                path: path.to_owned(),
                 size,
                 sha256: sha256.clone(),
                 step: step.name.clone(),

@@ -19,10 +19,13 @@ const CREATOR_OWNER: &str = "S-1-3-0";
 pub fn acl(image: &Image<'_>, acl: &Acl) -> Verdict {
     let path = &acl.path;
     let cure = "see the log of the step that sets it, and which later step or program changes it";
-    let Some(found) = image.volume.security(path)? else {
+    let Some(found) = image.volume.security(path.as_str())? else {
         return Err(Finding::error(format!("{path} is missing")).cure(cure));
     };
-    let is_folder = image.volume.facts(path)?.is_some_and(|f| f.directory);
+    let is_folder = image
+        .volume
+        .facts(path.as_str())?
+        .is_some_and(|f| f.directory);
     let mut expected = BTreeSet::new();
     for entry in &acl.entries {
         let Some(sid) = sid(image, &entry.principal)? else {

@@ -7,23 +7,24 @@
 
 use winimg_formats::hive::{Data, Key};
 use winimg_recipe::plan;
+use winimg_recipe::recipe::RegistryKey;
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
 
-const ACCOUNT: &str = r"HKLM\SAM\SAM\Domains\Account";
-const BUILTIN: &str = r"HKLM\SAM\SAM\Domains\Builtin";
+const ACCOUNT: RegistryKey = RegistryKey::known(r"HKLM\SAM\SAM\Domains\Account");
+const BUILTIN: RegistryKey = RegistryKey::known(r"HKLM\SAM\SAM\Domains\Builtin");
 /// Where a `C` value's offsets count from.
 const C_BASE: usize = 0x34;
 /// Of the account control bits in `F`.
 const DISABLED: u16 = 0x0001;
 
 pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Verdict {
-    let rid = rid(image, ACCOUNT, "Users", name)?;
+    let rid = rid(image, &ACCOUNT, "Users", name)?;
     let Some(rid) = wanted(rid, present, &format!("user {name}"), "account")? else {
         return Ok(());
     };
-    let bits = match image.value(&format!(r"{ACCOUNT}\Users\{rid:08X}"), "F")? {
+    let bits = match image.value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")? {
         Some(Data::Binary(bytes)) => bytes
             .get(0x38..0x3a)
             .map(|b| u16::from_le_bytes([b[0], b[1]])),
@@ -54,7 +55,7 @@ pub fn group(image: &Image<'_>, name: &str, present: bool, members: &[String]) -
     for member in members {
         match sid(image, member)? {
             None => unknown.push(member.as_str()),
-            Some(sid) if is_member(image, domain, rid, &sid)? => {}
+            Some(sid) if is_member(image, &domain, rid, &sid)? => {}
             Some(_) => missing.push(member.as_str()),
         }
     }
@@ -86,8 +87,8 @@ fn wanted<T>(found: Option<T>, present: bool, what: &str, made: &str) -> Answer<
 }
 
 /// The number of a name; in the registry it is the *type* of the default value.
-fn rid(image: &Image<'_>, domain: &str, kind: &str, name: &str) -> Answer<Option<u32>> {
-    let names = format!(r"{domain}\{kind}\Names");
+fn rid(image: &Image<'_>, domain: &RegistryKey, kind: &str, name: &str) -> Answer<Option<u32>> {
+    let names = domain.join(&format!(r"{kind}\Names"));
     let Some(key) = image.key(&names)? else {
         return Err(Finding::unknown(format!(
             "accounts: the hive SAM has no {names}"
@@ -113,14 +114,14 @@ fn child<'h>(key: &Key<'h>, name: &str) -> Answer<Option<Key<'h>>> {
 }
 
 /// The domain and number of a local group. One of Windows' own is known by its number: its name may be in any language.
-fn alias(image: &Image<'_>, name: &str) -> Answer<Option<(&'static str, u32)>> {
+fn alias(image: &Image<'_>, name: &str) -> Answer<Option<(RegistryKey, u32)>> {
     let own = plan::known_sid(name).unwrap_or(name);
     if let Some(Ok(rid)) = own.strip_prefix("S-1-5-32-").map(str::parse::<u32>) {
-        let key = image.key(&format!(r"{BUILTIN}\Aliases\{rid:08X}"))?;
+        let key = image.key(&BUILTIN.join(&format!(r"Aliases\{rid:08X}")))?;
         return Ok(key.map(|_| (BUILTIN, rid)));
     }
     for domain in [BUILTIN, ACCOUNT] {
-        if let Some(rid) = rid(image, domain, "Aliases", name)? {
+        if let Some(rid) = rid(image, &domain, "Aliases", name)? {
             return Ok(Some((domain, rid)));
         }
     }
@@ -135,11 +136,11 @@ pub fn sid(image: &Image<'_>, principal: &str) -> Answer<Option<String>> {
     if let Some(sid) = plan::known_sid(principal) {
         return Ok(Some(sid.to_owned()));
     }
-    if let Some(rid) = rid(image, ACCOUNT, "Users", principal)? {
+    if let Some(rid) = rid(image, &ACCOUNT, "Users", principal)? {
         return Ok(machine(image)?.map(|machine| format!("{machine}-{rid}")));
     }
     Ok(match alias(image, principal)? {
-        Some((BUILTIN, rid)) => Some(format!("S-1-5-32-{rid}")),
+        Some((domain, rid)) if domain == BUILTIN => Some(format!("S-1-5-32-{rid}")),
         Some((_, rid)) => machine(image)?.map(|machine| format!("{machine}-{rid}")),
         None => None,
     })
@@ -147,15 +148,15 @@ pub fn sid(image: &Image<'_>, principal: &str) -> Answer<Option<String>> {
 
 /// The machine's own SID: the last three numbers of the domain's `V`.
 fn machine(image: &Image<'_>) -> Answer<Option<String>> {
-    let Some(Data::Binary(bytes)) = image.value(ACCOUNT, "V")? else {
+    let Some(Data::Binary(bytes)) = image.value(&ACCOUNT, "V")? else {
         return Ok(None);
     };
     let numbers = bytes.last_chunk::<12>();
     Ok(numbers.map(|numbers| format!("S-1-5-21{}", sub_authorities(numbers))))
 }
 
-fn is_member(image: &Image<'_>, domain: &str, rid: u32, sid: &str) -> Answer<bool> {
-    let list = image.value(&format!(r"{domain}\Aliases\{rid:08X}"), "C")?;
+fn is_member(image: &Image<'_>, domain: &RegistryKey, rid: u32, sid: &str) -> Answer<bool> {
+    let list = image.value(&domain.join(&format!(r"Aliases\{rid:08X}")), "C")?;
     Ok(match list {
         Some(Data::Binary(bytes)) => members(&bytes).iter().any(|member| member == sid),
         _ => false,

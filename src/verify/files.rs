@@ -4,14 +4,15 @@ use winimg_base::digest::{Algorithm, Hasher};
 use winimg_formats::disk::ntfs::Form;
 
 use winimg_recipe::plan::check::Bytes;
+use winimg_recipe::recipe::GuestPath;
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
 
-pub fn file(image: &Image<'_>, path: &str, content: &Bytes) -> Verdict {
+pub fn file(image: &Image<'_>, path: &GuestPath, content: &Bytes) -> Verdict {
     let Bytes { size, sha256 } = content;
     let expected = format!("{size} bytes, sha256:{sha256}");
-    match digest(image, path)? {
+    match digest(image, path.as_str())? {
         None => Err(Finding::error(format!("{path} is missing"))
             .expected(expected)
             .cure("see whether a later step removes it, and the log of the step that puts it there")),
@@ -23,16 +24,16 @@ pub fn file(image: &Image<'_>, path: &str, content: &Bytes) -> Verdict {
     }
 }
 
-pub fn exists(image: &Image<'_>, path: &str) -> Verdict {
-    match image.volume.exists(path)? {
+pub fn exists(image: &Image<'_>, path: &GuestPath) -> Verdict {
+    match image.volume.exists(path.as_str())? {
         true => Ok(()),
         false => Err(Finding::error(format!("{path} is missing"))
             .cure("see whether a later step removes it, and the log of the step that makes it")),
     }
 }
 
-pub fn missing(image: &Image<'_>, path: &str) -> Verdict {
-    match image.volume.exists(path)? {
+pub fn missing(image: &Image<'_>, path: &GuestPath) -> Verdict {
+    match image.volume.exists(path.as_str())? {
         false => Ok(()),
         true => Err(Finding::error(format!("{path} is still there"))
             .expected("nothing of this name")

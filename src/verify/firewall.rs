@@ -10,11 +10,12 @@ use super::finding::{Finding, Verdict};
 use super::image::Image;
 use scope::Scope;
 use winimg_recipe::plan::check::Firewall;
+use winimg_recipe::recipe::RegistryKey;
 
-const RULES: &str = concat!(
+const RULES: RegistryKey = RegistryKey::known(concat!(
     r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters",
     r"\FirewallPolicy\FirewallRules"
-);
+));
 
 #[derive(Debug, PartialEq, Eq)]
 struct Rule {
@@ -98,7 +99,7 @@ impl Rule {
 }
 
 pub fn rule(image: &Image<'_>, wanted: &Firewall) -> Verdict {
-    let values = match image.key(RULES)? {
+    let values = match image.key(&RULES)? {
         Some(key) => key.values()?,
         None => Vec::new(),
     };

@@ -12,6 +12,7 @@ use winimg_formats::disk::{Disk, DiskReader};
 use winimg_formats::hive::{Data, Hive, Key};
 
 use super::finding::{Finding, Severity, Verdict};
+use winimg_recipe::recipe::RegistryKey;
 
 /// Where the hives lie, and which part of the registry each of them is.
 const CONFIG: &str = r"C:\Windows\System32\config";
@@ -73,21 +74,21 @@ impl<'d> Image<'d> {
         })
     }
 
-    /// The key of a path as the registry editor shows it: `HKLM\SYSTEM\CurrentControlSet\…`. `None`: there is none.
-    pub fn key(&self, path: &str) -> Answer<Option<Key<'_>>> {
-        let Some((hive, below)) = located(path) else {
+    /// `HKLM\SYSTEM\CurrentControlSet` is that of the set in use. `None`: there is no such key.
+    pub fn key(&self, key: &RegistryKey) -> Answer<Option<Key<'_>>> {
+        let Some(hive) = located(key) else {
             return Err(Finding::unknown(format!(
-                "{path} is in no hive that is read"
+                "{key} is in no hive that is read"
             )));
         };
         let hive = self.hive(hive).map_err(|mut finding| {
             if finding.severity == Severity::Unknown {
-                finding.problem = finding.problem.prefixed(format_args!("{path}: "));
+                finding.problem = finding.problem.prefixed(format_args!("{key}: "));
             }
             finding
         })?;
-        match after(below, "CurrentControlSet") {
-            None => Ok(hive.key(below)?),
+        match after(key.subkey(), "CurrentControlSet") {
+            None => Ok(hive.key(key.subkey())?),
             Some(rest) => {
                 let set = current_set(hive)?;
                 Ok(hive.key(&format!("{set}{rest}"))?)
@@ -96,7 +97,7 @@ impl<'d> Image<'d> {
     }
 
     /// A value of a key; the default value's name is empty.
-    pub fn value(&self, key: &str, name: &str) -> Answer<Option<Data>> {
+    pub fn value(&self, key: &RegistryKey, name: &str) -> Answer<Option<Data>> {
         match self.key(key)? {
             Some(key) => Ok(key.value(name)?),
             None => Ok(None),
@@ -104,7 +105,7 @@ impl<'d> Image<'d> {
     }
 
     /// A value that is a number.
-    pub fn number(&self, key: &str, name: &str) -> Answer<Option<u32>> {
+    pub fn number(&self, key: &RegistryKey, name: &str) -> Answer<Option<u32>> {
         Ok(match self.value(key, name)? {
             Some(Data::Dword(n)) => Some(n),
             _ => None,
@@ -112,7 +113,7 @@ impl<'d> Image<'d> {
     }
 
     /// A value that is text.
-    pub fn text(&self, key: &str, name: &str) -> Answer<Option<String>> {
+    pub fn text(&self, key: &RegistryKey, name: &str) -> Answer<Option<String>> {
         Ok(match self.value(key, name)? {
             Some(Data::Sz(text) | Data::ExpandSz(text)) => Some(text),
             _ => None,
@@ -212,20 +213,13 @@ impl<'d> Image<'d> {
     }
 }
 
-/// The hive and the path below its root.
-fn located(path: &str) -> Option<(&'static str, &str)> {
-    let roots = [
-        (r"HKLM\SYSTEM", "SYSTEM"),
-        (r"HKLM\SOFTWARE", "SOFTWARE"),
-        (r"HKLM\SAM", "SAM"),
-        (r"HKLM\SECURITY", "SECURITY"),
-        (r"HKU\.DEFAULT", "DEFAULT"),
-        (r"HKU\S-1-5-18", "DEFAULT"),
-    ];
-    roots.into_iter().find_map(|(root, hive)| {
-        let below = after(path, root)?;
-        Some((hive, below.strip_prefix('\\').unwrap_or(below)))
-    })
+/// The hive that lies in a file of its own.
+fn located(key: &RegistryKey) -> Option<&'static str> {
+    let name = match key.hive() {
+        own if own.eq_ignore_ascii_case("S-1-5-18") => "DEFAULT",
+        name => name.trim_start_matches('.'),
+    };
+    HIVES.into_iter().find(|h| h.eq_ignore_ascii_case(name))
 }
 
 /// What follows `start` in a path, with its backslash. The case of names does not matter.
@@ -270,13 +264,11 @@ mod tests {
 
     #[test]
     fn paths_are_found_in_their_hives() {
-        assert_eq!(
-            located(r"hklm\Software\Example"),
-            Some(("SOFTWARE", "Example"))
-        );
-        assert_eq!(located(r"HKLM\SYSTEM"), Some(("SYSTEM", "")));
-        assert_eq!(located(r"HKLM\SYSTEMS\x"), None);
-        assert_eq!(located(r"HKU\.DEFAULT\x"), Some(("DEFAULT", "x")));
+        let hive = |key: &'static str| located(&RegistryKey::known(key));
+        assert_eq!(hive(r"HKLM\Software\Example"), Some("SOFTWARE"));
+        assert_eq!(hive(r"HKU\.DEFAULT\x"), Some("DEFAULT"));
+        assert_eq!(hive(r"HKU\S-1-5-18\x"), Some("DEFAULT"));
+        assert_eq!(hive(r"HKU\S-1-5-19"), None);
         assert_eq!(
             after(r"currentcontrolset\Services", "CurrentControlSet"),
             Some(r"\Services")

@@ -4,14 +4,16 @@
 //! configuration for Windows Remote Management"; cloudbase-init: the registry key of its plugins' states.
 
 use winimg_formats::hive::{Data, Key};
-use winimg_recipe::plan::GUEST_DIR;
+use winimg_recipe::recipe::{GUEST_DIR, RegistryKey};
 
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
 
-const WINLOGON: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Winlogon";
+const WINLOGON: RegistryKey =
+    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Winlogon");
 const SSH: &str = r"C:\ProgramData\ssh";
-const WSMAN: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WSMAN";
+const WSMAN: RegistryKey =
+    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WSMAN");
 /// Setup's own scripts: the bootstrap put its files there.
 const SCRIPTS: &str = r"C:\Windows\Setup\Scripts";
 const SCRIPT_LIMIT: u64 = 1 << 20;
@@ -64,7 +66,7 @@ fn own_script(image: &Image<'_>, name: &str) -> Verdict {
 }
 
 fn automatic_logon(image: &Image<'_>) -> Verdict {
-    let on = match image.value(WINLOGON, "AutoAdminLogon")? {
+    let on = match image.value(&WINLOGON, "AutoAdminLogon")? {
         Some(Data::Sz(text) | Data::ExpandSz(text)) => text == "1",
         Some(Data::Dword(n)) => n == 1,
         _ => false,
@@ -79,7 +81,7 @@ fn automatic_logon(image: &Image<'_>) -> Verdict {
 
 /// The value itself is never shown.
 fn logon_password(image: &Image<'_>) -> Verdict {
-    match image.text(WINLOGON, "DefaultPassword")? {
+    match image.text(&WINLOGON, "DefaultPassword")? {
         None => Ok(()),
         Some(text) if text.is_empty() => Ok(()),
         Some(_) => Err(Finding::error("a password stands in the registry")
@@ -102,7 +104,7 @@ fn ssh_host_keys(image: &Image<'_>) -> Verdict {
 
 /// A switch of the WinRM service that has to be off.
 fn winrm(image: &Image<'_>, value: &str, finding: Box<Finding>) -> Verdict {
-    let key = format!(r"{WSMAN}\Service");
+    let key = WSMAN.join("Service");
     match image.number(&key, value)? {
         None | Some(0) => Ok(()),
         Some(n) => Err(finding.found(format!("{key}, {value} = {n}"))),
@@ -110,7 +112,7 @@ fn winrm(image: &Image<'_>, value: &str, finding: Box<Finding>) -> Verdict {
 }
 
 fn winrm_certificate(image: &Image<'_>) -> Verdict {
-    let listeners = match image.key(&format!(r"{WSMAN}\Listener"))? {
+    let listeners = match image.key(&WSMAN.join("Listener"))? {
         Some(key) => key.keys()?,
         None => Vec::new(),
     };
@@ -131,7 +133,7 @@ fn cloudbase_state(image: &Image<'_>) -> Verdict {
         r"HKLM\SOFTWARE\Cloudbase Solutions",
         r"HKLM\SOFTWARE\WOW6432Node\Cloudbase Solutions",
     ] {
-        if let Some(key) = image.key(root)?
+        if let Some(key) = image.key(&RegistryKey::known(root))?
             && let Some(found) = plugins(&key, root, 4)?
         {
             return Err(Finding::error("cloudbase-init has run in the build")

@@ -4,12 +4,13 @@ use winimg_formats::hive;
 
 use super::finding::{Finding, Verdict};
 use super::image::Image;
-use winimg_recipe::recipe::RegistryData as Data;
+use winimg_recipe::recipe::{GuestPath, RegistryData as Data, RegistryKey};
 
-const ENVIRONMENT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
+const ENVIRONMENT: RegistryKey =
+    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment");
 
 /// `name` is empty for the default value. For [`Data::Absent`] without a name the key itself must not be there.
-pub fn value(image: &Image<'_>, key: &str, name: &str, data: &Data) -> Verdict {
+pub fn value(image: &Image<'_>, key: &RegistryKey, name: &str, data: &Data) -> Verdict {
     let shown = match name {
         "" => format!("{key}, the default value"),
         name => format!("{key}, {name}"),
@@ -65,8 +66,8 @@ fn as_read(data: &Data) -> Option<hive::Data> {
 }
 
 /// Windows takes the folder with or without a slash at its end, in any case; unexpanded names only help in REG_EXPAND_SZ.
-pub fn path_folder(image: &Image<'_>, folder: &str) -> Verdict {
-    let found = image.value(ENVIRONMENT, "Path")?;
+pub fn path_folder(image: &Image<'_>, folder: &GuestPath) -> Verdict {
+    let found = image.value(&ENVIRONMENT, "Path")?;
     let wrong = |what: String, expected: String| {
         Finding::error(what)
             .expected(expected)
@@ -74,22 +75,20 @@ pub fn path_folder(image: &Image<'_>, folder: &str) -> Verdict {
     };
     // Of the value as a whole, whatever folder is asked for: reported once (see `Report::add`).
     let kind = || "REG_EXPAND_SZ".to_owned();
-    let same = |a: &str, b: &str| {
-        let plain = |s: &str| s.trim_matches('"').trim_end_matches('\\').to_lowercase();
-        plain(a) == plain(b)
+    let is_it = |listed: &str| {
+        let listed = listed.trim_matches('"').parse::<GuestPath>();
+        listed.is_ok_and(|listed| listed == *folder)
     };
     match found {
         None => Err(wrong("the machine has no Path".to_owned(), kind())),
-        Some(hive::Data::ExpandSz(list)) => {
-            match list.split(';').any(|listed| same(listed, folder)) {
-                true => Ok(()),
-                false => Err(wrong(
-                    format!("Path does not list {folder}"),
-                    format!("REG_EXPAND_SZ with {folder}"),
-                )
-                .found(list)),
-            }
-        }
+        Some(hive::Data::ExpandSz(list)) => match list.split(';').any(is_it) {
+            true => Ok(()),
+            false => Err(wrong(
+                format!("Path does not list {folder}"),
+                format!("REG_EXPAND_SZ with {folder}"),
+            )
+            .found(list)),
+        },
         Some(other) => {
             let what = "the machine's Path is not expanded by Windows".to_owned();
             Err(wrong(what, kind()).found(other))

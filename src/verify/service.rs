@@ -8,9 +8,9 @@ use winimg_formats::hive::Data;
 use super::finding::{Finding, Verdict};
 use super::image::{Answer, Image};
 use winimg_recipe::plan::check::Service;
-use winimg_recipe::recipe::Start;
+use winimg_recipe::recipe::{RegistryKey, Start};
 
-const SERVICES: &str = r"HKLM\SYSTEM\CurrentControlSet\Services";
+const SERVICES: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services");
 
 /// Bytes of the failure actions before the actions themselves: reset period, two strings, their number, where they are.
 const HEADER: usize = 20;
@@ -32,7 +32,7 @@ impl Differences {
 }
 
 pub fn service(image: &Image<'_>, service: &Service) -> Verdict {
-    let key = format!(r"{SERVICES}\{}", service.name);
+    let key = SERVICES.join(&service.name);
     let name = &service.name;
     if image.key(&key)?.is_none() {
         return Err(Finding::error(format!("the service {name} is missing"))
@@ -95,7 +95,7 @@ fn start_word(start: Start) -> &'static str {
     }
 }
 
-fn started(image: &Image<'_>, key: &str) -> Answer<String> {
+fn started(image: &Image<'_>, key: &RegistryKey) -> Answer<String> {
     let delayed = image.number(key, "DelayedAutostart")? == Some(1);
     Ok(match image.number(key, "Start")? {
         Some(0) => "boot".to_owned(),
@@ -109,7 +109,7 @@ fn started(image: &Image<'_>, key: &str) -> Answer<String> {
     })
 }
 
-fn depends(image: &Image<'_>, key: &str) -> Answer<Vec<String>> {
+fn depends(image: &Image<'_>, key: &RegistryKey) -> Answer<Vec<String>> {
     Ok(match image.value(key, "DependOnService")? {
         Some(Data::MultiSz(names)) => names,
         _ => Vec::new(),
@@ -137,7 +137,7 @@ fn plain_account(account: &str) -> String {
 }
 
 /// The delays of the restarts; otherwise what is there instead, in words.
-fn restarts(image: &Image<'_>, key: &str) -> Answer<Result<Vec<u32>, String>> {
+fn restarts(image: &Image<'_>, key: &RegistryKey) -> Answer<Result<Vec<u32>, String>> {
     let bytes = match image.value(key, "FailureActions")? {
         Some(Data::Binary(bytes)) => bytes,
         Some(other) => return Ok(Err(other.to_string())),

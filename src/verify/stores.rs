@@ -7,16 +7,19 @@ use winimg_formats::hive::Data;
 
 use super::files::digest;
 use winimg_recipe::plan::check::{Inf, Manifest};
+use winimg_recipe::recipe::{GuestPath, RegistryKey};
 
 use super::finding::{Finding, Verdict};
 use super::image::Image;
 
 const TASKS: &str = r"C:\Windows\System32\Tasks";
-const TASK_CACHE: &str =
-    r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
+const TASK_CACHE: RegistryKey = RegistryKey::known(
+    r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree",
+);
 const DRIVERS: &str = r"C:\Windows\System32\DriverStore\FileRepository";
-const PACKAGES: &str =
-    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\Packages";
+const PACKAGES: RegistryKey = RegistryKey::known(
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\Packages",
+);
 /// `CurrentState` of a package that is installed; 96 and 101 wait for a restart.
 const INSTALLED: u32 = 112;
 /// Superseded by a later update, installed, and installed for good.
@@ -25,7 +28,7 @@ const GOOD: [u32; 3] = [80, INSTALLED, 128];
 pub fn task(image: &Image<'_>, name: &str, present: bool) -> Verdict {
     let below = name.trim_start_matches('\\');
     let file = format!(r"{TASKS}\{below}");
-    let key = format!(r"{TASK_CACHE}\{below}");
+    let key = TASK_CACHE.join(below);
     let (has_file, has_key) = (image.volume.exists(&file)?, image.key(&key)?.is_some());
     match (present, has_file, has_key) {
         (true, true, true) | (false, false, false) => Ok(()),
@@ -40,7 +43,7 @@ pub fn task(image: &Image<'_>, name: &str, present: bool) -> Verdict {
                 .cure("see the log of the step that makes it"))
         }
         (false, _, _) => Err(Finding::error(format!("the task {name} is still there"))
-            .found(if has_file { file } else { key })
+            .found(if has_file { file } else { key.to_string() })
             .cure("see which later step or program makes it")),
     }
 }
@@ -77,7 +80,7 @@ pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
         text.match_indices(&format!("KB{number}"))
             .any(|(at, m)| !text[at + m.len()..].starts_with(|c: char| c.is_ascii_digit()))
     };
-    let packages = match image.key(PACKAGES)? {
+    let packages = match image.key(&PACKAGES)? {
         Some(key) => key.keys()?,
         None => Vec::new(),
     };
@@ -111,13 +114,13 @@ pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
     )))
 }
 
-pub fn container_image(image: &Image<'_>, manifest: &Manifest, root: &str) -> Verdict {
+pub fn container_image(image: &Image<'_>, manifest: &Manifest, root: &GuestPath) -> Verdict {
     let reference = &manifest.reference;
     let hex = manifest.digest.trim_start_matches("sha256:");
-    let root = root.trim_end_matches('\\');
-    let blob = format!(r"{root}\io.containerd.content.v1.content\blobs\sha256\{hex}");
+    let below = format!("io.containerd.content.v1.content/blobs/sha256/{hex}");
+    let blob = root.join(&below);
     let what = format!("containerd has no image {reference}");
-    match digest(image, &blob)? {
+    match digest(image, blob.as_str())? {
         Some((_, found)) if found == hex => Ok(()),
         Some((_, found)) => Err(Finding::error(what)
             .expected(format!("{blob}, sha256:{hex}"))

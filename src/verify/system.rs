@@ -5,16 +5,21 @@
 
 use winimg_formats::disk::ntfs::Volume;
 use winimg_formats::hive::Data;
+use winimg_recipe::recipe::RegistryKey;
 
 use super::finding::{Finding, Verdict};
 use super::image::{HIVES, Image};
 
-const STATE: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
+const STATE: RegistryKey =
+    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State");
 const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
-const SERVICING: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
-const UPDATE: &str =
-    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
-const SESSION: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager";
+const SERVICING: RegistryKey =
+    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing");
+const UPDATE: RegistryKey = RegistryKey::known(
+    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired",
+);
+const SESSION: RegistryKey =
+    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager");
 /// Windows' own updates and a first container image need more. A small volume may have less: a tenth of it is enough.
 const FREE: u64 = 2 << 30;
 
@@ -27,9 +32,9 @@ pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
     |image| image.hive_is_sound(HIVES[4]),
     boot_manager,
     loader,
-    |image| no_restart_waits(image, &format!(r"{SERVICING}\RebootPending")),
-    |image| no_restart_waits(image, &format!(r"{SERVICING}\PackagesPending")),
-    |image| no_restart_waits(image, UPDATE),
+    |image| no_restart_waits(image, &SERVICING.join("RebootPending")),
+    |image| no_restart_waits(image, &SERVICING.join("PackagesPending")),
+    |image| no_restart_waits(image, &UPDATE),
     no_renames_wait,
     free_space,
     can_grow,
@@ -90,7 +95,7 @@ fn loader(image: &Image<'_>) -> Verdict {
     }
 }
 
-fn no_restart_waits(image: &Image<'_>, key: &str) -> Verdict {
+fn no_restart_waits(image: &Image<'_>, key: &RegistryKey) -> Verdict {
     match image.key(key)? {
         None => Ok(()),
         Some(_) => Err(
@@ -103,7 +108,7 @@ fn no_restart_waits(image: &Image<'_>, key: &str) -> Verdict {
 
 /// Some programs leave entries there for ever.
 fn no_renames_wait(image: &Image<'_>) -> Verdict {
-    let found = match image.value(SESSION, "PendingFileRenameOperations")? {
+    let found = match image.value(&SESSION, "PendingFileRenameOperations")? {
         None => return Ok(()),
         Some(Data::MultiSz(list)) if list.is_empty() => return Ok(()),
         Some(found) => found,
@@ -167,7 +172,7 @@ fn can_grow(image: &Image<'_>) -> Verdict {
             format!("partition {} ({role}, {} MiB)", p.number, p.len >> 20)
         })
         .collect();
-    if behind.is_empty() || image.text(STATE, "ImageState")?.as_deref() != Some(SEALED) {
+    if behind.is_empty() || image.text(&STATE, "ImageState")?.as_deref() != Some(SEALED) {
         return Ok(());
     }
     Err(
@@ -190,7 +195,7 @@ fn cluster(sector: u64, field: u8) -> Option<u64> {
 
 /// For an image of which nobody has said how it was made.
 pub fn generalized(image: &Image<'_>) -> Verdict {
-    match image.text(STATE, "ImageState")? {
+    match image.text(&STATE, "ImageState")? {
         Some(state) if state == SEALED => Ok(()),
         state => Err(Finding::warning(
             "the image is not generalized: every clone would be the same machine",

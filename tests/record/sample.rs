@@ -5,6 +5,7 @@ use winimg::record::manifest::{
 };
 use winimg_base::digest::Digest;
 use winimg_recipe::plan::check::{Bytes, Check, Inf, Manifest as ImageManifest};
+use winimg_recipe::recipe::GuestPath;
 use winimg_trust::{Scheme, Signer};
 
 pub const EPOCH: i64 = 1_700_000_000;
@@ -113,9 +114,9 @@ fn step(name: &str, verb: &str, inputs: &[&str], expects: Vec<Check>) -> Step {
     }
 }
 
-fn file(path: &str, content: &str) -> Check {
+fn file(path: &'static str, content: &str) -> Check {
     Check::File {
-        path: path.into(),
+        path: GuestPath::known(path),
         content: Bytes {
             size: content.len() as u64,
             sha256: sha256(content),
@@ -180,7 +181,7 @@ fn steps() -> Vec<Step> {
                     reference: "mcr.example.com:5000/oss/kubernetes/pause:3.10.1".into(),
                     digest: digest("image pause"),
                 },
-                root: r"C:\ProgramData\containerd\root".into(),
+                root: r"C:\ProgramData\containerd\root".parse().expect("a path"),
             }],
         ),
         step(

@@ -11,7 +11,7 @@ use winimg_recipe::plan::check::{
     Acl, AclEntry, Bytes, Check, Expected, Firewall, FirewallScope, Inf, Manifest, Service,
 };
 use winimg_recipe::recipe::verb::Right;
-use winimg_recipe::recipe::{RegistryData as Data, Start};
+use winimg_recipe::recipe::{GuestPath, RegistryData as Data, Start};
 
 use support::windows_disk::*;
 
@@ -49,7 +49,7 @@ pub fn rendered(report: &Report) -> String {
 
 fn file_check(path: &str, bytes: &[u8]) -> Check {
     Check::File {
-        path: path.into(),
+        path: path.parse().expect("a path"),
         content: Bytes {
             size: bytes.len() as u64,
             sha256: Digest::sha256_of(bytes).hex(),
@@ -59,7 +59,7 @@ fn file_check(path: &str, bytes: &[u8]) -> Check {
 
 fn registry(key: &str, value: Option<&str>, data: Data) -> Check {
     Check::Registry {
-        key: key.into(),
+        key: key.parse().expect("a key"),
         value: value.map(Into::into),
         data,
     }
@@ -90,7 +90,7 @@ fn limited(name: &str) -> Check {
         remote_ports: Vec::new(),
         scope: Some(FirewallScope {
             remote: vec!["LocalSubnet".into(), "10.0.0.0/8".into()],
-            program: Some(r"C:\k\agent.exe".into()),
+            program: Some(r"C:\k\agent.exe".parse().expect("a path")),
             profiles: vec!["private".into(), "domain".into()],
             edge: false,
         }),
@@ -110,7 +110,7 @@ fn acl(path: &str, principals: &[(&str, Right)]) -> Check {
         deny: false,
     };
     Check::Acl(Acl {
-        path: path.into(),
+        path: path.parse().expect("a path"),
         protected: true,
         owner: Some("Administrators".into()),
         entries: principals.iter().map(entry).collect(),
@@ -146,13 +146,13 @@ fn files() -> Vec<Check> {
         file_check(r"C:\k\gone.exe", b"MZ gone"),
         file_check(r"C:\k\folder", b"a file"),
         Check::Exists {
-            path: r"c:\var\LOG\kubelet".into(),
+            path: GuestPath::known(r"c:\var\LOG\kubelet"),
         },
         Check::Missing {
-            path: r"C:\k\notes.txt".into(),
+            path: r"C:\k\notes.txt".parse().expect("a path"),
         },
         Check::PathFolder {
-            folder: r"c:\k".into(),
+            folder: GuestPath::known(r"c:\k"),
         },
     ]
 }
@@ -221,7 +221,7 @@ fn stores() -> Vec<Check> {
                 reference: "registry.k8s.io/pause:3.10.2".into(),
                 digest: Digest::sha256_of(MANIFEST).to_string(),
             },
-            root: r"C:\ProgramData\containerd\root".into(),
+            root: r"C:\ProgramData\containerd\root".parse().expect("a path"),
         },
     ]
 }

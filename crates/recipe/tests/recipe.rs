@@ -625,7 +625,7 @@ name = "service"
 service = { name = "x", startup = "auto" }
 [[steps]]
 name = "registry"
-registry = { key = 'HKLM\X', value = "x", type = "sz", data = "" }
+registry = { key = 'HKLM\SOFTWARE\X', value = "x", type = "sz", data = "" }
 [[steps]]
 name = "environment"
 environment = { name = "x", value = "y", scope = "machine" }
@@ -643,7 +643,7 @@ name = "assert"
 assert = { exist = 'C:\x' }
 [[steps]]
 name = "assert registry"
-assert = { registry = { key = 'HKLM\X', name = "x", kind = "sz", type = "sz", data = "" } }
+assert = { registry = { key = 'HKLM\SOFTWARE\X', name = "x", kind = "sz", type = "sz", data = "" } }
 [[steps]]
 name = "generalize"
 generalize = { vm = true }
@@ -767,7 +767,7 @@ name = "env"
 environment = { name = "Path", value = "x" }
 [[steps]]
 name = "windows"
-remove = { path = 'C:\Windows\', recursive = true }
+remove = { path = 'C:\', recursive = true }
 [[steps]]
 name = "msi"
 msi = { component = "signed", properties = { InstallDir = 'C:\x' } }

@@ -49,7 +49,7 @@ impl Scope {
         let remote = named.filter(|text| !text.eq_ignore_ascii_case("any"));
         let mut wanted = Self {
             remote: remote.map(|text| Address::parse(text)).collect(),
-            program: scope.program.as_deref().map(program),
+            program: scope.program.as_ref().map(|p| program(p.as_str())),
             edge: scope.edge,
             ..Self::default()
         };
@@ -177,7 +177,7 @@ mod tests {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
         Scope::wanted(&FirewallScope {
             remote: texts(remote),
-            program: program.map(Into::into),
+            program: program.map(|p: &str| p.parse().expect("a path")),
             profiles: texts(profiles),
             edge: false,
         })

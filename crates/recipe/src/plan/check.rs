@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::recipe::verb::Right;
-use crate::recipe::{RegistryData, Start};
+use crate::recipe::{GuestPath, RegistryData, RegistryKey, Start};
 
 /// The checks that one step asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,21 +28,21 @@ pub type Planned = Check<Payload, Packages, ImageName>;
 pub enum Check<F = Bytes, D = Inf, I = Manifest> {
     /// The file has these bytes.
     File {
-        path: String,
+        path: GuestPath,
         #[serde(flatten)]
         content: F,
     },
     /// A file or folder is there.
     Exists {
-        path: String,
+        path: GuestPath,
     },
     /// Neither a file nor a folder of this name is there.
     Missing {
-        path: String,
+        path: GuestPath,
     },
     /// A value of the registry; without a name, the key's default value.
     Registry {
-        key: String,
+        key: RegistryKey,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<String>,
         data: RegistryData,
@@ -50,7 +50,7 @@ pub enum Check<F = Bytes, D = Inf, I = Manifest> {
     Service(Service),
     /// The machine's `Path` lists the folder.
     PathFolder {
-        folder: String,
+        folder: GuestPath,
     },
     Firewall(Firewall),
     /// An optional feature. Only running Windows knows.
@@ -94,7 +94,7 @@ pub enum Check<F = Bytes, D = Inf, I = Manifest> {
     ContainerImage {
         #[serde(flatten)]
         image: I,
-        root: String,
+        root: GuestPath,
     },
 }
 
@@ -192,7 +192,7 @@ pub struct FirewallScope {
     pub remote: Vec<String>,
     /// The one program; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<String>,
+    pub program: Option<GuestPath>,
     /// `domain`, `private`, `public`. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<String>,
@@ -204,7 +204,7 @@ pub struct FirewallScope {
 /// The discretionary access list of a file or folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acl {
-    pub path: String,
+    pub path: GuestPath,
     /// Nothing is inherited from above.
     pub protected: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,8 +7,7 @@
 use std::collections::HashSet;
 
 use super::check::{Check, Files, Service};
-use super::path::is_below;
-use crate::recipe::RegistryData;
+use crate::recipe::{GuestPath, RegistryData, RegistryKey};
 
 /// Drops, or cuts down, every check that a later one overrides; and that a file is there where its bytes are expected: one
 /// that is gone is reported once. The lists are those of the steps, in their order.
@@ -30,10 +29,10 @@ where
         **list = kept;
     }
     let checks = lists.iter().flat_map(|list| list.iter());
-    let files: HashSet<String> = checks.filter_map(one_file).collect();
+    let files: HashSet<GuestPath> = checks.filter_map(one_file).cloned().collect();
     for list in lists {
         list.retain(|check| match check {
-            Check::Exists { path } => !files.contains(&path.to_lowercase()),
+            Check::Exists { path } => !files.contains(path),
             _ => true,
         });
     }
@@ -41,8 +40,7 @@ where
 
 /// What later steps ask for. An archive has thousands of files, so these are looked up and not compared one by one.
 struct Later<F, D, I> {
-    /// Paths in lower case.
-    files: HashSet<String>,
+    files: HashSet<GuestPath>,
     others: Vec<Check<F, D, I>>,
 }
 
@@ -63,7 +61,7 @@ where
 {
     fn add(&mut self, check: Check<F, D, I>) {
         match one_file(&check) {
-            Some(path) => drop(self.files.insert(path)),
+            Some(path) => drop(self.files.insert(path.clone())),
             None => self.others.push(check),
         }
     }
@@ -71,11 +69,9 @@ where
     /// What is left of an earlier check.
     fn leaves(&self, check: Check<F, D, I>) -> Option<Check<F, D, I>> {
         let written = match &check {
-            Check::File { path, .. } | Check::Exists { path } => {
-                self.files.contains(&path.to_lowercase())
-            }
+            Check::File { path, .. } | Check::Exists { path } => self.files.contains(path),
             // It came back, with a file in it.
-            Check::Missing { path } => self.files.iter().any(|file| is_below(file, path)),
+            Check::Missing { path } => self.files.iter().any(|file| file.starts_with(path)),
             _ => false,
         };
         let mut others = self.others.iter();
@@ -83,10 +79,10 @@ where
     }
 }
 
-/// Whose bytes are expected: its path in lower case.
-fn one_file<F: Files, D, I>(check: &Check<F, D, I>) -> Option<String> {
+/// Whose bytes are expected.
+fn one_file<F: Files, D, I>(check: &Check<F, D, I>) -> Option<&GuestPath> {
     match check {
-        Check::File { path, content } if !content.is_tree() => Some(path.to_lowercase()),
+        Check::File { path, content } if !content.is_tree() => Some(path),
         _ => None,
     }
 }
@@ -119,14 +115,14 @@ fn rewritten_path<F: Files, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, 
     };
     match (later, earlier) {
         // Gone, with what was below it. Of a tree's files only those that are gone go: which, is known when its files are.
-        (Check::Missing { .. }, _) => is_below(b, a),
+        (Check::Missing { .. }, _) => b.starts_with(a),
         // A file below it means it came back.
-        (_, Check::Missing { .. }) => is_below(a, b),
+        (_, Check::Missing { .. }) => a.starts_with(b),
         // Whose it is says nothing of what it is, nor does that it is there.
         (Check::Acl(_), _) | (Check::Exists { .. }, Check::File { .. }) => false,
         // Two archives in one folder add up; which of them wrote a file last is known when their files are.
         (Check::File { .. }, Check::File { content, .. }) if content.is_tree() => false,
-        _ => same(a, b),
+        _ => a == b,
     }
 }
 
@@ -142,12 +138,12 @@ fn service_after<F, D, I>(mut earlier: Service, later: &Check<F, D, I>) -> Optio
             key,
             value: None,
             data: RegistryData::Absent,
-        } => return (!is_below(&own, key)).then_some(earlier),
+        } => return (!own.starts_with(key)).then_some(earlier),
         Check::Registry {
             key,
             value: Some(value),
             ..
-        } if same(key, &own) => setting(value)
+        } if *key == own => setting(value)
             .into_iter()
             .for_each(|one| earlier.forget(one)),
         _ => return Some(earlier),
@@ -220,18 +216,18 @@ fn rewritten<F, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool 
             key: later_key,
             value: None,
             data: RegistryData::Absent,
-        } => is_below(key, later_key),
+        } => key.starts_with(later_key),
         // The key was to be gone, and is there again with a value in it.
-        Check::Registry { key: later_key, .. } if is_gone => is_below(later_key, key),
+        Check::Registry { key: later_key, .. } if is_gone => later_key.starts_with(key),
         Check::Registry {
             key: later_key,
             value: later_value,
             ..
-        } => same(key, later_key) && same_name(value.as_deref(), later_value.as_deref()),
-        Check::Service(service) if is_gone => is_below(&service_key(&service.name), key),
+        } => key == later_key && same_name(value.as_deref(), later_value.as_deref()),
+        Check::Service(service) if is_gone => service_key(&service.name).starts_with(key),
         Check::Service(service) => {
             let setting = value.as_deref().and_then(setting);
-            setting.is_some_and(|one| service.says(one)) && same(key, &service_key(&service.name))
+            setting.is_some_and(|one| service.says(one)) && *key == service_key(&service.name)
         }
         _ => false,
     }
@@ -275,19 +271,19 @@ fn replaced<F, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool {
         | (Task { name: a, .. }, Task { name: b, .. })
         | (Feature { name: a, .. }, Feature { name: b, .. })
         | (Capability { name: a, .. }, Capability { name: b, .. }) => same(a, b),
-        (Acl(a), Acl(b)) => same(&a.path, &b.path),
-        (Acl(a), Missing { path }) => is_below(&a.path, path),
+        (Acl(a), Acl(b)) => a.path == b.path,
+        (Acl(a), Missing { path }) => a.path.starts_with(path),
         _ => false,
     }
 }
 
 /// The key that a service has while it exists.
-pub(super) fn service_key(name: &str) -> String {
-    format!(r"HKLM\SYSTEM\CurrentControlSet\Services\{name}")
+pub(super) fn service_key(name: &str) -> RegistryKey {
+    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services").join(name)
 }
 
 /// The file or folder that the check says is there, or is not.
-fn path<F, D, I>(check: &Check<F, D, I>) -> Option<&str> {
+fn path<F, D, I>(check: &Check<F, D, I>) -> Option<&GuestPath> {
     match check {
         Check::File { path, .. } | Check::Exists { path } | Check::Missing { path } => Some(path),
         Check::Acl(acl) => Some(&acl.path),

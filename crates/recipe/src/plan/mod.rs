@@ -14,7 +14,6 @@ mod inputs;
 mod json;
 pub mod key;
 mod make;
-mod path;
 mod principal;
 mod reg;
 mod seal;
@@ -31,7 +30,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::Encoding;
+use crate::recipe::{Encoding, GuestPath};
 use winimg_base::diag::Diagnostics;
 use winimg_base::text::Place;
 
@@ -42,7 +41,6 @@ pub use expect::keep_what_lasts;
 pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::{make, read};
-pub use path::is_below;
 pub use target::shut_out;
 pub use text::text;
 pub use undecided::undecided;
@@ -51,9 +49,6 @@ pub use undecided::undecided;
 pub fn known_sid(name: &str) -> Option<&'static str> {
     principal::known(name).map(|(_, sid)| sid)
 }
-
-/// Where the bootstrap puts winimg's files in the guest. Removed before the image is finished.
-pub const GUEST_DIR: &str = r"C:\winimg";
 
 /// How long a restart may take unless the step says otherwise.
 pub const REBOOT_TIMEOUT: Duration = Duration::from_secs(20 * 60);
@@ -83,7 +78,7 @@ pub struct PlannedStep {
     /// For `Op::Reboot` and for restarts that an exit code asks for.
     pub reboot_timeout: Duration,
     /// A log that the step's program writes in the guest; worth reading when the step fails.
-    pub guest_log: Option<String>,
+    pub guest_log: Option<GuestPath>,
     /// What holds after the whole plan: checks that a later step overrides are not listed.
     pub expects: Vec<Planned>,
 }

@@ -1,91 +1,9 @@
-//! Registry keys, and the text of `.reg` files for what cannot travel as arguments of `reg.exe`.
+//! Registry data as arguments of `reg.exe`, and the text of `.reg` files for what cannot travel so.
 //!
 //! A file is UTF-16LE with a byte order mark and `Windows Registry Editor Version 5.00` (Microsoft: Distribute
 //! registry changes by using a .reg file); in that form a deletion of what is not there is no error.
 
-use crate::recipe::RegistryData;
-
-/// A key in a hive that lies in a file of the image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    /// `HKLM` or `HKU`
-    root: &'static str,
-    rest: String,
-}
-
-impl Key {
-    /// Takes `HKLM\…`, `HKU\…` and their long forms. The error says which part is wrong.
-    pub(super) fn parse(written: &str) -> Result<Self, String> {
-        let (root, rest) = written.split_once('\\').unwrap_or((written, ""));
-        let rest = rest.trim_end_matches('\\');
-        let root = match root.to_ascii_uppercase().as_str() {
-            "HKLM" | "HKEY_LOCAL_MACHINE" => "HKLM",
-            "HKU" | "HKEY_USERS" => "HKU",
-            "HKCU" | "HKEY_CURRENT_USER" => {
-                return Err(r"steps run as SYSTEM, so this would be SYSTEM's own hive; write `HKU\.DEFAULT\…` if that is meant".to_owned());
-            }
-            "HKCR" | "HKEY_CLASSES_ROOT" => {
-                return Err(
-                    r"write `HKLM\SOFTWARE\Classes\…`, which is what it is for SYSTEM".to_owned(),
-                );
-            }
-            _ => return Err(r"a key starts with `HKLM\` or `HKU\`".to_owned()),
-        };
-        if rest.split('\\').any(str::is_empty) {
-            return Err("a part of the key is empty".to_owned());
-        }
-        if let Some(c) = rest.chars().find(|c| c.is_control()) {
-            return Err(format!(
-                "the key holds the control character U+{:04X}",
-                c as u32
-            ));
-        }
-        let hive = rest
-            .split('\\')
-            .next()
-            .unwrap_or_default()
-            .to_ascii_uppercase();
-        let on_disk = match root {
-            "HKLM" => matches!(hive.as_str(), "SOFTWARE" | "SYSTEM" | "SAM" | "SECURITY"),
-            _ => matches!(
-                hive.as_str(),
-                ".DEFAULT" | "S-1-5-18" | "S-1-5-19" | "S-1-5-20"
-            ),
-        };
-        if !on_disk {
-            return Err(match root {
-                "HKLM" => format!(
-                    "`HKLM\\{hive}` is no hive that an image holds: SOFTWARE, SYSTEM, SAM, SECURITY"
-                ),
-                _ => format!(
-                    "`HKU\\{hive}` is no user that every image has: .DEFAULT, S-1-5-18, S-1-5-19, S-1-5-20"
-                ),
-            });
-        }
-        Ok(Self {
-            root,
-            rest: rest.to_owned(),
-        })
-    }
-
-    /// `HKLM\SOFTWARE\Example`
-    pub(super) fn short(&self) -> String {
-        format!("{}\\{}", self.root, self.rest)
-    }
-
-    fn long(&self) -> String {
-        let root = match self.root {
-            "HKLM" => "HKEY_LOCAL_MACHINE",
-            _ => "HKEY_USERS",
-        };
-        format!("{root}\\{}", self.rest)
-    }
-
-    /// Only a hive's name: nothing may be deleted there.
-    pub(super) fn is_hive(&self) -> bool {
-        !self.rest.contains('\\')
-    }
-}
+use crate::recipe::{RegistryData, RegistryKey};
 
 /// `/t` and `/d` of `reg.exe add`; `None` when the data cannot travel as an argument.
 pub(super) fn arguments(data: &RegistryData) -> Option<(&'static str, String)> {
@@ -122,7 +40,7 @@ pub(super) fn check(data: &RegistryData) -> Result<(), String> {
 
 /// The text of a `.reg` file that sets or deletes one value, or deletes the key when `name` is `None` and the data is
 /// `Absent`. Lines end with CRLF.
-pub(super) fn file(key: &Key, name: Option<&str>, data: &RegistryData) -> String {
+pub(super) fn file(key: &RegistryKey, name: Option<&str>, data: &RegistryData) -> String {
     let head = "Windows Registry Editor Version 5.00\r\n\r\n";
     let long = key.long();
     if *data == RegistryData::Absent && name.is_none() {

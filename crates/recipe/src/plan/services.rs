@@ -39,6 +39,6 @@ pub(super) fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
 }
 
 fn is_other(one: &Service, two: &Service) -> bool {
-    let program = |service: &Service| service.program.as_ref().map(|p| p.value.to_lowercase());
-    program(one) != program(two) || one.arguments != two.arguments
+    one.program.as_ref().map(|p| &p.value) != two.program.as_ref().map(|p| &p.value)
+        || one.arguments != two.arguments
 }

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::batch::{self, Script};
-use super::path::GuestPath;
 use super::{Entry, ExitRule, Op, Planned, Put, Run};
-use crate::recipe::{Component, Encoding, ExitCodes, Recipe, Step};
-use winimg_base::diag::{Diagnostic, Diagnostics, nearest};
+use crate::recipe::{Component, Encoding, ExitCodes, GuestPath, Recipe, Step};
+use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::{Located, Place};
 
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
@@ -25,13 +24,13 @@ pub(super) struct Site<'a> {
     pub(super) ops: Vec<Op>,
     pub(super) entries: Vec<u32>,
     pub(super) expects: Vec<Planned>,
-    pub(super) guest_log: Option<String>,
+    pub(super) guest_log: Option<GuestPath>,
 }
 
 impl<'a> Site<'a> {
     pub(super) fn error(&mut self, place: &Place, message: impl Into<String>, label: &str) {
-        let diagnostic = Diagnostic::error(self.named(message)).at(place, label);
-        self.complaints.push(diagnostic);
+        let error = Diagnostic::error(self.named(message)).at(place, label);
+        self.complaints.push(error);
     }
 
     pub(super) fn error_with_help(
@@ -41,10 +40,8 @@ impl<'a> Site<'a> {
         label: &str,
         help: impl Into<String>,
     ) {
-        let diagnostic = Diagnostic::error(self.named(message))
-            .at(place, label)
-            .help(help);
-        self.complaints.push(diagnostic);
+        let error = Diagnostic::error(self.named(message)).at(place, label);
+        self.complaints.push(error.help(help));
     }
 
     pub(super) fn warning(
@@ -54,10 +51,8 @@ impl<'a> Site<'a> {
         label: &str,
         help: impl Into<String>,
     ) {
-        let diagnostic = Diagnostic::warning(self.named(message))
-            .at(place, label)
-            .help(help);
-        self.complaints.push(diagnostic);
+        let warning = Diagnostic::warning(self.named(message)).at(place, label);
+        self.complaints.push(warning.help(help));
     }
 
     fn named(&self, message: impl Into<String>) -> String {
@@ -69,16 +64,9 @@ impl<'a> Site<'a> {
         self.step.timeout.unwrap_or(own)
     }
 
-    /// A path of the recipe, checked; a bad one is complained about at its place.
-    pub(super) fn path(&mut self, written: &Located<String>) -> Option<GuestPath> {
-        match GuestPath::parse(&written.value) {
-            Ok(path) => Some(path),
-            Err(why) => {
-                let message = format!("`{}` is no path for the guest", written.value);
-                self.error(&written.place, message, &why);
-                None
-            }
-        }
+    /// A path quoted for batch text.
+    pub(super) fn quoted_path(&mut self, path: &Located<GuestPath>) -> Option<String> {
+        self.quoted(path.value.as_str(), &path.place)
     }
 
     /// A value quoted for batch text; what cannot be is complained about at `place`.
@@ -96,24 +84,10 @@ impl<'a> Site<'a> {
         }
     }
 
-    pub(super) fn component(&mut self, name: &Located<String>) -> Option<&'a Component> {
-        let recipe = self.recipe;
-        let found = recipe
-            .components
-            .iter()
-            .find(|c| c.name.value == name.value);
-        if found.is_none() {
-            let message = format!("there is no component `{}`", name.value);
-            let known = recipe.components.iter().map(|c| c.name.value.as_str());
-            match nearest(&name.value, known) {
-                Some(near) => {
-                    let help = format!("did you mean `{near}`?");
-                    self.error_with_help(&name.place, message, "unknown component", help);
-                }
-                None => self.error(&name.place, message, "unknown component"),
-            }
-        }
-        found
+    /// A component that the step names: a step that names none of the recipe's is not planned.
+    pub(super) fn component(&self, name: &Located<String>) -> Option<&'a Component> {
+        let mut components = self.recipe.components.iter();
+        components.find(|c| c.name.value == name.value)
     }
 
     /// The entry's index on the payload disc; equal entries are there once.
@@ -145,6 +119,11 @@ impl<'a> Site<'a> {
     /// `C:\winimg\steps\007.cmd`
     pub(super) fn file(&self, extension: &str) -> String {
         format!(r"C:\winimg\steps\{:03}.{extension}", self.number)
+    }
+
+    /// `C:\winimg\steps\007`: where the step's own files go.
+    pub(super) fn folder(&self) -> GuestPath {
+        GuestPath::known(r"C:\winimg\steps").join(&format!("{:03}", self.number))
     }
 
     /// Puts a script of the step's on the disc and runs it.

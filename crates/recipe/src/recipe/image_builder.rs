@@ -126,7 +126,7 @@ fn missed(passed: &[Entry], texts: &BTreeMap<String, String>) -> Vec<Diagnostic>
     warnings
 }
 
-/// The text as winimg's own template; the function that cannot be told as an error.
+/// The text as winimg's own template. The error is the function that only Packer computes.
 fn translate(
     text: &str,
     texts: &BTreeMap<String, String>,

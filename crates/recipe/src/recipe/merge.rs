@@ -123,7 +123,7 @@ fn replace_proof(base: &mut Table, over: &Table, path: &[String], problems: &mut
     let (Some(old), Some(new)) = (base.get("version"), over.get("version")) else {
         return;
     };
-    let digest = ["sha256", "sha512"].into_iter().find(|k| base.contains(k));
+    let digest = DIGESTS.into_iter().find(|k| base.contains(k));
     let (Some(key), Some(was)) = (digest, old.as_str()) else {
         return;
     };
@@ -197,38 +197,22 @@ fn apply_set(
         }
         ["steps", name, rest @ ..] => {
             let Some(step) = find_step(tree, name) else {
-                if incomplete {
-                    return Ok(());
-                }
                 let steps = step_names(tree);
-                let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-                return Err(Diagnostic::error(format!("there is no step `{name}`"))
-                    .at(at(1), "")
-                    .help(suggestion(name, &steps, "steps")));
+                return unknown("step", name, &steps, at(1), incomplete);
             };
-            let over = nest(&path[path.len() - rest.len()..], value);
-            match over.data {
-                Data::Table(over) => lay(step, over, &mut vec!["steps".into()], problems),
-                _ => {
-                    let fact = format!("`--set` cannot replace the whole step `{name}`");
-                    return Err(Diagnostic::error(fact).at(at(1), ""));
-                }
-            }
+            let Data::Table(over) = nest(&path[path.len() - rest.len()..], value).data else {
+                let fact = format!("`--set` cannot replace the whole step `{name}`");
+                return Err(Diagnostic::error(fact).at(at(1), ""));
+            };
+            lay(step, over, &mut vec!["steps".into()], problems);
             return Ok(());
         }
         ["components", name, _, ..] => {
             let components = tree.get("components").and_then(Value::as_table);
-            let known: Vec<&str> = components
-                .iter()
-                .flat_map(|t| t.entries.iter().map(|e| e.key.as_str()))
-                .collect();
+            let entries = components.iter().flat_map(|t| &t.entries);
+            let known: Vec<&str> = entries.map(|e| e.key.as_str()).collect();
             if !known.contains(name) {
-                if incomplete {
-                    return Ok(());
-                }
-                return Err(Diagnostic::error(format!("there is no component `{name}`"))
-                    .at(at(1), "")
-                    .help(suggestion(name, &known, "components")));
+                return unknown("component", name, &known, at(1), incomplete);
             }
         }
         _ => {}
@@ -237,6 +221,21 @@ fn apply_set(
         lay(tree, over, &mut Vec::new(), problems);
     }
     Ok(())
+}
+
+/// What `--set` names is not there; where files could not be read it may be in one of them.
+fn unknown(
+    what: &str,
+    name: &str,
+    known: &[&str],
+    place: &Place,
+    incomplete: bool,
+) -> Result<(), Diagnostic> {
+    if incomplete {
+        return Ok(());
+    }
+    let error = Diagnostic::error(format!("there is no {what} `{name}`")).at(place, "");
+    Err(error.help(suggestion(name, known, &format!("{what}s"))))
 }
 
 type Path = Vec<(String, Place)>;
@@ -309,17 +308,13 @@ fn nest(path: &[(String, Place)], value: Value) -> Value {
     })
 }
 
-fn steps(tree: &Table) -> impl Iterator<Item = &Table> {
+fn step_names(tree: &Table) -> Vec<&str> {
     let steps = match tree.get("steps").map(|v| &v.data) {
         Some(Data::Array(steps)) => steps.as_slice(),
         _ => &[],
     };
-    steps.iter().filter_map(Value::as_table)
-}
-
-fn step_names(tree: &Table) -> Vec<String> {
-    let names = steps(tree).filter_map(|t| t.get("name")?.as_str());
-    names.map(str::to_string).collect()
+    let steps = steps.iter().filter_map(Value::as_table);
+    steps.filter_map(|t| t.get("name")?.as_str()).collect()
 }
 
 fn find_step<'a>(tree: &'a mut Table, name: &str) -> Option<&'a mut Table> {

@@ -14,6 +14,7 @@ mod declare;
 mod effective;
 mod fields;
 mod guest_name;
+mod guest_path;
 mod image_builder;
 mod input;
 pub mod keys;
@@ -26,6 +27,7 @@ pub mod quantity;
 mod raw;
 mod read;
 mod reference;
+mod registry_key;
 mod slip;
 mod sources;
 mod step;
@@ -51,12 +53,14 @@ use winimg_formats::wim::Release;
 
 pub use address::Address;
 pub use ask::{Ask, AskedProof};
+pub(crate) use guest_name::file_name;
+pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
 pub use put::{Put, put, quoted};
-pub use quantity::duration;
 pub use raw::PIPED;
 pub use read::{Options, read, read_judged};
 pub use reference::ImageReference;
+pub use registry_key::RegistryKey;
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
 };

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use tree_sitter::{Node, Parser};
 
-/// As many as are told of one script: after the first the grammar is often out of step.
+/// At most so many of one script: after the first the grammar is often out of step.
 const MOST: usize = 3;
 
 /// A place where the grammar has no reading.

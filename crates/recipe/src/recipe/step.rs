@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::verb;
+use super::{GuestPath, RegistryKey};
 use winimg_base::text::{Located, Place};
 
 /// `[[steps]]`
@@ -22,7 +23,7 @@ pub struct Step {
     pub verb: Verb,
 }
 
-/// What a step does. One variant a verb key. Guest paths are absolute `C:\…`.
+/// What a step does. One variant a verb key.
 #[derive(Clone, Debug)]
 pub enum Verb {
     /// Not known before variables are set that the step names.
@@ -34,26 +35,26 @@ pub enum Verb {
     },
     Copy {
         from: Content,
-        to: Located<String>,
+        to: Located<GuestPath>,
     },
     Extract {
         component: Located<String>,
-        to: Located<String>,
+        to: Located<GuestPath>,
         /// Leading path segments to drop.
         strip: usize,
         /// Glob patterns over the paths that remain; empty: all.
         only: Vec<String>,
     },
     File {
-        path: Located<String>,
+        path: Located<GuestPath>,
         content: String,
         encoding: Encoding,
     },
     Directory {
-        path: Located<String>,
+        path: Located<GuestPath>,
     },
     Remove {
-        path: Located<String>,
+        path: Located<GuestPath>,
         recursive: bool,
     },
     Cmd {
@@ -67,7 +68,7 @@ pub enum Verb {
     },
     Service(Service),
     Registry {
-        key: Located<String>,
+        key: Located<RegistryKey>,
         /// The default value when `None`.
         value: Option<String>,
         data: RegistryData,
@@ -79,7 +80,7 @@ pub enum Verb {
     },
     /// Adds folders to the machine's `Path`.
     Path {
-        add: Vec<Located<String>>,
+        add: Vec<Located<GuestPath>>,
     },
     Msi {
         from: Content,
@@ -141,7 +142,7 @@ pub struct Service {
     pub display_name: Option<String>,
     pub description: Option<String>,
     /// The program, unquoted. Absent: the service exists and is only changed.
-    pub program: Option<Located<String>>,
+    pub program: Option<Located<GuestPath>>,
     pub arguments: Vec<String>,
     pub start: Option<Start>,
     pub depends: Vec<String>,
@@ -207,11 +208,11 @@ mod as_hex {
 /// `assert = { … }`: checked in the guest, now.
 #[derive(Clone, Debug)]
 pub enum Assertion {
-    Exists(Located<String>),
-    Missing(Located<String>),
+    Exists(Located<GuestPath>),
+    Missing(Located<GuestPath>),
     ServiceRunning(Located<String>),
     RegistryValue {
-        key: Located<String>,
+        key: Located<RegistryKey>,
         value: String,
         data: RegistryData,
     },

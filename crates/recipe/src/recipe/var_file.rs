@@ -112,7 +112,7 @@ fn json(
     table
 }
 
-/// Only the place is told: the text may hold a secret, and a wrong type is told with its value.
+/// Only the place is reported: the text may hold a secret, and serde_json quotes a value of the wrong type.
 fn broken_json(name: &str, error: &serde_json::Error) -> Diagnostic {
     let (line, column) = (error.line(), error.column());
     let why = match error.classify() {

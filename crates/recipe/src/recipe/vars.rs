@@ -18,7 +18,7 @@ pub struct Scope {
     values: BTreeMap<String, Option<Var>>,
     /// Where a variable's value begins to be said.
     places: BTreeMap<String, Place>,
-    /// Variables without a value, each with those that whoever builds has to set: itself, or all that it names.
+    /// Variables without a value, each with those that have to be set for it: itself, or all that it names.
     required: BTreeMap<String, Vec<Wanting>>,
     /// Not all files could be read: an unknown name may be declared there.
     incomplete: bool,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Content, ExitCodes};
+use super::{Content, ExitCodes, GuestPath};
 use winimg_base::text::{Located, Place};
 
 /// `exe`: a program that is run, good by its exit code.
@@ -16,9 +16,9 @@ pub struct Exe {
     pub program: Program,
     pub arguments: Vec<String>,
     /// The working directory.
-    pub directory: Option<Located<String>>,
+    pub directory: Option<Located<GuestPath>>,
     /// Not run when this is there already; must be there afterwards.
-    pub creates: Option<Located<String>>,
+    pub creates: Option<Located<GuestPath>>,
     pub exit_codes: ExitCodes,
 }
 
@@ -27,7 +27,7 @@ pub enum Program {
     /// Carried into the guest for this step and gone from the image afterwards.
     Carried(Content),
     /// In the image already.
-    InGuest(Located<String>),
+    InGuest(Located<GuestPath>),
 }
 
 /// `feature`: optional features by their DISM names.
@@ -104,7 +104,7 @@ pub struct Cleanup {
     pub event_logs: bool,
     pub setup_logs: bool,
     /// Files, or folders whose content goes.
-    pub paths: Vec<Located<String>>,
+    pub paths: Vec<Located<GuestPath>>,
 }
 
 /// `firewall`: one rule.
@@ -120,7 +120,7 @@ pub struct FirewallRule {
     pub remote_ports: Vec<String>,
     /// Addresses, networks, ranges, or netsh's own words such as `LocalSubnet`; empty: any.
     pub remote: Vec<String>,
-    pub program: Option<Located<String>>,
+    pub program: Option<Located<GuestPath>>,
     /// Empty: any.
     pub profiles: Vec<Profile>,
     /// Edge traversal.
@@ -188,7 +188,7 @@ pub struct Group {
 /// `acl`: who may do what with a file or folder; the list is exact.
 #[derive(Clone, Debug)]
 pub struct Acl {
-    pub path: Located<String>,
+    pub path: Located<GuestPath>,
     /// Entries of the folders above hold too.
     pub inherit: bool,
     pub owner: Option<Located<String>>,
@@ -230,7 +230,7 @@ pub enum TaskAction {
     /// A definition of the team's own.
     Xml(Located<PathBuf>),
     Run {
-        command: Located<String>,
+        command: Located<GuestPath>,
         arguments: Vec<String>,
         trigger: Trigger,
         user: TaskUser,
@@ -260,8 +260,8 @@ pub enum TaskUser {
 /// `defender`: what Microsoft Defender leaves alone, where it is installed.
 #[derive(Clone, Debug, Default)]
 pub struct Defender {
-    pub exclude_processes: Vec<Located<String>>,
-    pub exclude_paths: Vec<Located<String>>,
+    pub exclude_processes: Vec<Located<GuestPath>>,
+    pub exclude_paths: Vec<Located<GuestPath>>,
     /// Without the dot.
     pub exclude_extensions: Vec<String>,
     pub real_time: Option<bool>,
@@ -272,8 +272,8 @@ pub struct Defender {
 pub struct ImageImport {
     /// One of `[images]`.
     pub image: Located<String>,
-    pub ctr: Located<String>,
+    pub ctr: Located<GuestPath>,
     /// containerd's `root`.
-    pub root: Located<String>,
+    pub root: Located<GuestPath>,
     pub namespace: String,
 }

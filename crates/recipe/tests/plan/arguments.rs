@@ -206,7 +206,7 @@ fn every_argument_reaches_the_program_of_a_service() {
         let recipe = Maker::new()
             .step("service", |m| {
                 let mut service = m.service("x");
-                service.program = Some(m.at(r"C:\Program Files\x.exe"));
+                service.program = Some(m.path(r"C:\Program Files\x.exe"));
                 service.arguments = vec!["-a".into(), text.clone(), "-z".into()];
                 Verb::Service(service)
             })

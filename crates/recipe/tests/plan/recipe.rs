@@ -77,6 +77,11 @@ impl Maker {
         Located::new(text.to_owned(), self.next_place())
     }
 
+    /// A path there.
+    pub fn path(&self, text: &str) -> Located<GuestPath> {
+        self.at(text).map(|text| text.parse().expect("a path"))
+    }
+
     fn next_place(&self) -> Place {
         let line = 10 + self.recipe.steps.len();
         Place::new(&self.source, line..line)
@@ -152,7 +157,7 @@ impl Maker {
     pub fn copy(&self, component: &str, to: &str) -> Verb {
         Verb::Copy {
             from: Content::Component(self.at(component)),
-            to: self.at(to),
+            to: self.path(to),
         }
     }
 
@@ -160,13 +165,13 @@ impl Maker {
         let from = self.at("").map(|_| from);
         Verb::Copy {
             from: Content::Local(from),
-            to: self.at(to),
+            to: self.path(to),
         }
     }
 
     pub fn registry(&self, key: &str, value: Option<&str>, data: RegistryData) -> Verb {
         Verb::Registry {
-            key: self.at(key),
+            key: self.at(key).map(|key| key.parse().expect("a key")),
             value: value.map(str::to_owned),
             data,
         }

@@ -17,7 +17,7 @@ fn taken_back(recipe: Recipe) -> Vec<String> {
                 value,
                 data: RegistryData::Absent,
             } => Some(value.clone().unwrap_or_else(|| {
-                let (_, name) = key.rsplit_once('\\').expect("a path");
+                let (_, name) = key.as_str().rsplit_once('\\').expect("a path");
                 name.to_owned()
             })),
             _ => None,

@@ -104,6 +104,12 @@ fn values_that_windows_would_not_take_are_refused_at_their_place() {
         "defender = {}",
         r#"defender = { exclude_processes = ["kubelet.exe"], exclude_extensions = ["*"] }"#,
         r#"service = { name = "x", start = "auto", failure_reset = "1h" }"#,
+        r#"acl = { path = 'C:\winimg\x', grant = { SYSTEM = "full" } }"#,
+        r#"service = { name = "x" }"#,
+        r#"service = { name = "x", depends = ["a/b"], account = '.\me' }"#,
+        r#"service = { name = "x", state = "absent", description = "y" }"#,
+        r#"environment = { name = "X", value = "" }"#,
+        r#"msi = { path = "recipe.toml", properties = { lower = "1", 2B = "x", A = "x\ny" } }"#,
     ]);
     insta::assert_snapshot!("security-mistakes", &rendered);
 }
@@ -128,7 +134,6 @@ fn what_only_the_plan_can_know_is_refused_too() {
         r#"user = { name = "zoë" }"#,
         r#"group = { name = "g", members = ["u1378"] }"#,
         r#"acl = { path = 'C:\Windows', grant = { SYSTEM = "full" } }"#,
-        r#"acl = { path = 'C:\winimg\x', grant = { SYSTEM = "full" } }"#,
         r#"acl = { path = 'C:\k', grant = { SYSTEM = "full", 'NT AUTHORITY\SYSTEM' = "read" } }"#,
         r#"acl = { path = 'C:\k', grant = { Users = "read" } }"#,
     ]);

@@ -13,7 +13,7 @@ use super::{Supervisor, spawn};
 use crate::vm::driver::Hold;
 use crate::vm::seen::time;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::duration;
+use winimg_recipe::recipe::quantity::duration;
 
 /// Free bytes below which the guest is stopped: what a fast guest can write between two looks.
 const FLOOR: u64 = 256 << 20;

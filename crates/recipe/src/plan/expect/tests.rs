@@ -34,19 +34,21 @@ fn service(line: Option<&str>, start: Option<Start>) -> Planned {
 
 fn value(key: &str, value: Option<&str>, data: RegistryData) -> Planned {
     Planned::Registry {
-        key: key.into(),
+        key: key.parse().expect("a key"),
         value: value.map(str::to_owned),
         data,
     }
 }
 
 fn missing(path: &str) -> Planned {
-    Planned::Missing { path: path.into() }
+    Planned::Missing {
+        path: path.parse().expect("a path"),
+    }
 }
 
 fn acl(path: &str, protected: bool) -> Planned {
     Planned::Acl(Acl {
-        path: path.into(),
+        path: path.parse().expect("a path"),
         protected,
         owner: None,
         entries: Vec::new(),
@@ -95,11 +97,11 @@ fn a_service_and_its_registry_values_do_not_contradict_each_other() {
 #[test]
 fn what_lay_in_a_removed_folder_is_not_expected() {
     let tree = Planned::File {
-        path: r"C:\k".into(),
+        path: GuestPath::known(r"C:\k"),
         content: Payload::Tree(1),
     };
     let inside = Planned::Exists {
-        path: r"C:\K\sub\x".into(),
+        path: GuestPath::known(r"C:\K\sub\x"),
     };
     for earlier in [&tree, &inside, &acl(r"C:\k\sub", true)] {
         assert_eq!(after(earlier, &missing(r"C:\k")), None);
@@ -118,14 +120,16 @@ fn what_lay_in_a_removed_folder_is_not_expected() {
 #[test]
 fn bytes_outlive_a_later_word_that_something_is_there() {
     let file = Planned::File {
-        path: r"C:\k\kubelet.exe".into(),
+        path: GuestPath::known(r"C:\k\kubelet.exe"),
         content: Payload::File(1),
     };
     let tree = |entry| Planned::File {
-        path: r"C:\k".into(),
+        path: GuestPath::known(r"C:\k"),
         content: Payload::Tree(entry),
     };
-    let there = |path: &str| Planned::Exists { path: path.into() };
+    let there = |path: &str| Planned::Exists {
+        path: path.parse().expect("a path"),
+    };
     assert_eq!(
         lasting([
             vec![file.clone(), tree(2)],
@@ -208,7 +212,7 @@ fn members_of_a_group_add_up_until_they_are_gone() {
 /// The files of archives, which are known when these are there.
 fn file(path: &str, content: &str) -> Check {
     Check::File {
-        path: path.into(),
+        path: path.parse().expect("a path"),
         content: Bytes {
             size: 1,
             sha256: content.into(),
@@ -218,7 +222,9 @@ fn file(path: &str, content: &str) -> Check {
 
 #[test]
 fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
-    let there = |path: &str| Check::Exists { path: path.into() };
+    let there = |path: &str| Check::Exists {
+        path: path.parse().expect("a path"),
+    };
     let own = file(r"C:\k\a.exe", "own");
     assert_eq!(
         lasting([
@@ -229,7 +235,7 @@ fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
     );
     // Gone, and there again with other bytes.
     let gone = Check::Missing {
-        path: r"C:\k\a.exe".into(),
+        path: GuestPath::known(r"C:\k\a.exe"),
     };
     assert_eq!(
         lasting([vec![own], vec![gone], vec![there(r"C:\k\a.exe")]]),
@@ -240,11 +246,11 @@ fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
 #[test]
 fn the_last_word_on_a_file_counts() {
     let gone = Check::Missing {
-        path: r"C:\k\docs".into(),
+        path: GuestPath::known(r"C:\k\docs"),
     };
     let back = file(r"C:\k\logs\x", "own");
     let no_logs = Check::Missing {
-        path: r"C:\k\logs".into(),
+        path: GuestPath::known(r"C:\k\logs"),
     };
     assert_eq!(
         lasting([

@@ -5,7 +5,6 @@
 //! all below, is looked at in the guest.
 
 use super::super::batch::{self, Script};
-use super::super::path::is_vital;
 use super::super::principal::{ADMINISTRATORS, CREATOR_OWNER, SYSTEM, is_sid, sid_or_name};
 use super::super::site::Site;
 use super::super::{Planned, check};
@@ -15,9 +14,9 @@ const ICACLS: &str = r"C:\Windows\System32\icacls.exe";
 const TAKEOWN: &str = r"C:\Windows\System32\takeown.exe";
 
 pub(super) fn acl(site: &mut Site<'_>, acl: &Acl) -> Option<()> {
-    let path = site.path(&acl.path)?.text;
-    let quoted = site.quoted(&path, &acl.path.place)?;
-    if is_vital(&path) {
+    let path = &acl.path.value;
+    let quoted = site.quoted_path(&acl.path)?;
+    if path.is_vital() {
         let message = format!("the access list of `{path}` belongs to Windows");
         let help = "give a folder below it, or use `cmd` with icacls.exe";
         site.error_with_help(&acl.path.place, message, "", help);
@@ -66,7 +65,7 @@ pub(super) fn acl(site: &mut Site<'_>, acl: &Acl) -> Option<()> {
         ));
     }
     site.put(script);
-    site.expect(Planned::Acl(expected(acl, path)));
+    site.expect(Planned::Acl(expected(acl)));
     Some(())
 }
 
@@ -130,14 +129,14 @@ fn is_creators(access: &Access) -> bool {
     sid_or_name(&access.principal.value) == CREATOR_OWNER
 }
 
-fn expected(acl: &Acl, path: String) -> check::Acl {
+fn expected(acl: &Acl) -> check::Acl {
     let entries = acl.entries.iter().map(|access| check::AclEntry {
         principal: sid_or_name(&access.principal.value),
         right: access.right,
         deny: access.deny,
     });
     check::Acl {
-        path,
+        path: acl.path.value.clone(),
         protected: !acl.inherit,
         owner: acl.owner.as_ref().map(|owner| sid_or_name(&owner.value)),
         entries: entries.collect(),

@@ -2,15 +2,15 @@
 //! with 1; the finished disk is checked for the same again.
 
 use super::super::batch::{self, Script};
-use super::super::reg::{self, Key};
+use super::super::reg;
 use super::super::site::{QUICK, Site};
 use super::super::{ExitRule, Planned};
 use super::FIND;
-use super::registry::{REG, parse_key};
+use super::registry::REG;
 use super::script::batch_file;
 use super::service::SC;
-use crate::recipe::{Assertion, RegistryData};
-use winimg_base::text::{Located, Place};
+use crate::recipe::{Assertion, GuestPath, RegistryData, RegistryKey};
+use winimg_base::text::Located;
 
 pub(super) fn assert(site: &mut Site<'_>, assertion: &Assertion) -> Option<()> {
     match assertion {
@@ -25,26 +25,28 @@ pub(super) fn assert(site: &mut Site<'_>, assertion: &Assertion) -> Option<()> {
     }
 }
 
-fn exists(site: &mut Site<'_>, at: &Located<String>) -> Option<()> {
-    let path = site.path(at)?;
-    let mut quoted = site.quoted(&path.text, &at.place)?;
-    if path.folder {
+fn exists(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
+    let mut quoted = site.quoted_path(at)?;
+    if at.value.names_folder() {
         quoted = format!("{}\\\"", quoted.trim_end_matches('"'));
     }
     site.put(Script::of(format!(
         "if exist {quoted} exit /b 0\necho {quoted} does not exist\nexit /b 1"
     )));
-    site.expect(Planned::Exists { path: path.text });
+    site.expect(Planned::Exists {
+        path: at.value.clone(),
+    });
     Some(())
 }
 
-fn missing(site: &mut Site<'_>, at: &Located<String>) -> Option<()> {
-    let path = site.path(at)?;
-    let quoted = site.quoted(&path.text, &at.place)?;
+fn missing(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
+    let quoted = site.quoted_path(at)?;
     site.put(Script::of(format!(
         "if not exist {quoted} exit /b 0\necho {quoted} exists\nexit /b 1"
     )));
-    site.expect(Planned::Missing { path: path.text });
+    site.expect(Planned::Missing {
+        path: at.value.clone(),
+    });
     Some(())
 }
 
@@ -61,16 +63,15 @@ fn running(site: &mut Site<'_>, name: &Located<String>) -> Option<()> {
 
 fn registry_value(
     site: &mut Site<'_>,
-    key: &Located<String>,
+    key: &Located<RegistryKey>,
     value: &str,
     data: &RegistryData,
 ) -> Option<()> {
-    let parsed = parse_key(site, key)?;
     site.judged(reg::check(data), &key.place)?;
-    let script = look(site, &parsed, value, data, &key.place)?;
+    let script = look(site, key, value, data)?;
     site.put(script);
     site.expect(Planned::Registry {
-        key: parsed.short(),
+        key: key.value.clone(),
         value: Some(value.to_owned()),
         data: data.clone(),
     });
@@ -80,12 +81,12 @@ fn registry_value(
 /// `reg.exe query` prints `    NAME    TYPE    DATA`; the blanks in the name say which word is the type.
 fn look(
     site: &mut Site<'_>,
-    key: &Key,
+    key: &Located<RegistryKey>,
     value: &str,
     data: &RegistryData,
-    place: &Place,
 ) -> Option<Script> {
-    let key = site.judged(batch::quoted_twice(&key.short()), place)?;
+    let place = &key.place;
+    let key = site.judged(batch::quoted_twice(key.value.as_str()), place)?;
     let name = site.judged(batch::quoted_twice(value), place)?;
     let query = format!("{REG} query {key} /v {name}");
     let Some((kind, text)) = printed(data) else {

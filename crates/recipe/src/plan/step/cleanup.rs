@@ -5,7 +5,6 @@
 
 use super::super::ExitRule;
 use super::super::batch::{self, Script};
-use super::super::path::is_vital;
 use super::super::site::{MINUTE, Site};
 use super::account::NET;
 use super::service::SC;
@@ -18,15 +17,14 @@ const DOWNLOADS: &str = r"C:\Windows\SoftwareDistribution\Download";
 
 pub(super) fn cleanup(site: &mut Site<'_>, cleanup: &Cleanup) -> Option<()> {
     let mut script = Script::new();
-    for written in &cleanup.paths {
-        let path = site.path(written)?;
-        if is_vital(&path.text) {
-            let message = format!("Windows does not run without what is in `{}`", path.text);
+    for path in &cleanup.paths {
+        if path.value.is_vital() {
+            let message = format!("Windows does not run without what is in `{}`", path.value);
             let help = "name the folder in it that can go";
-            site.error_with_help(&written.place, message, "refused", help);
+            site.error_with_help(&path.place, message, "refused", help);
             return None;
         }
-        let quoted = site.judged(batch::quoted_twice(&path.text), &written.place)?;
+        let quoted = site.judged(batch::quoted_twice(path.value.as_str()), &path.place)?;
         named(&mut script, &quoted);
     }
     if cleanup.temp {
@@ -52,7 +50,7 @@ pub(super) fn cleanup(site: &mut Site<'_>, cleanup: &Cleanup) -> Option<()> {
         // DISM refuses to clean over pending operations (0x800f0806).
         restart_if_pending(site);
         site.run(DISM, arguments, rule(), 120 * MINUTE);
-        site.guest_log = Some(DISM_LOG.to_owned());
+        site.guest_log = Some(DISM_LOG);
     }
     if !script.is_empty() {
         site.put_judged(script, ExitRule::Zero, 60 * MINUTE);

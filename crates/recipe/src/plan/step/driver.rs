@@ -11,8 +11,8 @@ use super::super::check::Packages;
 use super::super::site::{MINUTE, Site, on_disc};
 use super::super::{ExitRule, Planned};
 use super::files::folder;
-use crate::recipe::Content;
 use crate::recipe::verb::Driver;
+use crate::recipe::{Content, GuestPath};
 use winimg_base::io;
 use winimg_base::text::Located;
 use winimg_formats::archive::Filter;
@@ -40,7 +40,7 @@ pub(super) fn driver(site: &mut Site<'_>, driver: &Driver) -> Option<()> {
         }
     }
     site.put_judged(script, ExitRule::Pnputil, 30 * MINUTE);
-    site.guest_log = Some(r"C:\Windows\INF\setupapi.dev.log".to_owned());
+    site.guest_log = Some(GuestPath::known(r"C:\Windows\INF\setupapi.dev.log"));
     let only = driver.only.clone();
     site.expect(Planned::Driver {
         driver: Packages { entry, only },

@@ -4,11 +4,11 @@
 //! Arguments arrive exactly, or are refused: the guest agent breaks some, batch text others.
 
 use super::super::batch::{self, Script};
-use super::super::path::GuestPath;
 use super::super::site::{MINUTE, Site, exit_rule, on_disc};
 use super::super::{ExitRule, Planned};
 use super::files::{content_place, single_file};
 use super::script::{batch_file_after, run_batch_file};
+use crate::recipe::GuestPath;
 use crate::recipe::verb::{Exe, Program};
 use winimg_base::argv;
 use winimg_base::text::Place;
@@ -30,22 +30,16 @@ const OTHERS: [(&str, &str); 7] = [
 pub(super) fn exe(site: &mut Site<'_>, exe: &Exe) -> Option<()> {
     let mut script = Script::new();
     let (program, place, carried) = match &exe.program {
-        Program::InGuest(path) => {
-            let program = site.path(path)?;
-            (program.text, path.place.clone(), false)
-        }
+        Program::InGuest(path) => (path.value.clone(), path.place.clone(), false),
         Program::Carried(from) => {
             let place = content_place(from).clone();
             let (entry, file) = single_file(site, from)?;
-            // Checked as if it lay elsewhere: nothing of a recipe may lie below winimg's own folder.
-            let fit = GuestPath::parse(r"C:\steps").and_then(|folder| folder.join(&file));
-            site.judged(fit, &place)?;
             let name = site.judged(batch::literal(&file), &place)?;
-            let folder = format!(r"C:\winimg\steps\{:03}", site.number);
+            let folder = site.folder();
             let index = site.entry(entry);
             script.make_folder(&format!("\"{folder}\""));
             script.copy(&on_disc(index, &name), &format!("\"{folder}\\{name}\""));
-            (format!(r"{folder}\{file}"), place, true)
+            (folder.join(&file), place, true)
         }
     };
     runs_by_itself(site, &program, &place)?;
@@ -56,12 +50,12 @@ pub(super) fn exe(site: &mut Site<'_>, exe: &Exe) -> Option<()> {
     let rule = exit_rule(&exe.exit_codes, own, &[3010, 1641]);
     let plain = exe.creates.is_none()
         && exe.directory.is_none()
-        && argv::check(&program, &exe.arguments).is_ok();
+        && argv::check(program.as_str(), &exe.arguments).is_ok();
     if plain {
         if carried {
             site.put(script);
         }
-        site.run(&program, exe.arguments.clone(), rule, 60 * MINUTE);
+        site.run(program.as_str(), exe.arguments.clone(), rule, 60 * MINUTE);
         return Some(());
     }
     let text = batch_text(site, exe, &program, &place, &rule)?;
@@ -69,21 +63,20 @@ pub(super) fn exe(site: &mut Site<'_>, exe: &Exe) -> Option<()> {
     site.put(script);
     run_batch_file(site, rule, 60 * MINUTE);
     if let Some(creates) = &exe.creates {
-        let path = site.path(creates)?.text;
+        let path = creates.value.clone();
         site.expect(Planned::Exists { path });
     }
     Some(())
 }
 
-fn runs_by_itself(site: &mut Site<'_>, program: &str, place: &Place) -> Option<()> {
-    let name = argv::base_name(program).to_ascii_lowercase();
-    let extension = name.rsplit_once('.').map_or("", |(_, e)| e);
+fn runs_by_itself(site: &mut Site<'_>, program: &GuestPath, place: &Place) -> Option<()> {
+    let extension = program.extension();
     if extension == "exe" || extension == "com" {
         return Some(());
     }
     let message = format!(
         "`{}` is not a program that Windows can run",
-        argv::base_name(program)
+        program.file_name()
     );
     match OTHERS.iter().find(|(other, _)| *other == extension) {
         Some((_, help)) => site.error_with_help(place, message, "", *help),
@@ -100,7 +93,7 @@ fn runs_by_itself(site: &mut Site<'_>, program: &str, place: &Place) -> Option<(
 fn batch_text(
     site: &mut Site<'_>,
     exe: &Exe,
-    program: &str,
+    program: &GuestPath,
     place: &Place,
     rule: &ExitRule,
 ) -> Option<String> {
@@ -109,7 +102,7 @@ fn batch_text(
         _ => (&[0][..], &[][..]),
     };
     let good = ok.first().copied().unwrap_or(0);
-    let mut line = site.quoted(program, place)?;
+    let mut line = site.quoted(program.as_str(), place)?;
     for argument in &exe.arguments {
         let argument = site.judged(batch_argument(argument), place)?;
         line.push(' ');
@@ -117,10 +110,7 @@ fn batch_text(
     }
     let mut text = String::from("@echo off\n");
     let creates = match &exe.creates {
-        Some(path) => {
-            let checked = site.path(path)?.text;
-            Some(site.quoted(&checked, &path.place)?)
-        }
+        Some(path) => Some(site.quoted_path(path)?),
         None => None,
     };
     if let Some(there) = &creates {
@@ -129,8 +119,7 @@ fn batch_text(
         ));
     }
     if let Some(directory) = &exe.directory {
-        let checked = site.path(directory)?.text;
-        let folder = site.quoted(&checked, &directory.place)?;
+        let folder = site.quoted_path(directory)?;
         text.push_str(&format!("cd /d {folder} || exit /b {}\n", bad(ok, reboot)));
     }
     text.push_str(&line);

@@ -1,94 +1,52 @@
 //! `copy`, `extract`, `file`, `directory`, `remove`: what lies where on the guest's disk.
 
-use std::path::PathBuf;
-
 use super::super::batch::{self, Script};
 use super::super::check::Payload;
-use super::super::path::{GuestPath, is_vital};
 use super::super::site::{Site, host_name, on_disc};
 use super::super::{Entry, Planned};
-use crate::recipe::{Content, Encoding};
+use crate::recipe::{Content, Encoding, GuestPath, file_name};
 use winimg_base::text::{Located, Place, crlf};
 
-pub(super) fn copy(site: &mut Site<'_>, from: &Content, to: &Located<String>) -> Option<()> {
-    let path = site.path(to);
+pub(super) fn copy(site: &mut Site<'_>, from: &Content, to: &Located<GuestPath>) -> Option<()> {
     if let Content::Local(local) = from
         && local.value.is_dir()
     {
-        return copy_folder(site, local, path?, to);
+        let path = local.value.clone();
+        return put_tree(site, Entry::Local { path }, to);
     }
     let (entry, file) = single_file(site, from)?;
-    let mut path = path?;
-    if path.folder {
-        let joined = path.join(&file);
-        path = site.judged(joined, &to.place)?;
-    } else if file.contains('.') && !path.name().contains('.') {
-        let message = format!("`{}` becomes a file, not a folder", path.text);
-        let help = format!(
-            "write `{}\\` to keep the name `{file}` in that folder",
-            path.text
-        );
+    let mut to = to.clone();
+    if to.value.names_folder() {
+        to.value = to.value.join(&file);
+        let fit = to.value.fit().map_err(|(why, _)| why);
+        site.judged(fit, &to.place)?;
+    } else if file.contains('.') && !to.value.file_name().contains('.') {
+        let path = &to.value;
+        let message = format!("`{path}` becomes a file, not a folder");
+        let help = format!("write `{path}\\` to keep the name `{file}` in that folder");
         site.warning(&to.place, message, "no slash at the end", help);
     }
-    let mut script = Script::new();
-    let entry = put_file(site, &mut script, entry, &file, &path, to)?;
-    site.put(script);
-    site.expect(Planned::File {
-        path: path.text,
-        content: Payload::File(entry),
-    });
-    Some(())
+    put_file(site, entry, &file, to)
 }
 
 pub(super) fn extract(
     site: &mut Site<'_>,
     component: &Located<String>,
-    to: &Located<String>,
+    to: &Located<GuestPath>,
     strip: usize,
     only: &[String],
 ) -> Option<()> {
-    let path = site.path(to);
-    let found = site.component(component)?;
-    if found.unpack.is_none() {
-        let message = format!(
-            "component `{}` is not declared as an archive",
-            component.value
-        );
-        let help = format!(
-            "add `unpack = \"zip\"` (tar, tar.gz, tar.zst) to `[components.{}]`",
-            component.value
-        );
-        site.error_with_help(&component.place, message, "extracted here", help);
-        return None;
-    }
     let entry = Entry::Tree {
         component: component.value.clone(),
         strip,
         only: only.to_vec(),
     };
-    put_tree(site, entry, path?, to)
+    put_tree(site, entry, to)
 }
 
-fn copy_folder(
-    site: &mut Site<'_>,
-    local: &Located<PathBuf>,
-    path: GuestPath,
-    to: &Located<String>,
-) -> Option<()> {
-    let entry = Entry::Local {
-        path: local.value.clone(),
-    };
-    put_tree(site, entry, path, to)
-}
-
-/// The whole entry below `path`. Below 8 robocopy's codes only say what it did (Microsoft: robocopy return codes).
-fn put_tree(
-    site: &mut Site<'_>,
-    entry: Entry,
-    path: GuestPath,
-    to: &Located<String>,
-) -> Option<()> {
-    let target = site.quoted(&path.text, &to.place)?;
+/// The whole entry below `to`. Below 8 robocopy's codes only say what it did (Microsoft: robocopy return codes).
+fn put_tree(site: &mut Site<'_>, entry: Entry, to: &Located<GuestPath>) -> Option<()> {
+    let target = site.quoted_path(to)?;
     let entry = site.entry(entry);
     let mut script = Script::new();
     script.make_folder(&target);
@@ -99,7 +57,7 @@ fn put_tree(
     ));
     site.put(script);
     site.expect(Planned::File {
-        path: path.text,
+        path: to.value.clone(),
         content: Payload::Tree(entry),
     });
     Some(())
@@ -107,12 +65,11 @@ fn put_tree(
 
 pub(super) fn file(
     site: &mut Site<'_>,
-    to: &Located<String>,
+    to: &Located<GuestPath>,
     content: &str,
     encoding: Encoding,
 ) -> Option<()> {
-    let path = site.path(to)?;
-    if path.folder {
+    if to.value.names_folder() {
         site.error(
             &to.place,
             format!("`{}` names a folder", to.value),
@@ -120,58 +77,40 @@ pub(super) fn file(
         );
         return None;
     }
-    let text = if is_script(path.name()) {
-        crlf(content)
-    } else {
-        content.to_owned()
+    // cmd and PowerShell scripts get CRLF whatever the recipe's own line ends are.
+    let text = match to.value.extension().as_str() {
+        "cmd" | "bat" | "ps1" | "psm1" | "psd1" => crlf(content),
+        _ => content.to_owned(),
     };
-    let file = path.name().to_owned();
+    let file = to.value.file_name().to_owned();
     let entry = Entry::Text {
         file: file.clone(),
         text,
         encoding,
     };
+    put_file(site, entry, &file, to.clone())
+}
+
+pub(super) fn directory(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
+    let quoted = site.quoted_path(at)?;
     let mut script = Script::new();
-    let entry = put_file(site, &mut script, entry, &file, &path, to)?;
+    script.make_folder(&quoted);
     site.put(script);
-    site.expect(Planned::File {
-        path: path.text,
-        content: Payload::File(entry),
+    site.expect(Planned::Exists {
+        path: at.value.clone(),
     });
     Some(())
 }
 
-/// cmd and PowerShell scripts get CRLF whatever the recipe's own line ends are.
-fn is_script(name: &str) -> bool {
-    let extension = name
-        .rsplit_once('.')
-        .map_or("", |(_, e)| e)
-        .to_ascii_lowercase();
-    matches!(extension.as_str(), "cmd" | "bat" | "ps1" | "psm1" | "psd1")
-}
-
-pub(super) fn directory(site: &mut Site<'_>, at: &Located<String>) -> Option<()> {
-    let path = site.path(at)?;
-    let quoted = site.quoted(&path.text, &at.place)?;
-    let mut script = Script::new();
-    script.make_folder(&quoted);
-    site.put(script);
-    site.expect(Planned::Exists { path: path.text });
-    Some(())
-}
-
 /// `del` ends with 0 whether it removed anything or not, so the script looks for itself.
-pub(super) fn remove(site: &mut Site<'_>, at: &Located<String>, recursive: bool) -> Option<()> {
-    let path = site.path(at)?;
-    if is_vital(&path.text) {
-        site.error(
-            &at.place,
-            format!("Windows does not run without `{}`", path.text),
-            "refused",
-        );
+pub(super) fn remove(site: &mut Site<'_>, at: &Located<GuestPath>, recursive: bool) -> Option<()> {
+    if at.value.is_vital() {
+        let message = format!("Windows does not run without `{}`", at.value);
+        let help = "name a file or folder that Windows can spare";
+        site.error_with_help(&at.place, message, "refused", help);
         return None;
     }
-    let whole = site.quoted(&path.text, &at.place)?;
+    let whole = site.quoted_path(at)?;
     let folder = format!("{}\\\"", whole.trim_end_matches('"'));
     let mut script = Script::new();
     if recursive {
@@ -189,28 +128,29 @@ pub(super) fn remove(site: &mut Site<'_>, at: &Located<String>, recursive: bool)
          exit /b 1"
     ));
     site.put(script);
-    site.expect(Planned::Missing { path: path.text });
+    site.expect(Planned::Missing {
+        path: at.value.clone(),
+    });
     Some(())
 }
 
-/// Makes the folder above `path` and copies the entry's file there. Gives the entry's index.
-pub(super) fn put_file(
-    site: &mut Site<'_>,
-    script: &mut Script,
-    entry: Entry,
-    file: &str,
-    path: &GuestPath,
-    to: &Located<String>,
-) -> Option<u32> {
-    let target = site.quoted(&path.text, &to.place)?;
+/// Makes the folder above `to` and copies the entry's file there.
+fn put_file(site: &mut Site<'_>, entry: Entry, file: &str, to: Located<GuestPath>) -> Option<()> {
+    let mut script = Script::new();
+    let target = site.quoted_path(&to)?;
     let name = site.judged(batch::literal(file), &to.place)?;
-    if let Some(parent) = path.parent() {
-        let parent = site.quoted(parent, &to.place)?;
+    if let Some(parent) = to.value.parent() {
+        let parent = site.quoted(parent.as_str(), &to.place)?;
         script.make_folder(&parent);
     }
-    let index = site.entry(entry);
-    script.copy(&on_disc(index, &name), &target);
-    Some(index)
+    let entry = site.entry(entry);
+    script.copy(&on_disc(entry, &name), &target);
+    site.put(script);
+    site.expect(Planned::File {
+        path: to.value,
+        content: Payload::File(entry),
+    });
+    Some(())
 }
 
 /// Where a step's bytes are named.
@@ -290,6 +230,11 @@ pub(super) fn single_file(site: &mut Site<'_>, from: &Content) -> Option<(Entry,
                 );
                 return None;
             };
+            if let Err((why, _)) = file_name(file) {
+                let message = format!("the guest cannot have a file `{file}`: {why}");
+                site.error(&local.place, message, "");
+                return None;
+            }
             Some((
                 Entry::Local {
                     path: local.value.clone(),

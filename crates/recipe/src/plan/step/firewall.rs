@@ -12,10 +12,6 @@ use crate::recipe::verb::{FirewallRule, Profile, Protocol};
 pub(super) const NETSH: &str = r"C:\Windows\System32\netsh.exe";
 
 pub(super) fn firewall(site: &mut Site<'_>, rule: &FirewallRule) -> Option<()> {
-    let program = match &rule.program {
-        Some(program) => Some(site.path(program)?.text),
-        None => None,
-    };
     let name = format!("name={}", rule.name.value);
     let delete = args(["advfirewall", "firewall", "delete", "rule", &name]);
     let show = args(["advfirewall", "firewall", "show", "rule", &name]);
@@ -27,10 +23,10 @@ pub(super) fn firewall(site: &mut Site<'_>, rule: &FirewallRule) -> Option<()> {
     site.run(NETSH, delete, listed(&[0, 1]), QUICK);
     site.run(NETSH, show, listed(&[1]), QUICK);
     if rule.present {
-        let words = words(rule, name, program.clone());
+        let words = words(rule, name);
         site.run(NETSH, words, ExitRule::Zero, QUICK);
     }
-    site.expect(Planned::Firewall(expected(rule, program)));
+    site.expect(Planned::Firewall(expected(rule)));
     Some(())
 }
 
@@ -41,7 +37,7 @@ fn listed(ok: &[i64]) -> ExitRule {
     }
 }
 
-fn words(rule: &FirewallRule, name: String, program: Option<String>) -> Vec<String> {
+fn words(rule: &FirewallRule, name: String) -> Vec<String> {
     let mut words = args(["advfirewall", "firewall", "add", "rule"]);
     words.push(name);
     words.push(format!("dir={}", if rule.inbound { "in" } else { "out" }));
@@ -61,7 +57,7 @@ fn words(rule: &FirewallRule, name: String, program: Option<String>) -> Vec<Stri
     for (key, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
         words.push(format!("{key}={}", list.join(",")));
     }
-    words.extend(program.map(|program| format!("program={program}")));
+    words.extend(rule.program.iter().map(|p| format!("program={}", p.value)));
     if rule.edge {
         words.push("edge=yes".to_owned());
     }
@@ -88,7 +84,7 @@ fn protocol(protocol: Protocol) -> String {
     }
 }
 
-fn expected(rule: &FirewallRule, program: Option<String>) -> Firewall {
+fn expected(rule: &FirewallRule) -> Firewall {
     let sorted = |ports: &[String]| {
         let mut ports = ports.to_vec();
         ports.sort();
@@ -111,7 +107,7 @@ fn expected(rule: &FirewallRule, program: Option<String>) -> Firewall {
         remote_ports: sorted(&rule.remote_ports),
         scope: rule.present.then(|| FirewallScope {
             remote: rule.remote.clone(),
-            program,
+            program: rule.program.as_ref().map(|p| p.value.clone()),
             profiles: profiles(&rule.profiles),
             edge: rule.edge,
         }),

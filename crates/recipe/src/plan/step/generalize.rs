@@ -8,12 +8,10 @@ use std::path::PathBuf;
 
 use super::super::batch::Script;
 use super::super::site::{MINUTE, QUICK, Site};
-use super::super::{
-    ExitRule, GUEST_DIR, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal,
-};
+use super::super::{ExitRule, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal};
 use super::restore::restore;
 use super::{CMD, args};
-use crate::recipe::{Encoding, Recipe, RegistryData};
+use crate::recipe::{Encoding, GUEST_DIR, GuestPath, Recipe, RegistryData, RegistryKey};
 use winimg_base::text::{Located, Place, crlf};
 
 const SYSPREP: &str = r"C:\Windows\System32\Sysprep\sysprep.exe";
@@ -66,13 +64,13 @@ pub(super) fn generalize(
     site.ops.push(Op::Wait(Until::Generalized { timeout }));
     site.ops.extend(remove_own_folder());
     site.expect(Planned::Missing {
-        path: GUEST_DIR.to_owned(),
+        path: GuestPath::known(GUEST_DIR),
     });
     site.expect(Planned::Exists {
-        path: TAG.to_owned(),
+        path: GuestPath::known(TAG),
     });
     site.expect(Planned::Registry {
-        key: r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State".to_owned(),
+        key: RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State"),
         value: Some("ImageState".to_owned()),
         data: RegistryData::Sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".to_owned()),
     });
@@ -139,7 +137,7 @@ pub(in super::super) fn clean_up(recipe: &Recipe, number: u32, place: &Place) ->
     delete(&mut script, ORIGINAL);
     own_setup_scripts(&mut script);
     let mut expects = vec![Planned::Missing {
-        path: GUEST_DIR.to_owned(),
+        path: GuestPath::known(GUEST_DIR),
     }];
     expects.extend(restore(recipe, &mut script));
     let mut ops = vec![

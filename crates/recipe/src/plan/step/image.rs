@@ -12,10 +12,11 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
     let recipe = site.recipe;
     let name = &import.image.value;
     let wanted = recipe.images.iter().find(|i| i.name.value == *name)?;
-    let ctr = site.path(&import.ctr)?;
-    let root = site.path(&import.root)?;
     let place = site.step.place.clone();
-    let ctr = site.judged(batch::quoted_twice(&ctr.text), &import.ctr.place)?;
+    let ctr = site.judged(
+        batch::quoted_twice(import.ctr.value.as_str()),
+        &import.ctr.place,
+    )?;
     let namespace = site.judged(batch::quoted_twice(&import.namespace), &place)?;
     let entry = site.entry(Entry::Image {
         image: name.clone(),
@@ -33,7 +34,7 @@ pub(super) fn image(site: &mut Site<'_>, import: &ImageImport) -> Option<()> {
     )));
     site.expect(Planned::ContainerImage {
         image: ImageName(name.clone()),
-        root: root.text,
+        root: import.root.value.clone(),
     });
     Some(())
 }

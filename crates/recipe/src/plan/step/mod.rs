@@ -95,7 +95,10 @@ pub(super) fn compile(site: &mut Site<'_>) -> Option<()> {
         Verb::Registry { key, value, data } => {
             registry::registry(site, key, value.as_deref(), data)
         }
-        Verb::Environment { name, value } => registry::environment(site, name, value.as_deref()),
+        Verb::Environment { name, value } => {
+            registry::environment(site, name, value.as_deref());
+            Some(())
+        }
         Verb::Path { add } => search_path::path(site, add),
         Verb::Msi {
             from,

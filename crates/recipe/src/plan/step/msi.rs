@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 
 use super::super::ExitRule;
 use super::super::batch::{self, Script};
-use super::super::path::GuestPath;
 use super::super::site::{MINUTE, Site, exit_rule, on_disc};
 use super::args;
 use super::files::{content_place, single_file};
 use super::script::{batch_file_after, run_batch_file};
-use crate::recipe::{Content, ExitCodes};
+use crate::recipe::{Content, ExitCodes, GuestPath};
 use winimg_base::argv::has_blank;
 use winimg_base::text::Place;
 
@@ -25,35 +24,32 @@ pub(super) fn msi(
     codes: &ExitCodes,
 ) -> Option<()> {
     let place = content_place(from).clone();
-    let mut sound = true;
-    for (name, value) in properties {
-        sound &= property(site, name, value, &place);
-    }
     let (entry, file) = single_file(site, from)?;
-    // Checked as if it lay elsewhere: nothing of a recipe may lie below winimg's own folder.
-    let fit = GuestPath::parse(r"C:\steps").and_then(|folder| folder.join(&file));
-    site.judged(fit, &place)?;
     let name = site.judged(batch::literal(&file), &place)?;
-    if !sound {
-        return None;
-    }
-    let folder = format!(r"C:\winimg\steps\{:03}", site.number);
-    let log = format!(r"C:\winimg\logs\{:03}-msi.log", site.number);
+    let folder = site.folder();
+    let log = GuestPath::known(r"C:\winimg\logs").join(&format!("{:03}-msi.log", site.number));
     let index = site.entry(entry);
     let mut script = Script::new();
     script.make_folder(&format!("\"{folder}\""));
     script.make_folder(r#""C:\winimg\logs""#);
     script.copy(&on_disc(index, &name), &format!("\"{folder}\\{name}\""));
     let rule = exit_rule(codes, ExitRule::Msi, &[3010, 1641]);
-    let package = format!(r"{folder}\{file}");
+    let package = folder.join(&file);
     if properties.values().any(|v| has_blank(v) || v.contains('"')) {
-        let line = batch_line(site, &format!(r"{folder}\{name}"), &log, properties, &place)?;
+        let line = batch_line(site, &folder.join(&name), &log, properties, &place)?;
         batch_file_after(site, &mut script, &line);
         site.put(script);
         run_batch_file(site, rule, 30 * MINUTE);
     } else {
         site.put(script);
-        let mut arguments = args(["/i", &package, "/qn", "/norestart", "/l*v", &log]);
+        let mut arguments = args([
+            "/i",
+            package.as_str(),
+            "/qn",
+            "/norestart",
+            "/l*v",
+            log.as_str(),
+        ]);
         arguments.extend(properties.iter().map(|(n, v)| format!("{n}={v}")));
         site.run(MSIEXEC, arguments, rule, 30 * MINUTE);
     }
@@ -63,8 +59,8 @@ pub(super) fn msi(
 
 fn batch_line(
     site: &mut Site<'_>,
-    package: &str,
-    log: &str,
+    package: &GuestPath,
+    log: &GuestPath,
     properties: &BTreeMap<String, String>,
     place: &Place,
 ) -> Option<String> {
@@ -77,25 +73,4 @@ fn batch_line(
     }
     line.push_str("\nexit /b %errorlevel%\n");
     Some(line)
-}
-
-fn property(site: &mut Site<'_>, name: &str, value: &str, place: &Place) -> bool {
-    let head = |c: char| c.is_ascii_uppercase() || c == '_';
-    let tail = |c: char| head(c) || c.is_ascii_digit() || c == '.';
-    let good_name = name.starts_with(head) && name.chars().all(tail);
-    if !good_name {
-        let message = format!("`{name}` is no public property");
-        let help =
-            "Windows Installer takes upper-case names from the command line: A-Z, 0-9, `_` and `.`";
-        site.error_with_help(place, message, "", help);
-    }
-    let good_value = !value.chars().any(char::is_control);
-    if !good_value {
-        site.error(
-            place,
-            format!("the value of `{name}` holds a control character"),
-            "",
-        );
-    }
-    good_name && good_value
 }

@@ -2,26 +2,25 @@
 //! through a `.reg` file (empty data, deletions, what the guest agent's quoting would break).
 
 use super::super::batch::Script;
-use super::super::reg::{self, Key};
+use super::super::reg;
 use super::super::site::{QUICK, Site};
 use super::super::{ExitRule, Planned};
 use super::args;
-use crate::recipe::{Encoding, RegistryData};
+use crate::recipe::{Encoding, RegistryData, RegistryKey};
 use winimg_base::argv;
 use winimg_base::text::Located;
 
 pub(super) const REG: &str = r"C:\Windows\System32\reg.exe";
-pub(super) const ENVIRONMENT: &str =
-    r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
+pub(super) const ENVIRONMENT: RegistryKey =
+    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment");
 
 pub(super) fn registry(
     site: &mut Site<'_>,
-    key: &Located<String>,
+    key: &Located<RegistryKey>,
     value: Option<&str>,
     data: &RegistryData,
 ) -> Option<()> {
     let value = value.filter(|name| !name.is_empty());
-    let parsed = parse_key(site, key)?;
     site.judged(reg::check(data), &key.place)?;
     if let Some(c) = value.and_then(|v| v.chars().find(|c| c.is_control())) {
         let message = format!(
@@ -31,82 +30,47 @@ pub(super) fn registry(
         site.error(&key.place, message, "");
         return None;
     }
-    if *data == RegistryData::Absent && value.is_none() && parsed.is_hive() {
+    if *data == RegistryData::Absent && value.is_none() && key.value.subkey().is_empty() {
         site.error(&key.place, "a whole hive cannot be deleted", "refused");
         return None;
     }
-    set(site, &parsed, value, data);
+    set(site, &key.value, value, data);
     Some(())
 }
 
-pub(super) fn parse_key(site: &mut Site<'_>, key: &Located<String>) -> Option<Key> {
-    match Key::parse(&key.value) {
-        Ok(parsed) => Some(parsed),
-        Err(why) => {
-            let message = format!("`{}` is no key for the image", key.value);
-            site.error(&key.place, message, &why);
-            None
-        }
-    }
-}
-
-pub(super) fn environment(
-    site: &mut Site<'_>,
-    name: &Located<String>,
-    value: Option<&str>,
-) -> Option<()> {
-    let fault = match name.value.as_str() {
-        "" => Some("a variable needs a name"),
-        n if n.eq_ignore_ascii_case("Path") => {
-            Some("`Path` is changed with the verb `path`, which keeps what is there")
-        }
-        n if n.contains('=') || n.chars().any(char::is_control) => {
-            Some("no `=` and no control characters")
-        }
-        _ if value == Some("") => {
-            Some("Windows keeps no empty variables; leave the value off to remove it")
-        }
-        _ if value.is_some_and(|v| v.contains('\0')) => Some("the value holds a NUL"),
-        _ => None,
-    };
-    if let Some(fault) = fault {
-        site.error(
-            &name.place,
-            format!("`{}` cannot be set", name.value),
-            fault,
-        );
-        return None;
-    }
+pub(super) fn environment(site: &mut Site<'_>, name: &Located<String>, value: Option<&str>) {
     let data = match value {
         None => RegistryData::Absent,
         Some(value) if value.contains('%') => RegistryData::ExpandSz(value.to_owned()),
         Some(value) => RegistryData::Sz(value.to_owned()),
     };
-    let key = site.judged(Key::parse(ENVIRONMENT), &name.place)?;
-    set(site, &key, Some(&name.value), &data);
-    Some(())
+    set(site, &ENVIRONMENT, Some(&name.value), &data);
 }
 
-pub(super) fn set(site: &mut Site<'_>, key: &Key, value: Option<&str>, data: &RegistryData) {
+pub(super) fn set(
+    site: &mut Site<'_>,
+    key: &RegistryKey,
+    value: Option<&str>,
+    data: &RegistryData,
+) {
     match add(key, value, data) {
         Some(arguments) => site.run(REG, arguments, ExitRule::Zero, QUICK),
         None => import(site, key, value, data),
     }
     site.expect(Planned::Registry {
-        key: key.short(),
+        key: key.clone(),
         value: value.map(str::to_owned),
         data: data.clone(),
     });
 }
 
 /// The arguments of `reg.exe add`, if all of them arrive as they are and none can be taken for an option.
-fn add(key: &Key, value: Option<&str>, data: &RegistryData) -> Option<Vec<String>> {
+fn add(key: &RegistryKey, value: Option<&str>, data: &RegistryData) -> Option<Vec<String>> {
     let (kind, text) = reg::arguments(data)?;
     if text.starts_with('/') || value.is_some_and(|v| v.starts_with('/')) {
         return None;
     }
-    let key = key.short();
-    let mut arguments = args(["add", &key]);
+    let mut arguments = args(["add", key.as_str()]);
     match value {
         None => arguments.push("/ve".to_owned()),
         Some(name) => arguments.extend(args(["/v", name])),
@@ -115,7 +79,7 @@ fn add(key: &Key, value: Option<&str>, data: &RegistryData) -> Option<Vec<String
     argv::check(REG, &arguments).is_ok().then_some(arguments)
 }
 
-fn import(site: &mut Site<'_>, key: &Key, value: Option<&str>, data: &RegistryData) {
+fn import(site: &mut Site<'_>, key: &RegistryKey, value: Option<&str>, data: &RegistryData) {
     let text = reg::file(key, value, data);
     let from = site.text_entry("step.reg", text, Encoding::Utf16);
     let file = site.file("reg");

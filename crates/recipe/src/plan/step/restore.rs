@@ -3,7 +3,6 @@
 //! A setting that a `registry` step of the recipe makes is the image's own, and stays. What a script sets is not known.
 
 use super::super::batch::Script;
-use super::super::reg::Key;
 use super::super::{BUILD_SETTINGS, BuildSetting, Planned};
 use super::registry::REG;
 use crate::recipe::{Recipe, RegistryData, Step, Verb};
@@ -25,7 +24,7 @@ pub(super) fn restore(recipe: &Recipe, script: &mut Script) -> Vec<Planned> {
         script.line(format!("{REG} delete {place} /f >nul 2>&1"));
         script.line(format!("{REG} query {place} >nul 2>&1 && exit /b 1"));
         gone.push(Planned::Registry {
-            key: setting.key.to_owned(),
+            key: setting.key.clone(),
             value: setting.value.map(|(name, _)| name.to_owned()),
             data: RegistryData::Absent,
         });
@@ -38,11 +37,9 @@ fn sets(verb: &Verb, setting: &BuildSetting) -> bool {
     let Verb::Registry { key, value, data } = verb else {
         return false;
     };
-    let same_key =
-        Key::parse(&key.value).is_ok_and(|k| k.short().eq_ignore_ascii_case(setting.key));
     let name = value.as_deref().unwrap_or_default();
     let same_value = setting
         .value
         .is_none_or(|(own, _)| own.eq_ignore_ascii_case(name));
-    same_key && same_value && *data != RegistryData::Absent
+    key.value == setting.key && same_value && *data != RegistryData::Absent
 }

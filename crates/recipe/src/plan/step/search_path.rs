@@ -7,23 +7,20 @@ use super::super::Planned;
 use super::super::batch::{self, Script};
 use super::super::site::Site;
 use super::registry::{ENVIRONMENT, REG};
+use crate::recipe::GuestPath;
 use winimg_base::text::Located;
 
-pub(super) fn path(site: &mut Site<'_>, add: &[Located<String>]) -> Option<()> {
-    if add.is_empty() {
-        let place = &site.step.place;
-        site.error(place, "no folder to add", "");
-        return None;
-    }
+pub(super) fn path(site: &mut Site<'_>, add: &[Located<GuestPath>]) -> Option<()> {
     let mut folders = Vec::new();
-    for written in add {
-        folders.extend(folder(site, written));
+    for folder in add {
+        let literal = batch::literal(folder.value.as_str());
+        folders.extend(site.judged(literal, &folder.place));
     }
     if folders.len() < add.len() {
         return None;
     }
     let mut script = Script::of(reading());
-    for (_, literal) in &folders {
+    for literal in &folders {
         script.line(format!(
             "set \"seen=;!new!;\"\n\
              if /i \"!seen:;{literal};=!\"==\"!seen!\" set \"new=!new!;{literal}\""
@@ -34,8 +31,10 @@ pub(super) fn path(site: &mut Site<'_>, add: &[Located<String>]) -> Option<()> {
          {REG} add \"%key%\" /v Path /t REG_EXPAND_SZ /d \"!new!\" /f || exit /b 1"
     ));
     site.put(script);
-    for (folder, _) in folders {
-        site.expect(Planned::PathFolder { folder });
+    for folder in add {
+        site.expect(Planned::PathFolder {
+            folder: folder.value.clone(),
+        });
     }
     Some(())
 }
@@ -52,33 +51,4 @@ setlocal enabledelayedexpansion
 set "new=!old!"
 if "!new:~-1!"==";" set "new=!new:~0,-1!""#
     )
-}
-
-/// The folder as it stands in `Path`, and the same for batch text. May start with a variable: `%ProgramFiles%\x`.
-fn folder(site: &mut Site<'_>, written: &Located<String>) -> Option<(String, String)> {
-    let text = written.value.replace('/', "\\");
-    let text = text.trim_end_matches('\\');
-    let fault = if text.is_empty() {
-        Some("a folder is needed")
-    } else if let Some(c) = text.chars().find(|c| r#";=!^*?<>|""#.contains(*c)) {
-        Some(match c {
-            ';' => "`;` parts the folders of `Path`",
-            '=' | '!' | '^' => "`=`, `!` and `^` cannot be compared in batch",
-            _ => "no folder has such a name",
-        })
-    } else if !text.starts_with('%') && !text.get(1..).is_some_and(|rest| rest.starts_with(":\\")) {
-        Some("a folder of `Path` is absolute")
-    } else {
-        None
-    };
-    if let Some(fault) = fault {
-        site.error(
-            &written.place,
-            format!("`{}` cannot be added to `Path`", written.value),
-            fault,
-        );
-        return None;
-    }
-    let literal = site.judged(batch::literal(text), &written.place)?;
-    Some((text.to_owned(), literal))
 }

@@ -19,7 +19,6 @@ const PAUSE: &str = r"C:\Windows\System32\ping.exe -n 2 127.0.0.1 >nul";
 const SECONDS: u32 = 120;
 
 pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
-    sound(site, service)?;
     let name = service.name.value.as_str();
     if service.state == Some(ServiceState::Absent) {
         let script = absent(site, service)?;
@@ -98,64 +97,6 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
     Some(())
 }
 
-fn sound(site: &mut Site<'_>, service: &Service) -> Option<()> {
-    let name = &service.name;
-    let settings = service.program.is_some()
-        || service.display_name.is_some()
-        || service.description.is_some()
-        || service.start.is_some()
-        || service.account.is_some()
-        || !service.depends.is_empty()
-        || !service.restart_delays.is_empty();
-    let bad_name = |n: &str| {
-        n.is_empty() || n.len() > 256 || n.contains(['/', '\\']) || n.chars().any(char::is_control)
-    };
-    let fault = if bad_name(&name.value) {
-        Some("a service's name has 1 to 256 characters, no slashes")
-    } else if service.depends.iter().any(|d| bad_name(d)) {
-        Some("`depends` names services, one a string, without slashes")
-    } else if service.program.is_none() && !service.arguments.is_empty() {
-        Some("`arguments` need a `program`")
-    } else if service.state == Some(ServiceState::Absent) && settings {
-        Some("a service that is to be absent has no other settings")
-    } else if service.state.is_none() && !settings {
-        Some("it sets nothing: give `program`, `start`, `state`, …")
-    } else if service.state == Some(ServiceState::Running) && service.start == Some(Start::Disabled)
-    {
-        Some("a disabled service cannot run")
-    } else if service.account.as_deref().is_some_and(needs_password) {
-        Some("this account has a password, which a recipe cannot hold")
-    } else {
-        None
-    };
-    if let Some(program) = &service.program {
-        site.path(program)?;
-    }
-    match fault {
-        Some(fault) => {
-            site.error(
-                &name.place,
-                format!("service `{}` cannot be set up", name.value),
-                fault,
-            );
-            None
-        }
-        None => Some(()),
-    }
-}
-
-/// Windows' own accounts, virtual ones and group-managed ones (`DOMAIN\name$`) have none.
-fn needs_password(account: &str) -> bool {
-    let lower = account.to_ascii_lowercase();
-    let own = [
-        "localsystem",
-        r"nt authority\system",
-        r"nt authority\localservice",
-        r"nt authority\networkservice",
-    ];
-    !(own.contains(&lower.as_str()) || lower.starts_with(r"nt service\") || lower.ends_with('$'))
-}
-
 fn options(service: &Service) -> Vec<String> {
     let mut out = Vec::new();
     let mut option = |name: &str, value: String| out.extend([name.to_owned(), value]);
@@ -180,8 +121,7 @@ fn options(service: &Service) -> Vec<String> {
 /// One string, cut up again when the service starts: the program and each argument quoted for the C runtime.
 fn image_path(service: &Service) -> Option<String> {
     let program = service.program.as_ref()?;
-    let program = program.value.replace('/', "\\");
-    Some(argv::display(&program, &service.arguments))
+    Some(argv::display(program.value.as_str(), &service.arguments))
 }
 
 pub(in super::super) fn start_name(start: Start) -> &'static str {

@@ -39,9 +39,8 @@ pub(super) fn task(site: &mut Site<'_>, task: &Task) -> Option<()> {
             });
             Some(on_disc(entry, &file.replace('%', "%%")))
         }
-        TaskAction::Run { command, .. } => {
-            let command = site.path(command)?.text;
-            let text = definition(&task.action, &command);
+        TaskAction::Run { .. } => {
+            let text = definition(&task.action);
             Some(site.text_entry("task.xml", text, Encoding::Utf16))
         }
     };
@@ -63,8 +62,9 @@ pub(super) fn task(site: &mut Site<'_>, task: &Task) -> Option<()> {
 }
 
 /// Elements in the order in which the Task Scheduler writes them itself.
-fn definition(action: &TaskAction, program: &str) -> String {
+fn definition(action: &TaskAction) -> String {
     let TaskAction::Run {
+        command,
         arguments,
         trigger,
         user,
@@ -72,7 +72,6 @@ fn definition(action: &TaskAction, program: &str) -> String {
         delay,
         time_limit,
         description,
-        ..
     } = action
     else {
         return String::new();
@@ -108,7 +107,7 @@ fn definition(action: &TaskAction, program: &str) -> String {
     settings(&mut xml, *time_limit);
     xml.line(1, r#"<Actions Context="Author">"#);
     xml.line(2, "<Exec>");
-    xml.element(3, "Command", program);
+    xml.element(3, "Command", command.value.as_str());
     if !arguments.is_empty() {
         let quoted: Vec<String> = arguments.iter().map(|a| argv::quoted(a)).collect();
         xml.element(3, "Arguments", &quoted.join(" "));

@@ -6,7 +6,6 @@
 //! a failure, said in words; one that is installed already is fine.
 
 use super::super::batch::{self, Script};
-use super::super::path::GuestPath;
 use super::super::site::{MINUTE, Site, on_disc};
 use super::super::{ExitRule, Planned};
 use super::files::{content_place, single_file};
@@ -61,8 +60,6 @@ pub(super) fn update(site: &mut Site<'_>, update: &Update) -> Option<()> {
 fn package(site: &mut Site<'_>, from: &Content) -> Option<()> {
     let place = content_place(from).clone();
     let (entry, file) = single_file(site, from)?;
-    let fit = GuestPath::parse(r"C:\steps").and_then(|folder| folder.join(&file));
-    site.judged(fit, &place)?;
     let name = site.judged(batch::literal(&file), &place)?;
     let lower = file.to_ascii_lowercase();
     let index = site.entry(entry);
@@ -73,7 +70,7 @@ fn package(site: &mut Site<'_>, from: &Content) -> Option<()> {
         let line = format!("{WUSA} {on_disc} /quiet /norestart");
         (judged(&line, &label, &WUSA_SAYS), wusa_rule())
     } else if lower.ends_with(".cab") {
-        site.guest_log = Some(DISM_LOG.to_owned());
+        site.guest_log = Some(DISM_LOG);
         let line = format!("{DISM} /online /add-package /packagepath:{on_disc} /norestart /quiet");
         (judged(&line, &label, &DISM_SAYS), rule())
     } else {
@@ -133,7 +130,7 @@ fn online(site: &mut Site<'_>, categories: &[String], kbs: &[String], rounds: u3
         .map(|(_, id)| *id)
         .collect();
     let selection = serde_json::json!({ "categories": ids, "kbs": kbs });
-    let folder = format!(r"C:\winimg\steps\{:03}", site.number);
+    let folder = site.folder();
     let own = site.text_entry("update.ps1", crlf(SCRIPT), Encoding::Utf8Bom);
     let selection = site.text_entry("update.json", format!("{selection}\n"), Encoding::Utf8);
     let mut script = Script::new();
@@ -141,17 +138,17 @@ fn online(site: &mut Site<'_>, categories: &[String], kbs: &[String], rounds: u3
     script.copy(&own, &format!("\"{folder}\\update.ps1\""));
     script.copy(&selection, &format!("\"{folder}\\update.json\""));
     site.put(script);
-    let file = format!(r"{folder}\update.ps1");
+    let file = folder.join("update.ps1");
     for round in 1..=rounds {
         let mut arguments = args(POWERSHELL_OPTIONS);
-        arguments.extend(args([&file, "-Round", &round.to_string()]));
+        arguments.extend(args([file.as_str(), "-Round", &round.to_string()]));
         site.run(POWERSHELL, arguments, rule(), 240 * MINUTE);
     }
     // The last word: a search that must find nothing more.
     let mut arguments = args(POWERSHELL_OPTIONS);
-    arguments.extend(args([&file, "-Round", "0"]));
+    arguments.extend(args([file.as_str(), "-Round", "0"]));
     site.run(POWERSHELL, arguments, ExitRule::Zero, 60 * MINUTE);
-    site.guest_log = Some(format!(r"{folder}\update.log"));
+    site.guest_log = Some(folder.join("update.log"));
     for kb in kbs {
         site.expect(Planned::Update { kb: kb.clone() });
     }

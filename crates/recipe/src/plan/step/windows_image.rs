@@ -10,11 +10,11 @@ use super::super::{ExitRule, Planned};
 use super::files::folder;
 use super::registry::REG;
 use super::{FIND, args};
-use crate::recipe::Content;
 use crate::recipe::verb::{Capability, Feature};
+use crate::recipe::{Content, GuestPath};
 
 pub(super) const DISM: &str = r"C:\Windows\System32\dism.exe";
-pub(super) const DISM_LOG: &str = r"C:\Windows\Logs\DISM\dism.log";
+pub(super) const DISM_LOG: GuestPath = GuestPath::known(r"C:\Windows\Logs\DISM\dism.log");
 
 /// There while servicing waits for a restart.
 const PENDING: &str =
@@ -50,7 +50,7 @@ pub(super) fn feature(site: &mut Site<'_>, feature: &Feature) -> Option<()> {
     }
     arguments.extend(args(["/norestart", "/quiet"]));
     dism(site, arguments, feature.source.as_ref())?;
-    site.guest_log = Some(DISM_LOG.to_owned());
+    site.guest_log = Some(DISM_LOG);
     for name in &feature.names {
         site.expect(Planned::Feature {
             name: name.value.clone(),
@@ -68,7 +68,7 @@ pub(super) fn capability(site: &mut Site<'_>, capability: &Capability) -> Option
         let arguments = args(["/online", "/add-capability", &named, "/norestart", "/quiet"]);
         dism(site, arguments, capability.source.as_ref())?;
     }
-    site.guest_log = Some(DISM_LOG.to_owned());
+    site.guest_log = Some(DISM_LOG);
     site.expect(Planned::Capability {
         name: capability.name.value.clone(),
         present: capability.present,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Fields;
-use crate::recipe::guest_name;
+use crate::recipe::GuestPath;
 use crate::recipe::keys::Kind;
 use crate::recipe::sources::{OUTSIDE, OUTSIDE_HELP};
 use winimg_base::text::{Located, Place};
@@ -46,12 +46,12 @@ impl Fields<'_> {
     }
 
     /// A guest path, `C:\…`.
-    pub fn guest_path(&self, key: &str) -> Option<Located<String>> {
+    pub fn guest_path(&self, key: &str) -> Option<Located<GuestPath>> {
         self.guest_path_of(key, self.string(key)?)
     }
 
     /// Empty when the key is absent; `None` when one of the list is wrong.
-    pub fn guest_paths(&self, key: &str) -> Option<Vec<Located<String>>> {
+    pub fn guest_paths(&self, key: &str) -> Option<Vec<Located<GuestPath>>> {
         if !self.has(key) {
             return Some(Vec::new());
         }
@@ -60,14 +60,20 @@ impl Fields<'_> {
         paths.into_iter().collect()
     }
 
-    pub fn guest_path_of(&self, key: &str, text: Located<String>) -> Option<Located<String>> {
-        match guest_name::path(&text.value) {
-            Ok(()) => Some(text),
+    pub fn guest_path_of(&self, key: &str, text: Located<String>) -> Option<Located<GuestPath>> {
+        let path = match GuestPath::parse(&text.value) {
+            Ok(path) => path,
             Err((why, help)) => {
                 let fact = format!("`{key}` is not a path in the guest: {why}");
                 self.complain(fact, &text.place, &help);
-                None
+                return None;
             }
+        };
+        if let Err((why, help)) = path.fit() {
+            let fact = format!("`{key}` cannot be `{path}`: {why}");
+            self.complain(fact, &text.place, &help);
+            return None;
         }
+        Some(Located::new(path, text.place))
     }
 }

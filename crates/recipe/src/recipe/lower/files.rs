@@ -84,18 +84,8 @@ pub fn remove(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let fields = Fields::open(cx, value, "remove")?;
     let path = fields.guest_path("path");
     let recursive = fields.flag("recursive");
-    let path = path?;
-    let whole = path.value.trim_end_matches('\\');
-    let system = whole.len() == 2 || whole.eq_ignore_ascii_case("c:\\windows");
-    if system {
-        let fact = format!("`remove` would take away {}", path.value);
-        cx.error(
-            fact,
-            &path.place,
-            "",
-            "name a file or folder that Windows can spare",
-        );
-        return None;
-    }
-    Some(Verb::Remove { path, recursive })
+    Some(Verb::Remove {
+        path: path?,
+        recursive,
+    })
 }

@@ -1,6 +1,6 @@
 //! `[images.NAME]` and the verb `image`.
 
-use super::known::Known;
+use super::known::{Known, known_image};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Entry, Value};
 use crate::recipe::verb::ImageImport;
@@ -51,7 +51,7 @@ fn name(cx: &Context<'_>, entry: &Entry) -> Option<Located<String>> {
     Some(Located::new(entry.key.clone(), entry.key_place.clone()))
 }
 
-/// A name without a registry would mean Docker's: whoever writes it often means another.
+/// A name without a registry would mean Docker's, and often another is meant.
 fn with_registry(
     fields: &Fields<'_>,
     reference: Located<String>,
@@ -164,23 +164,4 @@ pub fn import(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
         root: root?,
         namespace: namespace?,
     }))
-}
-
-fn known_image(
-    cx: &Context<'_>,
-    name: Located<String>,
-    known: Known<'_>,
-) -> Option<Located<String>> {
-    if known.image_names.contains(&name.value) {
-        // As with a component.
-        let is_right = known.images.iter().any(|i| i.name.value == name.value);
-        return is_right.then_some(name);
-    }
-    if !cx.incomplete {
-        let names: Vec<&str> = known.image_names.iter().map(String::as_str).collect();
-        let help = winimg_base::diag::suggestion(&name.value, &names, "images");
-        let fact = format!("there is no image `{}`", name.value);
-        cx.error(fact, &name.place, "not under [images]", &help);
-    }
-    None
 }

@@ -26,17 +26,37 @@ pub fn known_component(
     name: Located<String>,
     known: Known<'_>,
 ) -> Option<Located<String>> {
+    let is_right = known.components.iter().any(|c| c.name.value == name.value);
     if known.names.contains(&name.value) {
         cx.used.borrow_mut().insert(name.value.clone());
-        // With a mistake in the component the step cannot be planned, and nothing is wrong with the step.
-        let is_right = known.components.iter().any(|c| c.name.value == name.value);
-        return is_right.then_some(name);
     }
-    if !cx.incomplete {
-        let names: Vec<&str> = known.names.iter().map(String::as_str).collect();
-        let help = winimg_base::diag::suggestion(&name.value, &names, "components");
-        let fact = format!("there is no component `{}`", name.value);
-        cx.error(fact, &name.place, "not under [components]", &help);
+    named(cx, name, known.names, is_right, "component")
+}
+
+pub fn known_image(
+    cx: &Context<'_>,
+    name: Located<String>,
+    known: Known<'_>,
+) -> Option<Located<String>> {
+    let is_right = known.images.iter().any(|i| i.name.value == name.value);
+    named(cx, name, known.image_names, is_right, "image")
+}
+
+/// The name, if the recipe has something right of it. With a mistake in that the step cannot be planned, and nothing is
+/// wrong with the step.
+fn named(
+    cx: &Context<'_>,
+    name: Located<String>,
+    names: &[String],
+    is_right: bool,
+    what: &str,
+) -> Option<Located<String>> {
+    if !names.contains(&name.value) && !cx.incomplete {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let help = winimg_base::diag::suggestion(&name.value, &names, &format!("{what}s"));
+        let fact = format!("there is no {what} `{}`", name.value);
+        let label = format!("not under [{what}s]");
+        cx.error(fact, &name.place, &label, &help);
     }
-    None
+    is_right.then_some(name)
 }

@@ -41,7 +41,7 @@ pub struct Lowered {
     pub problems: Vec<Diagnostic>,
     /// The defaults that were taken.
     pub defaults: Vec<Effective>,
-    /// The recipe's, which are told of a recipe with mistakes too.
+    /// The recipe's; those of a recipe with mistakes as well.
     pub undecided: Vec<Undecided>,
 }
 
@@ -154,7 +154,7 @@ fn images(top: &Fields<'_>) -> (Vec<ContainerImage>, Vec<String>) {
     (images.collect(), names)
 }
 
-/// Whether the entry is a key of the recipe itself that stands in a table of tables, which is then told.
+/// Complains about a key of the recipe itself that stands in a table of tables.
 fn misplaced(cx: &Context<'_>, entry: &Entry) -> bool {
     let is_table = matches!(entry.value.data, Data::Table(_) | Data::Unknown);
     let Some(help) = words::of_the_top(&entry.key).filter(|_| !is_table) else {

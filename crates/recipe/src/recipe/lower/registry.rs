@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{Assertion, RegistryData, Verb, guest_name};
+use crate::recipe::{Assertion, RegistryData, RegistryKey, Verb};
 use winimg_base::text::Located;
 
 pub fn registry(cx: &Context<'_>, value: &Value) -> Option<Verb> {
@@ -50,10 +50,10 @@ pub fn registry_assertion(fields: &Fields<'_>) -> Option<Assertion> {
     })
 }
 
-fn registry_key(fields: &Fields<'_>) -> Option<Located<String>> {
+fn registry_key(fields: &Fields<'_>) -> Option<Located<RegistryKey>> {
     let key = fields.string("key")?;
-    match guest_name::registry_key(&key.value) {
-        Ok(short) => Some(Located::new(short, key.place)),
+    match RegistryKey::parse(&key.value) {
+        Ok(parsed) => Some(Located::new(parsed, key.place)),
         Err((why, help)) => {
             fields.cx.error(
                 format!("`key` is no registry key: {why}"),

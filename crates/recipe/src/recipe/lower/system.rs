@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::execution::exit_codes;
 use super::files::content;
 use super::known::Known;
+use super::security::{has_control, nothing_else};
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::{Data, Value};
 use crate::recipe::{Service, ServiceState, Start, Verb};
@@ -19,7 +20,8 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let display_name = fields.text("display_name");
     let description = fields.text("description");
     let arguments = fields.texts("arguments");
-    let depends = fields.texts("depends");
+    let mut depends = fields.strings("depends");
+    depends.retain(|name| is_service_name(&fields, name));
     let account = fields.text("account");
     let restart_delays = restart_delays(&fields);
     let failure_reset = fields.duration("failure_reset");
@@ -30,25 +32,31 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         program,
         arguments,
         start: start.map(|s| s.value),
-        depends,
+        depends: depends.into_iter().map(|name| name.value).collect(),
         account,
         restart_delays,
         failure_reset: u32::try_from(failure_reset?.value.as_secs()).unwrap_or(u32::MAX),
         state: state.map(|s| s.value),
     };
     check_service(&fields, &service);
-    Some(Verb::Service(service))
+    fields.is_whole().then_some(Verb::Service(service))
 }
 
 fn service_name(fields: &Fields<'_>) -> Option<Located<String>> {
     let name = fields.string("name")?;
-    if name.value.contains(['/', '\\', '"']) || name.value.chars().count() > 256 {
-        let fact = format!("a service cannot be called \"{}\"", name.value);
-        let help = "no slash, backslash or quote, and at most 256 characters";
-        fields.cx.error(fact, &name.place, "", help);
-        return None;
+    is_service_name(fields, &name).then_some(name)
+}
+
+fn is_service_name(fields: &Fields<'_>, name: &Located<String>) -> bool {
+    let text = &name.value;
+    let is_bad = |c: char| "/\\\"".contains(c) || c.is_control();
+    if !text.is_empty() && !text.contains(is_bad) && text.chars().count() <= 256 {
+        return true;
     }
-    Some(name)
+    let fact = format!("a service cannot be called \"{text}\"");
+    let help = "1 to 256 characters, none of them a slash, backslash, quote or control character";
+    fields.cx.error(fact, &name.place, "", help);
+    false
 }
 
 /// `["5s", "10s"]`, in milliseconds.
@@ -71,12 +79,14 @@ fn restart_delays(fields: &Fields<'_>) -> Vec<u32> {
 fn check_service(fields: &Fields<'_>, service: &Service) {
     let cx = fields.cx;
     let place = |key: &str| fields.table.entry(key).map(|e| e.key_place.clone());
-    if service.state == Some(ServiceState::Absent)
-        && let Some(other) = fields.first(&["program", "start", "arguments"])
-    {
-        let fact = "a service that is absent has nothing else";
-        let help = "keep `name` and `state` alone, or take `state` out";
-        cx.error(fact, &other.key_place, "", help);
+    let mut given = fields.table.entries.iter().filter(|e| e.key != "name");
+    let sets_nothing =
+        given.all(|e| matches!(&e.value.data, Data::Array(items) if items.is_empty()));
+    if service.state == Some(ServiceState::Absent) {
+        nothing_else(fields, "a service");
+    } else if sets_nothing {
+        let fact = format!("`service` sets nothing of `{}`", service.name.value);
+        cx.missing(fact, &fields.place, "give `program`, `start`, `state`, …");
     }
     if service.program.is_none()
         && !fields.has("program")
@@ -98,6 +108,25 @@ fn check_service(fields: &Fields<'_>, service: &Service) {
     {
         cx.error("a disabled service cannot be started", &place, "", "");
     }
+    if service.account.as_deref().is_some_and(needs_password)
+        && let Some(place) = place("account")
+    {
+        let fact = "this account has a password, which a recipe cannot hold";
+        let help = "LocalSystem, `NT SERVICE\\name` and group-managed accounts, `DOMAIN\\name$`, have none";
+        cx.error(fact, &place, "", help);
+    }
+}
+
+/// Windows' own accounts, virtual ones and group-managed ones (`DOMAIN\name$`) have none.
+fn needs_password(account: &str) -> bool {
+    let lower = account.to_ascii_lowercase();
+    let own = [
+        "localsystem",
+        r"nt authority\system",
+        r"nt authority\localservice",
+        r"nt authority\networkservice",
+    ];
+    !(own.contains(&lower.as_str()) || lower.starts_with(r"nt service\") || lower.ends_with('$'))
 }
 
 pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
@@ -109,7 +138,10 @@ pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
                 "`environment` would replace the whole Path",
                 "add folders with `path = { add = ['C:\\k'] }`",
             ),
-            n if n.contains(['=', '"']) => ("the variable's name has `=` or `\"` in it", ""),
+            n if n.contains(['=', '"']) || has_control(n) => (
+                "the variable's name has `=`, `\"` or a control character in it",
+                "",
+            ),
             _ => return Some(name),
         };
         cx.error(fact, &name.place, "", help);
@@ -136,6 +168,9 @@ pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             "to remove it, write `absent = true`",
         );
     }
+    if let Some(text) = text.as_ref().filter(|t| t.value.contains('\0')) {
+        cx.error("the value holds a NUL, which ends it", &text.place, "", "");
+    }
     let value = match absent {
         Some(_) => None,
         None => Some(text?.value),
@@ -149,12 +184,17 @@ pub fn path(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let all = given.len();
     let mut add = Vec::new();
     for folder in given {
-        if folder.value.contains(';') {
+        let (fact, help) = if folder.value.contains(';') {
             let fact = "a folder on the Path cannot have `;` in its name";
-            cx.error(fact, &folder.place, "", "write one string for each folder");
+            (fact, "write one string for each folder")
+        } else if folder.value.contains(['=', '!', '^']) {
+            let fact = "a folder on the Path cannot have `=`, `!` or `^` in its name";
+            (fact, "batch cannot compare them: take another folder")
+        } else {
+            add.extend(fields.guest_path_of("add", folder));
             continue;
-        }
-        add.extend(fields.guest_path_of("add", folder));
+        };
+        cx.error(fact, &folder.place, "", help);
     }
     (all > 0 && add.len() == all).then_some(Verb::Path { add })
 }
@@ -176,13 +216,15 @@ pub fn msi(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
 fn properties(fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut properties = BTreeMap::new();
     for entry in fields.map("properties") {
-        let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_' || c == '.';
-        if !entry.key.chars().all(plain) {
+        let head = |c: char| c.is_ascii_uppercase() || c == '_';
+        let plain = |c: char| head(c) || c.is_ascii_digit() || c == '.';
+        if !entry.key.starts_with(head) || !entry.key.chars().all(plain) {
             let fact = format!("`{}` is not a public property", entry.key);
-            let help = format!(
-                "public properties are upper case: `{}`",
-                entry.key.to_uppercase()
-            );
+            let upper = entry.key.to_uppercase();
+            let help = match upper == entry.key {
+                true => "letters A-Z, digits, `_` and `.`, a letter or `_` first".to_owned(),
+                false => format!("public properties are upper case: `{upper}`"),
+            };
             fields.cx.error(fact, &entry.key_place, "", &help);
             continue;
         }
@@ -198,6 +240,10 @@ fn properties(fields: &Fields<'_>) -> BTreeMap<String, String> {
                 continue;
             }
         };
+        if has_control(&text) {
+            let fact = format!("the value of `{}` holds a control character", entry.key);
+            fields.cx.error(fact, &entry.value.place, "", "");
+        }
         properties.insert(entry.key.clone(), text);
     }
     properties

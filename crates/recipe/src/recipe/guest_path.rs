@@ -1,0 +1,277 @@
+//! A file or folder in the guest, parsed once where it comes in.
+//!
+//! Refuses what is not absolute on C:, what Windows would silently change (trailing dots and blanks), and what names a
+//! device (Microsoft: Naming Files, Paths, and Namespaces).
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::guest_name::{self, Refusal, folded, is_below, refusal};
+
+/// Where the bootstrap puts winimg's files in the guest. Removed before the image is finished.
+pub const GUEST_DIR: &str = r"C:\winimg";
+
+/// Windows programs take no longer path, in UTF-16 units (Microsoft: Maximum Path Length Limitation).
+const LONGEST: usize = 259;
+
+/// An absolute path below `C:\`, with no backslash at the end. Two are equal as Windows compares names.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(inline, with = "String", description = "")]
+pub struct GuestPath {
+    text: Cow<'static, str>,
+    /// Neither compared nor written to JSON.
+    names_folder: bool,
+}
+
+impl GuestPath {
+    /// One that winimg itself names, spelled as it is kept.
+    pub const fn known(text: &'static str) -> Self {
+        Self {
+            text: Cow::Borrowed(text),
+            names_folder: false,
+        }
+    }
+
+    pub(super) fn parse(written: &str) -> Result<Self, Refusal> {
+        guest_name::control_characters(written)?;
+        if written.contains('%') && written.find('%') < written.find('\\') {
+            let help = "write the folder itself, such as 'C:\\Program Files'";
+            return refusal("environment variables are not expanded", help);
+        }
+        if written.starts_with("\\\\") {
+            let why = "it is a network or device path";
+            return refusal(why, "write an absolute path: 'C:\\k'");
+        }
+        let bytes = written.as_bytes();
+        let drive = bytes.len() >= 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':';
+        if written.contains('/') {
+            let help = match drive {
+                true => format!("write '{}'", written.replace('/', "\\")),
+                false => "write an absolute path: 'C:\\k'".into(),
+            };
+            return refusal("it has forward slashes", help);
+        }
+        if !drive || bytes.get(2) != Some(&b'\\') {
+            return refusal("it is not absolute", "write it with its drive: 'C:\\k'");
+        }
+        let below = &written[3..];
+        if !written.starts_with(['C', 'c']) {
+            let why = "the image has one volume, C:";
+            return refusal(why, format!("write 'C:\\{below}'"));
+        }
+        let names = below.strip_suffix('\\').unwrap_or(below);
+        if names.is_empty() {
+            return refusal("it is the whole drive", "name a file or folder in it");
+        }
+        names.split('\\').try_for_each(guest_name::file_name)?;
+        Ok(Self {
+            text: format!("C:\\{names}").into(),
+            names_folder: names.len() < below.len(),
+        })
+    }
+
+    /// Whether a step may use it.
+    pub(crate) fn fit(&self) -> Result<(), Refusal> {
+        let own = Self::known(GUEST_DIR);
+        if self.starts_with(&own) {
+            let why = format!("`{own}` is winimg's own folder, which is removed from the image");
+            return refusal(why, "take another folder");
+        }
+        if self.text.encode_utf16().count() > LONGEST {
+            let why = format!("Windows programs take paths of at most {LONGEST} characters");
+            return refusal(why, "");
+        }
+        Ok(())
+    }
+
+    /// `C:\k\kubelet.exe`
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// It was written with a backslash at the end: a folder is meant, and what goes there keeps its name.
+    pub fn names_folder(&self) -> bool {
+        self.names_folder
+    }
+
+    /// A file or folder below it. `below` is made of names that Windows takes, with a slash of either kind between them.
+    pub fn join(&self, below: &str) -> Self {
+        Self {
+            text: format!("{self}\\{}", below.replace('/', "\\")).into(),
+            names_folder: false,
+        }
+    }
+
+    /// The folder it lies in; `None` for the root of the drive, which always exists.
+    pub fn parent(&self) -> Option<Self> {
+        let (parent, _) = self.text.rsplit_once('\\')?;
+        parent.contains('\\').then(|| Self {
+            text: parent.to_owned().into(),
+            names_folder: false,
+        })
+    }
+
+    /// The last of its names.
+    pub fn file_name(&self) -> &str {
+        self.text.rsplit('\\').next().unwrap_or_default()
+    }
+
+    /// What follows the last dot of its file name, in lower case; empty without one.
+    pub fn extension(&self) -> String {
+        let extension = self.file_name().rsplit_once('.').map_or("", |(_, e)| e);
+        extension.to_ascii_lowercase()
+    }
+
+    /// Whether it is `folder` or lies below it.
+    pub fn starts_with(&self, folder: &Self) -> bool {
+        is_below(&self.text, &folder.text)
+    }
+
+    /// Windows would not start again without it.
+    pub fn is_vital(&self) -> bool {
+        const VITAL: [GuestPath; 4] = [
+            GuestPath::known(r"C:\Windows"),
+            GuestPath::known(r"C:\Windows\System32"),
+            GuestPath::known(r"C:\Users"),
+            GuestPath::known(r"C:\Program Files"),
+        ];
+        VITAL.contains(self)
+    }
+}
+
+impl fmt::Display for GuestPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for GuestPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl FromStr for GuestPath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text).map_err(|(why, _)| format!("`{text}` is not a path in the guest: {why}"))
+    }
+}
+
+impl TryFrom<String> for GuestPath {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<GuestPath> for String {
+    fn from(path: GuestPath) -> Self {
+        path.text.into_owned()
+    }
+}
+
+impl PartialEq for GuestPath {
+    fn eq(&self, other: &Self) -> bool {
+        folded(&self.text).eq(folded(&other.text))
+    }
+}
+
+impl Eq for GuestPath {}
+
+impl Hash for GuestPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        folded(&self.text).for_each(|c| c.hash(state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> GuestPath {
+        text.parse().expect("a path")
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused_with_its_reason() {
+        for good in [
+            "C:\\k",
+            "c:\\Program Files\\x y\\",
+            "C:\\a.b\\.c",
+            r"C:\com10",
+        ] {
+            assert!(GuestPath::parse(good).is_ok(), "{good}");
+        }
+        for (bad, why) in [
+            ("", "it is not absolute"),
+            ("k\\x", "it is not absolute"),
+            ("C:k", "it is not absolute"),
+            ("C:\\", "it is the whole drive"),
+            ("D:\\k", "the image has one volume, C:"),
+            ("C:/k", "it has forward slashes"),
+            ("\\\\server\\x", "it is a network or device path"),
+            (
+                "%ProgramFiles%\\x",
+                "environment variables are not expanded",
+            ),
+            ("C:\\a\\..\\b", "it has `..` in it"),
+            ("C:\\a\\\\b", "a name in it is empty"),
+            ("C:\\a:b", "Windows allows no `:` in a file name"),
+            ("C:\\x\\nul.txt", "`nul.txt` is the name of a device"),
+            (
+                "C:\\x.",
+                "`x.` ends in a dot or a space, which Windows drops",
+            ),
+            ("C:\temp", "it holds the control character \\t"),
+        ] {
+            let found = GuestPath::parse(bad).expect_err(bad);
+            assert_eq!(found.0, why, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_step_may_use_neither_winimgs_folder_nor_a_path_too_long_for_programs() {
+        assert!(path(r"C:\winimage\x").fit().is_ok());
+        for text in [r"C:\WinImg\x", &format!(r"C:\{}\{0}", "x".repeat(200))] {
+            assert!(path(text).fit().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn its_parts_are_spelled_as_windows_keeps_them() {
+        let written = path(r"c:\opt\cni\bin\");
+        assert_eq!(written.as_str(), r"C:\opt\cni\bin");
+        assert!(written.names_folder());
+        assert_eq!(written.parent(), Some(path(r"C:\opt\cni")));
+        assert_eq!(written.join("a/b.EXE").as_str(), r"C:\opt\cni\bin\a\b.EXE");
+        assert_eq!(written.join("a/b.EXE").extension(), "exe");
+        let top = path(r"C:\k");
+        assert_eq!((top.parent(), top.file_name()), (None, "k"));
+    }
+
+    #[test]
+    fn case_makes_no_difference() {
+        let file = path(r"C:\K\Żółw\x");
+        assert_eq!(file, path(r"c:\k\żÓŁW\X\"));
+        assert!(file.starts_with(&path(r"C:\k\żółw")));
+        assert!(!path(r"C:\k\docs-too").starts_with(&path(r"C:\k\docs")));
+        assert!(path(r"C:\WINDOWS\").is_vital());
+    }
+
+    #[test]
+    fn in_json_it_is_its_text() {
+        let json = serde_json::to_string(&path(r"c:\k\")).expect("JSON");
+        assert_eq!(json, r#""C:\\k""#);
+        let error = serde_json::from_str::<GuestPath>("\"k\"").expect_err("no path");
+        assert!(error.to_string().contains("it is not absolute"), "{error}");
+    }
+}
