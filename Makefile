@@ -81,8 +81,9 @@ deny: $(DENY) ## licences, sources and, where their database can be reached, adv
 	fi
 
 .PHONY: unit
+# Most tests wait for a program, so that more of them than there are processors go at once.
 unit: build
-	$(CARGO) test --locked --workspace
+	RUST_TEST_THREADS=4 $(CARGO) test --locked --workspace
 
 .PHONY: fuzz-short
 fuzz-short: packages ## each parser of foreign bytes for a few seconds under libFuzzer

@@ -67,8 +67,6 @@ pub enum AccelArg {
     Kvm,
     /// Emulation: works everywhere, but slowly
     Tcg,
-    /// Windows
-    Whpx,
     /// macOS
     Hvf,
 }
@@ -79,7 +77,6 @@ impl From<AccelArg> for Accel {
             AccelArg::Auto => Self::Auto,
             AccelArg::Kvm => Self::Kvm,
             AccelArg::Tcg => Self::Tcg,
-            AccelArg::Whpx => Self::Whpx,
             AccelArg::Hvf => Self::Hvf,
         }
     }

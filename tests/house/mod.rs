@@ -185,6 +185,30 @@ fn no_module_is_included_from_elsewhere() {
     }
 }
 
+/// Where no comment holds an example, cargo does not look for one: that costs half a minute a crate.
+#[test]
+fn an_example_in_a_comment_is_run() {
+    let mut unrun = Vec::new();
+    for (_, src) in crates() {
+        let manifest = fs::read_to_string(src.with_file_name("Cargo.toml")).unwrap();
+        if !manifest.contains("doctest = false") {
+            continue;
+        }
+        for file in rust_files(&src) {
+            let text = fs::read_to_string(&file).unwrap();
+            let fences = text
+                .lines()
+                .filter_map(|line| line.trim_start().split_once("```"));
+            let fences = fences.filter(|(before, _)| ["/// ", "//! "].contains(before));
+            let opening = fences.step_by(2).map(|(_, language)| language);
+            if opening.into_iter().any(|language| language != "text") {
+                unrun.push(file.display().to_string());
+            }
+        }
+    }
+    assert!(unrun.is_empty(), "{}", unrun.join("\n"));
+}
+
 #[test]
 fn each_crate_says_what_it_is_for() {
     for (name, src) in crates().into_iter().filter(|(name, _)| name != "winimg") {

@@ -39,7 +39,6 @@ pub enum Accel {
     Auto,
     Kvm,
     Tcg,
-    Whpx,
     Hvf,
 }
 

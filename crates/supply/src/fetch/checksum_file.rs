@@ -50,24 +50,7 @@ pub(super) async fn read(
     let groups = bring.all(Some(&digest), gathered).await?;
     let (bytes, vouched) = match groups.is_empty() {
         true => (bytes, Vec::new()),
-        false => {
-            let store = context.store.clone();
-            let (what, file, at) = (what.clone(), address.file_name(), shown.clone());
-            let watch = context.watch(&what);
-            blocking(move || {
-                let lost = || Error::new(Kind::Failed, format!("{what} is not in the store"));
-                let blob = store
-                    .find(Expected::Digest(digest), &watch)?
-                    .ok_or_else(lost)?;
-                let subject = Subject {
-                    path: blob.path(),
-                    name: &file,
-                    digest: blob.digest(),
-                };
-                judge(&what, subject, bytes, &groups).map_err(|e| e.or_at(at))
-            })
-            .await?
-        }
+        false => vouched(context, &what, address, bytes, digest, groups).await?,
     };
     let found = checksum::find(&bytes, entry).map_err(|problem| {
         let problem = problem.prefixed(format_args!("{what} "));
@@ -88,7 +71,34 @@ pub(super) async fn read(
     Ok((expected, vouched.collect()))
 }
 
-/// The text that may be read, and who signed it. Of a clearsigned file only what the signature covers.
+/// The text that may be read, and who signed it.
+async fn vouched(
+    context: &Context,
+    what: &str,
+    address: &Address,
+    bytes: Vec<u8>,
+    digest: Digest,
+    groups: Vec<Vec<Demand>>,
+) -> Result<(Vec<u8>, Vec<Signer>)> {
+    let store = context.store.clone();
+    let (what, file, at) = (what.to_string(), address.file_name(), address.to_string());
+    let watch = context.watch(&what);
+    blocking(move || {
+        let lost = || Error::new(Kind::Failed, format!("{what} is not in the store"));
+        let blob = store
+            .find(Expected::Digest(digest), &watch)?
+            .ok_or_else(lost)?;
+        let subject = Subject {
+            path: blob.path(),
+            name: &file,
+            digest: blob.digest(),
+        };
+        judge(&what, subject, bytes, &groups).map_err(|e| e.or_at(at))
+    })
+    .await
+}
+
+/// The same. Of a clearsigned file only what the signature covers.
 fn judge(
     what: &str,
     subject: Subject<'_>,

@@ -51,7 +51,7 @@ pub fn move_parent(host: &Host, disk: &Path, parent: &Path, cancel: &Cancel) -> 
         .text("Path", path(&disk))
         .text("ParentPath", path(&below(&disk, parent)))
         .on("IgnoreIdMismatch");
-    host.order("tell the disk where its layer is", &call, cancel)
+    host.order("point the disk at its layer", &call, cancel)
         .map(drop)
 }
 

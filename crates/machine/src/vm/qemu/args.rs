@@ -23,7 +23,7 @@ pub const ANSWER_CD: &str = "answer";
 /// How the processor is run: decided by the canary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acceleration {
-    /// `kvm`, `tcg`, `whpx`, `hvf`
+    /// `kvm`, `tcg`, `hvf`
     pub accel: String,
     /// The value of `-cpu`.
     pub cpu: String,

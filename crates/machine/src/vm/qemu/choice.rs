@@ -69,7 +69,6 @@ pub fn choose(
         Accel::Auto if cfg!(target_os = "macos") => Some("hvf"),
         Accel::Auto | Accel::Tcg => None,
         Accel::Kvm => Some("kvm"),
-        Accel::Whpx => Some("whpx"),
         Accel::Hvf => Some("hvf"),
     };
     if let Some(accel) = hardware {

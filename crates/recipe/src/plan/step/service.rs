@@ -44,36 +44,13 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
         );
     }
     if !options.is_empty() {
-        site.run(
-            SC,
-            [args(["config", name]), options].concat(),
-            ExitRule::Zero,
-            QUICK,
-        );
+        sc(site, [args(["config", name]), options].concat());
     }
     if let Some(text) = &service.description {
-        site.run(SC, args(["description", name, text]), ExitRule::Zero, QUICK);
+        sc(site, args(["description", name, text]));
     }
     if !service.restart_delays.is_empty() {
-        let actions: Vec<String> = service
-            .restart_delays
-            .iter()
-            .map(|ms| format!("restart/{ms}"))
-            .collect();
-        let actions = actions.join("/");
-        site.run(
-            SC,
-            args([
-                "failure",
-                name,
-                "reset=",
-                &service.failure_reset.to_string(),
-                "actions=",
-                &actions,
-            ]),
-            ExitRule::Zero,
-            QUICK,
-        );
+        sc(site, restarts(service));
     }
     match service.state {
         Some(ServiceState::Running) => {
@@ -95,6 +72,19 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
         restart_delays: service.restart_delays.clone(),
     }));
     Some(())
+}
+
+fn sc(site: &mut Site<'_>, arguments: Vec<String>) {
+    site.run(SC, arguments, ExitRule::Zero, QUICK);
+}
+
+/// `failure NAME reset= 86400 actions= restart/10000/restart/60000`
+fn restarts(service: &Service) -> Vec<String> {
+    let delays = service.restart_delays.iter();
+    let actions: Vec<String> = delays.map(|ms| format!("restart/{ms}")).collect();
+    let (reset, actions) = (service.failure_reset.to_string(), actions.join("/"));
+    let name = service.name.value.as_str();
+    args(["failure", name, "reset=", &reset, "actions=", &actions])
 }
 
 fn options(service: &Service) -> Vec<String> {

@@ -196,17 +196,21 @@ fn proof(
             }))
             .or(unverified.map(|reason| ProofSpec::Unverified { reason })),
         [first, second, ..] => {
-            let place = fields.table.entry(second).map(|e| &e.key_place);
-            let fact = format!("{} has two proofs, `{first}` and `{second}`", fields.what);
-            let place = place.unwrap_or(&fields.place);
-            let help = match given.contains(&"unverified") {
-                true => "take the line `unverified` out: it is for a file that nothing proves",
-                false => "keep one of them",
-            };
-            fields.cx.error(fact, place, "", help);
+            two_proofs(fields, first, second, given.contains(&"unverified"));
             None
         }
     }
+}
+
+fn two_proofs(fields: &Fields<'_>, first: &str, second: &str, one_is_none: bool) {
+    let place = fields.table.entry(second).map(|e| &e.key_place);
+    let fact = format!("{} has two proofs, `{first}` and `{second}`", fields.what);
+    let help = match one_is_none {
+        true => "take the line `unverified` out: it is for a file that nothing proves",
+        false => "keep one of them",
+    };
+    let place = place.unwrap_or(&fields.place);
+    fields.cx.error(fact, place, "", help);
 }
 
 fn digest(fields: &Fields<'_>, key: &str, algorithm: Algorithm) -> Option<Located<Digest>> {
