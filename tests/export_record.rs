@@ -143,7 +143,7 @@ fn the_manifest_as_text() {
     insta::assert_snapshot!(manifest().to_json());
 }
 
-/// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test export_record`.
+/// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg export_record`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
     let now = schema();
