@@ -12,14 +12,10 @@ pub(super) const PASSES: [&str; 7] = [
     "oobeSystem",
 ];
 
-const ALL_BUT_PE: &[&str] = &[
-    "offlineServicing",
-    "generalize",
-    "specialize",
-    "auditSystem",
-    "auditUser",
-    "oobeSystem",
-];
+const ALL_BUT_PE: &[&str] = {
+    let [_, rest @ ..] = &PASSES;
+    rest
+};
 
 /// A component and the passes that it supports.
 pub(super) const COMPONENTS: &[(&str, &[&str])] = &[

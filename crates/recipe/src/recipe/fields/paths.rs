@@ -38,8 +38,8 @@ impl Fields<'_> {
         sources.local(base.unwrap_or(&text.place), &text.value)
     }
 
-    /// The folder that the key's relative path starts from: that of the file that says it, or of whoever set the
-    /// variable that it begins with.
+    /// The folder that the key's relative path starts from: that of the file that has the key, or of the
+    /// place that sets the variable at its beginning.
     pub fn folder(&self, key: &str, place: &Place) -> &Path {
         let base = self.table.get(key).and_then(|v| v.base.as_ref());
         self.cx.sources.folder(base.unwrap_or(place))

@@ -48,7 +48,7 @@ struct Tags {
 }
 
 impl Client {
-    /// Asks the repository of `reference`, over http where it is `plain`. Without `read_timeout` the caller ends what stands still.
+    /// Asks the repository of `reference`, over http where it is `plain`. Without `read_timeout` the caller has to end a stalled transfer.
     pub fn new(
         reference: &Reference,
         plain: bool,

@@ -9,22 +9,15 @@ use crate::recipe::Signature;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::Value;
 use winimg_base::text::Located;
-use winimg_trust::{self, cosign, minisign, openpgp, signify};
+use winimg_trust::{self, Scheme, cosign, minisign, openpgp, signify};
 
-/// `kind`, as recipes call the schemes.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
-    Openpgp,
-    Minisign,
-    Signify,
-    Cosign,
-    Sigstore,
-    Attestation,
-    Authenticode,
-    Cms,
     /// What a table of its own may name.
     None,
+    #[serde(untagged)]
+    Of(Scheme),
 }
 
 pub fn signature(
@@ -36,39 +29,38 @@ pub fn signature(
     let fields = Fields::unchecked(cx, value, "signature", what.into())?;
     fields.ask();
     let kind = fields.choice("kind")?;
-    if kind.value == Kind::None {
+    let Kind::Of(scheme) = kind.value else {
         let fact = "`none` is no signature that could be met";
         let help = "it stands alone: `signature = { kind = \"none\", reason = \"…\" }`";
         cx.error(fact, &kind.place, "", help);
         return None;
-    }
-    let keys = match kind.value {
-        Kind::Openpgp if signed.is_checksum_file => "checksum_signature.openpgp".into(),
-        _ => format!("signature.{}", fields.text("kind")?),
+    };
+    let keys = match scheme {
+        Scheme::Openpgp if signed.is_checksum_file => "checksum_signature.openpgp".into(),
+        _ => format!("signature.{scheme}"),
     };
     let fields = &Fields::called(cx, value, &keys, what.into())?;
-    let read = match kind.value {
-        Kind::Openpgp => openpgp(fields, signed),
-        Kind::Minisign => {
+    let read = match scheme {
+        Scheme::Openpgp => openpgp(fields, signed),
+        Scheme::Minisign => {
             let rule = |key: &str| minisign::Rule::new(key).map(winimg_trust::Rule::Minisign);
             by_key(fields, signed, pins::short_key(fields), ".minisig", rule)
         }
-        Kind::Signify => {
+        Scheme::Signify => {
             let rule = |key: &str| signify::Rule::new(key).map(winimg_trust::Rule::Signify);
             by_key(fields, signed, pins::short_key(fields), ".sig", rule)
         }
-        Kind::Cosign => {
+        Scheme::Cosign => {
             let key = pins::key_file(fields, "key");
             let rule = |key: &str| cosign::Rule::new(key).map(winimg_trust::Rule::Cosign);
             by_key(fields, signed, key, ".sig", rule)
         }
-        Kind::Sigstore => keyless::signature(fields, signed),
-        Kind::Attestation => keyless::attestation(fields, signed),
-        Kind::Authenticode => x509::authenticode(fields, signed),
-        Kind::Cms => x509::cms(fields, signed),
-        Kind::None => None,
+        Scheme::Sigstore => keyless::signature(fields, signed),
+        Scheme::Attestation => keyless::attestation(fields, signed),
+        Scheme::Authenticode => x509::authenticode(fields, signed),
+        Scheme::Cms => x509::cms(fields, signed),
     };
-    if signed.is_checksum_file && kind.value == Kind::Authenticode {
+    if signed.is_checksum_file && scheme == Scheme::Authenticode {
         let fact = "a checksum file has no place for an Authenticode signature";
         fields
             .cx
