@@ -15,25 +15,12 @@ use winimg_base::digest::Digest;
 use winimg_trust::authenticode::{Pins, Rule, certificates};
 use winimg_trust::{self, Evidence, Judged, Subject};
 
-/// The files of `containers.py`, made once.
+use crate::kept::{self, Kept};
+
+/// The files of `containers.py`.
 fn fixtures() -> &'static Path {
-    static MADE: OnceLock<PathBuf> = OnceLock::new();
-    MADE.get_or_init(|| {
-        let folder = tree::kept_folder("containers");
-        let _ = fs::remove_dir_all(&folder);
-        let made = Command::new("python3")
-            .arg(script())
-            .arg(&folder)
-            .output()
-            .expect("python3 starts");
-        assert!(
-            made.status.success(),
-            "containers.py: {}{}",
-            String::from_utf8_lossy(&made.stdout),
-            String::from_utf8_lossy(&made.stderr)
-        );
-        folder
-    })
+    static MADE: OnceLock<Kept> = OnceLock::new();
+    MADE.get_or_init(|| kept::folder("containers.py")).path()
 }
 
 fn script() -> PathBuf {
@@ -96,12 +83,17 @@ fn packages_whose_streams_are_not_named_by_their_signature_are_refused() {
     );
 }
 
-/// One file's outcome in a line. The name that its publisher calls it ends before `~`.
+/// One fixture's outcome in a line.
 fn line(name: &str, catalog: Option<&str>) -> String {
-    let path = fixtures().join(name);
+    outcome(&fixtures().join(name), catalog)
+}
+
+/// One file's outcome in a line. The name that its publisher calls it ends before `~`.
+fn outcome(path: &Path, catalog: Option<&str>) -> String {
+    let name = path.file_name().unwrap().to_str().unwrap();
     let called = name.split('~').next().unwrap();
     let list = catalog.map(|catalog| fs::read(fixtures().join(catalog)).unwrap());
-    let outcome = match judge(&path, called, list.as_deref()) {
+    let outcome = match judge(path, called, list.as_deref()) {
         Ok(signer) => {
             let mut rendered = format!("taken: {}", signer.signer);
             for remark in signer.remarks {
@@ -278,6 +270,7 @@ fn catalogs() {
 /// itself, so the signature is put in here.
 #[test]
 fn storages_within_storages_and_large_packages() {
+    let place = tree::folder();
     let mut rendered = String::new();
     for (name, version, large) in [
         ("nested", cfb::Version::V3, 0),
@@ -285,24 +278,22 @@ fn storages_within_storages_and_large_packages() {
         ("wide", cfb::Version::V4, 100_000),
     ] {
         for extended in [false, true] {
-            let name = format!("{name}-{extended}.msi");
-            let package = fixtures().join(&name);
+            let package = place.path().join(format!("{name}-{extended}.msi"));
             nested(&package, version, large);
             let (signature, metadata) = signed(&package, extended);
             if extended {
                 put(&package, "/\u{5}MsiDigitalSignatureEx", &metadata);
             }
             put(&package, "/\u{5}DigitalSignature", &signature);
-            rendered += &line(&name, None);
+            rendered += &outcome(&package, None);
             put(&package, "/Outer/Inner/x", b"x");
-            rendered += &line(&name, None);
+            rendered += &outcome(&package, None);
         }
     }
     insta::assert_snapshot!(rendered);
 }
 
 fn nested(path: &Path, version: cfb::Version, large: usize) {
-    let _ = fs::remove_file(path);
     let file = fs::File::options()
         .create_new(true)
         .read(true)
@@ -341,7 +332,7 @@ fn put(path: &Path, stream: &str, content: &[u8]) {
 
 /// The streams that osslsigncode puts into a copy of a package, whose directory it breaks.
 fn signed(package: &Path, extended: bool) -> (Vec<u8>, Vec<u8>) {
-    let copy = fixtures().join("copy.msi");
+    let copy = package.with_file_name("copy.msi");
     let _ = fs::remove_file(&copy);
     let run = |command: &mut Command| {
         let done = command.current_dir(fixtures()).output().unwrap();

@@ -5,6 +5,7 @@ mod checksum;
 mod cms;
 mod containers;
 mod cosign;
+mod kept;
 mod minisign;
 mod openpgp;
 mod real;

@@ -1,8 +1,9 @@
 # Keys and signatures by GnuPG, laid into the folder that this runs in. Times are faked, so nothing here grows old.
-export GNUPGHOME=$PWD/home
-mkdir -m 700 "$GNUPGHOME"
-trap 'gpgconf --kill gpg-agent' EXIT
-run() { gpg --batch --quiet --yes --no-tty --no-auto-check-trustdb --passphrase '' --pinentry-mode loopback "$@" 2>>gpg.log; }
+# The agent's socket is in its home, and may have a path of 107 bytes.
+GNUPGHOME=$(mktemp -d)
+export GNUPGHOME
+trap 'gpgconf --kill gpg-agent; rm -rf "$GNUPGHOME"' EXIT
+run() { gpg --batch --quiet --yes --no-tty --no-auto-check-trustdb --passphrase '' --pinentry-mode loopback "$@" 2>>log; }
 on() { local time=$1; shift; run --faked-system-time "${time}T000000!" "$@"; }
 # The fingerprint of the key, or of its n-th subkey, by a part of its name.
 fpr() { run --with-colons --list-keys "=$1 <$1@example.com>" | awk -F: -v n="${2-1}" '$1 == "fpr" && !--n { print $10 }'; }
@@ -65,10 +66,10 @@ sign late 20220601 app.exe late.sig
 sed 's/^:---/---/' "$GNUPGHOME/openpgp-revocs.d/$(cat revoked.fpr).rev" >revoked.rev
 run --import revoked.rev
 printf 'y\n3\ngone\n\ny\n' | gpg --no-tty --quiet --pinentry-mode loopback --passphrase '' --command-fd 0 \
-    --cert-digest-algo SHA1 --faked-system-time 20230301T000000! --output retired.rev --gen-revoke "$(cat retired.fpr)" 2>>gpg.log
+    --cert-digest-algo SHA1 --faked-system-time 20230301T000000! --output retired.rev --gen-revoke "$(cat retired.fpr)" 2>>log
 run --import retired.rev
 printf 'key 2\nrevkey\ny\n0\n\ny\nsave\n' | gpg --no-tty --quiet --pinentry-mode loopback --passphrase '' --command-fd 0 \
-    --faked-system-time 20230101T000000! --edit-key "$(cat split.fpr)" 2>>gpg.log
+    --faked-system-time 20230101T000000! --edit-key "$(cat split.fpr)" 2>>log
 
 for who in release other rsa weak expired revoked retired split; do export_key $who; done
 run --export "$(cat release.fpr)" >release.gpg

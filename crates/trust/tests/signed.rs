@@ -1,34 +1,20 @@
-//! The files that `signed.sh` makes: once for all tests.
+//! The files that `signed.sh` makes.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::OnceLock;
-use support::tree;
 
 use regex::Regex;
 use winimg_trust::authenticode::{self, Pins};
 use winimg_trust::{Rule, cms};
 
+use crate::kept::{self, Kept};
+
 /// 2026-11-21.
 pub const NOW: u64 = 1_795_219_200;
 
 pub fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = tree::kept_folder("signed");
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        let script = tree::root().join("crates/trust/tests/signed.sh");
-        let made = Command::new("bash").arg(script).arg(&folder).output();
-        let made = made.expect("bash");
-        assert!(
-            made.status.success(),
-            "signed.sh: {}\n{}",
-            String::from_utf8_lossy(&made.stderr),
-            std::fs::read_to_string(folder.join("log")).unwrap_or_default()
-        );
-        folder
-    })
+    static MADE: OnceLock<Kept> = OnceLock::new();
+    MADE.get_or_init(|| kept::folder("signed.sh")).path()
 }
 
 pub fn certificates(name: &str) -> Vec<Vec<u8>> {

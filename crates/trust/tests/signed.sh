@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# Makes throw-away authorities and signs programs with them, well and badly, into FOLDER. Needs openssl, osslsigncode and
-# python3. Dates are fixed; keys and serial numbers are not. Nothing leaves the machine: timestamps are osslsigncode's own.
-#
-#   signed.sh FOLDER
+# Makes throw-away authorities and signs programs with them, well and badly; laid into the folder that this runs in. Needs
+# openssl, osslsigncode and python3. Dates are fixed; keys and serial numbers are not. Nothing leaves the machine: timestamps
+# are osslsigncode's own.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-cd "$1"
 
 for tool in openssl osslsigncode python3; do
     command -v "$tool" >/dev/null || { echo "$tool is not installed: tests/install-packages.sh installs it" >&2; exit 3; }

@@ -1,63 +1,23 @@
-//! What the tests of key-based signatures share: a folder that a script fills once, and a judgement as whole text.
+//! What the tests of key-based signatures share: a folder that a script fills, and a judgement as whole text.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
-use support::tree;
 
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_trust::{Evidence, Judged, Reason, Refusal, Rule, Subject};
 
+use crate::kept::{self, Kept};
+
 /// A folder full of files and signatures.
 pub struct Shop {
-    folder: tempfile::TempDir,
+    folder: Kept,
 }
 
-const PREFIX: &str = "winimg-trust-";
-
-/// What a static holds is never dropped: each run removes what runs before it left.
-fn sweep() {
-    let old = SystemTime::now() - Duration::from_secs(3600);
-    for entry in std::fs::read_dir(std::env::temp_dir())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        let is_old = entry
-            .metadata()
-            .and_then(|m| m.modified())
-            .is_ok_and(|m| m < old);
-        if is_ours && is_old {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-/// Runs `crates/trust/tests/SCRIPT` in a new folder, once in a test run.
+/// What `crates/trust/tests/SCRIPT` makes.
 pub fn shop(cell: &'static OnceLock<Shop>, script: &str) -> &'static Shop {
-    cell.get_or_init(|| {
-        sweep();
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap();
-        let script = Path::new(file!()).with_file_name(script);
-        let script = match script.is_absolute() {
-            true => script,
-            false => tree::root().join(script),
-        };
-        let output = Command::new("bash")
-            .arg("-eu")
-            .arg(&script)
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{} failed (tests/install-packages.sh installs what it calls):\n{}",
-            script.display(),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Shop { folder }
+    cell.get_or_init(|| Shop {
+        folder: kept::folder(script),
     })
 }
 
