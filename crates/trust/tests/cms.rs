@@ -2,7 +2,7 @@
 
 use winimg_trust::authenticode::Pins;
 
-use crate::render::{judge, judge_as, rendered};
+use crate::render::{judge, judge_as, rendered, rewrite};
 use crate::signed::{NOW, certificates, detached, folder, pins, without_digests};
 
 /// `case` begins with the signature's name; the signed file is `sums` unless another is given.
@@ -106,7 +106,7 @@ fn no_change_is_taken_and_none_panics() {
     let mut taken = Vec::new();
     for at in 0..good.len() {
         for bytes in [flipped(&good, at), good[..at].to_vec()] {
-            std::fs::write(&beside, &bytes).unwrap();
+            rewrite(&beside, &bytes);
             let judged = judge(&rule, &folder().join("sums"), Some(&beside), NOW);
             if judged.is_ok() {
                 taken.push(at);

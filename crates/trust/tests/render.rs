@@ -1,6 +1,7 @@
 //! A judgement as one text, and the file that it is about.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -33,6 +34,19 @@ pub fn judge_as(
     };
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
     rule.judge(subject, &evidence, now)
+}
+
+/// Another content for a file, thousands of times: ext4 writes one that was truncated first to the disk at once
+/// (auto_da_alloc).
+pub fn rewrite(file: &Path, content: &[u8]) {
+    let mut file = fs::File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(file)
+        .unwrap();
+    file.write_all(content).unwrap();
+    file.set_len(content.len() as u64).unwrap();
 }
 
 /// All that a user is told.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use support::tree;
 
 use super::{fixtures, judge};
+use crate::render::rewrite;
 
 /// A small generator whose numbers are the same in every run.
 struct Numbers(u64);
@@ -59,7 +60,7 @@ fn damaged(name: &str, count: usize, same: fn(&[u8], &[u8]) -> bool) {
     let mut refused = 0;
     for turn in 0..count {
         let bytes = mutated(&good, &mut numbers);
-        fs::write(&path, &bytes).unwrap();
+        rewrite(&path, &bytes);
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&path, name, None)));
         let what = match judged {
             Err(_) => "panics",
@@ -144,14 +145,14 @@ fn damaged_catalogs() {
     let path = place.path().join("driver.inf");
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     for turn in 0..1500 {
-        fs::write(&path, &text).unwrap();
+        rewrite(&path, &text);
         let list = mutated(&good, &mut numbers);
         let judged = catch_unwind(|| {
             let _ = judge(&path, "driver.inf", Some(&list));
         });
         assert!(judged.is_ok(), "catalog damage {turn} panics");
         let bytes = mutated(&text, &mut numbers);
-        fs::write(&path, &bytes).unwrap();
+        rewrite(&path, &bytes);
         let judged = judge(&path, "driver.inf", Some(&good));
         assert!(judged.is_err() || bytes == text, "damage {turn} is taken");
     }
