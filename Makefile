@@ -40,6 +40,10 @@ demo: standin ## build an image from the stand-in installer into out/demo
 	target/debug/winimg build recipes/demo.toml --output $(DEMO)
 	@tests/demo/show.sh $(DEMO)
 
+.PHONY: try
+try: demo ## start the demo's image as vSphere and as OpenStack would, two clones each
+	target/debug/winimg try $(DEMO)/manifest.json --settle 20s
+
 # With the tests' own dependencies some features of the others are on: what is built with the tests is built once.
 test: BUILD_ALSO := --bins --tests
 

@@ -17,9 +17,9 @@ pub use self::build::{Attach, Build, Screen};
 pub use self::cache::{
     Cache, CacheExplain, CacheLs, CachePrune, SharedCacheArgs, SharedLayersArgs,
 };
-pub use self::image::{Doctor, Export, Format, Inspect, Sign, SignArgs, Verify};
+pub use self::image::{Doctor, Export, Format, Inspect, PatienceArgs, Sign, SignArgs, Try, Verify};
 pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Pin};
-pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Validate};
+pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
 #[derive(Debug, Parser)]
@@ -76,6 +76,10 @@ pub enum Command {
     ///
     /// Prints the effective recipe, where each value comes from, what is cached, and the exact guest commands.
     Plan(Plan),
+    /// List what images can be for, and what each target refuses
+    ///
+    /// A recipe names its targets: target = ["vsphere"]. validate and plan judge it by their rules.
+    Targets(Targets),
     /// Build an image: install Windows, run the steps, seal, export
     Build(Box<Build>),
     /// Open a shell in the guest of a paused build
@@ -102,17 +106,28 @@ pub enum Command {
     Export(Export),
     /// Check a finished image without booting it
     Verify(Verify),
+    /// Start two clones of an image as a platform would, and check them
+    ///
+    /// Each clone is a throw-away machine with the target's hardware and metadata, on a network that holds nothing else. The
+    /// image is not changed. Results go to try/TARGET.json.
+    Try(Try),
     /// Sign the manifest and the provenance of a finished build
     Sign(Sign),
     /// Describe a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
     /// Check this host's requirements: QEMU, firmware, KVM, or Hyper-V
     Doctor(Doctor),
-    /// Print the JSON Schema of manifests, or of recipes (for editors)
+    /// Print the JSON Schema of manifests, recipes, targets or trials
     Schema {
         /// Which schema to print
         #[arg(value_enum, default_value_t = Schema::Manifest)]
         of: Schema,
+    },
+    /// One connection of a clone to its metadata: what `try` has QEMU start
+    #[command(hide = true)]
+    Relay {
+        /// The socket of the metadata's server
+        socket: std::path::PathBuf,
     },
     /// Print a shell completion script
     Completions {
@@ -125,6 +140,8 @@ pub enum Command {
 pub enum Schema {
     Manifest,
     Recipe,
+    Target,
+    Try,
 }
 
 #[cfg(test)]

@@ -9,4 +9,5 @@ pub mod engine;
 pub mod export;
 pub mod record;
 pub mod report;
+pub mod trial;
 pub mod verify;

@@ -4,7 +4,8 @@ use std::fs;
 
 use winimg::export;
 use winimg::record::manifest::{
-    Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows, rfc3339, schema,
+    Artifact, CloneCheck, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows,
+    rfc3339, schema,
 };
 use winimg_base::digest::Digest;
 use winimg_recipe::recipe::InputId;
@@ -13,6 +14,14 @@ use winimg_recipe::plan::check::{Bytes, Check, Service};
 use winimg_recipe::recipe::{RegistryData as Data, Start};
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest-1.json");
+
+fn service(name: &str, start: Start) -> Check {
+    Check::Service(Service {
+        name: name.into(),
+        start: Some(start),
+        ..Service::default()
+    })
+}
 
 fn manifest() -> Manifest {
     let iso = Digest::sha256_of(b"iso").to_string();
@@ -88,6 +97,29 @@ fn manifest() -> Manifest {
             language: "en-US".into(),
             display_name: "Windows Server 2022 Datacenter Evaluation".into(),
         },
+        targets: vec!["azure".into()],
+        clone: vec![
+            CloneCheck {
+                place: "packs/openssh.toml:40:1".into(),
+                why: "keys come in over SSH".into(),
+                targets: Vec::new(),
+                check: service("sshd", Start::Auto),
+            },
+            CloneCheck {
+                place: "recipe.toml:30:1".into(),
+                why: "an agent of the platform's own starts it".into(),
+                targets: vec!["azure".into(), "desk".into()],
+                check: service("sshd", Start::Demand),
+            },
+            CloneCheck {
+                place: "recipe.toml:40:1".into(),
+                why: "two clones would be one node".into(),
+                targets: vec!["desk".into()],
+                check: Check::Missing {
+                    path: r"C:\etc\kubernetes\kubelet.conf".parse().expect("a path"),
+                },
+            },
+        ],
         steps: vec![
             Step {
                 name: "kubelet".into(),
@@ -115,11 +147,7 @@ fn manifest() -> Manifest {
                         value: None,
                         data: Data::Absent,
                     },
-                    Check::Service(Service {
-                        name: "kubelet".into(),
-                        start: Some(Start::DelayedAuto),
-                        ..Service::default()
-                    }),
+                    service("kubelet", Start::DelayedAuto),
                 ],
             },
             Step {
@@ -134,6 +162,7 @@ fn manifest() -> Manifest {
             },
         ],
         artifacts: vec![Artifact::from(&artifact)],
+        tries: Vec::new(),
         warnings: vec!["tool is not verified: built here a minute ago".into()],
     }
 }
@@ -205,4 +234,24 @@ fn a_manifest_is_read_back_and_other_versions_are_named() {
     let fact = |t: &str| Manifest::parse(t).unwrap_err().fact().to_string();
     assert_eq!(fact("{}"), "this is not a winimg manifest");
     assert_eq!(fact("<html>"), "this is not a winimg manifest");
+}
+
+/// Of two that contradict each other the later one stands, where both are for the clone's target.
+#[test]
+fn a_clone_is_expected_to_be_what_the_checks_for_its_target_say() {
+    let expected = |target: &str| {
+        let expected = manifest().expected_of_clone(target);
+        let expected = expected.into_iter().map(|e| (e.place, e.checks));
+        expected.collect::<Vec<_>>()
+    };
+    let sshd = |place: &str, start| (place.to_owned(), vec![service("sshd", start)]);
+    let own = sshd("recipe.toml:30:1", Start::Demand);
+    assert_eq!(
+        expected("vsphere"),
+        [sshd("packs/openssh.toml:40:1", Start::Auto)]
+    );
+    assert_eq!(expected("azure"), std::slice::from_ref(&own));
+    let path = r"C:\etc\kubernetes\kubelet.conf".parse().expect("a path");
+    let missing = ("recipe.toml:40:1".to_owned(), vec![Check::Missing { path }]);
+    assert_eq!(expected("desk"), [own, missing]);
 }

@@ -19,6 +19,7 @@ mod parity;
 mod record;
 mod release_profile;
 mod shipped;
+mod trial;
 mod verify;
 mod windows;
 mod wine;

@@ -131,7 +131,8 @@ fn every_answer_file_for_a_clone_is_one() {
         let text = text
             .replace("{{computer_name}}", "*")
             .replace("{{time_zone}}", "UTC")
-            .replace("{{language}}", "en-US");
+            .replace("{{language}}", "en-US")
+            .replace("{{disable_administrator}}", "cmd.exe /c exit 0");
         let found = winimg::answer::lint_clone(&name(&path), &text);
         assert_eq!(found.render(false), "", "{}", name(&path));
         let broken = text.replace(
@@ -162,6 +163,25 @@ fn every_xml_file_is_well_formed() {
     }
 }
 
+#[test]
+fn every_target_is_accepted_by_the_schema_for_editors() {
+    let schema = serde_json::from_str(&winimg_recipe::recipe::target::schema()).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let folder = root().join("recipes/targets");
+    let mut files = files(&["toml"]);
+    files.retain(|path| path.parent() == Some(&folder));
+    assert_eq!(files.len(), 11, "{files:?}");
+    for path in files {
+        let target: serde_json::Value = toml::from_str(&text(&path)).expect("TOML");
+        let errors = validator.iter_errors(&target);
+        let errors: Vec<String> = errors.map(|e| e.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new(), "{}", name(&path));
+        let mut wrong = target;
+        wrong["rule"] = serde_json::json!([{ "needs": { "colour": "red" }, "why": "so" }]);
+        assert!(!validator.is_valid(&wrong), "a condition that nobody knows");
+    }
+}
+
 /// A recipe that winimg reads has no red lines in an editor.
 #[test]
 fn every_recipe_is_accepted_by_the_schema_for_editors() {
@@ -169,7 +189,9 @@ fn every_recipe_is_accepted_by_the_schema_for_editors() {
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let complete = root().join("crates/recipe/tests/recipes/complete.toml");
     let mut files = files(&["toml"]);
-    files.retain(|path| path.starts_with(root().join("recipes")));
+    let recipes = root().join("recipes");
+    // Targets have their own.
+    files.retain(|path| path.starts_with(&recipes) && !path.starts_with(recipes.join("targets")));
     assert!(files.len() > 40, "{files:?}");
     let mut refused = Vec::new();
     for path in files.into_iter().chain([complete]) {

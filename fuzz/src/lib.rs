@@ -50,7 +50,9 @@ pub const TARGETS: &[Target] = &[
     new("vhdx", targets::disks::vhdx, 4 * KIB),
     new("vmdk", targets::disks::vmdk, 4 * KIB),
     new("hive", targets::guest::hive, 48 * KIB),
+    new("evtx", targets::guest::evtx, 72 * KIB),
     new("security", targets::guest::security, 4 * KIB),
+    new("metadata", targets::metadata::request, 24 * KIB),
 ];
 
 const fn new(name: &'static str, run: fn(&[u8]) -> bool, longest: usize) -> Target {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{
-    AccelArg, HypervisorArgs, LockArgs, NetworkArgs, RecipeArgs, SharedLayersArgs, SignArgs,
+    AccelArg, HypervisorArgs, LockArgs, NetworkArgs, PatienceArgs, RecipeArgs, SharedLayersArgs,
+    SignArgs,
 };
 use crate::engine::Layers;
 use crate::engine::pause::OnError;
@@ -31,6 +32,13 @@ pub struct Build {
     /// Export the sealed disk without verifying it
     #[arg(long, help_heading = "Output")]
     pub no_verify: bool,
+    /// Start two clones as each of the recipe's targets before the records are written
+    ///
+    /// As `winimg try` does. A clone that does not come up as it should fails the build; the manifest names what was tried.
+    #[arg(long = "try", help_heading = "Output")]
+    pub tries: bool,
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Builder URI recorded in the SLSA provenance [default: urn:winimg:workstation]
     #[arg(
         long,

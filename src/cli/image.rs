@@ -1,10 +1,12 @@
 //! The commands about a finished image, its records, and this host.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::{AccelArg, HypervisorArgs};
+use winimg_recipe::recipe::quantity;
 
 #[derive(Debug, Args)]
 pub struct Export {
@@ -41,6 +43,49 @@ pub struct Verify {
     /// Minisign, or EC P-256 in PEM; a file, or the key itself.
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Try {
+    /// Disk image (raw, qcow2, VHD, VHDX, OVA), or a build's manifest.json to try what it lists
+    pub file: PathBuf,
+    /// Target to start clones as; may be repeated [default: the manifest's targets]
+    ///
+    /// `winimg targets` lists them.
+    #[arg(long = "as", value_name = "TARGET")]
+    pub targets: Vec<String>,
+    /// Manifest that says what clones must hold
+    ///
+    /// Without it only what fits every image is checked.
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// Folder for results and screens [default: try, beside the file]
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub patience: PatienceArgs,
+    #[command(flatten)]
+    pub hypervisor: HypervisorArgs,
+    /// Processors of a clone
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Virtual machine")]
+    pub cpus: u32,
+    /// Memory of a clone
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = quantity::size, help_heading = "Virtual machine")]
+    pub memory: u64,
+    /// Accelerator to run the clones with
+    #[arg(long, value_enum, default_value_t = AccelArg::Auto, help_heading = "Virtual machine")]
+    pub accel: AccelArg,
+}
+
+/// How long clones are given.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct PatienceArgs {
+    /// How long nothing may move on a clone until it counts as settled
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = quantity::duration, help_heading = "Clones")]
+    pub settle: Duration,
+    /// How long each boot of a clone may take, with hardware acceleration
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = quantity::duration, help_heading = "Clones")]
+    pub boot_timeout: Duration,
 }
 
 /// What signs the records.

@@ -102,3 +102,12 @@ pub struct Plan {
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
 }
+
+#[derive(Debug, Args)]
+pub struct Targets {
+    /// Show this one whole: its hardware, its rules and where they come from
+    pub name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -14,7 +14,7 @@ use crate::engine::evidence::Timeline;
 use crate::engine::pause::{self, Options, Pauses};
 use crate::engine::{self, Built, Outcome, Request, Scratch};
 use crate::record::sign::Signers;
-use crate::record::{self, manifest};
+use crate::record::{self, Manifest, manifest};
 use crate::report::{Everywhere, JsonLines};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -26,7 +26,7 @@ use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
 use super::recipe::Look;
-use super::{Context, hypervisor, print, recipe, shared_cache, sign, source};
+use super::{Context, hypervisor, print, recipe, shared_cache, sign, source, trial};
 
 const GUEST_PASSWORD: &str = "hyperv-password";
 
@@ -78,7 +78,15 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let built = engine::run(&request, &mut scratch, hypervisor);
     let recorded = built.and_then(|outcome| match outcome {
         Outcome::Unchanged => Ok(None),
-        Outcome::Built(built) => Ok(Some((recorded(&request, &recording, &built)?, built))),
+        Outcome::Built(built) => {
+            let mut manifest = record::built::manifest(&request, &recording, &built);
+            if args.tries {
+                manifest.tries = trial::of_build(args, &request, hypervisor, &manifest, context)?;
+                manifest.finished = manifest::rfc3339(SystemTime::now());
+            }
+            let records = recorded(&request, &recording, &built, &manifest)?;
+            Ok(Some((records, built)))
+        }
     });
     // The caller shows it on the terminal; `events.jsonl` ends with it, too.
     match recorded.inspect_err(|error| events.emit(&Event::failed(error)))? {
@@ -117,6 +125,9 @@ fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
     options(args, context).check(&opened.plan)?;
     hypervisor::fits(platform, &opened.recipe, context)?;
     let store = super::store(context)?;
+    if args.tries {
+        trial::can_be_tried(&opened.recipe, platform)?;
+    }
     let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
     hypervisor.check_host(&context.cancel)?;
     let password = password(
@@ -153,9 +164,11 @@ fn recorded(
     request: &Request,
     recording: &record::built::Recording,
     built: &Built,
+    manifest: &Manifest,
 ) -> Result<Vec<PathBuf>> {
     let (store, output) = (request.store, &request.output);
-    let records = record::built::write(request, recording, built, request.cancel)?;
+    let mut records = record::built::write(request, recording, manifest, request.cancel)?;
+    records.extend(manifest.tries.iter().map(|tried| output.join(&tried.file)));
     if let Some(lock) = request.lock {
         store.record_built_with(&lock.lock.record())?;
     }
@@ -175,7 +188,7 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
     keys.push(Digest::sha256_of(from_environment.as_bytes()));
     let lock = opened.lock.as_ref().map(|file| file.digest());
     Ok(Digest::of_json(&serde_json::json!({
-        "format": 2,
+        "format": 3,
         "tool": manifest::Tool::this(),
         "recipe": opened.recipe.digest,
         "path": args.recipe.recipe,
@@ -185,6 +198,7 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
         "keys": keys,
         "sign_command": args.sign.command,
         "verified": !args.no_verify,
+        "tried": args.tries,
         "source_date_epoch": std::env::var("SOURCE_DATE_EPOCH").ok(),
     })))
 }

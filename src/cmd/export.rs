@@ -97,7 +97,6 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
         ami: to.contains(&Format::Ami).then(|| AmiSpec {
             boot_mode: boot_mode.into(),
             license_type: "AWS".into(),
-            place: None,
         }),
     }
 }

@@ -26,6 +26,9 @@ mod shared_cache;
 mod shipped;
 mod sign;
 mod source;
+mod targets;
+#[cfg(unix)]
+mod trial;
 mod verify;
 
 use std::io::Write as _;
@@ -120,6 +123,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Init(args) => init::run(&args),
         Command::Validate(args) => plan::validate(&args, context),
         Command::Plan(args) => plan::show(&args, context),
+        Command::Targets(args) => targets::run(&args, context),
         Command::Build(args) => build::run(&args, context),
         #[cfg(unix)]
         Command::Attach(args) => attach::run(&args).map(|_| ()),
@@ -135,6 +139,16 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Bundle(args) => bundle::run(&args, context),
         Command::Cache { command } => cache::run(&command, context),
         Command::Export(args) => export::run(&args, context),
+        #[cfg(unix)]
+        Command::Try(args) => trial::run(&args, context),
+        #[cfg(unix)]
+        Command::Relay { socket } => trial::relay(&socket),
+        #[cfg(not(unix))]
+        Command::Try(_) | Command::Relay { .. } => Err(Error::new(
+            Kind::Host,
+            "clones are started by QEMU, which winimg does not start on a Windows host",
+        )
+        .cure("try the image on Linux")),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args),
@@ -143,6 +157,8 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
             of: Schema::Manifest,
         } => print(&record::manifest::schema()),
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
+        Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
+        Command::Schema { of: Schema::Target } => print(&winimg_recipe::recipe::target::schema()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "winimg", &mut script);

@@ -12,7 +12,7 @@ use winimg_base::event::Event;
 use winimg_machine::vm::{self, Platform};
 use winimg_recipe::lock::{self, Comparison, Lock, LockFile};
 use winimg_recipe::plan::{self, Entry, Plan};
-use winimg_recipe::recipe::{self, Recipe, Verb};
+use winimg_recipe::recipe::{self, Recipe, SealAnswer, Verb};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
@@ -298,7 +298,7 @@ fn judge_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
 fn judge_seal(recipe: &Recipe, plan: &Plan, diagnostics: &mut Diagnostics) {
     for (step, planned) in recipe.steps.iter().zip(&plan.steps) {
         let Verb::Generalize {
-            answer_file: Some(own),
+            answer_file: SealAnswer::Own(own),
             ..
         } = &step.verb
         else {

@@ -13,10 +13,12 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_formats::disk::qcow2::Qcow2;
 use winimg_formats::disk::qemu_img;
-use winimg_formats::disk::{self, Disk, Format, Image};
+use winimg_formats::disk::{self, Format, Image};
 use winimg_recipe::plan::Expected;
+use winimg_recipe::recipe::Options;
+use winimg_recipe::recipe::target::{self, Target};
 
-use super::{Context, print};
+use super::{Context, print, source};
 
 /// Files of an output that are no disks.
 const NO_DISK: [&str; 1] = ["ami"];
@@ -61,7 +63,7 @@ fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context)
     if key.is_some() {
         report.add(is_listed(file, &manifest)?, None);
     }
-    let report = image(file, Some(&manifest.expected()), report, context)?;
+    let report = image(file, Some(&Asked::of(&manifest)?), report, context)?;
     reports.push((file.display().to_string(), report));
     conclude(&reports, context)
 }
@@ -108,7 +110,7 @@ fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()>
     let Some(manifest) = manifest else {
         return conclude(&reports, context);
     };
-    let expected = manifest.expected();
+    let asked = Asked::of(&manifest)?;
     if manifest.artifacts.is_empty() {
         let mut report = Report::default();
         let none = Finding::error("the manifest names no artifact, so there is nothing to verify");
@@ -133,7 +135,7 @@ fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()>
         let is_whole = verdict.is_ok();
         report.add(verdict, None);
         if is_whole && !NO_DISK.contains(&artifact.kind.as_str()) {
-            report = image(&path, Some(&expected), report, context)?;
+            report = image(&path, Some(&asked), report, context)?;
         }
         reports.push((artifact.file.clone(), report));
     }
@@ -183,15 +185,52 @@ fn bytes(path: &Path, artifact: &Artifact) -> Result<verify::Verdict> {
     .cure("copy it again from where it was built")))
 }
 
+/// What a manifest asks of its images.
+struct Asked {
+    expected: Vec<Expected>,
+    targets: Vec<Target>,
+    /// Names of targets whose files are not here.
+    unknown: Vec<String>,
+}
+
+impl Asked {
+    /// The targets are those of the current folder, of `WINIMG_RECIPES` and of winimg.
+    fn of(manifest: &Manifest) -> Result<Self> {
+        let (search, shipped) = source::search_dirs()?;
+        let options = Options {
+            search,
+            shipped,
+            ..Options::default()
+        };
+        let names = &manifest.targets;
+        let mut targets = match names.is_empty() {
+            true => Vec::new(),
+            false => target::all(&options).0,
+        };
+        targets.retain(|target| names.contains(&target.name));
+        let is_here = |name: &&String| targets.iter().any(|target| target.name == **name);
+        let unknown = names.iter().filter(|name| !is_here(name));
+        Ok(Self {
+            expected: manifest.expected(),
+            unknown: unknown.cloned().collect(),
+            targets,
+        })
+    }
+}
+
 /// A disk without Windows is a finding, too: the others are still looked at.
 fn image(
     path: &Path,
-    expected: Option<&[Expected]>,
+    asked: Option<&Asked>,
     mut report: Report,
     context: &Context,
 ) -> Result<Report> {
-    let (disk, _work) = open(path, context)?;
-    match verify::check(disk.as_ref(), expected, &context.cancel) {
+    let (file, _work) = readable(path, context)?;
+    let disk = disk::open(&file, &context.cancel)?;
+    let expected = asked.map(|asked| asked.expected.as_slice());
+    let targets = asked.iter().flat_map(|asked| &asked.targets);
+    let targets: Vec<&Target> = targets.collect();
+    match verify::check(disk.as_ref(), expected, &targets, &context.cancel) {
         Ok(found) => {
             report.holds += found.holds;
             report.findings.extend(found.findings);
@@ -201,16 +240,20 @@ fn image(
         }
         Err(error) => return Err(error.at(path.display())),
     }
+    for name in asked.iter().flat_map(|asked| &asked.unknown) {
+        let what = format!(
+            "what the target `{name}` asks of the image: there is no targets/{name}.toml here that can be read"
+        );
+        report.add(Err(Finding::unknown(what)), None);
+    }
     Ok(report)
 }
 
-/// A compressed qcow2 is unpacked beside it first; the folder goes when it is dropped.
-fn open(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
-    if Format::of(path)? != Format::Qcow2 {
-        return Ok((disk::open(path, &context.cancel)?, None));
-    }
-    if let Some(disk) = Qcow2::look(Image::alone(path), &context.cancel)? {
-        return Ok((Box::new(disk), None));
+/// The image, or of a compressed qcow2 a copy beside it that can be read in place; the copy goes with its folder.
+pub fn readable(path: &Path, context: &Context) -> Result<(PathBuf, Option<TempDir>)> {
+    let is_qcow2 = Format::of(path)? == Format::Qcow2;
+    if !is_qcow2 || Qcow2::look(Image::alone(path), &context.cancel)?.is_some() {
+        return Ok((path.to_path_buf(), None));
     }
     let work = tempfile::Builder::new()
         .prefix(".winimg-verify-")
@@ -225,8 +268,7 @@ fn open(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<TempDir
         &flat,
         &context.cancel,
     )?;
-    let disk = Qcow2::open(Image::alone(&flat), &context.cancel)?;
-    Ok((Box::new(disk), Some(work)))
+    Ok((flat, Some(work)))
 }
 
 /// Findings are events; the counts are what the command prints.

@@ -1,7 +1,8 @@
 //! From power-on to a guest that is ready to be provisioned.
 //!
-//! Ready means three things at once: the guest answers, our bootstrap says that it went well, and Windows says that
-//! Setup is complete. An answer proves nothing alone: it comes from behind Setup's error dialogs as well.
+//! Ready means four things at once: the guest answers, our bootstrap says that it went well, Windows says that the
+//! installation is complete, and Setup's own programs have ended. An answer proves nothing alone: it comes from behind Setup's
+//! error dialogs as well. Nor do the next two: windeploy.exe may still run after SetupComplete.cmd.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tracing::{debug, trace};
 
 use super::Phase;
-use super::image_state::image_state;
+use super::image_state::{Setup, image_state, setup};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::guest::{Command, Guest};
@@ -47,7 +48,7 @@ fn wait_ready(
     let mut seen = Progress::default();
     loop {
         seen.look(guest, slowness)?;
-        if seen.is_ready()? {
+        if seen.is_ready() {
             return Ok(());
         }
         if guest.now() > deadline {
@@ -98,6 +99,8 @@ pub(super) fn removal(file: &str, slowness: u32) -> Command {
 struct Progress {
     marker: Option<String>,
     state: String,
+    /// Looked at when the other two are there.
+    setup: Option<Setup>,
 }
 
 impl Progress {
@@ -106,16 +109,25 @@ impl Progress {
             .get(MARKER, 64 << 10)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         self.state = image_state(guest, slowness)?;
+        self.setup = match self.is_complete()? {
+            true => Some(setup(guest, slowness)?),
+            false => None,
+        };
         trace!(
             marker = self.marker,
             state = self.state,
+            setup = ?self.setup,
             "Setup was looked at"
         );
         Ok(())
     }
 
-    /// An error: the bootstrap failed.
-    fn is_ready(&self) -> Result<bool> {
+    fn is_ready(&self) -> bool {
+        self.setup.is_some_and(Setup::has_ended)
+    }
+
+    /// By the bootstrap's and by Windows' own word. An error: the bootstrap failed.
+    fn is_complete(&self) -> Result<bool> {
         let mut lines = self.marker.iter().flat_map(|marker| marker.lines());
         let result = lines.find_map(|line| line.trim().strip_prefix("result="));
         match result.map(str::trim) {
@@ -136,7 +148,9 @@ impl Progress {
             Kind::Setup,
             format!("{channel} answers, but Windows Setup does not finish"),
         )
-        .expected(format!("{MARKER} with result=ok, and {COMPLETE}"));
+        .expected(format!(
+            "{MARKER} with result=ok, {COMPLETE}, SystemSetupInProgress = 0 and SetupType = 0"
+        ));
         let marker = match &self.marker {
             Some(_) => "the marker is there",
             None => "no marker",
@@ -145,7 +159,8 @@ impl Progress {
             "" => "no ImageState",
             state => state,
         };
-        error.found(format!("{marker}, {state}"))
+        let setup = self.setup.map_or(String::new(), |s| format!(", {s}"));
+        error.found(format!("{marker}, {state}{setup}"))
     }
 }
 
@@ -158,9 +173,10 @@ mod tests {
         let progress = Progress {
             marker: marker.map(String::from),
             state: state.into(),
+            setup: None,
         };
-        match progress.is_ready() {
-            Ok(true) => "ready".into(),
+        match progress.is_complete() {
+            Ok(true) => "complete".into(),
             Ok(false) => "not yet".into(),
             Err(error) => error.fact().to_string(),
         }
@@ -172,7 +188,8 @@ mod tests {
         assert_eq!(
             late.to_string(),
             "PowerShell Direct answers, but Windows Setup does not finish\n  \
-             expected: C:\\winimg\\bootstrap.done with result=ok, and IMAGE_STATE_COMPLETE\n  \
+             expected: C:\\winimg\\bootstrap.done with result=ok, IMAGE_STATE_COMPLETE, SystemSetupInProgress = 0 \
+             and SetupType = 0\n  \
              found: no marker, no ImageState"
         );
     }
@@ -187,14 +204,36 @@ mod tests {
     }
 
     #[test]
-    fn ready_needs_the_marker_and_windows_own_word() {
+    fn a_windeploy_that_goes_on_is_named() {
+        let mut guest = Standing::new();
+        guest.setup = "    SystemSetupInProgress    REG_DWORD    0x1\r\n    SetupType    REG_DWORD    0x2\r\n";
+        let mut seen = Progress::default();
+        // The marker is there at the third look.
+        for _ in 0..3 {
+            seen.look(&mut guest, 1).expect("a look");
+        }
+        assert!(!seen.is_ready());
+        assert_eq!(
+            seen.timed_out("the guest agent").to_string(),
+            "the guest agent answers, but Windows Setup does not finish\n  \
+             expected: C:\\winimg\\bootstrap.done with result=ok, IMAGE_STATE_COMPLETE, SystemSetupInProgress = 0 \
+             and SetupType = 0\n  \
+             found: the marker is there, IMAGE_STATE_COMPLETE, SystemSetupInProgress = 1, SetupType = 2"
+        );
+    }
+
+    #[test]
+    fn complete_is_the_marker_and_windows_own_word() {
         assert_eq!(judged(None, COMPLETE), "not yet");
         assert_eq!(
             judged(Some("qga=0\r\nresult=ok\r\n"), "IMAGE_STATE_UNDEPLOYABLE"),
             "not yet"
         );
         assert_eq!(judged(Some("qga=0\r\n"), COMPLETE), "not yet");
-        assert_eq!(judged(Some("qga=0\r\nresult=ok \r\n"), COMPLETE), "ready");
+        assert_eq!(
+            judged(Some("qga=0\r\nresult=ok \r\n"), COMPLETE),
+            "complete"
+        );
         assert_eq!(
             judged(Some("qga=1603\r\nresult=failed\r\n"), COMPLETE),
             "the bootstrap inside Windows did not go well"

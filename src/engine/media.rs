@@ -99,11 +99,7 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
     });
 
     let mut warnings = Vec::new();
-    // The plan has said so of a medium that it knows.
-    if plan::evaluated(recipe).is_none() {
-        let ova = recipe.outputs.ova.as_ref();
-        warnings.extend(ova.and_then(|ova| ova.contradiction(facts.release)));
-    }
+    on_release(recipe, facts.release, &mut warnings)?;
     let own = recipe.setup.answer_file.as_ref();
     let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
     let xml = answer::render(&template, &facts)?;
@@ -127,6 +123,17 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
         found,
         template,
     })
+}
+
+/// What the recipe's targets have against this release, where the plan could not know it.
+fn on_release(recipe: &Recipe, release: Release, warnings: &mut Vec<String>) -> Result<()> {
+    let found = plan::on_release(recipe, release);
+    if found.has_errors() {
+        let fact = "the medium's Windows is none that the recipe's targets take";
+        return Err(Error::new(Kind::Recipe, fact).lines(found.render(false).lines()));
+    }
+    warnings.extend(found.0.into_iter().map(|warning| warning.problem.fact));
+    Ok(())
 }
 
 /// Writes the answer disc, with the password, and finds how the install medium is booted.

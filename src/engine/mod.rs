@@ -22,6 +22,7 @@ mod request;
 mod resume;
 pub mod run;
 mod scratch;
+mod seal;
 mod session;
 pub mod shell;
 #[cfg(test)]

@@ -41,10 +41,13 @@ pub fn outside(recipe: &Recipe, platform: Platform) -> Result<Outside> {
 
 fn own_commands() -> Vec<(&'static str, String)> {
     let line = |c: Command| argv::display(&c.program, &c.arguments);
-    let mut all = vec![(
-        "until Setup is complete",
-        line(image_state::ask_image_state(1)),
-    )];
+    let mut all = vec![
+        (
+            "until Setup is complete",
+            line(image_state::ask_image_state(1)),
+        ),
+        ("until Setup has ended", line(image_state::ask_setup(1))),
+    ];
     let removals = boot::ANSWER_FILES.map(|file| line(boot::removal(file, 1)));
     all.extend(removals.map(|line| ("if the file is there", line)));
     let (program, arguments) = payload::ready().command();

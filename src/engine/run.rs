@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use tracing::{debug, debug_span, trace};
+use tracing::{debug, debug_span};
 
-use super::image_state::image_state;
-use super::payload;
-use super::step_log::{LAST_LINES, StepLog};
+use super::seal::restless;
+use super::step_log::StepLog;
+use super::{payload, seal};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::guest::{Command, Exit, Guest, Put, quote};
-use winimg_recipe::plan::{self, Op, Plan, PlannedStep, Until, Verdict};
+use winimg_recipe::plan::{self, ExitRule, Op, Plan, PlannedStep, Until, Verdict};
 
 /// Time for the guest to notice a changed medium.
 const DISC_TIMEOUT: Duration = Duration::from_secs(60);
-/// From the first error in sysprep's log, after its end, to its tag.
-const SYSPREP_GRACE: Duration = Duration::from_secs(30);
 /// Before a program is run again that found another installation under way.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// For one look at what Windows does.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What a step did, for the manifest.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -191,7 +191,7 @@ impl Engine<'_> {
                     continue;
                 }
                 Op::Wait(Until::Generalized { timeout }) => {
-                    self.wait_generalized(guest, *timeout * self.slowness)?;
+                    seal::generalized(guest, *timeout, self.slowness, &self.cancel)?;
                     continue;
                 }
             };
@@ -238,12 +238,21 @@ impl Engine<'_> {
         });
         log.heading(&line)?;
         let deadline = guest.now() + run.timeout * self.slowness;
+        let mut told = String::new();
+        let settles = run.exit == ExitRule::Settled;
         loop {
+            let mut left = deadline.saturating_duration_since(guest.now());
+            if settles {
+                // Asked many times: the last answer counts, and comes however late it is asked for.
+                log.attempt();
+                record.commands.retain(|earlier| earlier.line != line);
+                left = left.max(QUESTION_TIMEOUT * self.slowness);
+            }
             let started = Instant::now();
             let command = Command {
                 program: run.program.clone(),
                 arguments: run.arguments.clone(),
-                timeout: deadline.saturating_duration_since(guest.now()),
+                timeout: left,
             };
             let code = match self.attempt(guest, number, &command, &line, log)? {
                 Exit::Code(code) => Some(code),
@@ -266,11 +275,11 @@ impl Engine<'_> {
             debug!(code, ?verdict, program = run.program, "the program ended");
             match verdict {
                 Verdict::Busy if guest.now() < deadline => {
-                    let wait = BUSY_WAIT.as_secs();
-                    self.sink.note(format!(
-                        "      another installation runs; trying again in {wait} s"
-                    ));
-                    self.cancel.sleep(BUSY_WAIT)?;
+                    self.wait_busy(run, log, &mut told)?;
+                }
+                Verdict::Busy if settles => {
+                    let error = restless(run.timeout * self.slowness, log);
+                    return Err(log.explain(error, &line));
                 }
                 Verdict::Busy | Verdict::Failed => {
                     return Err(log
@@ -281,6 +290,22 @@ impl Engine<'_> {
                 verdict => return Ok(verdict),
             }
         }
+    }
+
+    /// Waits before the next attempt. Of a Windows at work it is told only what has changed.
+    fn wait_busy(&self, run: &plan::Run, log: &StepLog, told: &mut String) -> Result<()> {
+        let wait = BUSY_WAIT.as_secs();
+        if run.exit != ExitRule::Settled {
+            self.sink.note(format!(
+                "      another installation runs; trying again in {wait} s"
+            ));
+        } else if *told != log.said() {
+            *told = log.said();
+            self.sink.note(format!(
+                "      Windows is still at work; asking again every {wait} s"
+            ));
+        }
+        self.cancel.sleep(BUSY_WAIT)
     }
 
     /// Runs the program once. What it says goes to the log and to the events.
@@ -308,42 +333,6 @@ impl Engine<'_> {
         });
         written?;
         exit.map_err(|e| log.explain(e, line))
-    }
-
-    /// Sysprep's exit code and a power-off are both weak evidence: its tag and ImageState are asked
-    /// (Microsoft: Sysprep process overview; Windows Setup states). The program has ended by now, so errors in its log
-    /// and no tag are believed soon.
-    fn wait_generalized(&self, guest: &mut dyn Guest, timeout: Duration) -> Result<()> {
-        const LOG: &str = r"C:\Windows\System32\Sysprep\Panther\setuperr.log";
-        let mut deadline = guest.now() + timeout;
-        loop {
-            let state = image_state(guest, self.slowness)?;
-            trace!(state, "Sysprep is waited for");
-            let tag = guest
-                .get(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag", 4096)?
-                .is_some();
-            if tag && state == "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE" {
-                return Ok(());
-            }
-            let log = guest.get(LOG, 1 << 20)?.unwrap_or_default();
-            if !tag && !log.is_empty() {
-                deadline = deadline.min(guest.now() + SYSPREP_GRACE);
-            }
-            if guest.now() > deadline {
-                let log = String::from_utf8_lossy(&log).into_owned();
-                let lines: Vec<&str> = log.lines().collect();
-                return Err(
-                    Error::new(Kind::Step, "sysprep did not generalize the image")
-                        .expected("Sysprep_succeeded.tag and IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE")
-                        .found(format!("{} tag and {state}", if tag { "a" } else { "no" }))
-                        .lines(lines.iter().rev().take(LAST_LINES).rev().copied())
-                        .cure(
-                            "the lines above are from Sysprep\\Panther\\setuperr.log in the guest",
-                        ),
-                );
-            }
-            self.cancel.sleep(Duration::from_secs(2))?;
-        }
     }
 }
 
@@ -382,7 +371,6 @@ mod tests {
     use crate::engine::standing::Standing;
     use winimg_base::diag::Diagnostics;
     use winimg_base::event::Silent;
-    use winimg_recipe::plan::ExitRule;
 
     #[test]
     fn a_program_is_tried_again_however_long_the_machine_stood() {
@@ -390,6 +378,7 @@ mod tests {
         let plan = Plan {
             steps: Vec::new(),
             payload: Vec::new(),
+            clone_checks: Vec::new(),
             warnings: Diagnostics::default(),
         };
         let engine = Engine {

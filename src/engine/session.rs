@@ -21,7 +21,7 @@ use winimg_base::event::Cancel;
 use winimg_base::io;
 use winimg_formats::disk::{DiskForm, Image};
 use winimg_machine::guest::Guest;
-use winimg_machine::vm::{self, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+use winimg_machine::vm::{self, Hypervisor, Machine, MachinePlan, Network, Platform, Probe, Start};
 use winimg_recipe::plan::{Chain, Link, PlannedStep};
 use winimg_supply::store::{About, Draft, Layer};
 
@@ -300,12 +300,15 @@ impl<'a> Session<'a> {
             name: self.request.recipe.name.value.clone(),
             firmware: machine.firmware,
             secure_boot: machine.secure_boot,
-            disk_bus: machine.disk_bus,
+            controller: machine.disk_bus.into(),
             disk: self.disk().unwrap_or_default(),
             room,
             cpus: machine.cpus,
             memory: machine.memory,
-            network: machine.network,
+            network: match machine.network {
+                true => Network::Open,
+                false => Network::None,
+            },
             tpm: machine.tpm,
             password: self.request.password.clone(),
             start,
@@ -318,7 +321,7 @@ impl<'a> Session<'a> {
             disk = %plan.disk.display(),
             firmware = ?plan.firmware,
             secure_boot = plan.secure_boot,
-            disk_bus = ?plan.disk_bus,
+            controller = ?plan.controller,
             cpus = plan.cpus,
             memory = plan.memory,
             timeout = ?plan.timeout,

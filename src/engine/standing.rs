@@ -10,6 +10,8 @@ pub struct Standing {
     now: Instant,
     pub looks: u32,
     pub programs: u32,
+    /// What it says of Setup's programs.
+    pub setup: &'static str,
 }
 
 impl Standing {
@@ -18,6 +20,7 @@ impl Standing {
             now: Instant::now(),
             looks: 0,
             programs: 0,
+            setup: "    SystemSetupInProgress    REG_DWORD    0x0\r\n    SetupType    REG_DWORD    0x0\r\n",
         }
     }
 }
@@ -25,7 +28,11 @@ impl Standing {
 impl Guest for Standing {
     fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
         if command.program.ends_with("reg.exe") {
-            output(b"IMAGE_STATE_COMPLETE");
+            let is_state = command.arguments.iter().any(|a| a == "ImageState");
+            output(match is_state {
+                true => b"IMAGE_STATE_COMPLETE",
+                false => self.setup.as_bytes(),
+            });
             return Ok(Exit::Code(0));
         }
         self.programs += 1;

@@ -68,6 +68,20 @@ impl StepLog {
             .map_err(|e| Error::io("write", &self.path, e))
     }
 
+    /// What the program says from now on is another attempt: the one before is not shown with it.
+    pub fn attempt(&mut self) {
+        self.last.clear();
+        self.partial.clear();
+    }
+
+    /// What the last attempt said, in one line.
+    pub fn said(&self) -> String {
+        let mut lines: Vec<&str> = self.last.iter().map(String::as_str).collect();
+        let rest = self.partial.trim_end();
+        lines.extend((!rest.is_empty()).then_some(rest));
+        lines.join("; ")
+    }
+
     /// The command, its last lines and the path of the whole log.
     pub fn explain(&mut self, error: Error, command: &str) -> Error {
         let rest = std::mem::take(&mut self.partial);

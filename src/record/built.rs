@@ -1,5 +1,6 @@
 //! From what a build returned to its records, written and signed.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +11,7 @@ use super::inventory::Inventory;
 use super::manifest::{self, Manifest};
 use super::provenance::{self, Asked, Byproduct};
 use super::sign::{self, Signers};
-use super::{cyclonedx, packer, spdx};
+use super::{clone, cyclonedx, packer, spdx};
 use crate::engine::{Built, Request, StepRecord};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
@@ -46,30 +47,25 @@ pub struct Recording<'a> {
 pub fn write(
     request: &Request,
     recording: &Recording,
-    built: &Built,
+    manifest: &Manifest,
     cancel: &Cancel,
 ) -> Result<Vec<PathBuf>> {
-    let lock = request.lock.map(LockFile::digest);
-    let manifest = manifest(request, recording, built, lock.as_ref());
-    let inventory = Inventory::of(&manifest, request.epoch);
+    let inventory = Inventory::of(manifest, request.epoch);
     let mut files = vec![
         (MANIFEST, manifest.to_json()),
         (CYCLONEDX, cyclonedx::document(&inventory)),
         (SPDX, spdx::document(&inventory)),
     ];
     let byproducts: Vec<Byproduct> = files.iter().map(byproduct).collect();
-    let asked = asked(request, recording, lock);
-    let statement = provenance::document(&manifest, &asked, &byproducts);
+    let asked = asked(request, recording);
+    let statement = provenance::document(manifest, &asked, &byproducts);
     files.push((PROVENANCE, statement));
 
     // An earlier build's signatures do not speak of what is written now.
     sign::remove(&request.output)?;
     let mut paths = write_all(&request.output, &files)?;
     let packers = request.output.join("packer-manifest.json");
-    packer::append(
-        &packers,
-        &packer_build(request, &manifest, asked.invocation),
-    )?;
+    packer::append(&packers, &packer_build(request, manifest, asked.invocation))?;
     paths.push(packers);
     let signed =
         sign_all(&request.output, recording.signers, request.epoch, cancel).map_err(|e| {
@@ -79,6 +75,19 @@ pub fn write(
         })?;
     paths.extend(signed);
     Ok(paths)
+}
+
+/// Removes what an earlier build recorded of artifacts that are others now.
+pub fn remove_earlier(folder: &Path) -> Result<()> {
+    sign::remove(folder)?;
+    for name in [MANIFEST, PROVENANCE] {
+        let path = folder.join(name);
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io("remove", path, e)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Signs the records that lie in `folder`; the signatures' paths.
@@ -130,7 +139,7 @@ fn byproduct((name, text): &(&'static str, String)) -> Byproduct {
     }
 }
 
-fn asked(request: &Request, recording: &Recording, lock: Option<Digest>) -> Asked {
+fn asked(request: &Request, recording: &Recording) -> Asked {
     let recipe = request.recipe;
     let key = recipe.media.product_key.as_ref();
     let key = key.map(|k| k.value.as_str()).filter(|k| *k != "kms");
@@ -160,19 +169,15 @@ fn asked(request: &Request, recording: &Recording, lock: Option<Digest>) -> Aske
         variables: variables.collect(),
         overrides: set.map(|e| (e.path.clone(), e.value.clone())).collect(),
         outputs: outputs.collect(),
-        lock,
+        lock: request.lock.map(LockFile::digest),
         epoch: request.epoch,
         verified: request.verify,
         invocation: Uuid::new_v4(),
     }
 }
 
-fn manifest(
-    request: &Request,
-    recording: &Recording,
-    built: &Built,
-    lock: Option<&Digest>,
-) -> Manifest {
+/// The record of the build as it ended now; nothing has been tried of it.
+pub fn manifest(request: &Request, recording: &Recording, built: &Built) -> Manifest {
     let recipe = request.recipe;
     Manifest {
         schema: manifest::Schema::V1,
@@ -182,9 +187,9 @@ fn manifest(
             description: recipe.description.clone(),
             path: io::slashed(recording.recipe_path),
             digest: recipe.digest.to_string(),
-            lock: request.lock.zip(lock).map(|(file, digest)| manifest::Lock {
+            lock: request.lock.map(|file| manifest::Lock {
                 serial: file.lock.serial,
-                digest: digest.to_string(),
+                digest: file.digest().to_string(),
             }),
         },
         started: manifest::rfc3339(recording.started),
@@ -210,8 +215,11 @@ fn manifest(
             build: built.media.image.version.clone(),
             language: built.media.language.clone(),
         },
+        targets: clone::targets(recipe),
         steps: steps(request, built),
+        clone: clone::checks(request.plan),
         artifacts: built.artifacts.iter().map(Into::into).collect(),
+        tries: Vec::new(),
         warnings: built.warnings.clone(),
     }
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::plan::{Check, Expected};
+use winimg_recipe::plan::{self, Check, Expected};
 use winimg_recipe::recipe::InputId;
 use winimg_trust::Signer;
 
@@ -38,9 +38,18 @@ pub struct Manifest {
     /// Everything that was fetched or taken from a file, in the order of the recipe.
     pub inputs: Vec<Input>,
     pub windows: Windows,
+    /// The names of the targets that the recipe is for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
     /// In the order in which they ran.
     pub steps: Vec<Step>,
+    /// What has to hold on a clone after its first boot. Of two that contradict each other the later one stands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clone: Vec<CloneCheck>,
     pub artifacts: Vec<Artifact>,
+    /// As what clones of the image were started before this was written; each came up as its target needs it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tries: Vec<Tried>,
     /// What was odd but did not stop the build.
     pub warnings: Vec<String>,
 }
@@ -200,6 +209,32 @@ pub struct Step {
     pub expects: Vec<Check>,
 }
 
+/// One thing that has to hold on a clone after its first boot: `winimg try` looks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CloneCheck {
+    /// The recipe's file, line and column.
+    pub place: String,
+    /// What the node needs it for.
+    pub why: String,
+    /// The names of the targets whose clones it speaks of; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
+    #[serde(flatten)]
+    pub check: Check,
+}
+
+/// A trial of the image: two clones that came up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tried {
+    /// The target's name.
+    pub target: String,
+    /// The result, relative to this manifest (`winimg schema try`).
+    pub file: String,
+    /// Of that file, lower-case hex.
+    #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
+    pub sha256: String,
+}
+
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
@@ -253,6 +288,24 @@ impl Manifest {
             checks: step.expects.clone(),
         });
         expected.collect()
+    }
+
+    /// What has to hold on a clone that starts as this target, the checks that stand; each with its reason in place of a step.
+    pub fn expected_of_clone(&self, target: &str) -> Vec<Expected> {
+        let is_for = |check: &&CloneCheck| {
+            check.targets.is_empty() || check.targets.iter().any(|name| name == target)
+        };
+        let checks = self.clone.iter().filter(is_for);
+        let mut expected: Vec<Expected> = checks
+            .map(|check| Expected {
+                step: check.why.clone(),
+                place: check.place.clone(),
+                checks: vec![check.check.clone()],
+            })
+            .collect();
+        plan::keep_what_lasts(expected.iter_mut().map(|one| &mut one.checks));
+        expected.retain(|one| !one.checks.is_empty());
+        expected
     }
 
     /// Pretty JSON with a final newline.

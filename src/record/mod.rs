@@ -6,6 +6,7 @@
 
 pub mod built;
 pub mod check;
+mod clone;
 pub mod cyclonedx;
 pub mod envelope;
 pub mod inventory;

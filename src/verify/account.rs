@@ -18,20 +18,80 @@ const BUILTIN: RegistryKey = RegistryKey::known(r"HKLM\SAM\SAM\Domains\Builtin")
 const C_BASE: usize = 0x34;
 /// Of the account control bits in `F`.
 const DISABLED: u16 = 0x0001;
+const DONT_EXPIRE_PASSWORD: u16 = 0x0200;
+/// Microsoft: Security identifiers, `S-1-5-32-544`.
+const ADMINISTRATORS: u32 = 544;
+
+/// The RID of the built-in Administrator, whatever it is called (Microsoft: Well-known SIDs).
+pub const ADMINISTRATOR: u32 = 500;
+
+/// A local user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub rid: u32,
+    pub sid: String,
+    pub disabled: bool,
+    /// It has a password that expires and was never set (Microsoft: [MS-SAMR] 3.1.5.14.4, PasswordMustChange).
+    pub must_change_password: bool,
+    /// A member of Windows' own group of administrators.
+    pub administrator: bool,
+}
+
+/// All local users, by their numbers.
+pub fn users(image: &Image<'_>) -> Answer<Vec<User>> {
+    let names = ACCOUNT.join(r"Users\Names");
+    let Some(names) = image.key(&names)? else {
+        return Err(Finding::unknown("accounts: the hive SAM names no users"));
+    };
+    let machine = machine_sid(image)?;
+    let mut users = Vec::new();
+    for key in names.keys()? {
+        let name = key.name();
+        let Some(rid) = rid(image, &ACCOUNT, "Users", &name)? else {
+            continue;
+        };
+        let sid = format!("{machine}-{rid}");
+        let record = image.value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")?;
+        let Some((bits, set)) = record.as_ref().and_then(fixed) else {
+            let what = format!("the user {name}: its record has another form");
+            return Err(Finding::unknown(what));
+        };
+        users.push(User {
+            disabled: bits & DISABLED != 0,
+            must_change_password: set == 0 && bits & DONT_EXPIRE_PASSWORD == 0,
+            administrator: is_member(image, &BUILTIN, ADMINISTRATORS, &sid)?,
+            name,
+            rid,
+            sid,
+        });
+    }
+    users.sort_by_key(|user| user.rid);
+    Ok(users)
+}
+
+/// Of a user's `F` the account control bits, and when its password was set last: 100 ns since 1601, 0 is never.
+fn fixed(record: &Data) -> Option<(u16, u64)> {
+    let Data::Binary(bytes) = record else {
+        return None;
+    };
+    let bits = bytes.get(0x38..)?.first_chunk()?;
+    let set = bytes.get(0x18..)?.first_chunk()?;
+    Some((u16::from_le_bytes(*bits), u64::from_le_bytes(*set)))
+}
+
+/// The machine's own SID.
+pub fn machine_sid(image: &Image<'_>) -> Answer<String> {
+    machine(image)?.ok_or_else(|| Finding::unknown("the machine's SID: the hive SAM has none"))
+}
 
 pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Verdict {
     let rid = rid(image, &ACCOUNT, "Users", name)?;
     let Some(rid) = wanted(rid, present, &format!("user {name}"), "account")? else {
         return Ok(());
     };
-    let bits = match image.value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")? {
-        Some(Data::Binary(bytes)) => bytes
-            .get(0x38..0x3a)
-            .map(|b| u16::from_le_bytes([b[0], b[1]])),
-        _ => None,
-    };
     let word = |off: bool| if off { "disabled" } else { "enabled" };
-    match bits.map(|b| b & DISABLED != 0) {
+    match is_disabled(image, rid)? {
         Some(found) if found == disabled => Ok(()),
         Some(found) => Err(
             Finding::error(format!("the user {name} is {}", word(found)))
@@ -43,6 +103,13 @@ pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Ver
             word(disabled)
         ))),
     }
+}
+
+/// Of the account with this RID; `None`: there is none, or its record has another form.
+pub fn is_disabled(image: &Image<'_>, rid: u32) -> Answer<Option<bool>> {
+    let record = image.value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")?;
+    let bits = record.as_ref().and_then(fixed).map(|(bits, _)| bits);
+    Ok(bits.map(|bits| bits & DISABLED != 0))
 }
 
 pub fn group(image: &Image<'_>, name: &str, present: bool, members: &[String]) -> Verdict {

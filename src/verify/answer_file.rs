@@ -36,6 +36,13 @@ pub fn check(image: &Image<'_>, report: &mut Report) {
     }
 }
 
+/// Of a clone: whose files they are does not matter any more.
+pub fn check_secrets(image: &Image<'_>, report: &mut Report) {
+    for (path, _) in PLACES {
+        report.add(file(image, path, true), None);
+    }
+}
+
 fn file(image: &Image<'_>, path: &str, own: bool) -> Verdict {
     let Some(bytes) = image.volume.read(path, LIMIT)? else {
         return Ok(());
@@ -60,7 +67,7 @@ fn file(image: &Image<'_>, path: &str, own: bool) -> Verdict {
 }
 
 /// UTF-8 or UTF-16, by the mark at the beginning.
-fn text(bytes: &[u8]) -> Option<String> {
+pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let (text, _, broken) = encoding_rs::UTF_8.decode(bytes);
     (!broken).then(|| text.into_owned())
 }

@@ -74,6 +74,14 @@ impl Finding {
         self
     }
 
+    pub fn lines(
+        mut self: Box<Self>,
+        lines: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Box<Self> {
+        self.problem.lines.extend(lines.into_iter().map(Into::into));
+        self
+    }
+
     /// Both are errors, and differ in the step at most.
     fn says_the_same(&self, other: &Self) -> bool {
         let both = [self, other].map(|f| f.severity == Severity::Error);
@@ -146,6 +154,13 @@ impl Report {
                 self.findings.push(*finding);
             }
         }
+    }
+
+    /// Takes what another report has, the gravest first.
+    pub fn join(&mut self, other: Self) {
+        self.holds += other.holds;
+        self.findings.extend(other.findings);
+        self.findings.sort_by_key(|f| f.severity);
     }
 
     pub fn count(&self, severity: Severity) -> usize {

@@ -23,9 +23,9 @@ const HIVE_LIMIT: u64 = 1 << 30;
 pub type Answer<T> = std::result::Result<T, Box<Finding>>;
 
 pub struct Image<'d> {
-    pub(super) disk: &'d dyn Disk,
-    pub(super) table: Table,
-    pub(super) partition: Partition,
+    pub(crate) disk: &'d dyn Disk,
+    pub(crate) table: Table,
+    pub(crate) partition: Partition,
     pub volume: Volume<'d>,
     hives: [OnceCell<Loaded>; 5],
 }

@@ -41,6 +41,15 @@ pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
     cloudbase_state,
 ];
 
+/// Of these what may not be on a clone either.
+pub const CHECKS_OF_CLONES: &[fn(&Image<'_>) -> Verdict] = &[
+    own_folder,
+    |image| own_script(image, "SetupComplete.cmd"),
+    |image| own_script(image, "ErrorHandler.cmd"),
+    automatic_logon,
+    logon_password,
+];
+
 pub fn own_folder(image: &Image<'_>) -> Verdict {
     match image.volume.exists(GUEST_DIR)? {
         false => Ok(()),

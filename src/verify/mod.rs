@@ -12,6 +12,7 @@ mod firewall;
 mod image;
 mod leftovers;
 mod registry;
+mod seal;
 mod service;
 mod stores;
 mod system;
@@ -20,13 +21,21 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::Disk;
 use winimg_recipe::plan::{Check, Expected};
+use winimg_recipe::recipe::target::Target;
 
+pub use account::{User, machine_sid, users};
 pub use finding::{Finding, Report, Severity, Verdict};
-pub use image::Image;
+pub use image::{Answer, Image};
 
-/// Checks what holds for every image, then what each step expects. Without expectations no step has said that the build's
-/// own folder is gone and the image generalized, so that is judged, too.
-pub fn check(disk: &dyn Disk, expected: Option<&[Expected]>, cancel: &Cancel) -> Result<Report> {
+/// Checks what holds for every image, what a sealed one needs (also on the machines of its targets, where they are known),
+/// then what each step expects. Without expectations no step has said that the build's own folder is gone and the image
+/// generalized, so that is judged, too.
+pub fn check(
+    disk: &dyn Disk,
+    expected: Option<&[Expected]>,
+    targets: &[&Target],
+    cancel: &Cancel,
+) -> Result<Report> {
     let image = Image::open(disk)?;
     let mut report = Report::default();
     let common = system::CHECKS.iter().chain(leftovers::CHECKS);
@@ -39,11 +48,35 @@ pub fn check(disk: &dyn Disk, expected: Option<&[Expected]>, cancel: &Cancel) ->
         report.add(leftovers::own_folder(&image), None);
         report.add(system::generalized(&image), None);
     }
+    seal::check(&image, expected, targets, &mut report, cancel)?;
     for step in expected.unwrap_or_default() {
         for check in &step.checks {
             cancel.check()?;
             let verdict = one(&image, check);
             report.add(verdict, Some((&step.step, &step.place)));
+        }
+    }
+    report.findings.sort_by_key(|f| f.severity);
+    Ok(report)
+}
+
+/// Checks a clone after its first boot: a disk that was closed in order, nothing left of the build, nothing that waits for a
+/// restart, and what a `[[clone]]` asks for. Host keys and an agent's states belong to a clone.
+pub fn check_clone(disk: &dyn Disk, expected: &[Expected], cancel: &Cancel) -> Result<Report> {
+    let image = Image::open(disk)?;
+    let mut report = Report::default();
+    let common = system::CHECKS_OF_CLONES
+        .iter()
+        .chain(leftovers::CHECKS_OF_CLONES);
+    for check in common {
+        cancel.check()?;
+        report.add(check(&image), None);
+    }
+    answer_file::check_secrets(&image, &mut report);
+    for step in expected {
+        for check in &step.checks {
+            cancel.check()?;
+            report.add(one(&image, check), Some((&step.step, &step.place)));
         }
     }
     report.findings.sort_by_key(|f| f.severity);

@@ -10,9 +10,9 @@ use winimg_recipe::recipe::RegistryKey;
 use super::finding::{Finding, Verdict};
 use super::image::{HIVES, Image};
 
-const STATE: RegistryKey =
+pub(super) const STATE: RegistryKey =
     RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State");
-const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
+pub(super) const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
 const SERVICING: RegistryKey =
     RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing");
 const UPDATE: RegistryKey = RegistryKey::known(
@@ -38,6 +38,19 @@ pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
     no_renames_wait,
     free_space,
     can_grow,
+];
+
+/// Of these what holds for a clone after its first boot, too.
+pub const CHECKS_OF_CLONES: &[fn(&Image<'_>) -> Verdict] = &[
+    clean_volume,
+    |image| image.hive_is_sound(HIVES[0]),
+    |image| image.hive_is_sound(HIVES[1]),
+    |image| image.hive_is_sound(HIVES[2]),
+    |image| image.hive_is_sound(HIVES[3]),
+    |image| image.hive_is_sound(HIVES[4]),
+    |image| no_restart_waits(image, &SERVICING.join("RebootPending")),
+    |image| no_restart_waits(image, &SERVICING.join("PackagesPending")),
+    |image| no_restart_waits(image, &UPDATE),
 ];
 
 fn clean_volume(image: &Image<'_>) -> Verdict {

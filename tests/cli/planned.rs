@@ -46,5 +46,5 @@ fn the_bootstraps_commands_are_shown() {
     }
     assert!(shown.contains(&files), "{files}");
     assert_eq!(bootstrap["setup"][0]["pass"], "specialize");
-    assert_eq!(bootstrap["commands"].as_array().map(Vec::len), Some(6));
+    assert_eq!(bootstrap["commands"].as_array().map(Vec::len), Some(7));
 }

@@ -194,3 +194,49 @@ fn the_end_of_the_guest_is_watched() {
     assert!(!site.path("out/node.raw").exists());
     insta::assert_snapshot!(said);
 }
+
+#[test]
+fn a_windows_at_work_is_not_sealed_and_what_works_is_named() {
+    let script =
+        |part: &str, answer: &str| format!("[[run]]\ncommand = '*payload.cmd {part}'\n{answer}\n");
+    let busy = |what: &str, times: &str| {
+        let output = format!("exit = 1618\noutput = \"servicing is at work: {what}\\r\\n\"");
+        script("001-2", &format!("{output}\n{times}"))
+    };
+    let site = Site::new(SEAL);
+    site.machine(NO_TIME, &busy("process TiWorker.exe", ""));
+    let outcome = site.build(&[]);
+    insta::assert_snapshot!("still_at_work", outcome.failure());
+    assert!(!site.asked().contains("sysprep.exe"));
+    // A restart that was pending, and work that ends.
+    let site = Site::new(SEAL);
+    let pending = script("001", "exit = 3010");
+    let busy = busy("service TrustedInstaller", "times = 1");
+    site.machine("", &format!("{pending}{busy}"));
+    let outcome = site.build(&[]).ended_well();
+    let note = "Windows is still at work; asking again every 5 s";
+    assert_eq!(outcome.stderr().matches(note).count(), 1);
+    // However often it was asked, it is one command.
+    let manifest: serde_json::Value =
+        serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
+    let codes = &manifest["steps"][0]["exit_codes"];
+    assert_eq!(codes, &serde_json::json!([3010, 0, 0, 0, 0, 0]));
+    let asked = site.asked();
+    let asked = asked.lines().filter(|line| {
+        *line == "reboot" || line.contains("payload.cmd 001") || line.contains("sysprep.exe")
+    });
+    let asked: Vec<&str> = asked
+        .map(|line| line.rsplit(' ').next().unwrap_or_default())
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            "001",
+            "reboot",
+            "001-2",
+            "001-2",
+            "001-3",
+            r"/unattend:C:\winimg\seal.xml"
+        ]
+    );
+}

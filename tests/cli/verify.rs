@@ -6,8 +6,8 @@ use winimg_base::digest::Digest;
 use crate::cli::furnished;
 pub use crate::cli::furnished::furnished;
 use crate::cli::site::{Outcome, SEAL, Site};
-use support::windows_disk::WindowsDisk;
 pub use support::windows_disk::can_make;
+use support::windows_disk::{REG_DWORD, WindowsDisk, dword};
 
 pub fn site(disk: &WindowsDisk) -> Site {
     furnished::site(disk, "raw = {}\nvhd = {}\nqcow2 = {}\nova = {}\n")
@@ -171,4 +171,52 @@ fn what_is_no_image_is_said_so() {
         said += &format!("=== {}\n{}", arguments.join(" "), outcome.whole());
     }
     insta::assert_snapshot!("refused", said);
+}
+
+const LAB: &str = r#"
+schema = 1
+name = "lab"
+title = "Our lab"
+[hardware]
+firmware = ["uefi", "bios"]
+controller = "virtio-scsi"
+nic = "virtio"
+tpm = "optional"
+secure_boot = "optional"
+source = "wiki: lab machines"
+[metadata]
+by = "none"
+agent = "none"
+source = "wiki: lab machines"
+"#;
+
+#[test]
+fn a_targets_boot_driver_is_judged_in_a_build_and_with_its_manifest() {
+    if !can_make() {
+        return;
+    }
+    let for_lab = |disk: &WindowsDisk| {
+        let site = site(disk);
+        let recipe = site.read("recipe.toml");
+        site.write("recipe.toml", &format!("target = [\"lab\"]\n{recipe}"));
+        std::fs::create_dir(site.path("targets")).expect("a folder");
+        site.write("targets/lab.toml", LAB);
+        site
+    };
+    let mut disk = furnished();
+    let lacks = for_lab(&disk);
+    let failed = build(&lacks);
+    assert_eq!(failed.status(), Some(10), "{}", failed.whole());
+    insta::assert_snapshot!("no_boot_driver", failed.failure());
+
+    let service = r"HKLM\SYSTEM\ControlSet001\Services\vioscsi";
+    disk.value(service, "Start", REG_DWORD, &dword(0));
+    disk.file(r"C:\Windows\System32\drivers\vioscsi.sys", b"MZ");
+    let site = for_lab(&disk);
+    build(&site).ended_well();
+    let verify = || site.run(&["verify", "out/node.raw", "--manifest", "out/manifest.json"]);
+    let known = verify().ended_well().whole();
+    std::fs::remove_file(site.path("targets/lab.toml")).expect("a file");
+    let unknown = verify().ended_well().whole();
+    insta::assert_snapshot!("for_a_target", format!("{known}{unknown}"));
 }

@@ -26,9 +26,48 @@ fn init_writes_a_sound_recipe_and_never_overwrites() {
 #[test]
 fn schema_is_the_one_in_the_repository() {
     let site = Site::new("");
-    let outcome = site.run(&["schema"]).ended_well();
-    let file = std::fs::read(root().join("schemas/manifest-1.json")).expect("the schema");
-    assert_eq!(outcome.output.stdout, file);
+    for (arguments, file) in [
+        (&["schema"][..], "schemas/manifest-1.json"),
+        (&["schema", "try"], "schemas/try-1.json"),
+    ] {
+        let outcome = site.run(arguments).ended_well();
+        let file = std::fs::read(root().join(file)).expect("the schema");
+        assert_eq!(outcome.output.stdout, file);
+    }
+}
+
+#[test]
+fn targets_are_listed_and_shown_with_those_beside_the_recipe() {
+    let site = Site::new("");
+    let listed = site.run(&["targets"]).ended_well().stdout();
+    for name in ["target ", "aws-import ", "vsphere ", "wmco-byoh "] {
+        assert!(
+            listed.lines().any(|line| line.starts_with(name)),
+            "{listed}"
+        );
+    }
+    let shown = site.run(&["targets", "azure"]).ended_well().stdout();
+    assert!(
+        shown.starts_with("azure: Microsoft Azure (winimg:targets/azure.toml)\n"),
+        "{shown}"
+    );
+    let own = std::fs::read_to_string(root().join("recipes/targets/azure.toml"));
+    let own = own
+        .expect("the target")
+        .replace("Microsoft Azure", "Our own Azure");
+    std::fs::create_dir(site.path("targets")).expect("a folder");
+    site.write("targets/azure.toml", &own);
+    let json = site.run(&["targets", "--json", "azure"]).ended_well();
+    let json: serde_json::Value = serde_json::from_slice(&json.output.stdout).expect("JSON");
+    assert_eq!(json["target"]["title"], "Our own Azure");
+    assert_eq!(json["target"]["metadata"]["by"], "azure");
+    let unknown = site.run(&["targets", "azur"]);
+    assert_eq!(unknown.status(), Some(2));
+    assert!(
+        unknown.whole().contains("did you mean `azure`?"),
+        "{}",
+        unknown.whole()
+    );
 }
 
 #[test]

@@ -137,8 +137,10 @@ services() {
 # CloudbaseInitSetup/Product.wxs). Its user needs custom actions in JScript, which no free tool makes.
 cloudbase_init() {
     local from=$work/cloudbase-init msi=$out/CloudbaseInitSetup_${cloudbase_init//./_}_x64.msi
-    for tool in OpenStackService bsdtar; do program "$from/$tool.exe" 50000 "--version=$tool of the demo"$'\n'; done
-    program "$from/cloudbase-init.exe" 50000 "--version=$cloudbase_init"$'\n'
+    program "$from/bsdtar.exe" 50000 "--version=bsdtar of the demo"$'\n'
+    # The stand-in plays both: the service runs what its command line names, and that obeys its configuration.
+    program "$from/OpenStackService.exe" 50000 --plays service-runner "--version=OpenStackService of the demo"$'\n'
+    program "$from/cloudbase-init.exe" 50000 --plays cloudbase-init "--version=$cloudbase_init"$'\n'
     printf '[DEFAULT]\r\nusername=Admin\r\n' >"$from/cloudbase-init.conf"
     printf '[DEFAULT]\r\nusername=Admin\r\nallow_reboot=false\r\n' >"$from/cloudbase-init-unattend.conf"
     cp "$here/cloudbase-init-unattend.xml" "$from/Unattend.xml"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes a small Windows console program: a PE32+ image for x86-64 that prints a fixed text and ends with 0.
 
-    program.py FILE [--fill BYTES] 'ARGUMENTS=OUTPUT'...
+    program.py FILE [--fill BYTES] [--plays NAME] 'ARGUMENTS=OUTPUT'...
 
 On Windows (or Wine) it prints the first OUTPUT whatever it is asked. The stand-in knows it by its DOS header and gives
-the OUTPUT that belongs to the arguments. --fill adds bytes that do not compress. The same call writes the same bytes.
+the OUTPUT that belongs to the arguments, or, with --plays, runs its own program of that NAME for any others (cloudbase-init,
+service-runner). --fill adds bytes that do not compress. The same call writes the same bytes.
 Layout: Microsoft, PE Format.
 """
 
@@ -59,7 +60,7 @@ def code(address, text, length):
     return out
 
 
-def image(answers, fill, seed):
+def image(answers, fill, seed, plays):
     table, address, iat = imports(DATA)
     head = b"winimg stand-in answers:\n"
     first = DATA + len(table) + len(head) + len(answers[0][0].encode()) + 1
@@ -70,7 +71,7 @@ def image(answers, fill, seed):
     headers = up(0x40 + 4 + 20 + 240 + 2 * 40, ALIGN)
     text_size, data_size = up(len(text), ALIGN), up(len(data), ALIGN)
     end = DATA + up(len(data), PAGE)
-    dos = b"MZ winimg stand-in program: answers\r\n".ljust(0x3C, b"\0") + struct.pack("<I", 0x40)
+    dos = f"MZ winimg stand-in program: {plays}\r\n".encode().ljust(0x3C, b"\0") + struct.pack("<I", 0x40)
     coff = struct.pack("<2H3I2H", 0x8664, 2, 0, 0, 0, 240, 0x22)
     optional = struct.pack("<HBB5I", 0x20B, 14, 0, text_size, data_size, 0, TEXT, TEXT)
     optional += struct.pack("<QII6H4I", 0x140000000, PAGE, ALIGN, 6, 0, 0, 0, 6, 0, 0, end, headers, 0)
@@ -91,14 +92,16 @@ def section(name, size, address, raw, at, flags):
 
 def main(words):
     file, words = words[0], words[1:]
-    fill = 0
+    fill, plays = 0, "answers"
     if words and words[0] == "--fill":
         fill, words = int(words[1]), words[2:]
+    if words and words[0] == "--plays":
+        plays, words = words[1], words[2:]
     answers = [tuple(word.split("=", 1)) for word in words]
     if not answers or any(len(answer) != 2 for answer in answers):
         sys.exit(__doc__)
     with open(file, "wb") as out:
-        out.write(image(answers, fill, file.rsplit("/", 1)[-1]))
+        out.write(image(answers, fill, file.rsplit("/", 1)[-1], plays))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ mod refusals;
 mod sabotage;
 mod sabotage_tools;
 mod secrets;
+mod trial;
 mod verify;
 
 /// The shortest way through every phase.

@@ -118,6 +118,7 @@ fn failed_step() -> (Failed, Error) {
     }
     failed.write("run/screens/times.jsonl", times);
     let mut disk = WindowsDisk::sound();
+    disk.not_sealed();
     disk.no_file(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag");
     disk.value(
         SETUP_STATE,

@@ -26,6 +26,7 @@ fn rendered(name: &str, failed: &Failed) -> String {
 fn windows(change: impl FnOnce(&mut WindowsDisk)) -> Failed {
     let failed = Failed::new();
     let mut disk = WindowsDisk::sound();
+    disk.not_sealed();
     disk.no_file(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag");
     disk.no_file(r"C:\Windows\Panther\unattend.xml");
     change(&mut disk);

@@ -79,12 +79,12 @@ impl Bench {
     pub fn judge(&self, block: &Block, row: &Row) -> Result<(), String> {
         match row.is {
             Kind::Recipe => self.planned(&swapped(block, row, self), row),
-            Kind::Fragment => {
-                let digest = Digest::sha256_of(MEDIUM).hex();
-                let frame = FRAME.replace("DIGEST", &digest);
+            Kind::Fragment => self.framed(&swapped(block, row, self), row),
+            Kind::Target => {
+                let path = "targets/example.toml";
                 let text = swapped(block, row, self);
-                let head = "schema = 1\nname = \"example\"\n";
-                self.planned(&format!("{head}{text}{frame}{}", row.with), row)
+                media::put(self.folder.path(), path, text.as_bytes());
+                self.framed("target = [\"example\"]\n", row)
             }
             Kind::Commands => self.commands(block, row),
             Kind::FakeQemuScript => self.fake_qemu(&block.text),
@@ -109,6 +109,14 @@ impl Bench {
                 Some(_) => Ok(()),
             },
         }
+    }
+
+    /// `winimg plan` takes it within the frame.
+    fn framed(&self, text: &str, row: &Row) -> Result<(), String> {
+        let digest = Digest::sha256_of(MEDIUM).hex();
+        let frame = FRAME.replace("DIGEST", &digest);
+        let head = "schema = 1\nname = \"example\"\n";
+        self.planned(&format!("{head}{text}{frame}{}", row.with), row)
     }
 
     /// `winimg plan` takes it.

@@ -51,6 +51,8 @@ pub enum Kind {
     Recipe,
     /// `winimg plan` takes it within the frame: `judge::FRAME`.
     Fragment,
+    /// A target's file, by which `winimg plan` judges the frame.
+    Target,
     /// Lines after `$ `; winimg's own command line takes each that is winimg's.
     Commands,
     /// A script of the scripted QEMU, which reads it.

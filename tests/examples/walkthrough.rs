@@ -57,6 +57,10 @@ output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE\
 [[run]]
 command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'
 output = "\r\n    ImageState    REG_SZ    IMAGE_STATE_COMPLETE\r\n"
+
+[[run]]
+command = 'C:\Windows\System32\reg.exe query HKLM\SYSTEM\Setup'
+output = "\r\n    SystemSetupInProgress    REG_DWORD    0x0\r\n    SetupType    REG_DWORD    0x0\r\n"
 "#;
 
 /// Whoever reads README, and the folder that is typed in.

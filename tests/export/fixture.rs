@@ -121,7 +121,6 @@ pub fn everything() -> Outputs {
         ami: Some(AmiSpec {
             boot_mode: "uefi".into(),
             license_type: "AWS".into(),
-            place: None,
         }),
         qcow2: true,
     }

@@ -227,11 +227,14 @@ pub fn manifest() -> Manifest {
             build: "10.0.20348.2113".into(),
             language: "en-US".into(),
         },
+        targets: vec!["vsphere".into()],
         steps: steps(),
+        clone: Vec::new(),
         artifacts: vec![
             artifact("ova", "capi-ova.ova", "the OVA"),
             artifact("raw", "capi-ova.raw", "the raw disk"),
         ],
+        tries: Vec::new(),
         warnings: vec!["nothing proves media.iso".into()],
     }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes target/record-venv, once: other people's judges of SBOMs, statements, envelopes and VHDX files, in pinned versions from PyPI.
+# Makes target/record-venv, once: other people's judges of SBOMs, statements, envelopes, VHDX files and metadata, in pinned versions from PyPI.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -36,7 +36,7 @@ pub fn judged(disk: &WindowsDisk, expected: Option<&[Expected]>) -> Report {
 
 pub fn read(file: &Path, expected: Option<&[Expected]>) -> Report {
     let disk = RawDisk::open(file).expect("the disk");
-    check(&disk, expected, &Cancel::default()).expect("a Windows volume")
+    check(&disk, expected, &[], &Cancel::default()).expect("a Windows volume")
 }
 
 pub fn rendered(report: &Report) -> String {

@@ -2,4 +2,5 @@
 
 mod expected;
 mod free_space;
+mod sealed;
 mod spoiled;

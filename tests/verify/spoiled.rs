@@ -28,7 +28,7 @@ fn a_sealed_disk_has_no_findings() {
         return;
     }
     let report = judged(&WindowsDisk::sound(), None);
-    assert_eq!(rendered(&report), "34 checks: 34 hold\n");
+    assert_eq!(rendered(&report), "56 checks: 56 hold\n");
 }
 
 /// As a build leaves it that forgot everything.
@@ -153,7 +153,7 @@ fn a_disk_without_windows_is_refused() {
         .expect("a disk");
     let disk = winimg_formats::disk::RawDisk::open(&file).expect("the disk");
     let cancel = winimg_base::event::Cancel::default();
-    let error = winimg::verify::check(&disk, None, &cancel).expect_err("no Windows");
+    let error = winimg::verify::check(&disk, None, &[], &cancel).expect_err("no Windows");
     assert_eq!(
         error.to_string(),
         "there is no Windows on this disk\n  expected: an NTFS partition with C:\\Windows\\System32\\config\n  \

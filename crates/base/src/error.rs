@@ -33,6 +33,8 @@ pub enum Kind {
     Export = 9,
     /// A finished image is not what it should be.
     Verify = 10,
+    /// A clone of a finished image did not come up as its target needs it.
+    Trial = 11,
     /// Ctrl-C or SIGTERM.
     Cancelled = 130,
 }

@@ -2,6 +2,7 @@
 
 mod disk_hostile;
 mod disk_vhdx;
+mod evtx;
 mod hive;
 mod media_boot;
 mod media_damage;

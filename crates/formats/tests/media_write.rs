@@ -168,7 +168,7 @@ fn everything_that_a_disc_cannot_hold_is_said_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = || Source::Bytes(Vec::new());
     let long = "y".repeat(104);
-    let bad = Tree::new("my label")
+    let bad = Tree::new("my/label")
         .file(long.clone(), bytes())
         .file("a:b", bytes())
         .file("Case.txt", bytes())
@@ -184,8 +184,8 @@ fn everything_that_a_disc_cannot_hold_is_said_at_once() {
         error.to_string(),
         format!(
             "\
-cannot lay out the disc my label
-  | the label \"my label\" is not 1 to 16 of A-Z, 0-9 and _
+cannot lay out the disc my/label
+  | the label \"my/label\" is not 1 to 16 of A-Z, a-z, 0-9, _, - and space
   | twice is given twice
   | a:b: \"a:b\" holds ':', which no name on a CD can
   | Case.txt and case.TXT differ only in case

@@ -1,22 +1,30 @@
-//! Machines as text: QEMU's command line, and the firmware that is chosen.
+//! Machines as text: QEMU's command line, the firmware that is chosen, and what Hyper-V refuses.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use winimg_machine::vm::{Accel, Disc, MachinePlan, Start};
-use winimg_recipe::recipe::{DiskBus, Firmware};
+use winimg_base::event::{Cancel, Event, Sink};
+use winimg_machine::vm::hyperv::HyperV;
+use winimg_machine::vm::{
+    Accel, Closed, Controller, Disc, Forward, Hypervisor, MachinePlan, Network, Nic, Start,
+};
+use winimg_recipe::recipe::Firmware;
 
-fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
+/// Of a clone's machine.
+const UUID: &str = "9b0cbe85-6a4f-4b4e-8b0f-1f6d3f0f2b11";
+
+fn plan(firmware: Firmware, controller: Controller, run_dir: &Path) -> MachinePlan {
     MachinePlan {
         name: "winimg-demo".into(),
         firmware,
         secure_boot: false,
-        disk_bus,
+        controller,
         disk: "/work/scratch/disk, old.qcow2".into(),
         room: 0,
         cpus: 4,
         memory: 4 << 30,
-        network: false,
+        network: Network::None,
         tpm: false,
         password: winimg_base::text::Secret::new("Password-1"),
         start: Start::Install {
@@ -34,10 +42,35 @@ fn plan(firmware: Firmware, disk_bus: DiskBus, run_dir: &Path) -> MachinePlan {
     }
 }
 
+struct Silent;
+
+impl Sink for Silent {
+    fn emit(&self, _: &Event) {}
+}
+
+#[test]
+fn hyper_v_refuses_clones_by_name() {
+    let hyperv = HyperV::find().expect("nothing is started");
+    let refused =
+        "clones are started by QEMU, not by Hyper-V\n  cure: try the image on a host with QEMU";
+    let plan = MachinePlan {
+        start: Start::Clone {
+            disc: None,
+            uuid: UUID.into(),
+        },
+        ..plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"))
+    };
+    let started = hyperv.start(plan, Arc::new(Silent), Cancel::default());
+    assert_eq!(started.err().expect("refused").to_string(), refused);
+    let (disk, image) = (Path::new("a.vhdx"), Path::new("b.vhdx"));
+    let made = hyperv.create_disk_over_image(disk, image, 1 << 20, &Cancel::default());
+    assert_eq!(made.expect_err("refused").to_string(), refused);
+}
+
 #[cfg(unix)]
 mod qemu {
     use super::*;
-    use winimg_machine::vm::qemu::args::{Acceleration, arguments};
+    use winimg_machine::vm::qemu::args::{Acceleration, arguments, check_forwards};
     use winimg_machine::vm::qemu::firmware::{Format, Pair, Places, find};
     use winimg_machine::vm::qemu::rundir::RunDir;
 
@@ -75,9 +108,9 @@ mod qemu {
     fn command_lines() {
         for (name, firmware) in [("uefi", Firmware::Uefi), ("bios", Firmware::Bios)] {
             for (bus_name, bus) in [
-                ("nvme", DiskBus::Nvme),
-                ("virtio", DiskBus::Virtio),
-                ("ahci", DiskBus::Ahci),
+                ("nvme", Controller::Nvme),
+                ("virtio", Controller::VirtioBlk),
+                ("ahci", Controller::Ahci),
             ] {
                 for accel in ["kvm", "tcg"] {
                     let uefi = (firmware == Firmware::Uefi).then(|| ovmf(false));
@@ -91,15 +124,11 @@ mod qemu {
 
     #[test]
     fn secure_boot_and_network_add_their_pieces_and_nothing_else() {
-        let mut plan = plan(Firmware::Uefi, DiskBus::Nvme, Path::new("/run/w"));
+        let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"));
         let before = text(&plan, "kvm", Some(&ovmf(false)));
         plan.secure_boot = true;
-        plan.network = true;
+        plan.network = Network::Open;
         let after = text(&plan, "kvm", Some(&ovmf(true)));
-        let only = |a: &str, b: &str| -> Vec<String> {
-            let lines = a.lines().filter(|l| !b.lines().any(|m| m == *l));
-            lines.map(String::from).collect()
-        };
         assert_eq!(
             only(&before, &after),
             ["-machine q35,smm=off,hpet=off,vmport=off", "-nic none"]
@@ -112,6 +141,132 @@ mod qemu {
                 "-netdev user,id=net0",
                 "-device e1000e,netdev=net0",
             ]
+        );
+    }
+
+    fn only(a: &str, b: &str) -> Vec<String> {
+        let lines = a.lines().filter(|l| !b.lines().any(|m| m == *l));
+        lines.map(String::from).collect()
+    }
+
+    #[test]
+    fn each_controller_of_a_platform_is_a_card_with_the_disk_on_it() {
+        let device = |controller| {
+            let plan = plan(Firmware::Bios, controller, Path::new("/run/w"));
+            let line = text(&plan, "tcg", None);
+            let devices = line.lines().skip_while(|l| !l.contains("id=disk0"));
+            let devices = devices.skip(1).take_while(|l| l.starts_with("-device"));
+            devices.collect::<Vec<_>>().join("\n")
+        };
+        let on = |card: &str, disk: &str| {
+            format!(
+                "-device {card},id=hba\n-device {disk},bus=hba.0,id=disk,drive=disk0,bootindex=1"
+            )
+        };
+        assert_eq!(device(Controller::Ide), on("piix4-ide", "ide-hd"));
+        let scsi = [
+            (Controller::VirtioScsi, "virtio-scsi-pci"),
+            (Controller::LsiSas, "mptsas1068"),
+            (Controller::Pvscsi, "pvscsi"),
+        ];
+        for (controller, card) in scsi {
+            assert_eq!(device(controller), on(card, "scsi-hd"));
+        }
+    }
+
+    #[test]
+    fn a_clone_has_its_disc_alone_and_nothing_of_a_build() {
+        let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"));
+        let built = text(&plan, "kvm", Some(&ovmf(false)));
+        plan.start = Start::Clone {
+            disc: Some("/run/w/metadata.iso".into()),
+            uuid: UUID.into(),
+        };
+        let clone = text(&plan, "kvm", Some(&ovmf(false)));
+        assert_eq!(
+            only(&built, &clone),
+            [
+                "-drive if=none,id=cd0,media=cdrom,readonly=on,format=qcow2,file=/store/overlay.qcow2",
+                "-device ide-cd,id=install,bus=ide.1,drive=cd0,bootindex=2",
+                "-drive if=none,id=cd1,media=cdrom,readonly=on,format=raw,file=/run/w/answer.iso",
+                "-device virtio-serial-pci,id=channels",
+                "-chardev socket,id=agent,server=on,wait=off,path=/run/w/agent.sock",
+                "-device virtserialport,bus=channels.0,chardev=agent,id=agent0,name=org.qemu.guest_agent.0",
+            ]
+        );
+        assert_eq!(
+            only(&clone, &built),
+            [
+                "-drive if=none,id=cd1,media=cdrom,readonly=on,format=raw,file=/run/w/metadata.iso",
+                "-uuid 9b0cbe85-6a4f-4b4e-8b0f-1f6d3f0f2b11",
+            ]
+        );
+        plan.start = Start::Clone {
+            disc: None,
+            uuid: UUID.into(),
+        };
+        let without = text(&plan, "kvm", Some(&ovmf(false)));
+        assert_eq!(
+            only(&without, &clone),
+            ["-drive if=none,id=cd1,media=cdrom,readonly=on"]
+        );
+    }
+
+    #[test]
+    fn a_closed_network_holds_its_forwards_with_every_word_as_it_was_given() {
+        let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"));
+        let before = text(&plan, "kvm", Some(&ovmf(false)));
+        let forward = |to: &str, command: &[&str]| Forward {
+            to: to.parse().expect("an address"),
+            command: command.iter().map(ToString::to_string).collect(),
+        };
+        plan.network = Network::Closed(Closed {
+            mac: "52:54:00:00:00:01".into(),
+            nic: Nic::Virtio,
+            subnet: "168.0.0.0/7".into(),
+            forwards: vec![
+                forward("169.254.169.254:80", &["/opt/win img", "relay", "/w/a, b"]),
+                forward("168.63.129.16:80", &["/bin/it's", "$HOME"]),
+            ],
+        });
+        let after = text(&plan, "kvm", Some(&ovmf(false)));
+        assert_eq!(only(&before, &after), ["-nic none"]);
+        assert_eq!(
+            only(&after, &before),
+            [
+                "-netdev user,id=net0,restrict=on,ipv6=off,net=168.0.0.0/7,\
+                 guestfwd=tcp:169.254.169.254:80-cmd:'/opt/win img' 'relay' '/w/a,, b',\
+                 guestfwd=tcp:168.63.129.16:80-cmd:'/bin/it'\\''s' '$HOME'",
+                "-device virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_forward_that_qemu_would_cut_short_is_refused() {
+        let forwarding = |length: usize| {
+            let forward = Forward {
+                to: "169.254.169.254:80".parse().expect("an address"),
+                command: vec!["x".repeat(length)],
+            };
+            let network = Network::Closed(Closed {
+                mac: "52:54:00:00:00:01".into(),
+                nic: Nic::E1000e,
+                subnet: "168.0.0.0/7".into(),
+                forwards: vec![forward],
+            });
+            check_forwards(&network).map_err(|e| e.to_string())
+        };
+        let around = "tcp:169.254.169.254:80-cmd:''".len();
+        assert_eq!(forwarding(1023 - around), Ok(()));
+        assert_eq!(
+            forwarding(1024 - around),
+            Err(
+                "the command behind an address of the clone's network is too long for QEMU\n  \
+                 at: 169.254.169.254:80\n  expected: 1023 bytes at most\n  found: 1024 bytes\n  \
+                 cure: take shorter paths: for winimg itself, and for its folder of temporary files"
+                    .into()
+            )
         );
     }
 

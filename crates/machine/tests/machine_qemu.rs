@@ -17,8 +17,11 @@ use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::vm::qemu::process::Process;
 use winimg_machine::vm::qemu::{Qemu, canary, choice, firmware, program};
-use winimg_machine::vm::{Accel, Disc, Hypervisor, Machine, MachinePlan, Start};
-use winimg_recipe::recipe::{DiskBus, Firmware};
+use winimg_machine::vm::{
+    Accel, Closed, Controller, Disc, Forward, Hypervisor, Machine, MachinePlan, Network, Nic,
+    Settled, Start,
+};
+use winimg_recipe::recipe::Firmware;
 
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Event>>);
@@ -108,12 +111,12 @@ impl Bench {
             name: "winimg-test".into(),
             firmware,
             secure_boot: false,
-            disk_bus: DiskBus::Ahci,
+            controller: Controller::Ahci,
             disk: self.path("disk.qcow2"),
             room: 0,
             cpus: 1,
             memory: 256 << 20,
-            network: false,
+            network: Network::None,
             tpm: false,
             password: winimg_base::text::Secret::new("Password-1"),
             start: Start::Install {
@@ -254,16 +257,51 @@ fn auto_always_finds_something_and_says_why_not_kvm() {
     }
 }
 
+/// Azure's addresses, behind words that neither a shell nor QEMU's options may change.
+fn closed(nic: Nic) -> Network {
+    let forward = |to: &str| Forward {
+        to: to.parse().expect("an address"),
+        command: ["/bin/echo", "a, b", "it's $HOME"]
+            .map(String::from)
+            .to_vec(),
+    };
+    Network::Closed(Closed {
+        mac: "52:54:00:00:00:01".into(),
+        nic,
+        subnet: "168.0.0.0/7".into(),
+        forwards: vec![forward("169.254.169.254:80"), forward("168.63.129.16:80")],
+    })
+}
+
 #[test]
-fn every_bus_and_secure_boot_is_taken_by_qemu_and_stopped() {
+fn every_controller_network_and_secure_boot_is_taken_by_qemu_and_stopped() {
     let Some(bench) = Bench::new() else { return };
-    for (firmware, disk_bus, secure_boot, network) in [
-        (Firmware::Uefi, DiskBus::Nvme, false, false),
-        (Firmware::Uefi, DiskBus::Virtio, true, false),
-        (Firmware::Bios, DiskBus::Ahci, false, true),
+    for (firmware, controller, secure_boot, network) in [
+        (Firmware::Uefi, Controller::Nvme, false, Network::None),
+        (Firmware::Uefi, Controller::VirtioBlk, true, Network::None),
+        (Firmware::Bios, Controller::Ahci, false, Network::Open),
+        (
+            Firmware::Uefi,
+            Controller::VirtioScsi,
+            false,
+            closed(Nic::Virtio),
+        ),
+        (Firmware::Bios, Controller::Ide, false, closed(Nic::E1000e)),
+        (
+            Firmware::Bios,
+            Controller::LsiSas,
+            false,
+            closed(Nic::Vmxnet3),
+        ),
+        (
+            Firmware::Uefi,
+            Controller::Pvscsi,
+            false,
+            closed(Nic::Vmxnet3),
+        ),
     ] {
         let plan = MachinePlan {
-            disk_bus,
+            controller,
             secure_boot,
             network,
             ..bench.plan(firmware)
@@ -428,6 +466,119 @@ fn a_machine_that_only_boots_is_reported_without_setup_and_its_traces_follow_the
         "a picture of each machine at least: {files:?}"
     );
     assert_eq!(lines[files.len() - 1]["stage"], "the disk boots");
+}
+
+/// `quiet` of the clones here.
+const QUIET: Duration = Duration::from_secs(8);
+
+impl Bench {
+    fn clone(&self, firmware: Firmware) -> MachinePlan {
+        MachinePlan {
+            start: Start::Clone {
+                disc: None,
+                uuid: "9b0cbe85-6a4f-4b4e-8b0f-1f6d3f0f2b11".into(),
+            },
+            ..self.plan(firmware)
+        }
+    }
+
+    fn settles(&self, plan: MachinePlan, timeout: Duration) -> Result<Settled, String> {
+        let mut machine = self.start(plan);
+        let settled = machine.settle(QUIET, timeout);
+        settled.map_err(|error| self.filtered(&error))
+    }
+}
+
+#[test]
+fn a_clone_that_rests_is_settled_and_its_power_button_ends_it() {
+    let Some(bench) = Bench::new() else { return };
+    // mov dx, 602h; mov ax, 100h; out dx, ax; 1: sti; hlt; mov dx, 600h; in ax, dx; test ah, 1; jz 1b; then S5: waits for ACPI's
+    // power button, as Windows does.
+    bench.boot_code(&[
+        0xba, 0x02, 0x06, 0xb8, 0x00, 0x01, 0xef, 0xfb, 0xf4, 0xba, 0x00, 0x06, 0xed, 0xf6, 0xc4,
+        0x01, 0x74, 0xf5, 0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4,
+    ]);
+    let mut machine = bench.start(MachinePlan {
+        controller: Controller::Ide,
+        network: closed(Nic::E1000e),
+        ..bench.clone(Firmware::Bios)
+    });
+    let began = Instant::now();
+    let settled = machine.settle(QUIET, Duration::from_secs(300));
+    let settled = settled.expect("it rests");
+    assert_eq!(settled.restarts, 0);
+    assert!(settled.after + QUIET <= began.elapsed(), "{settled:?}");
+    machine.press_power_button().expect("pressed");
+    machine
+        .wait_off(Duration::from_secs(60))
+        .expect("it went off by itself");
+    let events = bench.recorder.0.lock().expect("lock");
+    let told = events.iter().filter_map(|e| match e {
+        Event::Progress { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        ["firmware", "the clone starts", "nothing moves any more"]
+    );
+}
+
+#[test]
+fn a_clone_that_does_not_come_to_rest_is_named() {
+    let Some(bench) = Bench::new() else { return };
+    let minutes = Duration::from_secs(300);
+    assert_eq!(
+        bench.settles(bench.clone(Firmware::Bios), minutes),
+        Err("the firmware finds no Windows on the disk\n  at: RUN/screens/stopped.png\n  \
+             found: N s after power-on, before the first restart\n  | Boot failed: not a bootable disk\n  \
+             cure: a new machine starts \\EFI\\BOOT\\BOOTX64.EFI, or with BIOS the active partition: the image needs what fits its firmware"
+            .into())
+    );
+    // jmp self
+    bench.boot_code(&[0xeb, 0xfe]);
+    assert_eq!(
+        bench.settles(bench.clone(Firmware::Bios), Duration::from_secs(15)),
+        Err("the clone did not come to rest within 15 s\n  at: RUN/screens/stopped.png\n  \
+             found: a Windows that still works, before the first restart\n  cure: see in the screenshot what it is doing"
+            .into())
+    );
+    // S5
+    bench.boot_code(&[0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4]);
+    assert_eq!(
+        bench.settles(bench.clone(Firmware::Bios), minutes),
+        Err(
+            "the machine powered off while Windows was starting as a clone\n  \
+             found: N s after power-on, before the first restart\n  \
+             cure: a command of the answer file, the platform's agent or its user data shut it down"
+                .into()
+        )
+    );
+}
+
+#[test]
+fn a_clone_at_a_screen_that_is_known_is_named_before_it_has_been_quiet() {
+    let Some(bench) = Bench::new() else { return };
+    if winimg_machine::vm::screen::ocr::program().is_none() {
+        return skip::skipped("no tesseract to read the screen with");
+    }
+    // mov si, text; 1: lodsb; test al, al; jz 2f; mov ah, 0eh; int 10h; jmp 1b; 2: sti; hlt; jmp 2b; text
+    let mut code = vec![
+        0xbe, 0x12, 0x7c, 0xac, 0x84, 0xc0, 0x74, 0x06, 0xb4, 0x0e, 0xcd, 0x10, 0xeb, 0xf5, 0xfb,
+        0xf4, 0xeb, 0xfc,
+    ];
+    code.extend(b"\r\n\r\nMissing operating system\r\n\0");
+    bench.boot_code(&code);
+    let mut machine = bench.start(bench.clone(Firmware::Bios));
+    let hour = Duration::from_secs(3600);
+    let error = machine.settle(hour, hour).expect_err("a box");
+    let text = bench.filtered(&error);
+    assert!(
+        text.starts_with(
+            "Windows stopped: Windows' boot loader needs a repair\n  at: RUN/screens/stopped.png\n  \
+             expected: a start that needs nobody\n  found: nothing moved since"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

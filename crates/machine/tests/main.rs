@@ -5,3 +5,4 @@ mod machine;
 mod machine_agent;
 mod machine_qemu;
 mod machine_screen;
+mod over_image;

@@ -1,5 +1,6 @@
 //! Recipes as they are read and planned, as whole texts.
 
+mod clone;
 mod plan;
 mod recipe;
 mod recipe_pins;
@@ -7,3 +8,4 @@ mod recipe_reference;
 mod recipe_schema;
 mod recipe_signatures;
 mod recipe_vars;
+mod targets;

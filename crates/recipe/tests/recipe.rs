@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::tree;
 
-use winimg_recipe::recipe::{Options, ProofSpec, Recipe, Undecided, read};
+use winimg_recipe::recipe::{Options, ProofSpec, Recipe, SealAnswer, Undecided, Verb, read};
 
 fn fixtures() -> PathBuf {
     tree::root().join("crates/recipe/tests/recipes")
@@ -323,53 +323,6 @@ warning: `components.x` has another version, but its sha256 is still that of 1.0
 }
 
 #[test]
-fn an_ova_is_warned_about_a_disk_that_vmware_does_not_start_from() {
-    let virtio = "[media.virtio]\nurl = \"https://example.com/v.iso\"\nunverified = \"test\"\n";
-    let built_on = |machine: &str, sets: &[&str]| {
-        let text = small(&format!("ova = {{}}\n{virtio}{machine}"));
-        let (_dir, path) = folder(&[("recipe.toml", &text)]);
-        let options = Options {
-            set: sets.iter().map(|s| s.to_string()).collect(),
-            ..Options::default()
-        };
-        complaints(&path, &options).1
-    };
-    assert_eq!(
-        built_on("", &[]),
-        "\
-warning: an OVA has no virtio disk: this one gets a SATA controller, and whether its Windows starts from that is not known
-  --> recipe.toml:10:1
-   |
-10 | ova = {}
-   | ^^^ built on another bus
-   |
-   = help: `disk_bus` is not written, and is \"virtio\" because there is a [media.virtio]
-   = help: write `disk_bus = \"nvme\"` under `[machine]`: the OVA names the controller that Windows was built on
-
-1 warning in recipe.toml
-"
-    );
-    let written = built_on("[machine]\ndisk_bus = \"virtio\"\n", &[]);
-    assert!(
-        written.contains("= help: `disk_bus` at recipe.toml:15:1 is \"virtio\"\n"),
-        "{written}"
-    );
-    // VMware's BIOS starts from SATA alone.
-    for bus in ["virtio", "nvme"] {
-        let bus = format!("machine.disk_bus={bus}");
-        let said = built_on("", &["machine.firmware=bios", &bus]);
-        assert!(said.contains("write `disk_bus = \"ahci\"`"), "{said}");
-    }
-    for silent in [
-        &["machine.disk_bus=nvme"][..],
-        &["machine.disk_bus=ahci"],
-        &["machine.firmware=bios", "machine.disk_bus=ahci"],
-    ] {
-        assert_eq!(built_on("", silent), "", "{silent:?}");
-    }
-}
-
-#[test]
 fn the_last_word_about_a_variable_wins() {
     let recipe = small(
         r#"
@@ -659,6 +612,31 @@ generalize = { vm = true }
         .map(|d| format!("{}; {}", d.problem.fact, d.problem.cures.join("; ")))
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn the_word_none_is_no_path_of_an_answer_file() {
+    let seal = |answer: &str| {
+        small(&format!(
+            "[[steps]]\nname = \"seal\"\ngeneralize = {{ answer_file = \"{answer}\" }}\n"
+        ))
+    };
+    let answer = |text: &str| {
+        let files = [("recipe.toml", text), ("none", "<unattend/>")];
+        let recipe = good(&files, &Options::default());
+        match &recipe.steps[0].verb {
+            Verb::Generalize { answer_file, .. } => answer_file.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(answer(&seal("none")), SealAnswer::None));
+    assert!(matches!(answer(&seal("./none")), SealAnswer::Own(_)));
+    assert!(matches!(
+        answer(&small(
+            "[vars]\nwhich = \"none\"\n[[steps]]\nname = \"seal\"\ngeneralize = { answer_file = \"{{which}}\" }\n"
+        )),
+        SealAnswer::None
+    ));
 }
 
 #[test]

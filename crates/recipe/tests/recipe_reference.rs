@@ -49,6 +49,15 @@ fn rows_of(name: &str) -> String {
             let verbs = keys::of("step").keys.iter().filter(|key| key.one_of);
             ("verb", verbs.map(group).collect())
         }
+        // What a step has too stands with the verbs.
+        "claims" => {
+            let claims = keys::of("clone").keys.iter().filter(|key| key.one_of);
+            let claims = claims.map(|key| {
+                let own = tables_of(&key.takes).filter(|spec| spec.name.starts_with("clone."));
+                (key.name.clone(), key.doc.clone(), own)
+            });
+            ("claim", claims.collect())
+        }
         "outputs" => ("format", keys::of(name).keys.iter().map(group).collect()),
         "signatures" => {
             let kinds = keys::of("signature").find("kind").expect("a row");
@@ -88,7 +97,7 @@ fn plain_rows(spec: &Spec) -> String {
     let shared = spec.with.as_ref().map(|with| keys::of(with));
     let own = spec.keys.iter().filter(|key| {
         let is_shared = shared.is_some_and(|shared| shared.find(&key.name).is_some());
-        let is_verb = spec.name == "step" && key.one_of;
+        let is_verb = ["step", "clone"].contains(&&*spec.name) && key.one_of;
         let has_section = spec.name == "recipe" && key.takes.has_header();
         !is_shared && !is_verb && !has_section
     });

@@ -242,6 +242,15 @@ fn every_table_of_the_schema_has_the_keys_that_are_read() {
     let top = keys_read(&format!("schema = 1\n{NO_KEY} = 1\n"));
     assert_eq!(top, keys(&schema), "the top");
 
+    let check = &properties["clone"]["items"];
+    let header = "[[clone]]\nwhy = \"x\"";
+    let read = keys_read(&format!("schema = 1\n{header}\n{NO_KEY} = 1\n"));
+    assert_eq!(read, keys(check), "[[clone]]");
+    for key in ["registry", "service", "firewall", "user", "group"] {
+        let text = format!("schema = 1\n{header}\n{key} = {{ {NO_KEY} = 1 }}\n");
+        assert_eq!(keys_read(&text), keys(&check["properties"][key]), "{key}");
+    }
+
     let step = &properties["steps"]["items"];
     let mut verbs = keys(step);
     for own in ["name", "when", "timeout", "before_seal"] {
@@ -268,7 +277,7 @@ fn every_table_of_the_schema_has_the_keys_that_are_read() {
 fn a_damaged_recipe_is_read_or_complained_about() {
     let fixtures = tree::root().join("crates/recipe/tests/recipes");
     let dir = tempfile::tempdir().expect("a folder");
-    for folder in ["files", "packs"] {
+    for folder in ["files", "packs", "targets"] {
         fs::create_dir(dir.path().join(folder)).expect("a folder");
         for file in fs::read_dir(fixtures.join(folder))
             .expect("the fixtures")

@@ -7,6 +7,7 @@ use winimg_formats::iso::{Source, Tree, write};
 
 use super::seed;
 use support::archives::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
+use support::evtx;
 use support::hive::{self as hives, Key, List, sz};
 use support::tree::snapshot;
 use support::udf as laid;
@@ -18,6 +19,7 @@ pub fn make() {
     iso();
     udf();
     security();
+    metadata();
 }
 
 fn archives() {
@@ -107,6 +109,11 @@ fn registry() {
     }
     let large = Key::new("ROOT").value("Segments", 3, &[7; hives::SEGMENT + 1]);
     seed("hive", "segments", &hives::hive(&large));
+    let events = [
+        ("EventLog", 6005, &[][..]),
+        ("Service Control Manager", 7000, &["containerd", "%%1053"]),
+    ];
+    seed("evtx", "template", &evtx::log(&events));
 }
 
 fn texts() {
@@ -221,4 +228,48 @@ fn security() {
     bytes.extend(system);
     bytes.extend(system);
     seed("security", "one-entry", &bytes);
+}
+
+/// The first byte is the platform, and where Azure's is asked.
+fn metadata() {
+    for (name, which, text) in [
+        (
+            "openstack",
+            0,
+            "GET /openstack/latest/meta_data.json HTTP/1.1\r\n\r\n",
+        ),
+        (
+            "password",
+            0,
+            "POST /openstack/2013-04-04/password HTTP/1.1\r\nContent-Length: 4\r\n\r\nQUJD",
+        ),
+        (
+            "token",
+            1,
+            "PUT /latest/api/token HTTP/1.1\r\nX-aws-ec2-metadata-token-ttl-seconds: 60\r\n\r\n",
+        ),
+        (
+            "ec2",
+            2,
+            "GET /latest/meta-data/public-keys/0/openssh-key HTTP/1.1\r\n\r\n",
+        ),
+        (
+            "instance",
+            3,
+            "GET /metadata/instance/compute?api-version=2021-02-01 HTTP/1.1\r\nMetadata: true\r\n\r\n",
+        ),
+        (
+            "goal-state",
+            7,
+            "GET /machine?comp=goalstate HTTP/1.1\r\nx-ms-version: 2015-04-05\r\n\r\n",
+        ),
+        (
+            "refused-health",
+            7,
+            "POST /machine?comp=health HTTP/1.1\r\nx-ms-version: 2015-04-05\r\nContent-Length: 68\r\n\r\n\
+             <Health><Container><ContainerId>x</ContainerId></Container></Health>",
+        ),
+    ] {
+        seed("metadata", name, &[&[which], text.as_bytes()].concat());
+    }
 }

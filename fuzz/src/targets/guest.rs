@@ -1,6 +1,7 @@
-//! What `verify` reads out of a guest's disk: registry hives, security descriptors.
+//! What is read out of a guest's disk: registry hives, event logs, security descriptors.
 
 use winimg_formats::disk::security::SecurityDescriptor;
+use winimg_formats::evtx::Log;
 use winimg_formats::hive::{Hive, Key};
 
 use crate::seal;
@@ -48,4 +49,8 @@ pub fn security(bytes: &[u8]) -> bool {
         Ok(descriptor) => !descriptor.to_string().is_empty(),
         Err(_) => false,
     }
+}
+
+pub fn evtx(bytes: &[u8]) -> bool {
+    Log::parse(bytes).is_ok_and(|log| log.damaged == 0 && !log.events.is_empty())
 }

@@ -4,5 +4,6 @@ pub mod archives;
 pub mod disks;
 pub mod guest;
 pub mod media;
+pub mod metadata;
 pub mod signatures;
 pub mod texts;

@@ -5,7 +5,7 @@
 
 mod causes;
 mod files;
-mod logs;
+pub(crate) mod logs;
 mod page;
 mod patterns;
 mod reading;

@@ -2,7 +2,7 @@
 """Boots the stand-in's ISO in QEMU and says how it ended: the agent answered, or a screen that stays.
 
     try.py ISO [--virtio-iso F] [--answer F] [--set OLD=NEW]... [--firmware uefi|bios] [--disk ahci|nvme|virtio|scsi]
-           [--prompt ignore|key|overlay] [--keep DIR] [--deadline S] [--serial F] [--then WHAT]...
+           [--nic e1000e|virtio-net-pci|vmxnet3] [--prompt ignore|key|overlay] [--keep DIR] [--deadline S] [--serial F] [--then WHAT]...
 
 WHAT is a command line for cmd.exe in the guest, or one of
     !cd FILE          change the medium of the last CD drive (an empty FILE: take it out)
@@ -177,7 +177,8 @@ def qemu(args, work):
     first, second = (2, 1) if args.cd_first else (1, 2)
     device = [part.replace("bootindex=1", f"bootindex={first}") for part in device]
     command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max",
-               "-smp", "2", "-m", "1024", "-vga", "std", "-display", "none", "-rtc", "base=utc", "-nic", "none",
+               "-smp", "2", "-m", "1024", "-vga", "std", "-display", "none", "-rtc", "base=utc",
+               "-nic", f"user,restrict=on,model={args.nic}" if args.nic else "none",
                "-qmp", f"unix:{work}/qmp,server=on,wait=off", "-serial", f"file:{args.serial or work + '/serial'}",
                "-drive", f"if=none,id=disk,format=qcow2,file={disk},discard=unmap,cache=unsafe", *device,
                "-device", "virtio-serial-pci", "-chardev", f"socket,id=qga,path={work}/qga,server=on,wait=off",
@@ -243,6 +244,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("iso")
     parser.add_argument("--virtio-iso")
+    parser.add_argument("--nic")
     parser.add_argument("--answer")
     parser.add_argument("--set", action="append", default=[], help="OLD=>NEW in the answer file")
     parser.add_argument("--firmware", choices=["uefi", "bios"], default="uefi")

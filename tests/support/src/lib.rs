@@ -4,6 +4,7 @@
 
 pub mod archives;
 pub mod docker_registry;
+pub mod evtx;
 pub mod hive;
 pub mod media;
 pub mod ntfs;

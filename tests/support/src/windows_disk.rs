@@ -29,6 +29,15 @@ pub const REG_DWORD: u32 = 4;
 pub const REG_MULTI_SZ: u32 = 7;
 
 pub const SETUP_STATE: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
+pub const SETUP: &str = r"HKLM\SYSTEM\Setup";
+pub const SYSPREP_STATUS: &str = r"HKLM\SYSTEM\Setup\Status\SysprepStatus";
+/// What sysprep leaves for the next start, beside ImageState.
+const SEALED: [(&str, &str); 4] = [
+    (SETUP, "SetupType"),
+    (SETUP, "CmdLine"),
+    (SYSPREP_STATUS, "GeneralizationState"),
+    (SYSPREP_STATUS, "CleanupState"),
+];
 pub const SAM_ACCOUNT: &str = r"HKLM\SAM\SAM\Domains\Account";
 pub const SAM_BUILTIN: &str = r"HKLM\SAM\SAM\Domains\Builtin";
 
@@ -108,6 +117,11 @@ impl WindowsDisk {
             REG_SZ,
             &sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE"),
         );
+        // As sysprep leaves them: Setup runs at the next start.
+        disk.value(SETUP, "SetupType", REG_DWORD, &dword(2));
+        disk.value(SETUP, "CmdLine", REG_SZ, &sz(r"oobe\windeploy.exe"));
+        disk.value(SYSPREP_STATUS, "GeneralizationState", REG_DWORD, &dword(3));
+        disk.value(SYSPREP_STATUS, "CleanupState", REG_DWORD, &dword(2));
         for domain in [SAM_ACCOUNT, SAM_BUILTIN] {
             disk.key(&format!(r"{domain}\Users\Names"));
             disk.key(&format!(r"{domain}\Aliases\Names"));
@@ -157,6 +171,20 @@ impl WindowsDisk {
         let values = self.values(path);
         values.retain(|(n, _, _)| n != name);
         values.push((name.into(), kind, data.into()));
+    }
+
+    /// As the disk of a Windows that sysprep has not touched.
+    pub fn not_sealed(&mut self) {
+        for (key, name) in SEALED {
+            self.no_value(key, name);
+        }
+    }
+
+    pub fn no_value(&mut self, path: &str, name: &str) {
+        let values = self.values(path);
+        let before = values.len();
+        values.retain(|(n, _, _)| n != name);
+        assert!(values.len() < before, "{path}, {name}");
     }
 
     /// A user with this number; `F` as far as it is read.

@@ -11,6 +11,7 @@ pub mod free_space;
 pub mod gpt;
 pub mod ntfs;
 pub mod ova;
+pub mod overlay;
 pub mod qcow2;
 pub mod qemu_img;
 pub mod raw;

@@ -298,10 +298,11 @@ fn too_large() -> Error {
 /// Everything that is wrong with a tree, at once.
 fn check(tree: &Tree, sizes: &[u64]) -> Result<()> {
     let mut wrong = Vec::new();
-    let label_fits = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    // ECMA-119 has A-Z, 0-9 and _ alone; platforms' own discs are called `config-2`, `cidata` and `OVF ENV`, and no reader minds.
+    let label_fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ');
     if tree.label.is_empty() || tree.label.len() > 16 || !tree.label.chars().all(label_fits) {
         wrong.push(format!(
-            "the label \"{}\" is not 1 to 16 of A-Z, 0-9 and _",
+            "the label \"{}\" is not 1 to 16 of A-Z, a-z, 0-9, _, - and space",
             tree.label
         ));
     }

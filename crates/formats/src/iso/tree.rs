@@ -40,7 +40,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// An empty disc. `label`: up to 16 of `A`-`Z`, `0`-`9`, `_` (the limit is Joliet's); `write` checks it.
+    /// An empty disc. `label`: up to 16 of `A`-`Z`, `a`-`z`, `0`-`9`, `_`, `-` and space (the limit is Joliet's); `write` checks
+    /// it.
     pub fn new(label: impl Into<String>) -> Self {
         Self {
             label: label.into(),

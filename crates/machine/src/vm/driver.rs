@@ -32,6 +32,9 @@ pub trait Driver: Send + Sync {
     /// Presses the key Up: it does nothing where it is not waited for, while Enter or Esc could answer a box of Setup.
     fn press_up(&self) -> Result<()>;
 
+    /// Presses the power button. A guest may take it for a wish to wake its screen only.
+    fn press_power_button(&self) -> Result<()>;
+
     /// The way to the guest, before anything is sent on it. Called before [`Driver::power_on`].
     fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>>;
 

@@ -4,8 +4,10 @@
 
 pub mod bugcheck;
 pub mod driver;
+mod hardware;
 pub mod hyperv;
 mod limits;
+mod over_image;
 mod qcow2;
 #[cfg(unix)]
 pub mod qemu;
@@ -22,6 +24,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::hardware::{Closed, Controller, Forward, Network, Nic};
 pub use self::limits::lacks_agent;
 use crate::guest::Guest;
 use winimg_base::error::{Error, Kind, Result};
@@ -29,7 +32,7 @@ use winimg_base::event::{Attended, Cancel, Sink};
 use winimg_base::text::Secret;
 use winimg_formats::disk::{DiskForm, Image};
 pub use winimg_formats::iso::Disc;
-use winimg_recipe::recipe::{DiskBus, Firmware};
+use winimg_recipe::recipe::Firmware;
 
 /// What the user asked for with `--accel`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +87,7 @@ pub struct MachinePlan {
     pub name: String,
     pub firmware: Firmware,
     pub secure_boot: bool,
-    pub disk_bus: DiskBus,
+    pub controller: Controller,
     /// In the hypervisor's own form; exists, and is empty unless it is only booted.
     pub disk: PathBuf,
     /// Bytes that have to be free where the disk lies before it starts; a floor of its own holds in any case.
@@ -92,7 +95,7 @@ pub struct MachinePlan {
     pub cpus: u32,
     /// Bytes.
     pub memory: u64,
-    pub network: bool,
+    pub network: Network,
     /// A virtual one, new with each machine. [`Platform::check`] refuses it where there is none.
     pub tpm: bool,
     /// Of the guest's built-in Administrator. For hypervisors that have to log on to reach the guest.
@@ -112,12 +115,13 @@ impl MachinePlan {
     /// With paths that the hypervisor may keep.
     fn absolute(mut self, platform: Platform) -> Result<Self> {
         let mut paths = vec![&mut self.disk, &mut self.run_dir];
-        if let Start::Install {
-            install_disc,
-            answer_disc,
-        } = &mut self.start
-        {
-            paths.extend([&mut install_disc.file, answer_disc]);
+        match &mut self.start {
+            Start::Install {
+                install_disc,
+                answer_disc,
+            } => paths.extend([&mut install_disc.file, answer_disc]),
+            Start::Boot => {}
+            Start::Clone { disc, .. } => paths.extend(disc),
         }
         for path in paths {
             *path = platform.absolute(path)?;
@@ -141,6 +145,14 @@ pub enum Start {
     },
     /// The disk holds Windows and its agent. The drives are empty; the answer disc's takes the payload disc.
     Boot,
+    /// The disk is a sealed image's, which starts for the first time. Nothing of the build is there: no drive for the install disc, and no
+    /// channel to a guest agent.
+    Clone {
+        /// What the platform hands over on a disc; otherwise the drive is empty.
+        disc: Option<PathBuf>,
+        /// The machine's own UUID, as its firmware says it.
+        uuid: String,
+    },
 }
 
 impl Start {
@@ -151,7 +163,7 @@ impl Start {
                 install_disc,
                 answer_disc,
             } => Some((install_disc, answer_disc)),
-            Self::Boot => None,
+            Self::Boot | Self::Clone { .. } => None,
         }
     }
 }
@@ -204,6 +216,18 @@ pub trait Hypervisor {
         qcow2::create_over(disk, parent, cancel)
     }
 
+    /// Makes a disk that begins as `image`, a finished one of any format that is read here, and grows to `bytes`. Not a byte of the image is copied
+    /// or written. Refused: an image that names other files, or is larger.
+    fn create_disk_over_image(
+        &self,
+        disk: &Path,
+        image: &Path,
+        bytes: u64,
+        cancel: &Cancel,
+    ) -> Result<()> {
+        over_image::create(disk, image, bytes, cancel)
+    }
+
     /// Says where the layer below a moved disk is; not a byte of content changes.
     fn move_parent(&self, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {
         qcow2::rename_backing(disk, parent, cancel)
@@ -222,6 +246,14 @@ pub trait Machine: Send {
     /// of restarts, a crash or a machine that powered off is an error that names it, never a timeout where it was seen.
     fn guest(&mut self) -> Result<Box<dyn Guest>>;
 
+    /// Waits until a clone has come to rest: its screen, its drives and its processor have been quiet for `quiet`, but for a clock that goes on
+    /// by a minute. `timeout`: from the call on. An error that names it: what [`Machine::guest`] names, and a screen that waits for a person, which
+    /// is named as soon as it has stood for the plan's `still_limit`.
+    fn settle(&mut self, quiet: Duration, timeout: Duration) -> Result<Settled>;
+
+    /// Presses the power button, without waiting for what comes of it. Windows whose screen is off may only wake it, and takes the next one.
+    fn press_power_button(&mut self) -> Result<()>;
+
     /// Waits for the guest's own power-off, and for the process to be gone: the disk is then closed.
     fn wait_off(&mut self, timeout: Duration) -> Result<()>;
 
@@ -238,6 +270,15 @@ pub trait Machine: Send {
     fn attended(&self) -> Attended {
         Attended::default()
     }
+}
+
+/// A clone that has come to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Restarts that the guest asked for, since power-on.
+    pub restarts: u32,
+    /// From power-on until nothing moved any more.
+    pub after: Duration,
 }
 
 /// Writes the screen into a file: a PPM when its name ends so, a PNG otherwise.

@@ -20,6 +20,8 @@ pub enum Purpose {
     Boot,
     /// An installed Windows whose agent has answered already.
     Steps,
+    /// A sealed Windows that becomes a machine of its own, from power-on to a screen that rests.
+    Clone,
 }
 
 impl Purpose {
@@ -27,7 +29,7 @@ impl Purpose {
     pub fn words(self) -> &'static str {
         match self {
             Self::Install => "Windows Setup",
-            Self::Boot | Self::Steps => "Windows",
+            Self::Boot | Self::Steps | Self::Clone => "Windows",
         }
     }
 }
@@ -37,7 +39,7 @@ impl From<Purpose> for Kind {
     fn from(purpose: Purpose) -> Self {
         match purpose {
             Purpose::Install => Self::Setup,
-            Purpose::Boot | Purpose::Steps => Self::Machine,
+            Purpose::Boot | Purpose::Steps | Purpose::Clone => Self::Machine,
         }
     }
 }

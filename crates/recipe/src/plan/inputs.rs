@@ -25,7 +25,7 @@ pub fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
         }
     }
     if let Some((release, place)) = evaluated(recipe) {
-        ends(recipe, release, place, complaints);
+        complaints.push(ends(release, place));
     }
 }
 
@@ -104,43 +104,12 @@ pub fn evaluated(recipe: &Recipe) -> Option<(Release, &Place)> {
     Some((evaluation::known(digest)?, place))
 }
 
-/// An image of an evaluation medium ends; and what its recipe says that does not go with it.
-fn ends(recipe: &Recipe, release: Release, place: &Place, complaints: &mut Diagnostics) {
-    let days = evaluation::DAYS;
-    complaints.push(
-        Diagnostic::warning(format!(
-            "this is an evaluation medium: {release} from it runs for {days} days"
-        ))
-        .at(place, "known by its digest")
-        .help("for machines that stay, name volume or retail media with their digest, and a `product_key`"),
-    );
-    let origin = |path: &str| {
-        let found = recipe.effective.iter().find(|e| e.path == path);
-        found.map_or_else(|| "default".into(), |e| e.origin.clone())
-    };
-    let outputs = &recipe.outputs;
-    if outputs
-        .ami
-        .as_ref()
-        .is_some_and(|a| a.license_type == "AWS")
-    {
-        let said = origin("outputs.ami.license_type");
-        complaints.push(
-            Diagnostic::warning(
-                "an AMI with `license_type = \"AWS\"` is asked for, from a medium for evaluation",
-            )
-            .at(place, "known by its digest")
-            .help(format!("`outputs.ami.license_type` is \"AWS\" ({said})"))
-            .help("AWS licenses Windows Server itself, not its evaluation: name volume or retail media"),
-        );
-    }
-    if let Some(fact) = outputs.ova.as_ref().and_then(|o| o.contradiction(release)) {
-        let said = origin("outputs.ova.hardware_version");
-        complaints.push(
-            Diagnostic::warning(fact)
-                .at(place, format!("the digest of {release}"))
-                .help(format!("`outputs.ova.hardware_version` is said at {said}"))
-                .help("leave `hardware_version` out, or write one that is as new"),
-        );
-    }
+/// An image of an evaluation medium ends.
+fn ends(release: Release, place: &Place) -> Diagnostic {
+    Diagnostic::warning(format!(
+        "this is an evaluation medium: {release} from it runs for {} days",
+        evaluation::DAYS
+    ))
+    .at(place, "known by its digest")
+    .help("for machines that stay, name volume or retail media with their digest, and a `product_key`")
 }

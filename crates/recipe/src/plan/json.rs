@@ -5,14 +5,14 @@
 use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, named_by};
-use super::{Entry, Op, Plan, PlannedStep, Until, undecided};
+use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Until, undecided};
 use crate::recipe::{
     Component, ContainerImage, Effective, ImageProof, ProofSpec, Recipe, Signature, Var,
 };
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::redact_url;
 
-/// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `warnings`, `undecided`. Times are in seconds.
+/// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `clone`, `warnings`, `undecided`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
     let payload = plan.payload.iter().enumerate();
     let steps = plan.steps.iter().zip(1..);
@@ -27,6 +27,7 @@ pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
         "images": recipe.images.iter().map(image).collect::<Value>(),
         "payload": payload.map(|(i, e)| entry(i, e)).collect::<Value>(),
         "steps": steps.map(|(s, number)| step(plan, number, s)).collect::<Value>(),
+        "clone": plan.clone_checks.iter().map(|c| clone_check(plan, c)).collect::<Value>(),
         "warnings": plan.warnings.0.iter().map(warning).collect::<Value>(),
         "undecided": recipe.undecided.iter().map(undecided::json).collect::<Value>(),
     })
@@ -116,6 +117,17 @@ fn step(plan: &Plan, number: usize, step: &PlannedStep) -> Value {
         "entries": step.entries,
         "log": step.guest_log,
         "expects": step.expects.iter().map(|e| expected(plan, e)).collect::<Value>(),
+    })
+}
+
+fn clone_check(plan: &Plan, check: &CloneCheck) -> Value {
+    json!({
+        "check": check.check.as_ref().map(|claim| expected(plan, claim)),
+        "why": check.why,
+        "place": check.place.to_string(),
+        "targets": check.targets,
+        "skipped": check.skipped,
+        "undecided": check.undecided,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::site::Site;
-use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, expect, inputs, services, step, target};
+use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, clone, expect, inputs, services, step, target};
 use crate::recipe::{self, Options, Recipe, Step, Verb};
 use winimg_base::argv;
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
@@ -53,14 +53,16 @@ pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
         steps.push(step::clean_up(recipe, number, place));
     }
     expect::keep_what_lasts(steps.iter_mut().map(|step| &mut step.expects));
-    let refused = target::hyperv_in_ami(recipe, &steps);
-    complaints.0.extend(refused.0);
+    let clone_checks = clone::checks(recipe, &mut complaints);
+    let judged = target::judge(recipe, &steps, &payload);
+    complaints.0.extend(judged.0);
     if complaints.has_errors() {
         return Err(complaints);
     }
     Ok(Plan {
         steps,
         payload,
+        clone_checks,
         warnings: complaints,
     })
 }

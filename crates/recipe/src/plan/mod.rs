@@ -9,6 +9,7 @@ mod build_settings;
 pub mod chain;
 pub mod change;
 pub mod check;
+mod clone;
 mod expect;
 mod inputs;
 mod json;
@@ -18,6 +19,7 @@ mod principal;
 mod reg;
 mod seal;
 mod services;
+mod shut_out;
 mod site;
 mod step;
 mod target;
@@ -37,11 +39,13 @@ use winimg_base::text::Place;
 pub use build_settings::{BUILD_SETTINGS, BuildSetting};
 pub use chain::{Chain, Link, Part};
 pub use check::{Check, Expected, Planned};
+pub use clone::CloneCheck;
 pub use expect::keep_what_lasts;
 pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::{make, read};
-pub use target::shut_out;
+pub use shut_out::shut_out;
+pub use target::on_release;
 pub use text::text;
 pub use undecided::undecided;
 
@@ -59,6 +63,8 @@ pub struct Plan {
     pub steps: Vec<PlannedStep>,
     /// What goes onto the payload disc; an entry's number is its index, its folder `p\NNNN`.
     pub payload: Vec<Entry>,
+    /// What must hold on a clone after its first boot, as written.
+    pub clone_checks: Vec<CloneCheck>,
     /// What the user should know although the plan could be made. Never an error.
     pub warnings: Diagnostics,
 }
@@ -154,6 +160,8 @@ pub enum ExitRule {
     Robocopy,
     /// 0 and 259 good; 3010 reboot needed; 1641 reboot started.
     Pnputil,
+    /// 0 good; 1618 Windows is not at rest, ask again.
+    Settled,
     Listed {
         ok: Vec<i64>,
         reboot: Vec<i64>,
@@ -182,13 +190,15 @@ impl ExitRule {
                 (false, _) => Verdict::Failed,
             },
             (Self::Any, _)
-            | (Self::Zero | Self::Msi | Self::Pnputil, 0)
+            | (Self::Zero | Self::Msi | Self::Pnputil | Self::Settled, 0)
             | (Self::Pnputil, 259)
             | (Self::Robocopy, 0..=7) => Verdict::Success,
             (Self::Msi | Self::Pnputil, 3010) => Verdict::RebootNeeded,
             (Self::Msi | Self::Pnputil, 1641) => Verdict::RebootStarted,
-            (Self::Msi, 1618) => Verdict::Busy,
-            (Self::Zero | Self::Msi | Self::Pnputil | Self::Robocopy, _) => Verdict::Failed,
+            (Self::Msi | Self::Settled, 1618) => Verdict::Busy,
+            (Self::Zero | Self::Msi | Self::Pnputil | Self::Robocopy | Self::Settled, _) => {
+                Verdict::Failed
+            }
         }
     }
 }
@@ -239,6 +249,7 @@ mod tests {
                 ExitRule::Pnputil,
                 vec![(0, Success), (259, Success), needed, started],
             ),
+            (ExitRule::Settled, vec![(0, Success), (1618, Busy)]),
             (listed, vec![(0, Success), (7, Success), needed, started]),
         ] {
             for code in [0, 7, 8, 259, 1618, 1641, 3010] {

@@ -13,7 +13,15 @@ use winimg_base::markup::{ascii_xml, escape_xml};
 /// -Shell-Setup and -International-Core).
 pub(super) const TEMPLATE: &str = include_str!("../../../../unattend/seal.xml");
 
-/// The file's text. Variables: `language`, `time_zone`, `computer_name`. The error is one sentence.
+/// By its RID: the account's name is translated on media of other languages (Microsoft: Well-known SIDs). The program is started
+/// without a shell, so what stands between the quotes is PowerShell's alone.
+pub(super) const DISABLE_ADMINISTRATOR: &str = concat!(
+    r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe -NoProfile -NonInteractive -Command ",
+    r#""Get-LocalUser | Where-Object { $_.SID.Value -like 'S-1-5-21-*-500' } | Disable-LocalUser""#,
+);
+
+/// The file's text. Variables: `language`, `time_zone`, `computer_name`, and `disable_administrator`, the command that
+/// disables the built-in Administrator. The error is one sentence.
 pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> {
     let mut engine = Handlebars::new();
     engine.set_strict_mode(true);
@@ -23,6 +31,7 @@ pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> 
         "time_zone": recipe.media.time_zone.value,
         // Setup makes a random name for each clone.
         "computer_name": "*",
+        "disable_administrator": DISABLE_ADMINISTRATOR,
     });
     let text = engine
         .render_template(template, &values)

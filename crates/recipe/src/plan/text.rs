@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::words::{count, duration, encoding_name, entry_origin, entry_path, expected, proof};
-use super::{Entry, Op, Plan, PlannedStep, Run, Until};
+use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Run, Until};
 use crate::recipe::Recipe;
 use winimg_base::argv;
 use winimg_base::text::redact_url;
@@ -23,6 +23,7 @@ pub fn text(recipe: &Recipe, plan: &Plan) -> String {
     for (index, step) in plan.steps.iter().enumerate() {
         one_step(&mut out, plan, index + 1, step, &mut shown);
     }
+    on_a_clone(&mut out, plan);
     out
 }
 
@@ -43,7 +44,7 @@ fn heading(out: &mut String, recipe: &Recipe, plan: &Plan) {
     }
 }
 
-/// Variables, then effective values, each with who said it. What steps say is shown with the steps.
+/// Variables, then effective values, each with who said it. What steps and clone checks say is shown with them.
 fn values(out: &mut String, recipe: &Recipe) {
     let values: Vec<String> = recipe.vars.iter().map(|v| redact_url(&v.value)).collect();
     let vars = recipe.vars.iter().zip(&values);
@@ -52,27 +53,31 @@ fn values(out: &mut String, recipe: &Recipe) {
     let effective = recipe
         .effective
         .iter()
-        .filter(|e| !e.path.starts_with("steps."))
+        .filter(|e| !e.path.starts_with("steps.") && !e.path.starts_with("clone."))
         .map(|e| (e.path.as_str(), e.value.as_str(), e.origin.as_str()));
     said(out, "Values", &effective.collect::<Vec<_>>());
 }
 
-/// `name = value` with the origin at the right edge, or below where there is no room for it.
+/// Each as `name = value`, with its origin.
 fn said(out: &mut String, title: &str, rows: &[(&str, &str, &str)]) {
     if rows.is_empty() {
         return;
     }
     let _ = writeln!(out, "\n{title}");
     for (name, value, origin) in rows {
-        let head = format!("  {name} = {value}");
-        let (left, right) = (head.chars().count(), origin.chars().count());
-        if left + right + 2 > WIDTH {
-            let indent = " ".repeat(WIDTH.saturating_sub(right));
-            let _ = writeln!(out, "{head}\n{indent}{origin}");
-        } else {
-            let gap = " ".repeat(WIDTH - left - right);
-            let _ = writeln!(out, "{head}{gap}{origin}");
-        }
+        said_at(out, &format!("  {name} = {value}"), origin);
+    }
+}
+
+/// A line with who said it at its right edge, or below where there is no room for it.
+fn said_at(out: &mut String, head: &str, origin: &str) {
+    let (left, right) = (head.chars().count(), origin.chars().count());
+    if left + right + 2 > WIDTH {
+        let indent = " ".repeat(WIDTH.saturating_sub(right));
+        let _ = writeln!(out, "{head}\n{indent}{origin}");
+    } else {
+        let gap = " ".repeat(WIDTH - left - right);
+        let _ = writeln!(out, "{head}{gap}{origin}");
     }
 }
 
@@ -152,6 +157,34 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
     for expectation in &step.expects {
         let _ = writeln!(out, "     leaves  {}", folded(&expected(plan, expectation)));
     }
+}
+
+/// What `winimg try` looks at on a clone; nothing of it is done while the image is built.
+fn on_a_clone(out: &mut String, plan: &Plan) {
+    if plan.clone_checks.is_empty() {
+        return;
+    }
+    out.push_str("\nOn a clone, after its first boot\n");
+    for check in &plan.clone_checks {
+        one_clone_check(out, plan, check);
+    }
+}
+
+fn one_clone_check(out: &mut String, plan: &Plan, check: &CloneCheck) {
+    let claim = match &check.check {
+        Some(claim) => expected(plan, claim),
+        None if check.undecided.is_empty() => "not decided".to_owned(),
+        None => format!("not decided: needs {}", check.undecided.join(", ")),
+    };
+    said_at(out, &format!("  {claim}"), &check.place.to_string());
+    if let Some(when) = &check.skipped {
+        let _ = writeln!(out, "      skipped: when = {when}");
+        return;
+    }
+    let _ = match check.targets.as_slice() {
+        [] => writeln!(out, "      {}", check.why),
+        targets => writeln!(out, "      {}: {}", targets.join(", "), check.why),
+    };
 }
 
 fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {

@@ -22,10 +22,14 @@ pub fn undecided(recipe: &Recipe, named: &str) -> String {
                 place,
             } => {
                 let steps: Vec<String> = steps.iter().map(|s| format!("`{s}`")).collect();
-                let s = if steps.len() == 1 { "" } else { "s" };
+                let who = match steps.as_slice() {
+                    [] => "`[[clone]]`".to_owned(),
+                    [step] => format!("step {step}"),
+                    steps => format!("steps {}", steps.join(", ")),
+                };
                 let _ = writeln!(out, "  {}  {place}", variable.name);
                 let _ = writeln!(out, "      {}", variable.why);
-                let _ = writeln!(out, "      needed by step{s} {}", steps.join(", "));
+                let _ = writeln!(out, "      needed by {who}");
             }
         }
     }

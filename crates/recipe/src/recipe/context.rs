@@ -93,12 +93,12 @@ impl<'a> Context<'a> {
         self.undecided.borrow_mut().push(missing);
     }
 
-    /// A step names this variable, which has no value.
-    pub fn undecided_step(&self, step: &str, variable: Wanting, place: &Place) {
+    /// A step, or a clone check, names this variable, which has no value.
+    pub fn undecided(&self, step: Option<&str>, variable: Wanting, place: &Place) {
         undecided::add(&mut self.undecided.borrow_mut(), variable, step, place);
     }
 
-    pub fn undecided(&self) -> Vec<Undecided> {
+    pub fn all_undecided(&self) -> Vec<Undecided> {
         self.undecided.borrow().clone()
     }
 

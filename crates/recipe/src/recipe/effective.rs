@@ -38,6 +38,11 @@ fn flatten(path: &str, value: &Value, scope: &Scope, all: &mut Vec<Effective>) {
                 flatten(&format!("steps.{name}"), item, scope, all);
             }
         }
+        Data::Array(items) if path == "clone" => {
+            for (index, item) in items.iter().enumerate() {
+                flatten(&format!("clone.{index}"), item, scope, all);
+            }
+        }
         _ => all.push(Effective {
             path: path.into(),
             value: shown(path, value).to_string(),

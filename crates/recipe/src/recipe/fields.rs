@@ -212,6 +212,12 @@ impl<'c> Fields<'c> {
         Some(text)
     }
 
+    /// Whether the text that the key takes is this word, which means something of its own there.
+    pub fn string_is(&self, key: &str, word: &str) -> bool {
+        let said = self.get(key).map(|value| &value.data);
+        matches!(said, Some(Data::String(text)) if text == word)
+    }
+
     /// How to write the key.
     pub fn help(&self, key: &str) -> &'static str {
         self.spec.key(key).help()

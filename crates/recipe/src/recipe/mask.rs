@@ -101,13 +101,16 @@ pub fn mask(bytes: &mut [u8], span: std::ops::Range<usize>, with: u8) {
     }
 }
 
-/// What `user` steps have for a password that is neither made in the guest nor known to everybody: refused later on.
+/// What `user` has in steps, and in clone checks, which take none, for a password that is neither made in the guest nor known to everybody: refused later on.
 fn user_passwords(table: &Table) -> Vec<&Value> {
-    let steps = match table.get("steps").map(|steps| &steps.data) {
-        Some(Data::Array(steps)) => steps.as_slice(),
+    let lists = ["steps", "clone"]
+        .into_iter()
+        .filter_map(|key| table.get(key));
+    let tables = lists.flat_map(|list| match &list.data {
+        Data::Array(tables) => tables.as_slice(),
         _ => &[],
-    };
-    let users = steps.iter().filter_map(|step| step.as_table()?.get("user"));
+    });
+    let users = tables.filter_map(|table| table.as_table()?.get("user"));
     let given = users.filter_map(|user| user.as_table()?.get("password"));
     let allowed = |value: &&Value| match &value.data {
         Data::String(text) => text == "random" || text.starts_with("published:"),

@@ -1,6 +1,6 @@
 //! One file laid over another, and `--set` over both.
 //!
-//! Tables merge key by key and the later word wins; `[[steps]]` follow each other; the proof of a download is one
+//! Tables merge key by key and the later word wins; `[[steps]]` and `[[clone]]` follow each other; the proof of a download is one
 //! choice, so that naming another proof drops the earlier one.
 
 use std::path::PathBuf;
@@ -49,6 +49,9 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
             }
             (Data::Array(old), Data::Array(new)) if at_root && entry.key == "steps" => {
                 follow(old, new);
+            }
+            (Data::Array(old), Data::Array(new)) if at_root && entry.key == "clone" => {
+                old.extend(new);
             }
             (_, data) => {
                 let declared = match in_vars {
@@ -187,6 +190,11 @@ fn apply_set(
         ["include" | "schema", ..] => {
             let fact = format!("`{}` cannot be set from the command line", names[0]);
             return Err(Diagnostic::error(fact).at(at(0), ""));
+        }
+        ["clone", ..] => {
+            let fact = "clone checks cannot be set from the command line";
+            let help = "write a `[[clone]]` into the recipe: where it contradicts one of a pack, the recipe's own stands";
+            return Err(Diagnostic::error(fact).at(at(0), "").help(help));
         }
         ["steps"] => {
             return Err(Diagnostic::error("`--set steps` would replace every step")

@@ -8,6 +8,7 @@
 mod address;
 mod alias;
 mod ask;
+mod clone;
 mod context;
 mod decide;
 mod declare;
@@ -31,6 +32,7 @@ mod registry_key;
 mod slip;
 mod sources;
 mod step;
+pub mod target;
 mod template;
 mod undecided;
 mod unread;
@@ -44,6 +46,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -53,6 +56,7 @@ use winimg_formats::wim::Release;
 
 pub use address::Address;
 pub use ask::{Ask, AskedProof};
+pub use clone::{Claim, CloneCheck};
 pub(crate) use guest_name::file_name;
 pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
@@ -62,7 +66,8 @@ pub use read::{Options, read, read_judged};
 pub use reference::ImageReference;
 pub use registry_key::RegistryKey;
 pub use step::{
-    Assertion, Content, Encoding, ExitCodes, RegistryData, Service, ServiceState, Start, Step, Verb,
+    Assertion, Content, Encoding, ExitCodes, RegistryData, SealAnswer, Service, ServiceState,
+    Start, Step, Verb,
 };
 pub use undecided::{MissingProof, Undecided, complaints};
 pub use value::Wanting;
@@ -85,7 +90,13 @@ pub struct Recipe {
     /// `[images]`: container images.
     pub images: Vec<ContainerImage>,
     pub steps: Vec<Step>,
+    /// `[[clone]]`: of two that contradict each other the later one stands.
+    pub clone_checks: Vec<CloneCheck>,
     pub outputs: Outputs,
+    /// What it is judged by: the targets that it names, and those with rules about its outputs.
+    pub targets: Vec<target::Aim>,
+    /// Where `[media]`, `[machine]`, `[setup]` and `[outputs]` are written, by dotted path: `machine.firmware`, `outputs.ova`.
+    pub written: BTreeMap<String, Place>,
     pub vars: Vec<Var>,
     /// Every value that was written, after variables, then the defaults that were taken.
     pub effective: Vec<Effective>,
@@ -95,6 +106,8 @@ pub struct Recipe {
     pub undecided: Vec<Undecided>,
     /// What it was read from, in that order: its TOML files, and the files and folders that they name.
     pub files: Vec<ReadFile>,
+    /// Nothing was left out of it: what is not in it is not wanted. Otherwise it has mistakes, and is planned for its complaints.
+    pub is_whole: bool,
 }
 
 /// A file or folder that the recipe was read from.
@@ -239,14 +252,14 @@ pub struct Media {
     pub time_zone: Located<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Firmware {
     Uefi,
     Bios,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskBus {
     Nvme,
@@ -384,18 +397,6 @@ impl OvaSpec {
             Release::Server2019 | Release::Server2022 => Self::USUAL,
         })
     }
-
-    /// Why the version that is asked for does not go with the release.
-    pub fn contradiction(&self, release: Release) -> Option<String> {
-        let given = self.hardware_version?;
-        (release == Release::Server2025 && given < Self::OF_2025).then(|| {
-            format!(
-                "the OVA of {release} names the guest windows2022srvNext_64Guest, which needs hardware version {} \
-                 (vSphere 8) or later, and the recipe asks for {given}",
-                Self::OF_2025
-            )
-        })
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -404,6 +405,4 @@ pub struct AmiSpec {
     pub boot_mode: String,
     /// `AWS` or `BYOL`
     pub license_type: String,
-    /// Where the recipe asks for it; `None`: no recipe does.
-    pub place: Option<Place>,
 }

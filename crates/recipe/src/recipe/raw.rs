@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::mask::mask_secrets;
 use super::merge;
-use super::sources::{OUTSIDE, OUTSIDE_HELP, Sources, decoded, read_text, tidy};
+use super::sources::{Sources, decoded, read_text};
 use super::value::{self, Data, Table, Value};
 use super::{Options, Root};
-use winimg_base::diag::{Diagnostic, suggestion};
+use winimg_base::diag::Diagnostic;
 use winimg_base::text::Place;
 
 /// The schema this version reads.
@@ -33,8 +33,6 @@ pub struct Raw {
 /// Reads the recipe and all that it includes. `None` when the recipe itself cannot be read.
 pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     let mut loader = Loader {
-        search: &options.search,
-        shipped: &options.shipped,
         sources: Sources::of(options),
         problems: Vec::new(),
         stack: Vec::new(),
@@ -58,10 +56,7 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     (Some(raw), Vec::new())
 }
 
-struct Loader<'a> {
-    search: &'a [PathBuf],
-    /// Those of `search` that come with winimg.
-    shipped: &'a [PathBuf],
+struct Loader {
     sources: Sources,
     problems: Vec<Diagnostic>,
     /// The files being read, each with its shown name.
@@ -70,7 +65,7 @@ struct Loader<'a> {
     incomplete: bool,
 }
 
-impl Loader<'_> {
+impl Loader {
     fn problem(&mut self, diagnostic: Diagnostic, at: Option<&Place>) {
         self.incomplete = true;
         self.problems.push(match at {
@@ -224,83 +219,14 @@ impl Loader<'_> {
                 self.problem(Diagnostic::error(fact), Some(&item.place));
                 continue;
             }
-            if let Some((found, root)) = self.find(wanted, &item.place) {
-                let name = self.called(&found, &root);
-                let read = self.file(&found, &name, root, Some(&item.place));
-                tables.extend(read.map(|(table, _)| table));
+            match self.sources.look_up(wanted, &item.place) {
+                Ok(found) => {
+                    let read = self.file(&found.path, &found.name, found.root, Some(&item.place));
+                    tables.extend(read.map(|(table, _)| table));
+                }
+                Err(problem) => self.problem(problem, Some(&item.place)),
             }
         }
         tables
     }
-
-    /// `winimg:packs/x.toml` for what comes with winimg, wherever that lies; else the path.
-    fn called(&self, path: &Path, root: &Root) -> String {
-        let folder = match root {
-            Root::Search(number) => self.search.get(*number),
-            _ => None,
-        };
-        let own = folder.filter(|folder| self.shipped.contains(folder));
-        match own.and_then(|folder| path.strip_prefix(tidy(folder)).ok()) {
-            Some(within) => format!("winimg:{}", shown(within)),
-            None => shown(path),
-        }
-    }
-
-    /// Beside the including file first, then in the folders of the options.
-    fn find(&mut self, wanted: &str, place: &Place) -> Option<(PathBuf, Root)> {
-        let own = self.sources.folder(place).to_path_buf();
-        let folders: Vec<PathBuf> = std::iter::once(own).chain(self.search.to_vec()).collect();
-        let candidates = folders.iter().map(|f| tidy(&f.join(wanted)));
-        let candidates: Vec<PathBuf> = candidates.map(|p| self.sources.stands(p)).collect();
-        let (outside, inside): (Vec<_>, Vec<_>) =
-            (0..candidates.len()).partition(|at| self.sources.is_outside(&candidates[*at]));
-        if let Some(found) = inside.into_iter().find(|at| candidates[*at].is_file()) {
-            let root = match self.sources.root(place, wanted) {
-                Root::Named(text) => Root::Named(text),
-                _ if found > 0 => Root::Search(found - 1),
-                own => own,
-            };
-            return Some((candidates[found].clone(), root));
-        }
-        if !outside.is_empty() {
-            self.problem(Diagnostic::error(OUTSIDE).help(OUTSIDE_HELP), Some(place));
-            return None;
-        }
-        let mut diagnostic = Diagnostic::error(format!("there is no file {wanted}"));
-        let siblings: Vec<String> = candidates
-            .iter()
-            .flat_map(|p| siblings(p, wanted))
-            .collect();
-        let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
-        if !siblings.is_empty() {
-            diagnostic = diagnostic.help(suggestion(wanted, &siblings, "files there"));
-        }
-        let looked = (0..).zip(&candidates).map(|(n, path)| match n {
-            0 => shown(path),
-            n => self.called(path, &Root::Search(n - 1)),
-        });
-        let looked: Vec<String> = looked.collect();
-        diagnostic = diagnostic.help(format!("looked for {}", looked.join(", ")));
-        self.problem(diagnostic, Some(place));
-        None
-    }
-}
-
-/// The TOML files in the folder of a candidate, written as the include would be.
-fn siblings(candidate: &Path, wanted: &str) -> Vec<String> {
-    let prefix = wanted.rfind('/').map_or("", |at| &wanted[..=at]);
-    let folder = match candidate.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.filter_map(|e| e.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|n| n.ends_with(".toml")).collect();
-    names.sort();
-    names.iter().map(|n| format!("{prefix}{n}")).collect()
-}
-
-/// With `/` everywhere, as the recipe writes it.
-fn shown(path: &Path) -> String {
-    path.display().to_string().replace('\\', "/")
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Options, ReadFile, Root};
+use winimg_base::diag::{Diagnostic, suggestion};
 use winimg_base::io;
 use winimg_base::text::{Place, Source};
 
@@ -21,6 +22,18 @@ pub struct Sources {
     moved: Vec<(PathBuf, PathBuf)>,
     /// Nothing is read outside of it.
     within: Option<PathBuf>,
+    /// Where packs and targets are looked for when they are not beside the file that names them.
+    search: Vec<PathBuf>,
+    /// Those of `search` that come with winimg.
+    shipped: Vec<PathBuf>,
+}
+
+/// A pack or a target that was found.
+pub struct LookedUp {
+    pub path: PathBuf,
+    pub root: Root,
+    /// As messages call it: `winimg:packs/x.toml` for what comes with winimg, wherever that lies; else the path.
+    pub name: String,
 }
 
 /// What is wrong with a path that leads out of a bundle.
@@ -39,6 +52,8 @@ impl Sources {
         Self {
             moved: options.moved.clone(),
             within: options.within.clone(),
+            search: options.search.clone(),
+            shipped: options.shipped.clone(),
             ..Self::default()
         }
     }
@@ -123,6 +138,60 @@ impl Sources {
         }
     }
 
+    /// Where what is named at `place` is looked for, in that order.
+    pub fn folders(&self, place: &Place) -> Vec<PathBuf> {
+        let own = self.folder(place).to_path_buf();
+        std::iter::once(own).chain(self.search.clone()).collect()
+    }
+
+    /// Beside the file that names it first, then in the folders of the options. The complaint has no place yet.
+    pub fn look_up(&self, wanted: &str, place: &Place) -> Result<LookedUp, Diagnostic> {
+        let folders = self.folders(place);
+        let candidates = folders.iter().map(|f| tidy(&f.join(wanted)));
+        let candidates: Vec<PathBuf> = candidates.map(|p| self.stands(p)).collect();
+        let (outside, inside): (Vec<_>, Vec<_>) =
+            (0..candidates.len()).partition(|at| self.is_outside(&candidates[*at]));
+        if let Some(found) = inside.into_iter().find(|at| candidates[*at].is_file()) {
+            let root = match found {
+                0 => self.root(place, wanted),
+                n => Root::Search(n - 1),
+            };
+            let path = candidates[found].clone();
+            let name = self.called(&path, &root);
+            return Ok(LookedUp { path, root, name });
+        }
+        if !outside.is_empty() {
+            return Err(Diagnostic::error(OUTSIDE).help(OUTSIDE_HELP));
+        }
+        let mut diagnostic = Diagnostic::error(format!("there is no file {wanted}"));
+        let siblings: Vec<String> = candidates
+            .iter()
+            .flat_map(|p| siblings(p, wanted))
+            .collect();
+        let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
+        if !siblings.is_empty() {
+            diagnostic = diagnostic.help(suggestion(wanted, &siblings, "files there"));
+        }
+        let looked = (0..).zip(&candidates).map(|(n, path)| match n {
+            0 => shown(path),
+            n => self.called(path, &Root::Search(n - 1)),
+        });
+        let looked: Vec<String> = looked.collect();
+        Err(diagnostic.help(format!("looked for {}", looked.join(", "))))
+    }
+
+    fn called(&self, path: &Path, root: &Root) -> String {
+        let folder = match root {
+            Root::Search(number) => self.search.get(*number),
+            _ => None,
+        };
+        let own = folder.filter(|folder| self.shipped.contains(folder));
+        match own.and_then(|folder| path.strip_prefix(tidy(folder)).ok()) {
+            Some(within) => format!("winimg:{}", shown(within)),
+            None => shown(path),
+        }
+    }
+
     /// The path, or where it stands now.
     pub fn stands(&self, path: PathBuf) -> PathBuf {
         let moved = self.moved.iter().find(|(from, _)| *from == path);
@@ -148,6 +217,25 @@ impl Sources {
     pub fn order(&self) -> Vec<Arc<Source>> {
         self.said.iter().map(|s| Arc::clone(&s.source)).collect()
     }
+}
+
+/// The TOML files in the folder of a candidate, written as the name would be.
+fn siblings(candidate: &Path, wanted: &str) -> Vec<String> {
+    let prefix = wanted.rfind('/').map_or("", |at| &wanted[..=at]);
+    let folder = match candidate.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|e| e.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|n| n.ends_with(".toml")).collect();
+    names.sort();
+    names.iter().map(|n| format!("{prefix}{n}")).collect()
+}
+
+/// With `/` everywhere, as the recipe writes it.
+fn shown(path: &Path) -> String {
+    path.display().to_string().replace('\\', "/")
 }
 
 /// `a/b/../c` is `a/c`, without asking the file system.

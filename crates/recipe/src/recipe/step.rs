@@ -104,10 +104,19 @@ pub enum Verb {
     Reboot,
     Assert(Assertion),
     Generalize {
-        /// The template of the clone's answer file, when the team brings its own.
-        answer_file: Option<Located<PathBuf>>,
+        answer_file: SealAnswer,
         mode_vm: bool,
     },
+}
+
+/// The answer file that sysprep is given, and that a clone takes its settings from.
+#[derive(Clone, Debug)]
+pub enum SealAnswer {
+    BuiltIn,
+    /// A template beside the recipe.
+    Own(Located<PathBuf>),
+    /// None, and none that was left stands in the way of the one that the platform brings for its clones.
+    None,
 }
 
 /// Where the bytes of a step come from.

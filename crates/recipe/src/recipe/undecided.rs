@@ -18,10 +18,10 @@ use winimg_base::text::Place;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undecided {
     Proof(MissingProof),
-    /// Steps name a variable that has no value: what they do is not known.
+    /// Steps or clone checks name a variable that has no value: what they do is not known.
     Variable {
         variable: Wanting,
-        /// The names of the steps.
+        /// The names of the steps; none where clone checks alone name it.
         steps: Vec<String>,
         /// The first use.
         place: Place,
@@ -108,14 +108,14 @@ pub fn complaints(all: &[Undecided], asked: &BTreeSet<String>) -> Vec<Diagnostic
     open.map(Undecided::complaint).collect()
 }
 
-/// Adds what a step needs, once a step and variable: a variable is listed once, with all its steps.
-pub fn add(all: &mut Vec<Undecided>, needed: Wanting, step: &str, at: &Place) {
+/// Adds what a step or, without a name, a clone check needs: a variable is listed once, with all its steps.
+pub fn add(all: &mut Vec<Undecided>, needed: Wanting, step: Option<&str>, at: &Place) {
     for one in all.iter_mut() {
         match one {
             Undecided::Variable {
                 variable, steps, ..
             } if *variable == needed => {
-                steps.push(step.into());
+                steps.extend(step.map(Into::into));
                 return;
             }
             _ => {}
@@ -124,7 +124,7 @@ pub fn add(all: &mut Vec<Undecided>, needed: Wanting, step: &str, at: &Place) {
     all.push(Undecided::Variable {
         place: place_of_name(at, &needed.name),
         variable: needed,
-        steps: vec![step.into()],
+        steps: step.map(Into::into).into_iter().collect(),
     });
 }
 
@@ -153,7 +153,7 @@ fn collect(value: &Value, found: &mut Vec<(Wanting, Place)>) {
     }
 }
 
-/// Leaves undecided what can be: the digests of downloads and what steps do. Everywhere else a variable without a value is
+/// Leaves undecided what can be: the digests of downloads, what steps do and what clone checks look at. Everywhere else a variable without a value is
 /// complained about. The names of those that were.
 pub fn settle(tree: &mut Table, problems: &mut Vec<Diagnostic>) -> BTreeSet<String> {
     let mut asked = Asked {
@@ -166,6 +166,10 @@ pub fn settle(tree: &mut Table, problems: &mut Vec<Diagnostic>) -> BTreeSet<Stri
             // Resolved before, and used elsewhere.
             ("vars", _) => {}
             ("steps", Data::Array(steps)) => steps.iter_mut().for_each(|s| step(s, &mut asked)),
+            ("clone", Data::Array(checks)) => {
+                let checks = checks.iter_mut();
+                checks.for_each(|check| of_known(check, &["why", "targets"], &mut asked));
+            }
             ("components" | "media", Data::Table(inputs)) => {
                 for input in &mut inputs.entries {
                     let is_input = !is_media || matches!(input.key.as_str(), "iso" | "virtio");
@@ -199,12 +203,19 @@ fn download(table: &mut Table, asked: &mut Asked<'_>) {
 /// A step's name and place are always known, and so is all of the one that seals the image: without it the steps would
 /// stand in another order.
 fn step(step: &mut Value, asked: &mut Asked<'_>) {
-    let Data::Table(table) = &mut step.data else {
-        return asked.refuse(step);
+    match step.as_table().is_some_and(|t| t.contains("generalize")) {
+        true => asked.refuse(step),
+        false => of_known(step, &["name", "before_seal"], asked),
+    }
+}
+
+/// A table of which these keys are always known.
+fn of_known(value: &mut Value, keys: &[&str], asked: &mut Asked<'_>) {
+    let Data::Table(table) = &mut value.data else {
+        return asked.refuse(value);
     };
-    let seals = table.get("generalize").is_some();
     for Entry { key, value, .. } in &mut table.entries {
-        if seals || key == "name" || key == "before_seal" {
+        if keys.contains(&key.as_str()) {
             asked.refuse(value);
         }
     }

@@ -153,6 +153,27 @@ const PLANNED: &[&str] = &[
     r"acl = { path = 'C:\Windows', grant = { SYSTEM = 'full' } }",
 ];
 
+/// Of checks of clones, read and planned.
+const CLONE: &[&str] = &[
+    "",
+    "why = \"\"",
+    "frobnicate = true",
+    "exists = 'k'",
+    "exists = 'C:\\x'\nmissing = 'C:\\y'",
+    "exists = 'C:\\x'\nwhen = \"a && b\"",
+    "exists = 'C:\\x'\ntargets = []",
+    "exists = 'C:\\x'\ntargets = [\"moon\"]",
+    "registry = { key = 'HKLM\\SOFTWRE\\X', absent = true }",
+    "registry = { key = 'HKLM\\SYSTEM', absent = true }",
+    "registry = { key = 'HKLM\\SOFTWARE\\X', name = 'a', type = 'multi_sz', data = [''] }",
+    "service = { name = \"a/b\" }",
+    "service = { name = \"x\", state = \"running\" }",
+    "service = { name = \"x\", state = \"absent\", start = \"auto\" }",
+    "firewall = { name = 'all' }",
+    "user = { name = \"a/b\" }",
+    "group = { name = \"x\", state = \"absent\", members = [\"y\"] }",
+];
+
 /// What the steps need, and what a recipe has to have.
 const SOUND: &[(&str, &str)] = &[
     ("", "schema = 1"),
@@ -171,7 +192,7 @@ const SOUND: &[(&str, &str)] = &[
     ),
 ];
 
-fn recipe(tables: &[(&str, &str)], steps: &[(usize, &str)]) -> String {
+fn recipe(tables: &[(&str, &str)], steps: &[(usize, &str)], clone: &[&str]) -> String {
     let key = |line: &str| line.split(" =").next().map(str::to_owned);
     let replaced = |section: &str, line: &str| {
         let mut own = tables.iter();
@@ -196,6 +217,14 @@ fn recipe(tables: &[(&str, &str)], steps: &[(usize, &str)]) -> String {
     for (number, verb) in steps {
         text += &format!("[[steps]]\nname = \"step {number}\"\n{verb}\n");
     }
+    for check in clone {
+        let why = if check.contains("why") {
+            ""
+        } else {
+            "why = \"a test\"\n"
+        };
+        text += &format!("[[clone]]\n{why}{check}\n");
+    }
     text + "[[steps]]\nname = \"seal\"\ngeneralize = {}\n"
 }
 
@@ -217,22 +246,24 @@ fn errors(text: &str) -> Vec<String> {
 
 #[test]
 fn a_recipe_with_every_mistake_shows_all_of_them() {
-    assert_eq!(errors(&recipe(&[], &[])), Vec::<String>::new());
+    assert_eq!(errors(&recipe(&[], &[], &[])), Vec::<String>::new());
     let steps: Vec<(usize, &str)> = READ.iter().chain(PLANNED).copied().enumerate().collect();
     let mut single = Vec::new();
     let mut silent = Vec::new();
-    let tables = TABLES.iter().map(|table| (vec![*table], vec![]));
-    let alone = tables.chain(steps.iter().map(|step| (vec![], vec![*step])));
-    for (tables, steps) in alone {
-        let found = errors(&recipe(&tables, &steps));
+    let tables = TABLES.iter().map(|table| (vec![*table], vec![], vec![]));
+    let alone = tables
+        .chain(steps.iter().map(|step| (vec![], vec![*step], vec![])))
+        .chain(CLONE.iter().map(|check| (vec![], vec![], vec![*check])));
+    for (tables, steps, clone) in alone {
+        let found = errors(&recipe(&tables, &steps, &clone));
         if found.is_empty() {
-            silent.push((tables, steps));
+            silent.push((tables, steps, clone));
         }
         single.extend(found);
     }
     assert!(silent.is_empty(), "these are no mistakes: {silent:#?}");
     single.sort();
-    let together = errors(&recipe(TABLES, &steps));
+    let together = errors(&recipe(TABLES, &steps, CLONE));
     let lacking: Vec<&String> = single.iter().filter(|e| !together.contains(e)).collect();
     let added: Vec<&String> = together.iter().filter(|e| !single.contains(e)).collect();
     assert!(
@@ -240,5 +271,5 @@ fn a_recipe_with_every_mistake_shows_all_of_them() {
         "lacking {lacking:#?}\nadded {added:#?}"
     );
     assert_eq!(together.len(), single.len());
-    assert!(together.len() >= TABLES.len() + READ.len() + PLANNED.len());
+    assert!(together.len() >= TABLES.len() + READ.len() + PLANNED.len() + CLONE.len());
 }

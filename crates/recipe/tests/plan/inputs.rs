@@ -1,5 +1,6 @@
 //! What a recipe alone decides about its inputs, as `validate` and `plan` say it.
 
+use support::tree;
 use winimg_base::diag::Diagnostics;
 use winimg_recipe::plan;
 use winimg_recipe::recipe::{Locked, Options, Recipe, read};
@@ -10,7 +11,14 @@ fn recipe(text: &str) -> Recipe {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("recipe.toml");
     std::fs::write(&path, text).expect("a recipe");
-    let (recipe, said) = read(&path, &Options::default());
+    // The targets' rules about outputs are among what is said.
+    let recipes = vec![tree::root().join("recipes")];
+    let options = Options {
+        search: recipes.clone(),
+        shipped: recipes,
+        ..Options::default()
+    };
+    let (recipe, said) = read(&path, &options);
     assert_eq!(said.render(false), "");
     recipe.expect("a recipe")
 }

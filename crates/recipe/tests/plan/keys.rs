@@ -98,6 +98,31 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
             let before = format!("name = \"n{n}\"{other}");
             Some(("[steps]".to_owned(), before, within.to_owned()))
         }
+        "clone" => {
+            let claims: Vec<&str> = keys::of(table).alternatives().collect();
+            let has = |key: &str| within.starts_with(&format!("{key} ="));
+            let why = match has("why") || within.is_empty() {
+                true => "",
+                false => "why = \"n\"\n",
+            };
+            let other = match claims.into_iter().any(has) {
+                true => "",
+                false => "missing = 'C:\\n'",
+            };
+            Some((
+                "[clone]".to_owned(),
+                format!("{why}{other}"),
+                within.to_owned(),
+            ))
+        }
+        "clone.service" | "clone.user" | "clone.group" => {
+            let key = table.trim_start_matches("clone.");
+            Some((
+                "[clone]".to_owned(),
+                "why = \"n\"".to_owned(),
+                format!("{key} = {{ {within} }}"),
+            ))
+        }
         "online" => step(format!("update = {{ online = {{ {within} }} }}")),
         "exit_codes" => step(format!(
             "cmd = {{ script = \"ver\", exit_codes = {{ {within} }} }}"
@@ -177,12 +202,13 @@ fn recipes(mistakes: &[Mistake]) -> Vec<Vec<&Mistake>> {
         let key = mistake.line.split([' ', '=']).next().unwrap_or_default();
         let dotted = match mistake.section.as_str() {
             "" => key.to_owned(),
-            // Each step is one of its own, and so are these.
+            // Each table of a list is one of its own.
             "[steps]" => "steps[]".to_owned(),
+            "[clone]" => "clone[]".to_owned(),
             section => format!("{section}.{key}"),
         };
         let clashes = |said: &BTreeSet<String>| {
-            let is_list = dotted == "steps[]";
+            let is_list = dotted.ends_with("[]");
             said.iter().any(|other| {
                 let below = |a: &str, b: &str| {
                     a.strip_prefix(b)
@@ -210,7 +236,7 @@ fn text(mistakes: &[&Mistake]) -> String {
     for section in sections {
         let own = mistakes.iter().filter(|m| m.section == section);
         for (n, mistake) in own.enumerate() {
-            if !section.is_empty() && (n == 0 || section == "[steps]") {
+            if !section.is_empty() && (n == 0 || section.starts_with('[')) {
                 text += &format!("[{section}]\n");
             }
             text += &format!("{}\n{}\n", mistake.before, mistake.line);

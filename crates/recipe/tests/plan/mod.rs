@@ -9,7 +9,7 @@ mod powershell;
 mod recipe;
 mod restore;
 mod security;
-mod target;
+mod shut_out;
 
 use std::path::Path;
 use std::time::Duration;
@@ -351,10 +351,15 @@ fn sealing() {
         .step("seal", |m| m.generalize());
     insta::assert_snapshot!("sealing", &plan_of(builtin.made()));
     let own = Maker::new().step("seal", |m| Verb::Generalize {
-        answer_file: Some(m.at("").map(|_| local("seal/own.xml"))),
+        answer_file: SealAnswer::Own(m.at("").map(|_| local("seal/own.xml"))),
         mode_vm: true,
     });
     insta::assert_snapshot!("sealing-own", &plan_of(own.made()));
+    let none = Maker::new().step("seal", |_| Verb::Generalize {
+        answer_file: SealAnswer::None,
+        mode_vm: false,
+    });
+    insta::assert_snapshot!("sealing-none", &plan_of(none.made()));
 }
 
 /// From TOML, because which files lie in a folder is a part of what these verbs mean.
@@ -576,7 +581,7 @@ fn every_mistake_is_reported_at_its_step() {
             Verb::Assert(Assertion::ServiceRunning(m.at("100%")))
         })
         .step("password", |m| Verb::Generalize {
-            answer_file: Some(m.at("").map(|_| local("seal/password.xml"))),
+            answer_file: SealAnswer::Own(m.at("").map(|_| local("seal/password.xml"))),
             mode_vm: false,
         });
     insta::assert_snapshot!("mistakes", &refused(maker.made()));

@@ -62,12 +62,16 @@ impl Maker {
             components: vec![],
             images: Vec::new(),
             steps: vec![],
+            clone_checks: vec![],
             outputs: Outputs::default(),
+            targets: vec![],
+            written: BTreeMap::new(),
             vars: vec![],
             effective: vec![],
             asks: vec![],
             undecided: vec![],
             files: vec![],
+            is_whole: true,
         };
         Self { source, recipe }
     }
@@ -221,7 +225,7 @@ impl Maker {
 
     pub fn generalize(&self) -> Verb {
         Verb::Generalize {
-            answer_file: None,
+            answer_file: SealAnswer::BuiltIn,
             mode_vm: false,
         }
     }

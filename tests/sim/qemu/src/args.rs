@@ -103,12 +103,17 @@ const MODELS: &[(&str, &[&str])] = &[
         &["serial", "drive", "bootindex", "discard_granularity", "bus"],
     ),
     ("ide-cd", &["drive", "bootindex", "bus"]),
+    ("piix4-ide", &["bus", "addr"]),
+    ("mptsas1068", &["bus", "addr"]),
+    ("pvscsi", &["bus", "addr"]),
     ("isa-debugcon", &["iobase", "chardev"]),
     ("isa-debug-exit", &["iobase", "iosize"]),
     ("isa-serial", &["chardev"]),
     ("virtio-serial-pci", &["bus", "addr"]),
     ("virtserialport", &["bus", "chardev", "name", "nr"]),
     ("e1000e", &["netdev", "mac", "bus", "addr"]),
+    ("virtio-net-pci", &["netdev", "mac", "bus", "addr"]),
+    ("vmxnet3", &["netdev", "mac", "bus", "addr"]),
     ("pvpanic", &["ioport", "events"]),
     ("pvpanic-pci", &["bus", "addr", "events"]),
     ("i6300esb", &["bus", "addr"]),
@@ -198,10 +203,7 @@ fn take(config: &mut Config, option: &str, value: &str, script: &Script) -> Resu
             ],
         ),
         "-display" | "-vga" | "-nic" | "-uuid" | "-object" => Ok(()),
-        "-netdev" => known(
-            &options(value, "type"),
-            &["type", "id", "restrict", "hostfwd", "net"],
-        ),
+        "-netdev" => netdev(&options(value, "type")),
         "-action" => action(&options(value, "")),
         "-drive" => drive(config, value),
         "-device" => device(config, value),
@@ -358,6 +360,27 @@ fn global(value: &str) -> Result<(), String> {
             "!warning: global {driver}.{property} has invalid class name"
         )),
     }
+}
+
+fn netdev(options: &Options) -> Result<(), String> {
+    known(
+        options,
+        &[
+            "type", "id", "restrict", "ipv6", "hostfwd", "guestfwd", "net",
+        ],
+    )?;
+    for (_, rule) in options.iter().filter(|(key, _)| key == "guestfwd") {
+        let address = rule
+            .strip_prefix("tcp:")
+            .and_then(|rest| rest.split_once("-cmd:"))
+            .filter(|(address, command)| {
+                address.parse::<std::net::SocketAddrV4>().is_ok() && !command.is_empty()
+            });
+        if address.is_none() {
+            return Err(format!("Invalid guest forwarding rule '{rule}'"));
+        }
+    }
+    Ok(())
 }
 
 fn action(options: &Options) -> Result<(), String> {
@@ -534,6 +557,17 @@ fn wire(config: &Config) -> Result<(), String> {
         {
             return Err(format!(
                 "-device {model}: The bootindex {index} has already been used"
+            ));
+        }
+        // q35's own are there without a device.
+        let bus = device.get("bus").and_then(|bus| bus.split_once('.'));
+        if let Some((of, _)) = bus
+            && !["ide", "pcie"].contains(&of)
+            && !config.devices.iter().any(|d| d.get("id") == Some(of))
+        {
+            return Err(format!(
+                "-device {model}: Bus '{}' not found",
+                device.get("bus").unwrap_or_default()
             ));
         }
         for property in ["drive", "chardev"] {

@@ -134,8 +134,9 @@ fn whole(config: Config, script: Script) -> Result<(), String> {
     let port = machine
         .config
         .device("virtserialport")
-        .and_then(|d| d.get("chardev"));
-    let port = listen(&machine, port)?;
+        .map(|d| listen(&machine, d.get("chardev")));
+    // A clone has none.
+    let port = port.transpose()?;
     if !machine.config.stopped {
         machine.change(|s| s.status = "running");
     }
@@ -145,7 +146,9 @@ fn whole(config: Config, script: Script) -> Result<(), String> {
             life::live(&living);
         }
     });
-    std::thread::spawn(move || agent::serve(&talking, &port));
+    if let Some(port) = port {
+        std::thread::spawn(move || agent::serve(&talking, &port));
+    }
     qmp::serve(&machine, &monitor);
     Ok(())
 }

@@ -37,6 +37,12 @@ fn command_lines_that_qemu_refuses() {
         &["-drive", "if=none,id=a", "-device", "ide-hd,drive=a"],
         &["-drive", "if=none,id=a,frob=1"],
         &["-chardev", "null,id=a", "-device", "isa-serial,chardev=b"],
+        &["-device", "scsi-hd,bus=hba.0"],
+        &[
+            "-netdev",
+            "user,id=n,guestfwd=udp:10.0.2.100:80-cmd:/bin/echo",
+        ],
+        &["-netdev", "user,id=n,guestfwd=tcp:10.0.2.100-cmd:x"],
     ]
     .into_iter()
     .map(|arguments| {
@@ -57,7 +63,10 @@ fn command_lines_that_qemu_refuses() {
          1 qemu-system-x86_64: -device ide-cd: Property 'ide-cd.drive' can't find value 'zz'\n\
          1 qemu-system-x86_64: -device ide-hd: Device needs media, but drive is empty\n\
          1 qemu-system-x86_64: -drive if=none,id=a,frob=1: Invalid parameter 'frob'\n\
-         1 qemu-system-x86_64: -device isa-serial: Property 'isa-serial.chardev' can't find value 'b'\n"
+         1 qemu-system-x86_64: -device isa-serial: Property 'isa-serial.chardev' can't find value 'b'\n\
+         1 qemu-system-x86_64: -device scsi-hd: Bus 'hba.0' not found\n\
+         1 qemu-system-x86_64: -netdev user,id=n,guestfwd=udp:10.0.2.100:80-cmd:/bin/echo: Invalid guest forwarding rule 'udp:10.0.2.100:80-cmd:/bin/echo'\n\
+         1 qemu-system-x86_64: -netdev user,id=n,guestfwd=tcp:10.0.2.100-cmd:x: Invalid guest forwarding rule 'tcp:10.0.2.100-cmd:x'\n"
     );
 }
 

@@ -20,7 +20,9 @@ use self::script::{InstallOutcome, OffOutcome, RebootOutcome, Script};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::guest::Guest;
-use winimg_machine::vm::{Accel, Camera, Hypervisor, Machine, MachinePlan, Platform, Probe, Start};
+use winimg_machine::vm::{
+    Accel, Camera, Hypervisor, Machine, MachinePlan, Network, Platform, Probe, Settled, Start,
+};
 use winimg_recipe::recipe::Firmware;
 
 /// `--hypervisor fake:FILE`
@@ -97,10 +99,10 @@ impl Hypervisor for Fake {
             "start {} firmware={:?} disk={:?} cpus={} memory={} network={} secure_boot={}",
             plan.name,
             plan.firmware,
-            plan.disk_bus,
+            plan.controller,
             plan.cpus,
             plan.memory,
-            plan.network,
+            plan.network != Network::None,
             plan.secure_boot
         ));
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&shared));
@@ -273,6 +275,23 @@ impl Machine for FakeMachine {
                 ))
             }
         })
+    }
+
+    /// At rest at once.
+    fn settle(&mut self, _quiet: Duration, _timeout: Duration) -> Result<Settled> {
+        self.shared.note("settle");
+        self.shared.check()?;
+        Ok(Settled {
+            restarts: 0,
+            after: Duration::ZERO,
+        })
+    }
+
+    fn press_power_button(&mut self) -> Result<()> {
+        self.shared.note("press_power_button");
+        self.shared.check()?;
+        self.shared.lock().power = Power::Off;
+        Ok(())
     }
 
     fn wait_off(&mut self, timeout: Duration) -> Result<()> {

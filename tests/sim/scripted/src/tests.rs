@@ -7,8 +7,8 @@ use std::time::Duration;
 use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::guest::{Command, Exit, Put};
-use winimg_machine::vm::{Accel, Disc, MachinePlan, Start};
-use winimg_recipe::recipe::{DiskBus, Firmware};
+use winimg_machine::vm::{Accel, Controller, Disc, MachinePlan, Network, Start};
+use winimg_recipe::recipe::Firmware;
 
 use crate::open;
 use crate::script::Script;
@@ -18,12 +18,12 @@ fn plan(run_dir: &Path) -> MachinePlan {
         name: "winimg-demo".into(),
         firmware: Firmware::Uefi,
         secure_boot: false,
-        disk_bus: DiskBus::Nvme,
+        controller: Controller::Nvme,
         disk: run_dir.join("disk.qcow2"),
         room: 0,
         cpus: 4,
         memory: 4 << 30,
-        network: false,
+        network: Network::None,
         tpm: false,
         password: winimg_base::text::Secret::new("Password-1"),
         start: Start::Install {

@@ -10,9 +10,13 @@ module_group efi efivarfs vfat nls_cp437 nls_ascii nls_iso8859_1
 module_group viostor virtio_pci virtio_blk
 module_group vioscsi virtio_pci virtio_scsi
 module_group vioser virtio_pci virtio_console
+# Network cards: e1000e is in-box, the others come with a driver package too.
+module_group e1000e e1000e
+module_group netkvm virtio_pci virtio_net
+module_group vmxnet3 vmxnet3
 
 install -s -m 755 "$programs/standin-init" "$work/initrd/init"
-for tool in /bin/ntfs-3g /sbin/mkntfs /sbin/mkfs.fat /usr/bin/wimlib-imagex; do
+for tool in /bin/ntfs-3g /sbin/mkntfs /sbin/ntfsresize /bin/ntfsfix /sbin/mkfs.fat /usr/bin/wimlib-imagex; do
     path=$(readlink -f "$(command -v "${tool##*/}" || echo "$tool")")
     cp "$path" "$work/initrd/bin/${tool##*/}"
     ldd "$path" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^\t\(\/lib64[^ ]*\).*/\1/p'

@@ -125,6 +125,16 @@ pub fn not_modelled(why: impl Into<String>) -> Dialog {
     }
 }
 
+/// Not a dialog of Windows: a program of the installed system asked for something that the stand-in lacks.
+pub fn program_not_modelled(why: impl Into<String>) -> Dialog {
+    let text = "A program asked for something that this stand-in can't carry out. Windows might.";
+    Dialog {
+        title: "winimg stand-in",
+        text: text.to_owned(),
+        why: why.into(),
+    }
+}
+
 /// A page of the out-of-box experience.
 pub fn welcome_page(text: &str, why: impl Into<String>) -> Dialog {
     Dialog {

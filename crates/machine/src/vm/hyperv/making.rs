@@ -95,7 +95,7 @@ pub fn change_disc(drive: &'static str, disc: Option<&Path>) -> Call {
 pub fn boot_order(plan: &MachinePlan) -> Vec<Call> {
     let drives = match plan.start {
         Start::Install { .. } => vec![DISK, INSTALL],
-        Start::Boot => vec![DISK],
+        Start::Boot | Start::Clone { .. } => vec![DISK],
     };
     match plan.firmware {
         Firmware::Uefi => vec![
@@ -130,22 +130,21 @@ pub fn path(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::{Accel, Disc};
+    use crate::vm::{Accel, Controller, Disc, Network};
     use std::time::Duration;
     use winimg_base::text::Secret;
-    use winimg_recipe::recipe::DiskBus;
 
     fn plan(firmware: Firmware, secure_boot: bool) -> MachinePlan {
         MachinePlan {
             name: "demo".into(),
             firmware,
             secure_boot,
-            disk_bus: DiskBus::Virtio,
+            controller: Controller::VirtioBlk,
             disk: "/w/disk.vhdx".into(),
             room: 0,
             cpus: 2,
             memory: 4 << 30,
-            network: false,
+            network: Network::None,
             tpm: false,
             password: Secret::new("Open-Sesame-42!"),
             start: Start::Install {

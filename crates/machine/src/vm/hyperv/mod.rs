@@ -23,7 +23,7 @@ use self::host::Host;
 use self::probe::Found;
 pub use self::probe::{Examined, Need};
 use super::supervisor::{Clock, Supervised, Terms, room};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, lock};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, Start, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::{WorkFolder, folder_of};
@@ -63,6 +63,12 @@ impl HyperV {
     }
 }
 
+/// Its machines have no hardware but its own, and no network that holds a platform's addresses alone.
+fn no_clones() -> Error {
+    Error::new(Kind::Host, "clones are started by QEMU, not by Hyper-V")
+        .cure("try the image on a host with QEMU")
+}
+
 /// Windows PowerShell, which has the Hyper-V module. Elsewhere the first of that name in `PATH`.
 fn program() -> PathBuf {
     let system = std::env::var_os("SystemRoot").filter(|_| cfg!(windows));
@@ -100,6 +106,9 @@ impl Hypervisor for HyperV {
         sink: Arc<dyn Sink>,
         cancel: Cancel,
     ) -> Result<Box<dyn Machine>> {
+        if matches!(plan.start, Start::Clone { .. }) {
+            return Err(no_clones());
+        }
         let plan = plan.absolute(self.platform())?;
         let found = self.look(&cancel)?;
         self.host.write_down(&plan.run_dir.join(LOG));
@@ -122,6 +131,16 @@ impl Hypervisor for HyperV {
 
     fn create_disk_over(&self, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {
         disks::create_over(&self.host, disk, parent, cancel)
+    }
+
+    fn create_disk_over_image(
+        &self,
+        _disk: &Path,
+        _image: &Path,
+        _bytes: u64,
+        _cancel: &Cancel,
+    ) -> Result<()> {
+        Err(no_clones())
     }
 
     fn move_parent(&self, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {

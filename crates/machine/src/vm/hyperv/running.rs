@@ -260,6 +260,10 @@ impl Driver for Running {
         self.order("press a key", &call).map(|_| ())
     }
 
+    fn press_power_button(&self) -> Result<()> {
+        Err(super::no_clones())
+    }
+
     fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
         Ok(Box::new(Sessions::new(self, &oversight)))
     }

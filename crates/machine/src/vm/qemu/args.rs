@@ -10,8 +10,9 @@ use super::firmware::Pair;
 use super::rundir::RunDir;
 use serde::{Deserialize, Serialize};
 
-use crate::vm::MachinePlan;
-use winimg_recipe::recipe::{DiskBus, Firmware};
+use crate::vm::{Closed, Controller, Forward, MachinePlan, Network, Nic, Start};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::Firmware;
 
 /// The drives, as QMP names them.
 pub const DISK_DRIVE: &str = "disk0";
@@ -56,14 +57,14 @@ pub fn arguments(
     args.add("-vga", "std");
     firmware(&mut args, plan, uefi, dir);
     disk(&mut args, plan);
-    let discs = plan.start.discs();
-    let install = discs.map(|(disc, _)| (disc.format, disc.file.as_path()));
-    let answer = discs.map(|(_, disc)| ("raw", disc));
-    let boot = Some(2);
-    cd(&mut args, INSTALL_CD, INSTALL_DRIVE, "ide.1", install, boot);
-    cd(&mut args, ANSWER_CD, "cd1", "ide.2", answer, None);
+    cds(&mut args, &plan.start);
     channels(&mut args, dir);
-    network(&mut args, plan.network);
+    match &plan.start {
+        Start::Clone { uuid, .. } => args.add("-uuid", uuid),
+        Start::Install { .. } | Start::Boot => agent(&mut args, dir),
+    }
+    args.add_monitor(dir);
+    network(&mut args, &plan.network);
     // A guest that reports its crash is paused for a picture, instead of being gone with its screen.
     args.add("-action", "panic=pause");
     // Started stopped, so that QMP sees every event from the first instruction on.
@@ -163,17 +164,46 @@ fn disk(args: &mut Arguments, plan: &MachinePlan) {
             path(&plan.disk)
         ),
     );
+    let on = |controller: &'static str, disk| (Some(controller), disk);
     // Windows' defrag /L fails on virtio with a discard granularity below 8 KiB (virtio-win issue 1574).
-    let device = match plan.disk_bus {
-        DiskBus::Nvme => "nvme,serial=winimg0,discard_granularity=512",
-        DiskBus::Virtio => "virtio-blk-pci,discard_granularity=8192",
-        DiskBus::Ahci => "ide-hd,bus=ide.0",
+    let (controller, device) = match plan.controller {
+        Controller::Nvme => (None, "nvme,serial=winimg0,discard_granularity=512"),
+        Controller::VirtioBlk => (None, "virtio-blk-pci,discard_granularity=8192"),
+        Controller::Ahci => (None, "ide-hd,bus=ide.0"),
+        // Beside q35's own controller, which has the CDs: Windows has drivers for both, and both firmwares start from it.
+        Controller::Ide => on("piix4-ide", "ide-hd,bus=hba.0"),
+        Controller::VirtioScsi => on("virtio-scsi-pci", "scsi-hd,bus=hba.0"),
+        Controller::LsiSas => on("mptsas1068", "scsi-hd,bus=hba.0"),
+        Controller::Pvscsi => on("pvscsi", "scsi-hd,bus=hba.0"),
     };
+    if let Some(controller) = controller {
+        args.add("-device", format!("{controller},id=hba"));
+    }
     // The disk before the CD: while it is empty the firmware goes on to the CD, and afterwards never returns there.
     args.add(
         "-device",
         format!("{device},id=disk,drive={DISK_DRIVE},bootindex=1"),
     );
+}
+
+/// Where Windows is installed, both hold a disc. A clone has the second alone.
+fn cds(args: &mut Arguments, start: &Start) {
+    let (install, second) = match start {
+        Start::Install {
+            install_disc,
+            answer_disc,
+        } => {
+            let install = (install_disc.format, install_disc.file.as_path());
+            (Some(Some(install)), Some(answer_disc))
+        }
+        Start::Boot => (Some(None), None),
+        Start::Clone { disc, .. } => (None, disc.as_ref()),
+    };
+    if let Some(disc) = install {
+        cd(args, INSTALL_CD, INSTALL_DRIVE, "ide.1", disc, Some(2));
+    }
+    let second = second.map(|disc| ("raw", disc.as_path()));
+    cd(args, ANSWER_CD, "cd1", "ide.2", second, None);
 }
 
 /// All CDs on AHCI, which every Windows reads without a driver. `disc`: its format and its file.
@@ -207,6 +237,9 @@ fn channels(args: &mut Arguments, dir: &RunDir) {
     args.add("-device", "isa-serial,chardev=com1");
     // Tells a crash of a Windows that has its driver (virtio-win: pvpanic); any other ignores it.
     args.add("-device", "pvpanic");
+}
+
+fn agent(args: &mut Arguments, dir: &RunDir) {
     args.add("-device", "virtio-serial-pci,id=channels");
     args.add(
         "-chardev",
@@ -220,17 +253,68 @@ fn channels(args: &mut Arguments, dir: &RunDir) {
         "-device",
         format!("virtserialport,bus=channels.0,chardev=agent,id={AGENT_PORT},name=org.qemu.guest_agent.0"),
     );
-    args.add_monitor(dir);
 }
 
 /// No network unless asked: Setup then neither waits for updates nor shows its network pages. e1000e needs no driver.
-fn network(args: &mut Arguments, wanted: bool) {
-    if wanted {
-        args.add("-netdev", "user,id=net0");
-        args.add("-device", "e1000e,netdev=net0");
-    } else {
-        args.add("-nic", "none");
+fn network(args: &mut Arguments, network: &Network) {
+    let (nic, mac) = match network {
+        Network::None => return args.add("-nic", "none"),
+        Network::Open => {
+            args.add("-netdev", "user,id=net0");
+            (Nic::E1000e, String::new())
+        }
+        Network::Closed(closed) => {
+            args.add("-netdev", closed_network(closed));
+            (closed.nic, format!(",mac={}", escape(&closed.mac)))
+        }
+    };
+    let model = match nic {
+        Nic::E1000e => "e1000e",
+        Nic::Virtio => "virtio-net-pci",
+        Nic::Vmxnet3 => "vmxnet3",
+    };
+    args.add("-device", format!("{model},netdev=net0{mac}"));
+}
+
+/// `restrict`: nothing of the host's and nothing behind it, but for the forwards. Without IPv6: its router would give the guest an address.
+fn closed_network(closed: &Closed) -> String {
+    let subnet = escape(&closed.subnet);
+    let mut value = format!("user,id=net0,restrict=on,ipv6=off,net={subnet}");
+    for forward in &closed.forwards {
+        value += &format!(",guestfwd={}", escape(&guestfwd(forward)));
     }
+    value
+}
+
+/// Bytes of a forward that QEMU takes; what is longer it cuts off without a word (QEMU: net/slirp.c, `slirp_config_str`; seen with 7.2).
+const LONGEST_FORWARD: usize = 1023;
+
+/// Refuses forwards that QEMU would cut short.
+pub fn check_forwards(network: &Network) -> Result<()> {
+    let Network::Closed(closed) = network else {
+        return Ok(());
+    };
+    for forward in &closed.forwards {
+        let found = guestfwd(forward).len();
+        if found > LONGEST_FORWARD {
+            let fact = "the command behind an address of the clone's network is too long for QEMU";
+            return Err(Error::new(Kind::Host, fact)
+                .at(forward.to)
+                .expected(format!("{LONGEST_FORWARD} bytes at most"))
+                .found(format!("{found} bytes"))
+                .cure(
+                    "take shorter paths: for winimg itself, and for its folder of temporary files",
+                ));
+        }
+    }
+    Ok(())
+}
+
+/// libslirp splits the command into words as a shell does, and starts no shell (`g_shell_parse_argv` in its `fork_exec`).
+fn guestfwd(forward: &Forward) -> String {
+    let quote = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
+    let command: Vec<String> = forward.command.iter().map(quote).collect();
+    format!("tcp:{}-cmd:{}", forward.to, command.join(" "))
 }
 
 /// QEMU's option parser ends a value at a comma; a doubled one stands for itself.

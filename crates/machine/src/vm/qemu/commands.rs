@@ -106,7 +106,7 @@ impl Query for query_blockstats {
 
 #[cfg(test)]
 mod tests {
-    use qapi::qmp::{cont, qmp_capabilities, quit, stop, system_reset};
+    use qapi::qmp::{cont, qmp_capabilities, quit, stop, system_powerdown, system_reset};
     use serde_json::json;
 
     use super::super::qmp::request_line;
@@ -129,6 +129,7 @@ mod tests {
             request_line(&answer, 11),
             request_line(&install, 12),
             request_line(&insert(Path::new("/run/w/payload.iso")), 13),
+            request_line(&system_powerdown {}, 14),
         ];
         assert_eq!(
             lines.concat(),
@@ -145,6 +146,7 @@ mod tests {
 {"execute":"eject","arguments":{"force":true,"id":"answer"},"id":11}
 {"execute":"eject","arguments":{"force":true,"id":"install"},"id":12}
 {"execute":"blockdev-change-medium","arguments":{"filename":"/run/w/payload.iso","force":true,"format":"raw","id":"answer","read-only-mode":"retain"},"id":13}
+{"execute":"system_powerdown","arguments":{},"id":14}
 "#
         );
     }

@@ -178,6 +178,7 @@ impl Hypervisor for Qemu {
             own_variables(pair, &dir.vars())?;
         }
         tracing::debug!(?uefi, "the firmware was chosen");
+        args::check_forwards(&plan.network)?;
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
         room::check(folder_of(&plan.disk), plan.room)?;
         let patience = room::patience()?;

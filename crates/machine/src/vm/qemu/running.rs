@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use qapi::Empty;
 use qapi::qmp::{
-    QKeyCode, QmpCommand, cont, query_blockstats, query_status, quit, stop, system_reset,
+    QKeyCode, QmpCommand, cont, query_blockstats, query_status, quit, stop, system_powerdown,
+    system_reset,
 };
 
 use self::channel::AgentChannel;
@@ -70,6 +71,7 @@ impl Running {
         let heading = match plan.start {
             Start::Install { .. } => "installs Windows",
             Start::Boot => "boots from its disk",
+            Start::Clone { .. } => "starts as a clone",
         };
         let heading = format!("=== {}: a machine {heading} ===", pictures::now());
 
@@ -225,6 +227,10 @@ impl Driver for Running {
 
     fn press_up(&self) -> Result<()> {
         self.order(&commands::press(QKeyCode::up))
+    }
+
+    fn press_power_button(&self) -> Result<()> {
+        self.order(&system_powerdown {})
     }
 
     fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {

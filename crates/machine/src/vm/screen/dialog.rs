@@ -182,6 +182,11 @@ const DIALOGS: &[Dialog] = &[
             "needs to be repaired",
             "Windows failed to start. A recent hardware or software change",
             "Your PC couldn't start properly",
+            // The boot code of a BIOS disk.
+            "BOOTMGR is missing",
+            "Missing operating system",
+            "Error loading operating system",
+            "Invalid partition table",
         ],
     },
     Dialog {

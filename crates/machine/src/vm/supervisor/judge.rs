@@ -69,10 +69,19 @@ impl Limits {
         Self {
             still,
             restarts: match purpose {
-                Purpose::Install => SETUP_RESTARTS,
+                Purpose::Install | Purpose::Clone => SETUP_RESTARTS,
                 Purpose::Boot | Purpose::Steps => BOOT_RESTARTS,
             },
             firmware: FIRMWARE * slowness.max(1),
+        }
+    }
+
+    /// Of a judge that is only asked whether a machine rests.
+    pub fn resting(quiet: Duration) -> Self {
+        Self {
+            still: quiet,
+            restarts: u32::MAX,
+            firmware: Duration::MAX,
         }
     }
 }

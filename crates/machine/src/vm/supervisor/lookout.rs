@@ -187,6 +187,7 @@ impl Lookout {
             }
             (Purpose::Install, _) => "Windows Setup",
             (Purpose::Boot, _) => "the disk boots",
+            (Purpose::Clone, _) => "the clone starts",
         };
         match self.restarts {
             0 => what.to_string(),
@@ -199,7 +200,7 @@ impl Lookout {
         if text != self.rendered {
             let phase = match self.supervisor.purpose() {
                 Purpose::Install => "install",
-                Purpose::Boot | Purpose::Steps => "boot",
+                Purpose::Boot | Purpose::Steps | Purpose::Clone => "boot",
             };
             self.supervisor.sink.emit(&Event::Progress {
                 phase,

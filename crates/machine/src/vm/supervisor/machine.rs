@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::settle::Settling;
 use super::start::Starting;
 use super::{Clock, Supervisor, room, steps};
 use crate::guest::Guest;
 use crate::vm::driver::{Driver, Hold, Oversight, State};
-use crate::vm::{Camera, Machine, MachinePlan, Platform};
+use crate::vm::{Camera, Machine, MachinePlan, Platform, Settled};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Attended, Cancel, Sink};
 
@@ -75,6 +76,15 @@ impl Machine for Supervised {
         let lookout = came_up.inspect_err(|error| driver.doubt(error))?;
         self.threads.push(steps::keep(lookout)?);
         Ok(channel.into_guest())
+    }
+
+    fn settle(&mut self, quiet: Duration, timeout: Duration) -> Result<Settled> {
+        let settled = Settling::new(&self.supervisor, quiet).wait(timeout);
+        settled.inspect_err(|error| self.supervisor.driver.doubt(error))
+    }
+
+    fn press_power_button(&mut self) -> Result<()> {
+        self.supervisor.driver.press_power_button()
     }
 
     fn wait_off(&mut self, timeout: Duration) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Watches a machine, whatever hypervisor runs it: `start` until the guest's first answer, `steps` from then on, `machine` until it is off.
+//! Watches a machine, whatever hypervisor runs it: `start` until the guest's first answer, `steps` from then on, `machine` until it is
+//! off; `settle` where no guest answers.
 //!
 //! All that is judged, named and timed stands here once. What the looks mean is decided by `judge`, `watchdog`, `keys` and `room`, purely and
 //! from times that are given; what follows is said in `naming`. Of the hypervisor it knows what a [`Driver`] offers, and no more.
@@ -10,6 +11,7 @@ mod lookout;
 mod machine;
 mod naming;
 pub mod room;
+mod settle;
 mod start;
 mod steps;
 mod watchdog;
@@ -70,6 +72,7 @@ impl Supervisor {
         let purpose = match plan.start {
             Start::Install { .. } => Purpose::Install,
             Start::Boot => Purpose::Boot,
+            Start::Clone { .. } => Purpose::Clone,
         };
         Ok(Self {
             driver,
@@ -91,7 +94,11 @@ impl Supervisor {
         })
     }
 
+    /// Lets it go, once.
     fn power_on(&self) -> Result<()> {
+        if self.powered_on.get().is_some() {
+            return Ok(());
+        }
         self.driver.power_on()?;
         let _ = self.powered_on.set(self.clock.now());
         Ok(())

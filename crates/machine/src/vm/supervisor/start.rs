@@ -1,4 +1,4 @@
-//! From power-on to the guest's first answer, of Setup or of an installed Windows: looks, reports, presses the one key, and ends as soon as
+//! From power-on to the guest's first answer, of Setup or of an installed Windows, and every look at one that starts: looks, reports, presses the one key, and ends as soon as
 //! something is over.
 //!
 //! An answer alone says nothing of Setup's end: the caller of `Machine::guest` looks for that.
@@ -6,18 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::judge::{Judge, Limits, Verdict};
+use super::judge::{Judge, Limits, Sample, Verdict};
 use super::keys::{Act, Keys};
 use super::lookout::Lookout;
 use super::naming::{self, About};
 use super::{SAMPLE, Supervisor};
 use crate::vm::Start;
 use crate::vm::driver::{Channel, Glance, Line, Oversight, State};
+use crate::vm::seen::Seen;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Event;
 use winimg_recipe::recipe::Firmware;
 
-const GLANCE: Duration = Duration::from_millis(100);
+pub const GLANCE: Duration = Duration::from_millis(100);
 /// For the last events of a machine that dies.
 const DEATH: Duration = Duration::from_millis(200);
 
@@ -60,18 +61,25 @@ impl Starting {
                 return Ok(self.lookout);
             }
             if self.supervisor.elapsed() >= timeout {
-                let seen = self.lookout.seen(None);
-                return Err(naming::too_late(&seen, timeout, channel.late()));
+                return Err(naming::too_late(&self.seen(), timeout, channel.late()));
             }
             self.supervisor.cancel.sleep(GLANCE)?;
         }
     }
 
     fn look(&mut self) -> Result<()> {
+        match self.observe()? {
+            Some((_, verdict)) => self.conclude(&verdict),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks, and does what the look asks for; what it means, where that was due.
+    pub fn observe(&mut self) -> Result<Option<(Sample, Verdict)>> {
         let is_due = self.supervisor.elapsed() >= self.next_sample;
         let glance = self.supervisor.glance(is_due)?;
         if glance.state == State::Held {
-            return Ok(());
+            return Ok(None);
         }
         let now = self.supervisor.elapsed();
         let restarted = self.lookout.count_restarts(&glance, now);
@@ -87,22 +95,23 @@ impl Starting {
         self.press_keys(now)?;
         // A restart is judged as soon as it is reported: a loop is named with the count that the user saw last.
         if !restarted && !is_due && glance.state == State::Running {
-            return Ok(());
+            return Ok(None);
         }
-        let verdict = self.judge(glance, now);
+        let judged = self.judge(glance, now);
         self.next_sample = self.supervisor.elapsed() + SAMPLE;
-        self.conclude(verdict)
+        Ok(Some(judged))
     }
 
-    fn judge(&mut self, glance: Glance, now: Duration) -> Verdict {
+    fn judge(&mut self, glance: Glance, now: Duration) -> (Sample, Verdict) {
         let runs = glance.state == State::Running;
         let sample = self.lookout.sample(glance, now, self.nothing_boots);
         if runs && self.supervisor.attended.is_on() {
             // What a person does to the machine is no fault of it.
             self.judge = Judge::new(self.limits);
-            return Verdict::Fine;
+            return (sample, Verdict::Fine);
         }
-        self.judge.look(sample)
+        let verdict = self.judge.look(sample.clone());
+        (sample, verdict)
     }
 
     fn read_firmware(&mut self, now: Duration) -> Result<()> {
@@ -138,8 +147,23 @@ impl Starting {
         Ok(())
     }
 
-    fn conclude(&mut self, verdict: Verdict) -> Result<()> {
-        let since = match &verdict {
+    /// The picture of the last sample, as a PPM.
+    pub fn picture(&self) -> &[u8] {
+        &self.lookout.ppm
+    }
+
+    pub fn report(&mut self, text: &str) {
+        self.lookout.report(text.into());
+    }
+
+    /// All that is known, with a last picture.
+    pub fn seen(&self) -> Seen {
+        self.lookout.seen(None)
+    }
+
+    /// The error of a verdict that ends the watch.
+    pub fn conclude(&mut self, verdict: &Verdict) -> Result<()> {
+        let since = match verdict {
             Verdict::Fine => return Ok(()),
             Verdict::Stopped(halt) => return Err(self.supervisor.halted(halt)),
             Verdict::Gone(how) => return Err(self.supervisor.driver.gone(how)),
@@ -151,21 +175,21 @@ impl Starting {
             firmware: self.limits.firmware,
             retries: self.keys.retries,
         };
-        match naming::ending(&verdict, &self.lookout.seen(since), &about) {
+        match naming::ending(verdict, &self.lookout.seen(since), &about) {
             Some(error) => Err(error),
             None => Ok(()),
         }
     }
 
     /// A question that failed because the machine died is reported as that death.
-    fn or_death(&mut self, error: Error) -> Error {
+    pub fn or_death(&mut self, error: Error) -> Error {
         if !self.supervisor.driver.has_ended(DEATH) {
             return error;
         }
         match self.supervisor.glance(false) {
             Ok(glance) if glance.state != State::Running => {
                 let verdict = Judge::state(&glance.state);
-                self.conclude(verdict).err().unwrap_or(error)
+                self.conclude(&verdict).err().unwrap_or(error)
             }
             _ => error,
         }

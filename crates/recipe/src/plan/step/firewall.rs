@@ -84,7 +84,7 @@ fn protocol(protocol: Protocol) -> String {
     }
 }
 
-fn expected(rule: &FirewallRule) -> Firewall {
+pub(in super::super) fn expected(rule: &FirewallRule) -> Firewall {
     let sorted = |ports: &[String]| {
         let mut ports = ports.to_vec();
         ports.sort();

@@ -1,18 +1,20 @@
-//! `generalize`: sysprep, and winimg's own traces taken out of the image.
+//! `generalize`: a Windows at rest, sysprep, and winimg's own traces taken out of the image.
 //!
 //! sysprep's exit code proves nothing, so the evidence is looked at afterwards. Only files that are winimg's are removed
 //! from `Setup\Scripts`: a component may have put its own `SetupComplete.cmd` there for the clone. What the bootstrap set
 //! in the registry for the build goes in the same script.
 
-use std::path::PathBuf;
-
 use super::super::batch::Script;
 use super::super::site::{MINUTE, QUICK, Site};
 use super::super::{ExitRule, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal};
+use super::registry::REG;
 use super::restore::restore;
+use super::settle::settle;
 use super::{CMD, args};
-use crate::recipe::{Encoding, GUEST_DIR, GuestPath, Recipe, RegistryData, RegistryKey};
-use winimg_base::text::{Located, Place, crlf};
+use crate::recipe::{
+    Encoding, GUEST_DIR, GuestPath, Recipe, RegistryData, RegistryKey, SealAnswer,
+};
+use winimg_base::text::{Place, crlf};
 
 const SYSPREP: &str = r"C:\Windows\System32\Sysprep\sysprep.exe";
 const TAG: &str = r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag";
@@ -30,32 +32,45 @@ const STALE: [&str; 5] = [
     r"C:\unattend.xml",
 ];
 
+/// What Setup keeps of the answer file that it was given last, and takes before those of a disc. With an answer file of our own
+/// sysprep writes it anew.
+const CACHED: [&str; 2] = [
+    r"C:\Windows\Panther\unattend.xml",
+    r"C:\Windows\Panther\Autounattend.xml",
+];
+const PANTHER_UNATTEND: &str = r"C:\Windows\Panther\Unattend";
+
+/// The value `UnattendFile` names a file that stands before all others.
+const SETUP: &str = r"HKLM\SYSTEM\Setup";
+
 pub(super) fn generalize(
     site: &mut Site<'_>,
-    answer_file: Option<&Located<PathBuf>>,
+    answer_file: &SealAnswer,
     mode_vm: bool,
 ) -> Option<()> {
-    let text = answer(site, answer_file)?;
-    let from = site.text_entry("seal.xml", crlf(&text), Encoding::Utf8);
+    let seal = answer(site, answer_file)?
+        .map(|text| site.text_entry("seal.xml", crlf(&text), Encoding::Utf8));
+    settle(site);
     let mut script = Script::new();
     for file in STALE {
         delete(&mut script, file);
     }
-    script
-        .line(r#"if exist "C:\Windows\Panther\Unattend\" rd /s /q "C:\Windows\Panther\Unattend""#);
-    script.line(r#"if exist "C:\Windows\Panther\Unattend\" exit /b 1"#);
+    script.line(format!(
+        "if exist \"{PANTHER_UNATTEND}\\\" rd /s /q \"{PANTHER_UNATTEND}\""
+    ));
+    script.line(format!("if exist \"{PANTHER_UNATTEND}\\\" exit /b 1"));
     own_setup_scripts(&mut script);
     let restored = restore(site.recipe, &mut script);
-    script.copy(&from, r#""C:\winimg\seal.xml""#);
+    match &seal {
+        Some(from) => script.copy(from, r#""C:\winimg\seal.xml""#),
+        None => no_answer_file(site, &mut script),
+    }
     site.put(script);
     site.ops.push(Op::Eject);
-    let mut arguments = args([
-        "/generalize",
-        "/oobe",
-        "/quit",
-        "/quiet",
-        r"/unattend:C:\winimg\seal.xml",
-    ]);
+    let mut arguments = args(["/generalize", "/oobe", "/quit", "/quiet"]);
+    if seal.is_some() {
+        arguments.push(r"/unattend:C:\winimg\seal.xml".to_owned());
+    }
     if mode_vm {
         arguments.push("/mode:vm".to_owned());
     }
@@ -84,10 +99,42 @@ fn delete(script: &mut Script, file: &str) {
     ));
 }
 
-fn answer(site: &mut Site<'_>, own: Option<&Located<PathBuf>>) -> Option<String> {
-    let Some(own) = own else {
-        let place = &site.step.place;
-        return site.judged(seal::render(seal::TEMPLATE, site.recipe), place);
+/// Removes whatever Setup would take before the answer file of the platform's disc, and expects it to stay away.
+fn no_answer_file(site: &mut Site<'_>, script: &mut Script) {
+    for file in CACHED {
+        delete(script, file);
+    }
+    let value = "UnattendFile";
+    script.line(format!("{REG} delete {SETUP} /v {value} /f >nul 2>&1"));
+    script.line(format!(
+        "{REG} query {SETUP} /v {value} >nul 2>&1 && exit /b 1"
+    ));
+    let files = CACHED
+        .into_iter()
+        .chain(STALE.into_iter().filter(|f| *f != TAG));
+    for path in files.chain([PANTHER_UNATTEND]) {
+        site.expect(Planned::Missing {
+            path: GuestPath::known(path),
+        });
+    }
+    site.expect(Planned::Registry {
+        key: RegistryKey::known(SETUP),
+        value: Some(value.to_owned()),
+        data: RegistryData::Absent,
+    });
+}
+
+/// Its text; `None` inside where sysprep is given none.
+fn answer(site: &mut Site<'_>, answer_file: &SealAnswer) -> Option<Option<String>> {
+    let own = match answer_file {
+        SealAnswer::None => return Some(None),
+        SealAnswer::BuiltIn => {
+            let place = &site.step.place;
+            return site
+                .judged(seal::render(seal::TEMPLATE, site.recipe), place)
+                .map(Some);
+        }
+        SealAnswer::Own(own) => own,
     };
     let shown = own.value.display();
     let read = std::fs::read_to_string(&own.value)
@@ -96,7 +143,7 @@ fn answer(site: &mut Site<'_>, own: Option<&Located<PathBuf>>) -> Option<String>
             seal::render(&template, site.recipe)
                 .map_err(|e| format!("the answer file `{shown}` is not usable: {e}"))
         });
-    site.judged(read, &own.place)
+    site.judged(read, &own.place).map(Some)
 }
 
 /// The bootstrap's files in `Setup\Scripts`, known by their naming its folder.

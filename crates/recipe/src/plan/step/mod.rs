@@ -20,6 +20,7 @@ mod restore;
 mod script;
 mod search_path;
 mod service;
+mod settle;
 mod task;
 mod update;
 mod windows_image;
@@ -28,6 +29,7 @@ use super::Op;
 use super::site::Site;
 use crate::recipe::Verb;
 
+pub(super) use firewall::expected as firewall_rule;
 pub(super) use generalize::clean_up;
 pub(super) use service::start_name;
 
@@ -127,7 +129,7 @@ pub(super) fn compile(site: &mut Site<'_>) -> Option<()> {
         Verb::Generalize {
             answer_file,
             mode_vm,
-        } => generalize::generalize(site, answer_file.as_ref(), *mode_vm),
+        } => generalize::generalize(site, answer_file, *mode_vm),
     }
 }
 

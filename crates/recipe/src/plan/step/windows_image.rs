@@ -17,7 +17,7 @@ pub(super) const DISM: &str = r"C:\Windows\System32\dism.exe";
 pub(super) const DISM_LOG: GuestPath = GuestPath::known(r"C:\Windows\Logs\DISM\dism.log");
 
 /// There while servicing waits for a restart.
-const PENDING: &str =
+pub(super) const PENDING: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending";
 
 /// Done, or done once Windows has restarted.

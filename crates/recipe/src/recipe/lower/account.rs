@@ -12,9 +12,7 @@ const LONGEST_COMMENT: usize = 48;
 
 pub fn user(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let fields = Fields::open(cx, value, "user")?;
-    let name = fields.string("name");
-    // The SAM keeps 20 characters of a user's name.
-    let name = name.and_then(|n| account_name(&fields, n, 20));
+    let name = user_name(&fields);
     let state = fields
         .choice("state")
         .map_or(UserState::Present, |s| s.value);
@@ -39,8 +37,7 @@ pub fn user(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 
 pub fn group(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let fields = Fields::open(cx, value, "group")?;
-    let name = fields.string("name");
-    let name = name.and_then(|n| account_name(&fields, n, 256));
+    let name = group_name(&fields);
     let present = fields.is("state", "present");
     let description = comment(&fields, "description", LONGEST_COMMENT);
     let members = names(&fields, "members");
@@ -53,6 +50,15 @@ pub fn group(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         description,
         members,
     }))
+}
+
+/// The SAM keeps 20 characters of a user's name.
+pub fn user_name(fields: &Fields<'_>) -> Option<Located<String>> {
+    account_name(fields, fields.string("name")?, 20)
+}
+
+pub fn group_name(fields: &Fields<'_>) -> Option<Located<String>> {
+    account_name(fields, fields.string("name")?, 256)
 }
 
 /// Microsoft: NetUserAdd, USER_INFO_1; a name that starts with `-` would be an option.
@@ -84,7 +90,7 @@ fn is_forbidden(c: char) -> bool {
 }
 
 /// Names of accounts and groups; `NT SERVICE\name` and the like too.
-fn names(fields: &Fields<'_>, key: &str) -> Vec<Located<String>> {
+pub fn names(fields: &Fields<'_>, key: &str) -> Vec<Located<String>> {
     let mut names: Vec<Located<String>> = Vec::new();
     for name in fields.strings(key) {
         let own = name.value.rsplit('\\').next().unwrap_or_default();

@@ -4,7 +4,7 @@ use super::registry;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::sources::read_text;
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{Assertion, ExitCodes, Verb, keys, powershell};
+use crate::recipe::{Assertion, ExitCodes, SealAnswer, Verb, keys, powershell};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::Place;
 
@@ -246,8 +246,16 @@ pub fn assert(cx: &Context<'_>, value: &Value) -> Option<Verb> {
 pub fn generalize(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let fields = Fields::open(cx, value, "generalize")?;
     let verb = Verb::Generalize {
-        answer_file: fields.local("answer_file"),
+        answer_file: seal_answer(&fields),
         mode_vm: fields.flag("mode_vm"),
     };
     fields.is_whole().then_some(verb)
+}
+
+fn seal_answer(fields: &Fields<'_>) -> SealAnswer {
+    if fields.string_is("answer_file", "none") {
+        return SealAnswer::None;
+    }
+    let own = fields.local("answer_file");
+    own.map_or(SealAnswer::BuiltIn, SealAnswer::Own)
 }

@@ -10,6 +10,10 @@ use winimg_base::text::Located;
 /// netsh takes `name=all` as every rule there is, and a name that starts with `@` as a place in a DLL; the rule's text
 /// in the registry is cut at `|` (Microsoft: netsh advfirewall firewall; MS-GPFAS, firewall rule grammar).
 pub fn firewall(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    rule(cx, value).map(Verb::Firewall)
+}
+
+pub fn rule(cx: &Context<'_>, value: &Value) -> Option<FirewallRule> {
     let fields = Fields::open(cx, value, "firewall")?;
     let present = fields.is("state", "present");
     let inbound = fields.is("direction", "in");
@@ -36,7 +40,7 @@ pub fn firewall(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         edge,
     };
     check_rule(&fields, &rule);
-    Some(Verb::Firewall(rule))
+    Some(rule)
 }
 
 fn rule_name(fields: &Fields<'_>, name: Located<String>) -> Option<Located<String>> {

@@ -4,6 +4,7 @@
 
 mod account;
 mod address;
+mod clone;
 mod component;
 mod draft;
 mod execution;
@@ -20,6 +21,7 @@ mod security;
 mod signature;
 mod step;
 mod system;
+mod target;
 mod update;
 mod windows;
 
@@ -28,7 +30,7 @@ use super::raw::Raw;
 use super::value::{Data, Entry, Value};
 use super::vars::Scope;
 use super::words;
-use super::{Component, ContainerImage, Effective, Recipe, Step, Undecided, Var};
+use super::{CloneCheck, Component, ContainerImage, Effective, Recipe, Step, Undecided, Var};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::{Located, Place};
 
@@ -85,6 +87,8 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         network(cx, &steps, machine.network);
     }
     let outputs = outputs::outputs(&top, machine.as_ref());
+    let (clone_checks, clone_checks_are_whole) = clone_checks(&top);
+    let (targets, targets_are_whole) = target::targets(&top, outputs.as_ref());
     // What was complained about must not go missing silently.
     let wanted = match raw.tree.get("steps").map(|v| &v.data) {
         Some(Data::Array(items)) => items.len(),
@@ -96,10 +100,13 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         machine.is_some(),
         setup.is_some(),
         outputs.is_some(),
+        targets_are_whole,
         components.len() == names.len(),
         images.len() == image_names.len(),
         steps.len() == wanted,
+        clone_checks_are_whole,
     ];
+    let is_whole = tables.iter().all(|whole| *whole);
     let used = cx.used.borrow();
     for component in &mut components {
         component.is_used = used.contains(&component.name.value);
@@ -114,14 +121,18 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         components,
         images,
         steps,
+        clone_checks,
         outputs: outputs.unwrap_or_default(),
+        targets,
+        written: target::written(&raw.tree),
         vars,
         effective: Vec::new(),
         asks: Vec::new(),
-        undecided: cx.undecided(),
+        undecided: cx.all_undecided(),
         files: Vec::new(),
+        is_whole,
     };
-    (recipe, tables.iter().all(|whole| *whole))
+    (recipe, is_whole)
 }
 
 fn name(top: &Fields<'_>) -> Option<Located<String>> {
@@ -184,23 +195,12 @@ pub const DECIDING: &[&str] = &["policy", "include", "schema"];
 
 fn steps(top: &Fields<'_>, known: known::Known<'_>) -> Vec<Step> {
     let cx = top.cx;
-    let items = match top.get("steps") {
-        None => return Vec::new(),
-        Some(Value {
-            data: Data::Array(items),
-            ..
-        }) => items,
-        Some(other) => {
-            let fact = format!("`steps` takes a list of tables, not {}", other.kind());
-            cx.error(fact, &other.place, "", "each step begins with `[[steps]]`");
-            return Vec::new();
-        }
-    };
+    let items = tables(top, "steps", "each step begins with `[[steps]]`");
     let mut steps = Vec::new();
     let mut held = Vec::new();
     let mut named: Vec<(String, Place)> = Vec::new();
     let mut sealed = Sealed::default();
-    for item in items {
+    for item in items.unwrap_or_default() {
         let (name, placed) = step::step(cx, item, known);
         if let Some(name) = name {
             unique(cx, name, &mut named);
@@ -220,6 +220,33 @@ fn steps(top: &Fields<'_>, known: known::Known<'_>) -> Vec<Step> {
     let seal = steps.pop_if(|step| generalizes(step));
     steps.extend(held.into_iter().chain(seal));
     steps
+}
+
+/// The checks that are right, and whether all are.
+fn clone_checks(top: &Fields<'_>) -> (Vec<CloneCheck>, bool) {
+    let Some(items) = tables(top, "clone", "each check begins with `[[clone]]`") else {
+        return (Vec::new(), false);
+    };
+    let checks = items.iter().filter_map(|item| clone::check(top, item));
+    let checks: Vec<CloneCheck> = checks.collect();
+    let is_whole = checks.len() == items.len();
+    (checks, is_whole)
+}
+
+/// What stands in a list of tables; `None` where it is something else.
+fn tables<'c>(top: &Fields<'c>, key: &str, help: &str) -> Option<&'c [Value]> {
+    match top.get(key) {
+        None => Some(&[]),
+        Some(Value {
+            data: Data::Array(items),
+            ..
+        }) => Some(items),
+        Some(other) => {
+            let fact = format!("`{key}` takes a list of tables, not {}", other.kind());
+            top.cx.error(fact, &other.place, "", help);
+            None
+        }
+    }
 }
 
 fn generalizes(step: &Step) -> bool {

@@ -2,9 +2,8 @@
 
 use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{AmiSpec, DiskBus, Firmware, MachineSpec, Outputs, OvaSpec};
-use winimg_base::diag::Diagnostic;
-use winimg_base::text::{Located, Place};
+use crate::recipe::{AmiSpec, Firmware, MachineSpec, Outputs, OvaSpec};
+use winimg_base::text::Located;
 
 /// A VHD's geometry and footer end here (Microsoft: Virtual Hard Disk Image Format Specification; Hyper-V's limit).
 const VHD_MOST: u64 = 2040 << 30;
@@ -41,49 +40,7 @@ pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Output
             "make `machine.disk_size` smaller",
         );
     }
-    if let (Some(machine), Some(entry)) = (machine, fields.table.entry("ova")) {
-        other_controller(top, machine, &entry.key_place);
-    }
     Some(outputs)
-}
-
-/// VMware has no virtio disk, and its BIOS boots from no NVMe: the OVA then names a SATA controller, and a Windows that was
-/// installed on another bus was never seen to start from it.
-fn other_controller(top: &Fields<'_>, machine: &MachineSpec, ova: &Place) {
-    let (fact, instead) = match (machine.disk_bus, machine.firmware) {
-        (DiskBus::Virtio, Firmware::Uefi) => ("an OVA has no virtio disk", "nvme"),
-        (DiskBus::Virtio, Firmware::Bios) => ("an OVA has no virtio disk", "ahci"),
-        (DiskBus::Nvme, Firmware::Bios) => ("VMware's BIOS does not boot from NVMe", "ahci"),
-        (DiskBus::Nvme, Firmware::Uefi) | (DiskBus::Ahci, _) => return,
-    };
-    // In a file that could not be read there may be another word about the bus.
-    if top.cx.incomplete {
-        return;
-    }
-    let bus = match machine.disk_bus {
-        DiskBus::Virtio => "virtio",
-        _ => "nvme",
-    };
-    let table = top.table.get("machine").and_then(Value::as_table);
-    let written = table.and_then(|machine| machine.entry("disk_bus"));
-    let side = match (written, machine.disk_bus) {
-        (Some(entry), _) => format!("`disk_bus` at {} is \"{bus}\"", entry.key_place),
-        (None, DiskBus::Virtio) => {
-            "`disk_bus` is not written, and is \"virtio\" because there is a [media.virtio]".into()
-        }
-        (None, _) => format!("`disk_bus` is not written, and is \"{bus}\" then"),
-    };
-    let fact = format!(
-        "{fact}: this one gets a SATA controller, and whether its Windows starts from that is not known"
-    );
-    top.cx.problem(
-        Diagnostic::warning(fact)
-            .at(ova, "built on another bus")
-            .help(side)
-            .help(format!(
-                "write `disk_bus = \"{instead}\"` under `[machine]`: the OVA names the controller that Windows was built on"
-            )),
-    );
 }
 
 /// The format's table; `true` in its place is refused.
@@ -148,6 +105,5 @@ fn ami(fields: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<AmiSpec> {
     Some(AmiSpec {
         boot_mode: boot.map_or(fits, |b| b.value).into(),
         license_type: license.map_or("AWS", |l| l.value).into(),
-        place: Some(table.place.clone()),
     })
 }

@@ -1,4 +1,4 @@
-//! `registry`, as a step and inside `assert`: a key, a value and data that fits its type.
+//! `registry`, as a step, of a clone and inside `assert`: a key, a value and data that fits its type.
 
 use serde::Deserialize;
 
@@ -8,6 +8,15 @@ use crate::recipe::{Assertion, RegistryData, RegistryKey, Verb};
 use winimg_base::text::Located;
 
 pub fn registry(cx: &Context<'_>, value: &Value) -> Option<Verb> {
+    let (key, value, data) = self::value(cx, value)?;
+    Some(Verb::Registry { key, value, data })
+}
+
+/// The key, the value's name unless it is the default value, and its data.
+pub fn value(
+    cx: &Context<'_>,
+    value: &Value,
+) -> Option<(Located<RegistryKey>, Option<String>, RegistryData)> {
     let fields = Fields::open(cx, value, "registry")?;
     let key = registry_key(&fields);
     let name = fields.string("name");
@@ -27,16 +36,12 @@ pub fn registry(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             registry_data(&fields)
         }
     };
-    let verb = Verb::Registry {
-        key: key?,
-        value: name.map(|n| n.value).filter(|n| !n.is_empty()),
-        data: data?,
-    };
-    fields.is_whole().then_some(verb)
+    let name = name.map(|n| n.value).filter(|n| !n.is_empty());
+    let value = (key?, name, data?);
+    fields.is_whole().then_some(value)
 }
 
-const NO_TYPE: &str =
-    "say what the value is: `type = \"dword\", data = 1`; to remove it, `absent = true`";
+const NO_TYPE: &str = "say what the value is: `type = \"dword\", data = 1`; where there must be none, `absent = true`";
 
 /// `registry` inside `assert`: a value and what it must be.
 pub fn registry_assertion(fields: &Fields<'_>) -> Option<Assertion> {

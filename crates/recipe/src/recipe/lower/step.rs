@@ -78,22 +78,14 @@ fn undecided(
     let verbs = keys::verbs();
     let is_verb = |key: &str| verbs.iter().copied().find(|verb| *verb == key);
     let verb = entries.iter().find_map(|e| is_verb(&e.key))?;
-    let when_is_known = fields
-        .table
-        .get("when")
-        .is_none_or(|when| undecided::within(when).is_empty());
-    let skipped = match when_is_known {
-        true => match when(fields) {
-            Some(skipped) => skipped,
-            None => return Some(None),
-        },
-        false => None,
+    let Some(skipped) = when_known(fields) else {
+        return Some(None);
     };
     let mut variables = Vec::new();
     for (variable, place) in needed {
         variables.push(variable.name.clone());
         if skipped.is_none() {
-            fields.cx.undecided_step(&name.value, variable, &place);
+            fields.cx.undecided(Some(&name.value), variable, &place);
         }
     }
     Some(Some(Step {
@@ -188,6 +180,15 @@ fn one_verb(cx: &Context<'_>, entry: &Entry, known: Known<'_>) -> Option<Verb> {
         "task" => schedule::task(cx, value),
         "defender" => security::defender(cx, value),
         _ => None,
+    }
+}
+
+/// What a `when` decides as far as its variables have values; one that waits for them turns nothing off.
+pub fn when_known(fields: &Fields<'_>) -> Option<Option<String>> {
+    let waits = |when: &Value| !undecided::within(when).is_empty();
+    match fields.get("when").is_some_and(waits) {
+        true => Some(None),
+        false => when(fields),
     }
 }
 

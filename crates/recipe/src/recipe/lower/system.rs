@@ -42,7 +42,7 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     fields.is_whole().then_some(Verb::Service(service))
 }
 
-fn service_name(fields: &Fields<'_>) -> Option<Located<String>> {
+pub fn service_name(fields: &Fields<'_>) -> Option<Located<String>> {
     let name = fields.string("name")?;
     is_service_name(fields, &name).then_some(name)
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::devices::{self, Device};
-use super::sys;
+use super::{label, sys};
 
 /// A volume with a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +132,16 @@ impl CdDrives {
             })
         };
         self.slots.iter().filter_map(drive).collect()
+    }
+
+    /// Labels of the media that lie there.
+    pub fn labels(&self) -> Vec<(char, String)> {
+        let label = |slot: &Slot| {
+            slot.mounted.as_ref()?;
+            let file = File::open(slot.device.node()).ok()?;
+            Some((slot.letter, label::of(&file)?))
+        };
+        self.slots.iter().filter_map(label).collect()
     }
 
     /// First letter after the CD drives.

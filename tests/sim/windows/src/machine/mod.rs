@@ -7,6 +7,8 @@ pub mod drivers;
 pub mod drives;
 pub mod firmware;
 pub mod keys;
+pub mod label;
+pub mod network;
 pub mod screen;
 pub mod sys;
 

@@ -1,9 +1,10 @@
 //! The installed system: from its disk through specialize and oobeSystem to a running Windows with its agent.
 //!
-//! Which part of Setup runs at a boot follows from `ImageState`, as it does under Windows. An installation that was
-//! interrupted stays broken.
+//! Whether Setup runs at a boot follows from `SetupType` and `CmdLine`, and which part of it from `ImageState`, as it does under
+//! Windows. An installation that was interrupted stays broken.
 
 mod answer_file;
+mod extend;
 mod oobe;
 mod running;
 mod specialize;
@@ -15,12 +16,14 @@ use std::time::Duration;
 
 use crate::dialog::{self, Dialog};
 use crate::machine::drives::CdDrives;
-use crate::machine::{devices, drivers, screen::Screen, sys};
+use crate::machine::{devices, drivers, network, screen::Screen, sys};
 use crate::setup::log::Log;
 use crate::windows::{Config, Data, Power, Windows};
 
 pub const SETUP: &str = r"HKLM\SYSTEM\Setup";
 pub const STATUS: &str = r"HKLM\SYSTEM\Setup\Status";
+/// Setup's program of a first start.
+const WINDEPLOY: &str = r"oobe\windeploy.exe";
 
 /// One boot of the installed system.
 pub struct System {
@@ -28,6 +31,9 @@ pub struct System {
     pub windows: Arc<Windows>,
     /// Mounted C:.
     pub root: PathBuf,
+    /// The disk that C: is on, and the number of its partition.
+    disk: devices::Device,
+    partition: u32,
     pub cds: Arc<Mutex<CdDrives>>,
     /// An agent serves its port already.
     pub agent: Arc<Mutex<bool>>,
@@ -36,6 +42,8 @@ pub struct System {
 /// How a phase of Setup ended well.
 pub enum Next {
     Restart,
+    /// A command had the computer restart or shut down by itself. Setup knows nothing of it, and stops at the next boot.
+    Interrupted(Power),
     GoOn,
 }
 
@@ -70,6 +78,8 @@ fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
                 c_root: volume.root.clone(),
                 drives: letters(&cds),
                 computer_name: String::new(),
+                lease: network::connect(&volume.root),
+                labels: cds.labels(),
             };
             let windows = Windows::open(config)
                 .map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
@@ -83,6 +93,8 @@ fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
                 screen,
                 windows: Arc::new(windows),
                 root: volume.root,
+                disk: volume.disk,
+                partition: volume.partition,
                 cds: Arc::new(Mutex::new(cds)),
                 agent: Arc::default(),
             };
@@ -101,8 +113,18 @@ pub fn letters(cds: &CdDrives) -> Vec<(char, PathBuf)> {
         .collect()
 }
 
-/// The parts of Setup that this boot still has to do.
+/// The parts of Setup that this boot still has to do. Without `SetupType` and windeploy.exe as its `CmdLine` Windows starts as it
+/// is, whatever `ImageState` says: that of a template which was sealed and not armed (seen on real machines by cofoundry).
 fn phases(system: &mut System) -> Result<(), Dialog> {
+    let value = |name: &str| system.windows.value(SETUP, name);
+    let is_armed = match (value("SetupType"), value("CmdLine")) {
+        (Some(Data::Dword(0)) | None, _) => false,
+        (_, Some(Data::Text(line))) => line.eq_ignore_ascii_case(WINDEPLOY),
+        _ => false,
+    };
+    if !is_armed {
+        return Ok(());
+    }
     let state = system.windows.image_state().unwrap_or_default();
     system.screen.progress(&["Getting ready", "", &state]);
     match state.as_str() {
@@ -124,6 +146,7 @@ fn phases(system: &mut System) -> Result<(), Dialog> {
 fn specialize_and_restart(system: &mut System) -> Result<(), Dialog> {
     match specialize::run(system)? {
         Next::Restart => power(system, Power::Reboot),
+        Next::Interrupted(request) => power(system, request),
         Next::GoOn => Ok(()),
     }
 }
@@ -166,9 +189,13 @@ pub fn power(system: &mut System, power: Power) -> ! {
         "Shutting down"
     };
     system.screen.progress(&[word]);
+    let extends = system.windows.extends();
     let _ = system.windows.close();
     for _ in 0..20 {
         if sys::unmount(&system.root).is_ok() {
+            if extends && let Err(fault) = extend::volume(&system.disk, system.partition) {
+                crate::machine::debug(&format!("C: could not be extended: {fault}"));
+            }
             sys::end(power == Power::Reboot);
         }
         std::thread::sleep(Duration::from_millis(100));

@@ -3,6 +3,8 @@
 //! Sources: Microsoft, Unattended Windows Setup Reference (Shell-Setup/OOBE, UserAccounts, AutoLogon,
 //! FirstLogonCommands); "Add a custom script to Windows Setup" (SetupComplete.cmd).
 
+use std::time::Duration;
+
 use super::{STATUS, System, answer_file, running};
 use crate::answer::{Answer, Element, Pass, password};
 use crate::dialog::{self, Dialog};
@@ -12,6 +14,8 @@ use crate::windows::Data;
 const PASS: Pass = Pass::OobeSystem;
 /// Longest command line that RunOnce runs; a longer one is skipped without a word.
 const RUN_ONCE: usize = 260;
+/// How long windeploy.exe goes on here after SetupComplete.cmd.
+const WINDEPLOY_ENDS: Duration = Duration::from_secs(2);
 
 pub fn run(system: &mut System) -> Result<(), Dialog> {
     system
@@ -31,11 +35,19 @@ pub fn run(system: &mut System) -> Result<(), Dialog> {
         answer_file::close(system, answer, PASS)?;
     }
     setup_complete(system, &log);
+    if let Some(why) = system.windows.halted() {
+        return Err(dialog::program_not_modelled(why));
+    }
+    let closed = system.windows.close_administrator();
+    closed.map_err(dialog::could_not_configure)?;
     system.set(
         &format!(r"{STATUS}\SysprepStatus"),
         "GeneralizationState",
         Data::Dword(7),
     )?;
+    // The image is complete before windeploy.exe has ended, so that who looks at the one alone is too early.
+    system.set_state("IMAGE_STATE_COMPLETE")?;
+    std::thread::sleep(WINDEPLOY_ENDS);
     for (name, number) in [
         ("SystemSetupInProgress", 0),
         ("SetupType", 0),
@@ -47,7 +59,8 @@ pub fn run(system: &mut System) -> Result<(), Dialog> {
     system.set(super::SETUP, "CmdLine", Data::Text(String::new()))?;
     // Setup's own directory goes when it has finished; the logs are in Panther.
     let _ = std::fs::remove_dir_all(system.root.join("$WINDOWS.~BT"));
-    system.set_state("IMAGE_STATE_COMPLETE")?;
+    let flushed = system.windows.flush();
+    flushed.map_err(dialog::could_not_configure)?;
     log.info("OOBE is finished");
     first_logon(system, shell, &log);
     Ok(())
@@ -104,11 +117,12 @@ fn accounts(system: &System, shell: &Element, log: &Log) -> Result<(), Dialog> {
     };
     if let Some(element) = shell.get("UserAccounts/AdministratorPassword") {
         let text = password::decode(element, "AdministratorPassword").map_err(refuse)?;
-        if !password::meets_policy(&text, "Administrator") {
+        let administrator = system.windows.administrator().unwrap_or_default();
+        if !password::meets_policy(&text, &administrator) {
             return Err(refuse("AdministratorPassword does not meet the password policy (three of four character classes)".into()));
         }
-        if !system.windows.set_password("Administrator", &text) {
-            return Err(refuse("there is no account Administrator".into()));
+        if !system.windows.set_password(&administrator, &text) {
+            return Err(refuse("there is no account with RID 500".into()));
         }
         log.info("[Shell Unattend] AdministratorPassword was set");
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{System, letters, power};
@@ -14,6 +14,9 @@ const PORT: &str = "org.qemu.guest_agent.0";
 /// Stands for the socket of Hyper-V that PowerShell Direct uses.
 const SESSIONS: &str = "standin.vmicvmsession";
 const POLL: Duration = Duration::from_millis(200);
+/// How long the agent's port is looked for all the time, and from then on now and then (qemu-ga: `--retry-path`, every 5 s).
+const SEARCH: Duration = Duration::from_secs(20);
+const RETRY: Duration = Duration::from_secs(5);
 /// Windows writes changed hives back after some seconds.
 const FLUSH: Duration = Duration::from_secs(3);
 
@@ -26,6 +29,9 @@ pub fn run(system: &mut System) -> Dialog {
     loop {
         if let Some(request) = system.windows.power_request() {
             power(system, request);
+        }
+        if let Some(why) = system.windows.halted() {
+            return crate::dialog::program_not_modelled(why);
         }
         if flushed.elapsed() > FLUSH {
             flushed = Instant::now();
@@ -45,6 +51,7 @@ pub fn watch_drives(system: &System) {
             std::thread::sleep(POLL);
             let mut cds = cds.lock().unwrap_or_else(PoisonError::into_inner);
             if cds.refresh() {
+                windows.set_labels(cds.labels());
                 let drives = letters(&cds);
                 debug(&format!("drives: {drives:?}"));
                 windows.set_drives(drives);
@@ -85,6 +92,7 @@ pub fn watch_agent(system: &System) {
     }
     let windows = system.windows.clone();
     std::thread::spawn(move || {
+        let began = Instant::now();
         loop {
             if agent_runs(&windows)
                 && let Some(port) = open_port(PORT)
@@ -93,7 +101,11 @@ pub fn watch_agent(system: &System) {
                 serve_agent(port, windows.clone());
                 debug("agent: port closed");
             }
-            std::thread::sleep(POLL);
+            // A machine that has no port does not get one later, and is to stand still.
+            std::thread::sleep(match began.elapsed() < SEARCH {
+                true => POLL,
+                false => RETRY,
+            });
         }
     });
 }
@@ -124,9 +136,16 @@ fn serve_sessions(system: &System) {
 }
 
 fn open_port(wanted: &str) -> Option<File> {
-    sys::load_modules("vioser")
-        .inspect_err(|fault| debug(&format!("vioser: {fault}")))
-        .ok()?;
+    // Once: a machine without such a port is asked for it for ever, and is to stand still all the same.
+    static DRIVER: OnceLock<bool> = OnceLock::new();
+    let loads = || {
+        sys::load_modules("vioser")
+            .inspect_err(|fault| debug(&format!("vioser: {fault}")))
+            .is_ok()
+    };
+    if !DRIVER.get_or_init(loads) {
+        return None;
+    }
     let ports = fs::read_dir("/sys/class/virtio-ports").ok()?.flatten();
     let named = |held: &fs::DirEntry| {
         fs::read_to_string(held.path().join("name")).is_ok_and(|name| name.trim() == wanted)

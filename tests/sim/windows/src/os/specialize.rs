@@ -5,6 +5,7 @@
 //! Sources: Microsoft, Unattended Windows Setup Reference (Shell-Setup, Deployment/RunSynchronous/WillReboot).
 
 use std::io::Read;
+use std::time::Duration;
 
 use super::{Next, STATUS, System, answer_file};
 use crate::answer::{Answer, Element, Pass, product_key};
@@ -13,6 +14,8 @@ use crate::setup::log::Log;
 use crate::windows::Data;
 
 const PASS: Pass = Pass::Specialize;
+/// How long services have for their work while the real pass is at its own.
+const SERVICES_WORK: Duration = Duration::from_secs(120);
 const CONTROL: &str = r"HKLM\SYSTEM\CurrentControlSet\Control";
 const NT: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 
@@ -31,14 +34,30 @@ pub fn run(system: &mut System) -> Result<Next, Dialog> {
             .unwrap_or(&empty)
     };
     if !resumed {
+        // Sysprep's providers come first: from here on it is another machine, and cloudbase-init waits no longer. That its
+        // first pass does not wait for ever in this pass shows when the state is reached.
+        let another = system.windows.become_another();
+        another.map_err(dialog::could_not_configure)?;
+        let key = format!(r"{STATUS}\SysprepStatus");
+        system.set(&key, "GeneralizationState", Data::Dword(7))?;
         settings(system, answer.as_ref(), part("Shell-Setup"))?;
         other_settings(system, &part)?;
+        if let Some(power) = system.windows.let_services_work(SERVICES_WORK) {
+            return Ok(Next::Interrupted(power));
+        }
+        if let Some(why) = system.windows.halted() {
+            return Err(dialog::program_not_modelled(why));
+        }
     }
-    if let Some(answer) = &answer
-        && let Next::Restart = commands(system, answer, part("Deployment"), &log)?
-    {
-        system.set(STATUS, "RestartPlanned", Data::Dword(1))?;
-        return Ok(Next::Restart);
+    if let Some(answer) = &answer {
+        match commands(system, answer, part("Deployment"), &log)? {
+            Next::Restart => {
+                system.set(STATUS, "RestartPlanned", Data::Dword(1))?;
+                return Ok(Next::Restart);
+            }
+            Next::Interrupted(power) => return Ok(Next::Interrupted(power)),
+            Next::GoOn => {}
+        }
     }
     system.windows.delete_value(STATUS, "NextCommand");
     if let Some(answer) = &answer {
@@ -248,9 +267,15 @@ fn commands(
         for line in output.lines() {
             crate::machine::debug(line);
         }
+        if let Some(why) = system.windows.halted() {
+            return Err(dialog::program_not_modelled(why));
+        }
         log.info(&format!(
             "[RunSynchronous] command {order} ended with {code}"
         ));
+        if let Some(power) = system.windows.power_asked() {
+            return Ok(Next::Interrupted(power));
+        }
         let (next, restart) = match (command.text("WillReboot").unwrap_or("Never"), code) {
             ("OnRequest", 1) => (index + 1, true),
             ("OnRequest", 2) => (index, true),

@@ -227,7 +227,7 @@ fn offline_servicing(setup: &mut Setup, answer: &Answer, target: &Target) -> Res
     let config = Config {
         c_root: target.root.clone(),
         drives: letters,
-        computer_name: String::new(),
+        ..Config::default()
     };
     let windows = Windows::open(config).map_err(dialog::cannot_install)?;
     // A boot-critical driver is set up even without its device: the installed system may be started from one.

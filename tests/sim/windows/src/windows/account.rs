@@ -1,7 +1,7 @@
 //! Local users and groups, kept in the SAM hive: `SAM\Domains\Account\Users\Names\NAME` with `Flags` (REG_DWORD, the
 //! UF_ bits of NetUserAdd), `Comment`, `FullName` and `PasswordSet` (REG_DWORD 1 once a password was given), and
 //! `SAM\Domains\Builtin\Aliases\Names\NAME` (a group made here: `Account\Aliases`) with `Members` (REG_MULTI_SZ) and
-//! `Comment`. These values are the stand-in's own; `sam.rs` writes Windows' form of them beside.
+//! `Comment`; `MustChange` (REG_DWORD 1). These values are the stand-in's own; `sam.rs` writes Windows' form of them beside.
 //! A password is only judged (blank, length), not kept: `Verifier` tells whether one is the same.
 
 mod sam;
@@ -11,6 +11,7 @@ use std::io::Read;
 
 use sha2::{Digest, Sha256};
 
+use super::error::Win32;
 use super::regf::{Key, REG_BINARY, REG_MULTI_SZ, same};
 use super::registry::{Registry, dword, dword_value, multi_sz, sz, texts};
 
@@ -31,6 +32,8 @@ const GROUPS: [&str; 2] = [
 /// "Account is disabled" and "normal account", of NetUserAdd.
 pub const UF_ACCOUNTDISABLE: u32 = 2;
 pub const UF_NORMAL_ACCOUNT: u32 = 0x200;
+/// Set (1) when the next logon has to change the password.
+const MUST_CHANGE: &str = "MustChange";
 /// Bytes of a verifier before its digest.
 const SALT: usize = 16;
 
@@ -193,6 +196,9 @@ pub fn set_password(registry: &mut Registry, name: &str, password: &str) -> bool
     let _ = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut salt));
     let verifier = [&salt[..], &digest(&salt, password)].concat();
     let key = format!(r"{USERS}\{name}");
+    if let Some(user) = registry.key_mut(&key) {
+        user.unset(MUST_CHANGE);
+    }
     registry.set(&key, "PasswordSet", dword_value(1)).is_ok()
         && registry
             .set(&key, "Verifier", (REG_BINARY, verifier))
@@ -204,15 +210,91 @@ fn digest(salt: &[u8], password: &str) -> Vec<u8> {
     hash.finalize().to_vec()
 }
 
+/// The user has to choose another password at the next logon.
+pub fn must_change(registry: &mut Registry, name: &str) -> Result<(), String> {
+    registry.set(&format!(r"{USERS}\{name}"), MUST_CHANGE, dword_value(1))
+}
+
+/// The user with a RID, by name.
+pub fn by_rid(registry: &Registry, wanted: u32) -> Option<String> {
+    let mut users = registry.key(USERS)?.subkeys.values();
+    users
+        .find(|user| rid(user) == wanted)
+        .map(|user| user.name.clone())
+}
+
+/// Gives a user another name; RID, flags, password and groups stay.
+pub fn rename(registry: &mut Registry, old: &str, new: &str) -> Result<(), String> {
+    if user(registry, new).is_some() || group(registry, new).is_some() {
+        return Err("The account already exists.".to_owned());
+    }
+    let mut key = user(registry, old)
+        .cloned()
+        .ok_or("The user name could not be found.")?;
+    key.name = new.to_owned();
+    registry.remove(&format!(r"{USERS}\{old}"));
+    let names = registry.make(USERS).map_err(|fault| format!("{fault:?}"))?;
+    names.subkeys.insert(new.to_uppercase(), key);
+    let changed: Vec<(String, Vec<String>)> = groups(registry)
+        .into_iter()
+        .map(|group| (group.name.clone(), members(group)))
+        .filter(|(_, members)| members.iter().any(|member| same(member, old)))
+        .collect();
+    for (group, mut members) in changed {
+        for member in members.iter_mut().filter(|member| same(member, old)) {
+            *member = new.to_owned();
+        }
+        set_members(registry, &group, &members)?;
+    }
+    Ok(())
+}
+
+/// What generalize does: the built-in administrator has no password any more.
+pub fn blank_administrator(registry: &mut Registry) {
+    let name = by_rid(registry, 500).unwrap_or_default();
+    if let Some(user) = registry.key_mut(&format!(r"{USERS}\{name}")) {
+        user.unset("PasswordSet");
+        user.unset("Verifier");
+    }
+}
+
+/// An enabled built-in administrator without a password has to choose one at the first logon.
+pub fn close_administrator(registry: &mut Registry) -> Result<(), String> {
+    let name = by_rid(registry, 500).ok_or("there is no account with RID 500")?;
+    let blank = user(registry, &name).is_some_and(|user| {
+        user.value("PasswordSet").is_none() && flags(user) & UF_ACCOUNTDISABLE == 0
+    });
+    if blank {
+        must_change(registry, &name)?;
+    }
+    Ok(())
+}
+
+/// What LogonUser says to a user at the machine itself.
+pub fn logon(registry: &Registry, name: &str, password: &str) -> Result<(), Win32> {
+    let user = user(registry, name).ok_or(Win32(1326))?;
+    match () {
+        () if !verifies(user, password) => Err(Win32(1326)),
+        () if flags(user) & UF_ACCOUNTDISABLE != 0 => Err(Win32(1331)),
+        () if user.value(MUST_CHANGE).is_some() => Err(Win32(1907)),
+        () if password.is_empty() => Err(Win32(1327)),
+        () => Ok(()),
+    }
+}
+
+fn verifies(user: &Key, password: &str) -> bool {
+    match user.value("Verifier") {
+        None => password.is_empty(),
+        Some(value) => value
+            .data
+            .split_at_checked(SALT)
+            .is_some_and(|(salt, kept)| digest(salt, password) == kept),
+    }
+}
+
 /// Whether Windows lets this user in from elsewhere: the account is enabled, and its password is this one and not blank.
 pub fn takes(registry: &Registry, name: &str, password: &str) -> bool {
-    let Some(user) = user(registry, name).filter(|user| flags(user) & UF_ACCOUNTDISABLE == 0)
-    else {
-        return false;
-    };
-    user.value("Verifier")
-        .and_then(|value| value.data.split_at_checked(SALT))
-        .is_some_and(|(salt, kept)| !password.is_empty() && digest(salt, password) == kept)
+    logon(registry, name, password).is_ok()
 }
 
 /// Sets the members of a group, which is made when there is none of that name.
@@ -269,8 +351,39 @@ const WELL_KNOWN: [(&str, &str, &str); 10] = [
     ),
 ];
 
-/// The machine part of local account SIDs; the stand-in has one for all.
+/// The machine part of local account SIDs in an image that Setup did not yet specialize.
 const MACHINE: &str = "S-1-5-21-1000000001-1000000002-1000000003";
+const ACCOUNT: &str = r"HKLM\SAM\SAM\Domains\Account";
+
+/// The machine part of local account SIDs: the last twelve bytes of the domain's `V`.
+fn machine_sid(registry: &Registry) -> String {
+    let tail = registry
+        .get(ACCOUNT, "V")
+        .and_then(|value| value.data.last_chunk::<12>());
+    tail.map_or_else(|| MACHINE.to_owned(), sam::machine)
+}
+
+/// Gives the machine another SID, as Setup does in the specialize pass of a generalized system.
+pub fn new_machine_sid(registry: &mut Registry) -> Result<(), String> {
+    let value = registry
+        .get(ACCOUNT, "V")
+        .ok_or("the SAM has no account domain")?;
+    let mut data = value.data.clone();
+    let (kind, at) = (value.kind, data.len().saturating_sub(12));
+    data.truncate(at);
+    data.extend(random::<12>()?);
+    registry.set(ACCOUNT, "V", (kind, data))?;
+    publish(registry);
+    Ok(())
+}
+
+pub fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|e| format!("no random numbers: {e}"))?;
+    Ok(bytes)
+}
 
 /// The SID that an account name (or `*S-1-…`, or `S-1-…`) stands for; None when Windows would find none.
 pub fn sid(registry: &Registry, name: &str) -> Option<String> {
@@ -305,7 +418,7 @@ pub fn sid(registry: &Registry, name: &str) -> Option<String> {
         return None;
     }
     let key = user(registry, account).or_else(|| group(registry, account))?;
-    Some(format!("{MACHINE}-{}", rid(key)))
+    Some(format!("{}-{}", machine_sid(registry), rid(key)))
 }
 
 /// A service's SID: SHA-1 of its upper-cased name in UTF-16.

@@ -3,8 +3,9 @@
 use super::process::Env;
 use super::program;
 use super::regf::{REG_EXPAND_SZ, REG_SZ};
-use super::registry::{Registry, multi_sz, texts};
+use super::registry::{Registry, multi_sz, sz, texts};
 use super::volume::{Cwd, Volumes};
+use super::{ACTIVE_NAME, COMPUTER_NAME, TCPIP};
 
 const SESSION_MANAGER: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager";
 pub const CBS: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
@@ -13,10 +14,26 @@ pub const UPDATE_REBOOT: &str =
 
 pub fn pending(registry: &mut Registry, volumes: &Volumes) -> Result<(), String> {
     renames(registry, volumes);
+    names(registry)?;
     registry.remove(&format!(r"{CBS}\RebootPending"));
     registry.remove(UPDATE_REBOOT);
     program::dism::finish_pending(registry)?;
     registry.flush()
+}
+
+/// A new computer name counts from a boot on.
+fn names(registry: &mut Registry) -> Result<(), String> {
+    for (from, of, to, name) in [
+        (COMPUTER_NAME, "ComputerName", ACTIVE_NAME, "ComputerName"),
+        (TCPIP, "NV Hostname", TCPIP, "Hostname"),
+    ] {
+        if let Some(new) = registry.text(from, of)
+            && registry.text(to, name).as_ref() != Some(&new)
+        {
+            registry.set(to, name, sz(&new))?;
+        }
+    }
+    Ok(())
 }
 
 /// `PendingFileRenameOperations`: pairs of `\??\from` and `\??\to`; an empty second name deletes the first.

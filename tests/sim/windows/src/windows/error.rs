@@ -52,6 +52,12 @@ impl Win32 {
             1072 => "The specified service has been marked for deletion.",
             1073 => "The specified service already exists.",
             1075 => "The dependency service does not exist or has been marked for deletion.",
+            1326 => "The user name or password is incorrect.",
+            1327 => {
+                "Account restrictions are preventing this user from signing in. For example: blank passwords aren't allowed, sign-in times are limited, or a policy restriction has been enforced."
+            }
+            1331 => "This user can't sign in because this account is currently disabled.",
+            1907 => "The user's password must be changed before signing in.",
             1332 => "No mapping between account names and security IDs was done.",
             1337 => "The security ID structure is invalid.",
             1639 => {

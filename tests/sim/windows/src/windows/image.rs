@@ -236,7 +236,8 @@ const ENVIRONMENT: [(&str, &str); 11] = [
 ];
 
 /// Name, type (1 kernel driver, 0x10 own process, 0x20 shared), start (0 boot, 2 auto, 3 demand), path, display name.
-const SERVICES: [(&str, u32, u32, &str, &str); 22] = [
+const SERVICES: [(&str, u32, u32, &str, &str); 27] = [
+    ("atapi", 1, 0, r"System32\drivers\atapi.sys", "IDE Channel"),
     (
         "BFE",
         0x20,
@@ -273,6 +274,14 @@ const SERVICES: [(&str, u32, u32, &str, &str); 22] = [
         r"%SystemRoot%\system32\svchost.exe -k LocalServiceNoNetworkFirewall -p",
         "Windows Defender Firewall",
     ),
+    (
+        "intelide",
+        1,
+        0,
+        r"System32\drivers\intelide.sys",
+        "intelide",
+    ),
+    ("LSI_SAS", 1, 0, r"System32\drivers\lsi_sas.sys", "LSI_SAS"),
     (
         "msiserver",
         0x10,
@@ -329,6 +338,7 @@ const SERVICES: [(&str, u32, u32, &str, &str); 22] = [
         r"System32\drivers\stornvme.sys",
         "Microsoft Standard NVM Express Driver",
     ),
+    ("storvsc", 1, 0, r"System32\drivers\storvsc.sys", "storvsc"),
     (
         "Tcpip",
         1,
@@ -342,6 +352,13 @@ const SERVICES: [(&str, u32, u32, &str, &str); 22] = [
         3,
         r"%SystemRoot%\servicing\TrustedInstaller.exe",
         "Windows Modules Installer",
+    ),
+    (
+        "vmbus",
+        1,
+        0,
+        r"System32\drivers\vmbus.sys",
+        "Virtual Machine Bus",
     ),
     (
         "VSS",

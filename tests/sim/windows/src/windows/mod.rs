@@ -3,29 +3,35 @@
 //! It runs inside the stand-in's guest on Linux (C: is an NTFS volume, CDs are mounted directories) and, in tests, on
 //! a plain directory. Effects land in the real file tree and in real registry hives. It is strict: what Windows would
 //! refuse is refused, and a program, option or sub-command that it does not know fails with a message that names it.
-//! It has no PowerShell, no network, no users' sessions, and runs no real executables.
+//! It has no PowerShell but for one command, no users' sessions, and runs no real executables; of the network only cloudbase-init knows.
 
 mod account;
 pub mod agent;
 mod attribute;
 mod boot;
+mod clone;
+mod cloudbase;
 mod cmd;
 pub mod cmdline;
 mod codepage;
 mod direct;
 mod error;
 mod image;
+pub mod network;
 mod process;
+mod profile;
 mod program;
 mod regf;
 mod registry;
 mod service;
+mod sshd;
 #[cfg(test)]
 mod tests;
 mod volume;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
@@ -38,6 +44,7 @@ use registry::Registry;
 use volume::{Cwd, Volumes};
 
 /// Where the stand-in's drives are.
+#[derive(Default)]
 pub struct Config {
     /// The root of C: on the host.
     pub c_root: PathBuf,
@@ -45,6 +52,10 @@ pub struct Config {
     pub drives: Vec<(char, PathBuf)>,
     /// Empty: the name that the registry holds.
     pub computer_name: String,
+    /// What DHCP gave the machine's network card.
+    pub lease: Option<network::Lease>,
+    /// Labels of the CDs.
+    pub labels: Vec<(char, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +93,12 @@ pub(crate) struct Machine {
     installer: Mutex<()>,
     /// Hardware ids of the devices that drivers can be installed on.
     devices: Mutex<Vec<String>>,
+    lease: Option<network::Lease>,
+    labels: Mutex<Vec<(char, String)>>,
+    /// C: takes the free space behind it when this boot ends.
+    extends: AtomicBool,
+    /// What somebody asked for that the stand-in would have to pretend.
+    halted: Mutex<Option<String>>,
 }
 
 /// Long enough for the agent to tell how the command that asked for it ended.
@@ -89,6 +106,8 @@ const COMING_DOWN: Duration = Duration::from_millis(1500);
 const STATE: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
 const NT: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const COMPUTER_NAME: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName";
+const ACTIVE_NAME: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ActiveComputerName";
+const TCPIP: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
 
 impl Windows {
     /// Starts the stand-in from its hives: carries out what waited for a boot, then starts the automatic services.
@@ -116,6 +135,10 @@ impl Windows {
             serial: Mutex::new(None),
             installer: Mutex::new(()),
             devices: Mutex::default(),
+            lease: config.lease,
+            labels: Mutex::new(config.labels),
+            extends: AtomicBool::new(false),
+            halted: Mutex::default(),
         });
         service::start_automatic(&machine);
         Ok(Windows { machine })
@@ -155,6 +178,20 @@ impl Windows {
         }
     }
 
+    pub fn set_labels(&self, labels: Vec<(char, String)>) {
+        *lock(&self.machine.labels) = labels;
+    }
+
+    /// Why a program had to stop that the stand-in does not model; asked once.
+    pub fn halted(&self) -> Option<String> {
+        lock(&self.machine.halted).take()
+    }
+
+    /// Whether a program had C: grow into the free space behind it.
+    pub fn extends(&self) -> bool {
+        self.machine.extends.load(Ordering::Relaxed)
+    }
+
     pub fn set_drives(&self, drives: Vec<(char, PathBuf)>) {
         let volumes = Volumes::new(&self.machine.c_root, &drives);
         *self
@@ -179,6 +216,15 @@ impl Windows {
         let request = *lock(&self.machine.power);
         request
             .filter(|(_, due)| Instant::now() >= *due)
+            .map(|(power, _)| power)
+    }
+
+    /// The reboot or shutdown that was asked for and is due within a few seconds.
+    pub fn power_asked(&self) -> Option<Power> {
+        let soon = Instant::now() + 2 * COMING_DOWN;
+        let request = *lock(&self.machine.power);
+        request
+            .filter(|(_, due)| *due <= soon)
             .map(|(power, _)| power)
     }
 
@@ -286,6 +332,23 @@ impl Machine {
         lock(&self.devices).clone()
     }
 
+    pub fn lease(&self) -> Option<&network::Lease> {
+        self.lease.as_ref()
+    }
+
+    pub fn labels(&self) -> Vec<(char, String)> {
+        lock(&self.labels).clone()
+    }
+
+    pub fn ask_extend(&self) {
+        self.extends.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops the machine with a screen of the stand-in's own.
+    pub fn halt(&self, why: &str) {
+        *lock(&self.halted) = Some(why.to_owned());
+    }
+
     /// `10.0.20348.587`
     pub fn version(&self) -> String {
         let registry = self.registry();
@@ -332,7 +395,8 @@ pub fn agent_installed(windows: &Windows) -> bool {
 
 pub(crate) fn computer_name(registry: &Registry) -> String {
     registry
-        .text(COMPUTER_NAME, "ComputerName")
+        .text(ACTIVE_NAME, "ComputerName")
+        .or_else(|| registry.text(COMPUTER_NAME, "ComputerName"))
         .unwrap_or_else(|| "WIN-STANDIN".into())
 }
 

@@ -210,6 +210,11 @@ impl Process {
             return Ok(program::answers::run(self, &bytes, tail));
         }
         let run = program::named(name).ok_or(BAD_EXE_FORMAT)?;
+        // A component's program can bring answers beside what it does, such as its version.
+        if let Some(text) = program::answers::of(&bytes, tail) {
+            self.print(&text);
+            return Ok(0);
+        }
         let mut child = self.clone();
         Ok(run(
             &mut child,

@@ -1,10 +1,12 @@
 //! The service control manager: what is registered lives in the registry, what runs lives in memory.
 //!
 //! A service runs when its program is a real file that begins with `MZ` and is not one of the stand-in's console
-//! programs (those would not answer the manager: 1053). Nothing is executed.
+//! programs (those would not answer the manager: 1053). Nothing is executed, but for what OpenStackService.exe is given
+//! to run: the service stops when that ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::boot::strings;
 use super::error::*;
@@ -13,13 +15,18 @@ use super::process::{self, Process};
 use super::program;
 use super::registry::Registry;
 use super::volume::Cwd;
-use super::{Machine, lock};
+use super::{Machine, cmdline, lock, sshd};
+
+/// The marker of OpenStackService.exe.
+const RUNNER: &str = "service-runner";
+/// A Python program takes longer until it does something.
+const START_UP: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 3 });
 
 pub const SERVICES: &str = r"HKLM\SYSTEM\CurrentControlSet\Services";
 
-/// Running services by upper-cased name, with their process ids.
+/// Running services by upper-cased name, with their process ids, and how many programs OpenStackService.exe runs.
 #[derive(Default)]
-pub struct Running(BTreeMap<String, u32>);
+pub struct Running(BTreeMap<String, u32>, usize);
 
 pub struct ServiceConfig {
     /// The name as registered.
@@ -74,13 +81,14 @@ pub fn binary(machine: &Arc<Machine>, name: &str) -> Result<(), Win32> {
     match bytes.strip_prefix(MARKER.as_bytes()) {
         Some(name) if name.starts_with(b"service") => Ok(()),
         Some(name) if name.starts_with(program::answers::NAME.as_bytes()) => Ok(()),
+        Some(name) if name.starts_with(RUNNER.as_bytes()) => Ok(()),
         Some(_) => Err(Win32(1053)),
         None if bytes.starts_with(b"MZ") => Ok(()),
         None => Err(BAD_EXE_FORMAT),
     }
 }
 
-fn manager(machine: &Arc<Machine>) -> Process {
+pub fn manager(machine: &Arc<Machine>) -> Process {
     Process {
         machine: machine.clone(),
         env: machine.env.clone(),
@@ -136,10 +144,50 @@ fn start_after(machine: &Arc<Machine>, name: &str, depth: usize) -> Result<u32, 
         }
     }
     binary(machine, name)?;
-    let mut running = lock(&machine.services);
-    let next = 1000 + 4 * (running.0.len() as u32 + 1);
-    running.0.insert(name.to_uppercase(), next);
+    let next = {
+        let mut running = lock(&machine.services);
+        let next = 1000 + 4 * (running.0.len() as u32 + 1);
+        running.0.insert(name.to_uppercase(), next);
+        next
+    };
+    if super::regf::same(&config.name, sshd::SERVICE) {
+        sshd::started(machine);
+    }
+    if let Some(command) = wrapped(machine, &config.image_path) {
+        lock(&machine.services).1 += 1;
+        let (machine, name) = (machine.clone(), config.name);
+        std::thread::spawn(move || run_wrapped(&machine, &name, &command));
+    }
     Ok(next)
+}
+
+/// What OpenStackService.exe is told to run: `OpenStackService.exe NAME COMMAND…` (cloudbase/OpenStackService).
+fn wrapped(machine: &Arc<Machine>, image_path: &str) -> Option<String> {
+    let p = manager(machine);
+    let path = p.env.expand(image_path);
+    let image = program_of(&p, &path)?;
+    let bytes = std::fs::read(&image.host).ok()?;
+    bytes
+        .strip_prefix(MARKER.as_bytes())
+        .filter(|name| name.starts_with(RUNNER.as_bytes()))?;
+    let (_, rest) = cmdline::program(&path);
+    let (_, command) = cmdline::program(rest);
+    Some(command.trim().to_owned())
+}
+
+fn run_wrapped(machine: &Arc<Machine>, name: &str, command: &str) {
+    std::thread::sleep(START_UP);
+    if pid(machine, name).is_some() {
+        // How it ends is in its own log; the service only stops.
+        let _ = manager(machine).create(command);
+        lock(&machine.services).0.remove(&name.to_uppercase());
+    }
+    lock(&machine.services).1 -= 1;
+}
+
+/// How many programs run under OpenStackService.exe.
+pub fn programs(machine: &Machine) -> usize {
+    lock(&machine.services).1
 }
 
 /// Stops a service; refused while another that runs depends on it (1051).

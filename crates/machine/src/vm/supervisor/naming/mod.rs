@@ -1,4 +1,4 @@
-//! The error of a machine whose watch ended badly: a Windows Setup, a Windows that starts, and one that runs steps.
+//! The error of a machine whose watch ended badly: a Windows Setup, a Windows that starts, one that runs steps, and a clone.
 //!
 //! Pure: from what was seen to the whole message. Only while Windows is being installed is anything said of Setup and its answer file; what is
 //! said of the guest's channel is the hypervisor's.
@@ -63,6 +63,14 @@ fn disc_does_not_boot(seen: &Seen, retries: u32) -> Error {
 
 fn disk_does_not_boot(seen: &Seen) -> Error {
     let (fact, cure) = match (seen.purpose, seen.restarts) {
+        (Purpose::Clone, 0) => (
+            "the firmware finds no Windows on the disk",
+            "a new machine starts \\EFI\\BOOT\\BOOTX64.EFI, or with BIOS the active partition: the image needs what fits its firmware",
+        ),
+        (Purpose::Clone, _) => (
+            "the disk does not boot after Windows restarted",
+            "the specialize pass, the platform's agent or what it ran changed the partitions or the boot loader",
+        ),
         (Purpose::Steps, _) | (_, 1..) => (
             "the disk does not boot after Windows restarted",
             "a step changed the partitions, the boot loader or its entries: bcdedit, bcdboot, diskpart",
@@ -88,7 +96,11 @@ fn powered_off(seen: &Seen) -> Error {
             "being installed",
             "an answer file, SetupComplete.cmd or a first command that shuts down must not: winimg does",
         ),
-        _ => (
+        Purpose::Clone => (
+            "starting as a clone",
+            "a command of the answer file, the platform's agent or its user data shut it down",
+        ),
+        Purpose::Boot | Purpose::Steps => (
             "starting",
             "a service, a task or a command that runs when Windows starts shut it down",
         ),
@@ -114,6 +126,15 @@ fn restart_loop(seen: &Seen, platform: Platform) -> Error {
         return seen
             .shown(error)
             .cure("keep the disk (--on-error keep) and read C:\\Windows\\Panther\\setuperr.log");
+    }
+    if seen.purpose == Purpose::Clone {
+        let error = error.found(within).lines([
+            "likely: a command of the specialize pass, or the platform's agent, that fails and asks for a restart each time",
+            "likely: a stop error (blue screen), after which Windows restarts by itself",
+        ]);
+        return seen
+            .shown(error)
+            .cure("the last pictures in screens/ show what comes before each restart");
     }
     let error = error
         .found(match is_qemu {
@@ -155,8 +176,10 @@ pub fn too_late(seen: &Seen, limit: Duration, late: Late) -> Error {
     )
     .found(format!("{found}, {}", seen.restarts()))
     .lines(late.lines);
-    seen.shown(error)
-        .cure("give [setup] a longer timeout, or see in the screenshot what it is doing")
+    seen.shown(error).cure(match seen.purpose {
+        Purpose::Clone => "see in the screenshot what it is doing",
+        _ => "give [setup] a longer timeout, or see in the screenshot what it is doing",
+    })
 }
 
 #[cfg(test)]
@@ -234,6 +257,23 @@ mod tests {
     }
 
     #[test]
+    fn a_clone_that_restarts_for_ever_is_reported_with_what_asks_for_it() {
+        let looping = Verdict::RestartLoop { restarts: 9 };
+        let rendered = ending(
+            &looping,
+            &seen(Purpose::Clone, 9),
+            &about(Platform::Qemu, 0),
+        );
+        assert_eq!(
+            rendered.expect("an error").to_string(),
+            "Windows restarts again and again\n  at: /run/w/screens/stopped.png\n  found: after 9 restarts within 1 min 35 s\n  \
+             | likely: a command of the specialize pass, or the platform's agent, that fails and asks for a restart each time\n  \
+             | likely: a stop error (blue screen), after which Windows restarts by itself\n  \
+             cure: the last pictures in screens/ show what comes before each restart"
+        );
+    }
+
+    #[test]
     fn what_does_not_boot_is_told_apart() {
         let fact = |purpose, restarts, retries| {
             let about = about(Platform::Qemu, retries);
@@ -251,6 +291,8 @@ mod tests {
         let again = "the disk does not boot after Windows restarted";
         assert_eq!(fact(Purpose::Boot, 1, 0), again);
         assert_eq!(fact(Purpose::Steps, 0, 0), again);
+        assert_eq!(fact(Purpose::Clone, 0, 0), no_windows);
+        assert_eq!(fact(Purpose::Clone, 1, 0), again);
     }
 
     #[test]

@@ -33,6 +33,10 @@ fn words(purpose: Purpose, platform: Platform) -> (&'static str, &'static str) {
             "Windows Setup stopped at a screen and waits for a person",
             "a Setup that continues by itself",
         ),
+        (Purpose::Clone, _) => (
+            "Windows stopped at a screen when it started as a clone",
+            "a start that needs nobody",
+        ),
         (Purpose::Boot, Platform::Qemu) => (
             "Windows does not start: it stays at a screen and its guest agent does not answer",
             ON_QEMU,
@@ -58,6 +62,7 @@ fn causes_on_qemu(seen: &Seen) -> &'static [&'static str] {
         _ if !seen.started => {
             &["the boot loader waits for a person: its variables or its files do not fit the disk"]
         }
+        Purpose::Clone => clone_causes(seen.restarts),
         Purpose::Steps => &[
             "a stop error (blue screen), or Windows' recovery after one",
             "an update or a driver that waits for a person when Windows restarts",
@@ -66,6 +71,22 @@ fn causes_on_qemu(seen: &Seen) -> &'static [&'static str] {
         Purpose::Boot => &[
             "a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start",
             "the guest agent's service QEMU-GA or its driver vioserial does not start",
+        ],
+    }
+}
+
+/// What stops a sealed Windows that starts: the specialize pass runs before its first restart, the out-of-box experience and the
+/// platform's agent after it (Microsoft: How configuration passes work).
+fn clone_causes(restarts: u32) -> &'static [&'static str] {
+    match restarts {
+        0 => &[
+            "a stop error (blue screen): the image has no driver that starts at boot for this controller",
+            "a command of the specialize pass failed, or waits for a person",
+        ],
+        _ => &[
+            "an out-of-box page waits: the seal's answer file leaves its setting out, or the platform's own was not found",
+            "the platform's agent, or a command of the oobeSystem pass, failed or waits for a person",
+            "a stop error (blue screen), or Windows' recovery after one",
         ],
     }
 }
@@ -120,6 +141,7 @@ fn causes_on_hyperv(seen: &Seen) -> &'static [&'static str] {
             "an out-of-box page waits: locale (International-Core) or the Administrator's password is missing",
             "an unplanned restart during the specialize or oobeSystem pass",
         ],
+        (Purpose::Clone, restarts) => clone_causes(restarts),
         (Purpose::Boot, _) => &[
             "a stop error (blue screen), or Windows' recovery after one",
             "firmware or Secure Boot are not those that Windows was installed with",
@@ -233,6 +255,38 @@ mod tests {
             stands_still(&seen(2, 0), Platform::HyperV).to_string(),
             text(WAITS, GOES_ON, "after 2 restarts", &causes, LOOK)
         );
+    }
+
+    #[test]
+    fn a_clone_at_a_stop_error_is_reported_by_its_pass() {
+        let clone = Seen {
+            purpose: Purpose::Clone,
+            blue: true,
+            ..seen(0, 0)
+        };
+        let fact = "Windows stopped at a screen when it started as a clone";
+        let lines = [
+            "the screen has the colours of a stop error (blue screen)",
+            "likely: a stop error (blue screen): the image has no driver that starts at boot for this controller",
+            "likely: a command of the specialize pass failed, or waits for a person",
+        ];
+        assert_eq!(
+            stands_still(&clone, Platform::Qemu).to_string(),
+            text(fact, "a start that needs nobody", BEFORE, &lines, LOOK)
+        );
+        let page = seen_text(2, "Hi there");
+        assert_eq!(
+            stands_still(&page, Platform::Qemu).fact(),
+            "Windows stopped: the page for country and language"
+        );
+    }
+
+    fn seen_text(restarts: u32, text: &str) -> Seen {
+        Seen {
+            purpose: Purpose::Clone,
+            text: vec![text.into()],
+            ..seen(restarts, 1 << 30)
+        }
     }
 
     #[test]

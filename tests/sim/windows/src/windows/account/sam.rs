@@ -19,10 +19,12 @@ const C_HEAD: usize = 0x34;
 
 /// Writes Windows' form of every account and group below `SAM\SAM`; `sid` finds the SID of a member.
 pub fn write(sam: &mut Key, sid: &dyn Fn(&str) -> Option<String>) {
-    let mut domain: Vec<u8> = vec![0; 0x140];
-    domain.extend(binary(MACHINE).iter().skip(12));
-    sam.make(&["Domains", "Account"])
-        .set("V", REG_BINARY, domain);
+    let account = sam.make(&["Domains", "Account"]);
+    if account.value("V").is_none() {
+        let mut domain: Vec<u8> = vec![0; 0x140];
+        domain.extend(binary(MACHINE).iter().skip(12));
+        account.set("V", REG_BINARY, domain);
+    }
     users(sam);
     let mut found: Vec<(String, u32)> = Vec::new();
     for path in ALIASES {
@@ -64,6 +66,15 @@ pub fn write(sam: &mut Key, sid: &dyn Fn(&str) -> Option<String>) {
         let key = sam.make(&[&MEMBERS_OF[..], &[above, &last]].concat());
         key.set("", of.len() as u32 / 4, of);
     }
+}
+
+/// The machine's SID from the end of the domain's `V`.
+pub fn machine(tail: &[u8; 12]) -> String {
+    let parts = tail.chunks_exact(4).map(|part| {
+        let part: [u8; 4] = part.try_into().unwrap_or_default();
+        u32::from_le_bytes(part).to_string()
+    });
+    format!("S-1-5-21-{}", parts.collect::<Vec<_>>().join("-"))
 }
 
 fn users(sam: &mut Key) {

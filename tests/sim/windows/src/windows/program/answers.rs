@@ -24,6 +24,11 @@ pub fn run(p: &Process, file: &[u8], tail: &str) -> u32 {
     }
 }
 
+/// What a program file says to these arguments, when it brings an answer.
+pub fn of(file: &[u8], tail: &str) -> Option<String> {
+    answer(file, &cmdline::split(tail).join(" ")).map(str::to_owned)
+}
+
 fn answer<'a>(file: &'a [u8], asked: &str) -> Option<&'a str> {
     let at = file.windows(HEAD.len()).position(|bytes| bytes == HEAD)?;
     let rest = &file[at + HEAD.len()..];

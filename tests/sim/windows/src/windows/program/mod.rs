@@ -8,6 +8,8 @@ mod msiexec;
 mod net;
 mod netsh;
 mod pnputil;
+mod powershell;
+mod processes;
 mod reg;
 mod robocopy;
 mod sc;
@@ -19,6 +21,7 @@ mod text;
 mod xcopy;
 
 use super::process::Process;
+pub use small::timestamp;
 
 /// What a program gets of its command line.
 pub struct Arguments {
@@ -60,7 +63,8 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("setx.exe", "setx", settings::setx),
     ("shutdown.exe", "shutdown", small::shutdown),
     ("takeown.exe", "takeown", icacls::takeown),
-    ("taskkill.exe", "taskkill", text::taskkill),
+    ("taskkill.exe", "taskkill", processes::taskkill),
+    ("tasklist.exe", "tasklist", processes::tasklist),
     ("timeout.exe", "timeout", text::timeout),
     ("tzutil.exe", "tzutil", settings::tzutil),
     ("wevtutil.exe", "wevtutil", settings::wevtutil),
@@ -77,7 +81,7 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     (
         "Windows/System32/WindowsPowerShell/v1.0/powershell.exe",
         "powershell",
-        small::powershell,
+        powershell::run,
     ),
     ("lsass.exe", "service", small::service),
     (
@@ -94,14 +98,29 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ),
 ];
 
+/// Programs that components bring: name in the marker, code.
+const COMPONENTS: [(&str, Program); 1] = [("cloudbase-init", super::cloudbase::run)];
+
 /// Drivers that the image brings: they have to be there for their services to run.
-const DRIVERS: [&str; 4] = ["disk.sys", "storahci.sys", "stornvme.sys", "tcpip.sys"];
+const DRIVERS: [&str; 9] = [
+    "atapi.sys",
+    "disk.sys",
+    "intelide.sys",
+    "lsi_sas.sys",
+    "storahci.sys",
+    "stornvme.sys",
+    "storvsc.sys",
+    "tcpip.sys",
+    "vmbus.sys",
+];
 
 pub fn named(name: &str) -> Option<Program> {
+    let brought = COMPONENTS.iter().find(|(known, _)| *known == name);
     PROGRAMS
         .iter()
         .find(|(_, known, _)| *known == name)
         .map(|(_, _, run)| *run)
+        .or(brought.map(|(_, run)| *run))
 }
 
 /// Paths below C: and marker names of every program file.

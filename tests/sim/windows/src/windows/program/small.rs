@@ -29,11 +29,6 @@ pub fn whoami(p: &mut Process, args: &Arguments) -> u32 {
     0
 }
 
-pub fn powershell(p: &mut Process, _: &Arguments) -> u32 {
-    p.complain("the stand-in has no PowerShell\n");
-    1
-}
-
 /// A program that only the service manager can start.
 pub fn service(p: &mut Process, _: &Arguments) -> u32 {
     p.complain("this program runs as a service only\n");

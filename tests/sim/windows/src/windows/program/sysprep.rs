@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Arguments;
 use super::small::timestamp;
+use crate::windows::account;
 use crate::windows::boot::reboot_pending;
 use crate::windows::process::Process;
 use crate::windows::registry::{dword_value, sz};
@@ -22,6 +23,11 @@ const PASSES: [&str; 7] = [
     "auditSystem",
     "auditUser",
     "oobeSystem",
+];
+/// Of the disks that Windows starts from.
+const BOOT_DRIVERS: [&str; 9] = [
+    "atapi", "intelide", "LSI_SAS", "storahci", "stornvme", "storvsc", "viostor", "vioscsi",
+    "vmbus",
 ];
 /// How long a run takes here; the real one takes minutes.
 const DURATION: Duration = Duration::from_millis(1500);
@@ -129,16 +135,18 @@ fn seal(p: &Process, command: &Command) -> Result<(), String> {
     if p.machine.installer.try_lock().is_err() {
         return Err("another installation is in progress".into());
     }
+    let mut content = None;
     if let Some(path) = &command.unattend {
-        let content = answer_file(p, path)?;
+        let read = answer_file(p, path)?;
         let target = p
             .locate(r"C:\Windows\Panther\unattend.xml")
             .and_then(|found| found.writable())
             .map_err(|e| e.text())?;
-        std::fs::write(target.host, content).map_err(|e| e.to_string())?;
+        std::fs::write(target.host, &read).map_err(|e| e.to_string())?;
+        content = Some(read);
     }
     if command.generalize {
-        generalize(p)?;
+        generalize(p, content.as_deref())?;
     }
     let mode = command.mode.unwrap_or("OOBE");
     let kind = if command.generalize {
@@ -179,7 +187,24 @@ fn seal(p: &Process, command: &Command) -> Result<(), String> {
     Ok(())
 }
 
-fn generalize(p: &Process) -> Result<(), String> {
+/// Whether the answer file keeps the devices as they are.
+fn persists_devices(content: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content);
+    let Ok(document) = roxmltree::Document::parse(text.trim_start_matches('\u{feff}')) else {
+        return false;
+    };
+    let persists = |node: roxmltree::Node<'_, '_>| {
+        node.tag_name().name() == "PersistAllDeviceInstalls"
+            && node
+                .text()
+                .is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))
+    };
+    document.descendants().any(persists)
+}
+
+/// The machine's SID and MachineGuid stay until the clone's specialize pass. SSH host keys and other software's secrets
+/// stay for good: Windows knows nothing of them.
+fn generalize(p: &Process, content: Option<&[u8]>) -> Result<(), String> {
     let mut registry = p.machine.registry();
     registry.set(
         &format!(r"{SETUP}\Status\SysprepStatus"),
@@ -192,6 +217,14 @@ fn generalize(p: &Process) -> Result<(), String> {
         dword_value(2),
     )?;
     registry.remove(r"HKLM\SYSTEM\MountedDevices");
+    account::blank_administrator(&mut registry);
+    if !content.is_some_and(persists_devices) {
+        // In-box boot drivers are armed again, for another controller.
+        for service in BOOT_DRIVERS {
+            let key = format!(r"HKLM\SYSTEM\CurrentControlSet\Services\{service}\StartOverride");
+            registry.remove(&key);
+        }
+    }
     drop(registry);
     let logs = p
         .locate(r"C:\Windows\System32\winevt\Logs")

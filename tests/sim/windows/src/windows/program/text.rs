@@ -1,5 +1,4 @@
-//! Programs that look at text and files: where, find, findstr, attrib; and the waits timeout and ping; and
-//! taskkill.
+//! Programs that look at text and files: where, find, findstr, attrib; and the waits timeout and ping.
 
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use crate::windows::attribute;
 use crate::windows::cmd::pattern_matches;
 use crate::windows::process::Process;
 use crate::windows::regf::same;
-use crate::windows::service;
 
 pub fn whereis(p: &mut Process, args: &Arguments) -> u32 {
     let (switches, names): (Vec<&String>, Vec<&String>) =
@@ -337,39 +335,5 @@ pub fn ping(p: &mut Process, args: &Arguments) -> u32 {
             1
         }
         None => unknown(p, "ping", "no host", 1),
-    }
-}
-
-/// Ends services by the name of their program; there are no other processes.
-pub fn taskkill(p: &mut Process, args: &Arguments) -> u32 {
-    let (mut image, mut pid) = (None, None);
-    let mut words = args.list.iter();
-    while let Some(word) = words.next() {
-        match word.to_ascii_lowercase().as_str() {
-            "/f" | "/t" => {}
-            "/im" => image = words.next(),
-            "/pid" => pid = words.next().and_then(|number| number.parse::<u32>().ok()),
-            _ => return unknown(p, "taskkill", word, 1),
-        }
-    }
-    let names = service::names(&p.machine.registry());
-    let hit = names.into_iter().find(|name| {
-        let running = service::pid(&p.machine, name);
-        let path = service::config(&p.machine.registry(), name)
-            .map(|config| config.image_path.to_ascii_lowercase())
-            .unwrap_or_default();
-        running.is_some()
-            && (pid.is_some() && running == pid
-                || image.is_some_and(|image| path.contains(&image.to_ascii_lowercase())))
-    });
-    match hit.map(|name| service::stop(&p.machine, &name)) {
-        Some(Ok(())) => {
-            p.print("SUCCESS: The process has been terminated.\n");
-            0
-        }
-        _ => {
-            p.complain("ERROR: The process not found.\n");
-            128
-        }
     }
 }

@@ -129,3 +129,25 @@ fn groups_and_their_refusals() {
         "The user name could not be found.\n\nMore help is available by typing NET HELPMSG 2221.\n\n"
     );
 }
+
+/// The command of the packs' answer files, started without a shell.
+#[test]
+fn the_account_with_rid_500_is_disabled_and_other_powershell_is_refused() {
+    let guest = Guest::new();
+    let shell = r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe -NoProfile -NonInteractive -Command";
+    let flags = || {
+        word(
+            &binary(&guest, &format!(r"{SAM}\Account\Users\000001F4"), "F"),
+            0x38,
+        )
+    };
+    assert_eq!(flags(), 0x10);
+    let all = format!("{shell} \"Get-LocalUser | Disable-LocalUser\"");
+    codes(&guest, &[(&all, 1)]);
+    assert_eq!(flags(), 0x10);
+    let one = format!(
+        "{shell} \"Get-LocalUser | Where-Object {{ $_.SID.Value -like 'S-1-5-21-*-500' }} | Disable-LocalUser\""
+    );
+    codes(&guest, &[(&one, 0)]);
+    assert_eq!(flags(), 0x11);
+}

@@ -41,6 +41,8 @@ impl Guest {
             c_root: dir.join("c"),
             drives,
             computer_name: "NODE1".into(),
+            labels: vec![('D', "config-2".into())],
+            ..Config::default()
         })
         .unwrap()
     }

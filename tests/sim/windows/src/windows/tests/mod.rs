@@ -3,6 +3,8 @@
 mod accounts;
 mod agent;
 mod attach;
+mod clone;
+mod cloudbase;
 mod cmd;
 mod direct;
 mod guest;

@@ -83,8 +83,8 @@ fn in_the_guest(c_root: &Path) {
     create_image(c_root, &facts()).unwrap();
     let windows = Windows::open(Config {
         c_root: c_root.into(),
-        drives: vec![],
         computer_name: "NODE1".into(),
+        ..Config::default()
     })
     .unwrap();
     for (line, code) in [

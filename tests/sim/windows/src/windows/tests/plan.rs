@@ -65,7 +65,7 @@ fn cleanup_empties_folders_and_leaves_them() {
 /// `stage.cmd`'s values go, whether they are all there or none is.
 #[test]
 fn the_seal_takes_back_what_the_bootstrap_set() {
-    let seal = script_of("sealing", "001");
+    let seal = script_of("sealing", "001-3");
     let lines: Vec<&str> = seal.lines().filter(|l| l.contains("reg.exe")).collect();
     assert_eq!(lines.len(), 16, "{seal}");
     let text = format!("@echo off\n{}\nexit /b 0\n", lines.join("\n"));
@@ -85,6 +85,75 @@ fn the_seal_takes_back_what_the_bootstrap_set() {
     assert!(!there(&format!("\"{au}\" /v NoAutoUpdate")));
     assert!(there(&format!("\"{au}\" /v AUOptions")));
     assert!(!there(&format!("\"{window}\"")));
+}
+
+#[test]
+fn what_is_at_work_before_the_seal_is_named() {
+    const CBS: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
+    const UPDATE: &str =
+        r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
+    let (restart, settle) = (script_of("sealing", "001"), script_of("sealing", "001-2"));
+    let guest = Guest::new();
+    guest.put(r"C:\winimg\payload.cmd", b"");
+    guest.put(r"C:\servicing\TiWorker.exe", b"MZ");
+    let worker =
+        r#"sc create worker binPath= "C:\servicing\TiWorker.exe -Embedding" start= demand"#;
+    assert_eq!(guest.run(worker).0, 0);
+    assert_eq!(guest.batch(&restart), (0, String::new()));
+    assert_eq!(guest.batch(&settle), (0, String::new()));
+
+    let key = |name: &str| format!(r"{CBS}\{name}");
+    for (begin, end, named, restarts) in [
+        (
+            format!("reg add \"{}\" /f", key("RebootPending")),
+            format!("reg delete \"{}\" /f", key("RebootPending")),
+            format!("servicing waits for a restart: {}\n", key("RebootPending")),
+            true,
+        ),
+        (
+            format!("reg add \"{}\" /f", key("PackagesPending")),
+            format!("reg delete \"{}\" /f", key("PackagesPending")),
+            format!(
+                "packages wait to be installed: {}\n",
+                key("PackagesPending")
+            ),
+            false,
+        ),
+        (
+            format!("reg add \"{UPDATE}\" /f"),
+            format!("reg delete \"{UPDATE}\" /f"),
+            format!("Windows Update waits for a restart: {UPDATE}\n"),
+            true,
+        ),
+        (
+            "sc start worker".to_owned(),
+            "sc stop worker".to_owned(),
+            "servicing is at work: process TiWorker.exe\n".to_owned(),
+            false,
+        ),
+        (
+            "sc start TrustedInstaller".to_owned(),
+            "sc stop TrustedInstaller".to_owned(),
+            "servicing is at work: service TrustedInstaller\n".to_owned(),
+            false,
+        ),
+    ] {
+        assert_eq!(guest.run(&begin).0, 0, "{begin}");
+        assert_eq!(guest.batch(&settle), (1618, named), "{begin}");
+        let code = if restarts { 3010 } else { 0 };
+        assert_eq!(guest.batch(&restart).0, code, "{begin}");
+        assert_eq!(guest.run(&end).0, 0, "{end}");
+        assert_eq!(guest.batch(&settle), (0, String::new()), "{end}");
+    }
+    // All at once.
+    for begin in ["sc start worker", "sc start TrustedInstaller"] {
+        assert_eq!(guest.run(begin).0, 0, "{begin}");
+    }
+    let (code, said) = guest.batch(&settle);
+    assert_eq!((code, said.lines().count()), (1618, 2), "{said}");
+    // A list that can't be made names nothing, and is no rest.
+    std::fs::remove_file(guest.host(r"C:\Windows\System32\tasklist.exe")).unwrap();
+    assert_eq!(guest.batch(&settle).0, 1);
 }
 
 #[test]

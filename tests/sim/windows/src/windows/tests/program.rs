@@ -199,6 +199,13 @@ fn sysprep_seals_a_finished_machine() {
         ),
         Some(Data::Dword(3))
     );
+    for (key, name, number) in [
+        (r"HKLM\SYSTEM\Setup\Status\SysprepStatus", "CleanupState", 2),
+        (r"HKLM\SYSTEM\Setup", "SystemSetupInProgress", 1),
+        (r"HKLM\SYSTEM\Setup", "OOBEInProgress", 1),
+    ] {
+        assert_eq!(value(key, name), Some(Data::Dword(number)), "{name}");
+    }
     // A sealed machine can't be sealed again.
     assert_eq!(
         guest
@@ -509,6 +516,10 @@ fn settings_and_their_refusals() {
             ("fsutil behavior set disablelastaccess 1", 0),
             ("fsutil bogus", 1),
             ("taskkill /f /im nope.exe", 128),
+            (r#"tasklist /fi "imagename eq nope.exe" /nh"#, 0),
+            (r#"tasklist /fi "imagename is nope.exe""#, 1),
+            ("tasklist", 1),
+            ("tasklist /v", 1),
             ("ping -n 1 127.0.0.1", 0),
             ("ping example.com", 1),
             ("shutdown /bogus", 87),

@@ -7,7 +7,7 @@ const PACKAGES: &str =
 
 #[test]
 fn capabilities_come_from_a_folder() {
-    let guest = Guest::new();
+    let mut guest = Guest::new();
     let add = "dism /online /add-capability /capabilityname:OpenSSH.Server~~~~0.0.1.0 /norestart";
     guest.put(
         r"D:\fod\OpenSSH-Server-Package~31bf3856ad364e35~amd64~~.cab",
@@ -33,6 +33,24 @@ fn capabilities_come_from_a_folder() {
             ("dism /online /add-capability", 87),
         ],
     );
+    // sshd's first start makes host keys, a later one keeps them.
+    let key = r"C:\ProgramData\ssh\ssh_host_ed25519_key.pub";
+    let made = guest.text(key);
+    assert!(
+        made.starts_with("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI"),
+        "{made}"
+    );
+    codes(&guest, &[("sc stop sshd", 0), ("sc start sshd", 0)]);
+    assert_eq!(guest.text(key), made);
+    codes(
+        &guest,
+        &[
+            (r"cmd /c del /q C:\ProgramData\ssh\ssh_host_*", 0),
+            ("sc config sshd start= auto", 0),
+        ],
+    );
+    guest.reboot();
+    assert_ne!(guest.text(key), made);
     let shown = guest.run("dism /online /get-capabilities").1;
     assert!(
         shown.contains("OpenSSH.Server~~~~0.0.1.0\nState : Installed\n"),

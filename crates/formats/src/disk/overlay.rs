@@ -1,0 +1,148 @@
+//! A qcow2 over an image of any format, read through both: what the overlay holds, and the image's bytes where it holds nothing.
+//!
+//! QEMU reads no OVA and no VHDX as winimg does, and what an overlay names as its backing file is never followed: the image below comes from the
+//! caller, opened by its own reader. QEMU only tells where the overlay's own clusters are (qemu-img(1), `map --output=json`).
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::qemu_img::{self, Named};
+use super::{Disk, within};
+use winimg_base::error::{Error, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::Positioned as _;
+
+/// An open overlay. Nobody may write to it, or to the image below, while this lives.
+pub struct Overlay {
+    file: File,
+    path: PathBuf,
+    len: u64,
+    /// What the overlay itself holds, ascending.
+    own: Vec<Extent>,
+    below: Box<dyn Disk>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    start: u64,
+    len: u64,
+    /// Where it lies in the file; `None`: zeros.
+    host: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Mapped {
+    start: u64,
+    length: u64,
+    /// Whether the overlay holds it: its own bytes, or its own zeros.
+    present: bool,
+    zero: bool,
+    offset: Option<u64>,
+}
+
+impl Overlay {
+    /// `below`: the image that the overlay was made over; beyond its end there are zeros. A machine that has the overlay open is an error.
+    pub fn open(path: &Path, below: Box<dyn Disk>, cancel: &Cancel) -> Result<Self> {
+        let Some(name) = path.to_str() else {
+            return Err(
+                Error::failed("an overlay has a path that is not Unicode").at(path.display())
+            );
+        };
+        let file = json!({"driver": "file", "filename": name});
+        let alone = json!({"driver": "qcow2", "file": file, "backing": null});
+        let map: Vec<Mapped> = qemu_img::ask("map", &Named::node(&alone), cancel)?;
+        let mut own = Vec::new();
+        for part in map.iter().filter(|part| part.present) {
+            let host = (!part.zero).then_some(part.offset);
+            if host == Some(None) {
+                let fact = format!("{name} has compressed clusters, so it can't be read in place");
+                return Err(Error::failed(fact));
+            }
+            own.push(Extent {
+                start: part.start,
+                len: part.length,
+                host: host.flatten(),
+            });
+        }
+        Ok(Self {
+            file: File::open(path).map_err(|e| Error::io("open", path, e))?,
+            path: path.to_owned(),
+            len: map.last().map_or(0, |last| last.start + last.length),
+            own,
+            below,
+        })
+    }
+
+    fn read_below(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let there = self.below.len().saturating_sub(offset);
+        let there = there.min(buffer.len() as u64) as usize;
+        let (image, beyond) = buffer.split_at_mut(there);
+        beyond.fill(0);
+        match image.is_empty() {
+            true => Ok(()),
+            false => self.below.read_at(offset, image),
+        }
+    }
+}
+
+impl Disk for Overlay {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn sector(&self) -> u64 {
+        self.below.sector()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        within(&self.path, offset, buffer.len() as u64, self.len)?;
+        let (mut at, mut rest) = (offset, buffer);
+        let first = self.own.partition_point(|e| e.start + e.len <= offset);
+        let mut own = self.own[first..].iter().peekable();
+        while !rest.is_empty() {
+            let next = own.next_if(|e| e.start <= at);
+            let end = match (next, own.peek()) {
+                (Some(extent), _) => extent.start + extent.len,
+                (None, Some(later)) => later.start,
+                (None, None) => self.len,
+            };
+            let len = (end - at).min(rest.len() as u64) as usize;
+            let (part, after) = std::mem::take(&mut rest).split_at_mut(len);
+            match next {
+                None => self.read_below(at, part)?,
+                Some(Extent { host: None, .. }) => part.fill(0),
+                Some(Extent {
+                    start,
+                    host: Some(host),
+                    ..
+                }) => self
+                    .file
+                    .read_exact_at(part, host + (at - start))
+                    .map_err(|e| Error::io("read", &self.path, e))?,
+            }
+            at += len as u64;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// What the image holds below the overlay's own zeros is among them.
+    fn data(&self) -> Result<Vec<Range<u64>>> {
+        let own = self.own.iter().filter(|e| e.host.is_some());
+        let mut all = self.below.data()?;
+        all.extend(own.map(|e| e.start..e.start + e.len));
+        all.sort_by_key(|range| range.start);
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for next in all {
+            match ranges.last_mut() {
+                Some(last) if next.start <= last.end => last.end = last.end.max(next.end),
+                _ => ranges.push(next),
+            }
+        }
+        Ok(ranges)
+    }
+}

@@ -1,0 +1,273 @@
+//! `winimg try`: starts clones of a finished image as its targets would.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::verify::readable;
+use super::{Context, hypervisor, print, targets};
+use crate::cli;
+use crate::engine::{self, Scratch};
+use crate::record::manifest::Tried;
+use crate::record::{self, Manifest};
+use crate::trial::{self, Request, result};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Sink;
+use winimg_base::io;
+use winimg_machine::vm::{Hypervisor, Platform};
+use winimg_recipe::recipe::Recipe;
+use winimg_recipe::recipe::target::{Condition, Demand, Target};
+use winimg_supply::store::Store;
+
+pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
+    let subject = Subject::of(args)?;
+    let targets = wanted(args, subject.manifest.as_ref(), context)?;
+    is_qemu(hypervisor::platform(&args.hypervisor, context)?)?;
+    let store = super::store(context)?;
+    let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
+    hypervisor.check_host(&context.cancel)?;
+    let folder = args
+        .output
+        .clone()
+        .unwrap_or_else(|| subject.folder.join(FOLDER));
+    let folder = std::path::absolute(&folder).map_err(|e| Error::io("find", &folder, e))?;
+    let bench = Bench {
+        hypervisor: hypervisor.as_ref(),
+        store: &store,
+        folder: &folder,
+        patience: args.patience,
+        machine: Size {
+            accel: args.accel,
+            cpus: args.cpus,
+            memory: args.memory,
+        },
+        sink: &context.sink,
+        context,
+    };
+    let mut text = String::new();
+    let mut failed = None;
+    for target in &targets {
+        let image = subject.image(target)?;
+        let result = bench.tried(target, &image, subject.manifest.as_ref())?;
+        text += &format!("{}: {}\n", target.name, result.summary());
+        if !result.is_good() {
+            failed.get_or_insert_with(|| trial::failed(target, &folder));
+        }
+    }
+    print(&text)?;
+    match failed {
+        None => Ok(()),
+        Some(error) => Err(error.reported()),
+    }
+}
+
+/// The folder of the results, beside a manifest or an image.
+const FOLDER: &str = "try";
+
+/// Refuses before anything is built what `build --try` could not try.
+pub fn can_be_tried(recipe: &Recipe, platform: Platform) -> Result<()> {
+    is_qemu(platform)?;
+    match recipe.targets.iter().any(|aim| aim.named.is_some()) {
+        true => Ok(()),
+        false => Err(Error::new(
+            Kind::Recipe,
+            "the recipe names no target, so it is not known what to try the image as",
+        )
+        .at("--try")
+        .cure("write `target = [\"NAME\"]` into the recipe; winimg targets lists them")),
+    }
+}
+
+/// Tries what a build made, as each target that its recipe names; an image that does not come up is an error.
+pub fn of_build(
+    args: &cli::Build,
+    request: &engine::Request,
+    hypervisor: &dyn Hypervisor,
+    manifest: &Manifest,
+    context: &Context,
+) -> Result<Vec<Tried>> {
+    record::built::remove_earlier(&request.output)?;
+    let folder = request.output.join(FOLDER);
+    let bench = Bench {
+        hypervisor,
+        store: request.store,
+        folder: &folder,
+        patience: args.patience,
+        machine: Size {
+            accel: args.accel,
+            cpus: request.recipe.machine.cpus,
+            memory: request.recipe.machine.memory,
+        },
+        sink: request.sink,
+        context,
+    };
+    let aims = request.recipe.targets.iter();
+    let targets = aims
+        .filter(|aim| aim.named.is_some())
+        .map(|aim| &aim.target);
+    let mut tries = Vec::new();
+    for target in targets {
+        let image = artifact(manifest, &request.output, target)?;
+        if !bench.tried(target, &image, Some(manifest))?.is_good() {
+            return Err(trial::failed(target, &folder));
+        }
+        let file = format!("{FOLDER}/{}.json", target.name);
+        tries.push(Tried {
+            target: target.name.clone(),
+            sha256: io::sha256(&request.output.join(&file))?.0.hex(),
+            file,
+        });
+    }
+    Ok(tries)
+}
+
+fn is_qemu(platform: Platform) -> Result<()> {
+    match platform {
+        Platform::Qemu => Ok(()),
+        Platform::HyperV => {
+            let fact = "clones are started by QEMU, not by Hyper-V";
+            Err(Error::new(Kind::Host, fact).cure("try the image on Linux: winimg try"))
+        }
+    }
+}
+
+/// What clones are started with.
+struct Bench<'a> {
+    hypervisor: &'a dyn Hypervisor,
+    store: &'a Store,
+    folder: &'a Path,
+    patience: cli::PatienceArgs,
+    machine: Size,
+    sink: &'a Arc<dyn Sink>,
+    context: &'a Context,
+}
+
+struct Size {
+    accel: cli::AccelArg,
+    cpus: u32,
+    /// Bytes.
+    memory: u64,
+}
+
+impl Bench<'_> {
+    fn tried(
+        &self,
+        target: &Target,
+        image: &Path,
+        manifest: Option<&Manifest>,
+    ) -> Result<result::Trial> {
+        let (sink, cancel) = (self.sink, &self.context.cancel);
+        let scratch = Scratch::create(
+            self.folder,
+            self.hypervisor,
+            self.store,
+            sink.as_ref(),
+            cancel,
+        )?;
+        let (readable, _work) = readable(image, self.context)?;
+        trial::run(&Request {
+            image,
+            readable: &readable,
+            manifest,
+            target,
+            folder: self.folder,
+            scratch: &scratch,
+            hypervisor: self.hypervisor,
+            accel: self.machine.accel.into(),
+            cpus: self.machine.cpus,
+            memory: self.machine.memory,
+            quiet: self.patience.settle,
+            timeout: self.patience.boot_timeout,
+            sink,
+            cancel,
+        })
+    }
+}
+
+/// What is tried: one image, or those that a manifest lists.
+struct Subject {
+    image: Option<PathBuf>,
+    folder: PathBuf,
+    manifest: Option<Manifest>,
+}
+
+impl Subject {
+    fn of(args: &cli::Try) -> Result<Self> {
+        let file = &args.file;
+        if !file.exists() {
+            return Err(Error::new(Kind::Recipe, "there is no such file").at(file.display()));
+        }
+        let is_manifest = file
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        if is_manifest && args.manifest.is_some() {
+            let fact = "--manifest goes with an image, not with another manifest";
+            return Err(Error::new(Kind::Recipe, fact).cure("winimg try IMAGE --manifest FILE"));
+        }
+        let manifest = match is_manifest {
+            true => Some(file.as_path()),
+            false => args.manifest.as_deref(),
+        };
+        Ok(Self {
+            image: (!is_manifest).then(|| file.clone()),
+            folder: io::folder_of(file).to_path_buf(),
+            manifest: manifest.map(Manifest::read).transpose()?,
+        })
+    }
+
+    fn image(&self, target: &Target) -> Result<PathBuf> {
+        match (&self.image, &self.manifest) {
+            (None, Some(manifest)) => artifact(manifest, &self.folder, target),
+            (image, _) => Ok(image.clone().unwrap_or_default()),
+        }
+    }
+}
+
+/// The disk that a target would get, of those that the manifest in `folder` lists.
+fn artifact(manifest: &Manifest, folder: &Path, target: &Target) -> Result<PathBuf> {
+    let disks = manifest.artifacts.iter().filter(|a| a.kind != "ami");
+    let disks: Vec<_> = disks.collect();
+    let kinds = outputs(target);
+    let fits = kinds
+        .iter()
+        .find_map(|kind| disks.iter().find(|a| a.kind == *kind));
+    match fits.or(disks.first()) {
+        Some(artifact) => Ok(folder.join(&artifact.file)),
+        None => Err(Error::new(Kind::Recipe, "the manifest lists no disk image")
+            .at(folder.display())
+            .cure("give the image: winimg try IMAGE --manifest FILE")),
+    }
+}
+
+/// The kinds of artifacts that a target takes, the likeliest first.
+fn outputs(target: &Target) -> Vec<&'static str> {
+    let needs = target.rules.iter().find_map(|rule| match &rule.demand {
+        Demand::Needs(Condition::Output(outputs)) => Some(outputs.as_slice()),
+        _ => None,
+    });
+    needs.unwrap_or_default().iter().map(|o| o.name()).collect()
+}
+
+/// The targets that were asked for, or those that the image was built for.
+fn wanted(args: &cli::Try, manifest: Option<&Manifest>, context: &Context) -> Result<Vec<Target>> {
+    let names = match (args.targets.is_empty(), manifest) {
+        (false, _) => args.targets.clone(),
+        (true, Some(manifest)) => manifest.targets.clone(),
+        (true, None) => Vec::new(),
+    };
+    if names.is_empty() {
+        let fact = "it is not said what the image is to be tried as";
+        return Err(Error::new(Kind::Recipe, fact)
+            .expected("--as TARGET, or a manifest of a recipe that names its targets")
+            .cure("winimg targets lists them"));
+    }
+    let all = targets::known(context)?;
+    names
+        .iter()
+        .map(|name| targets::named(name, &all).cloned())
+        .collect()
+}
+
+/// What QEMU starts for each connection of a clone to an address of its metadata. Says nothing: standard error is QEMU's.
+pub fn relay(socket: &Path) -> Result<()> {
+    trial::metadata::server::relay(socket, std::io::stdin(), std::io::stdout())
+}

@@ -1,0 +1,106 @@
+//! What the manifest says of clones: the platforms that they are for, and what has to hold on them. Pure.
+
+use super::manifest::CloneCheck;
+use winimg_recipe::plan::Plan;
+use winimg_recipe::recipe::Recipe;
+
+/// The names of those that the recipe itself names.
+pub fn targets(recipe: &Recipe) -> Vec<String> {
+    let aims = recipe.targets.iter();
+    let named = aims.filter(|aim| aim.named.is_some());
+    named.map(|aim| aim.target.name.clone()).collect()
+}
+
+/// Those that are not turned off. None of them speaks of an input.
+pub fn checks(plan: &Plan) -> Vec<CloneCheck> {
+    let checks = plan.clone_checks.iter();
+    let checks = checks.filter(|check| check.skipped.is_none());
+    let recorded = checks.filter_map(|check| {
+        Some(CloneCheck {
+            place: check.place.to_string(),
+            why: check.why.clone(),
+            targets: check.targets.clone(),
+            check: check.check.as_ref()?.without_inputs()?,
+        })
+    });
+    recorded.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use winimg_base::io;
+    use winimg_recipe::plan;
+    use winimg_recipe::recipe::Options;
+
+    /// With a target that it names, and one by its output.
+    const RECIPE: &str = r#"
+schema = 1
+name = "small"
+target = ["openstack"]
+[media]
+image = "datacenter-core"
+[media.iso]
+url = "https://example.com/x.iso"
+unverified = "test"
+[outputs]
+vhd = {}
+[[clone]]
+why = "keys come in over SSH"
+service = { name = "sshd", start = "auto" }
+[[clone]]
+why = "not now"
+when = "false"
+exists = 'C:\x'
+[[clone]]
+why = "the owner comes in"
+targets = ["azure", "openstack"]
+firewall = { name = "RDP", ports = [3389] }
+[[clone]]
+why = "one runtime"
+service = { name = "docker", state = "absent" }
+[[steps]]
+name = "seal"
+generalize = {}
+"#;
+
+    #[test]
+    fn a_manifest_has_what_the_recipe_says_of_its_clones() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("recipe.toml");
+        io::write_atomically(&path, RECIPE.as_bytes()).expect("the recipe");
+        let shipped = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes")];
+        let options = Options {
+            search: shipped.clone(),
+            shipped,
+            ..Options::default()
+        };
+        let (recipe, found) = plan::read(&path, &options);
+        let recipe = recipe.unwrap_or_else(|| panic!("{}", found.render(false)));
+        let plan = plan::make(&recipe).expect("a plan");
+        assert_eq!(targets(&recipe), ["openstack"]);
+        let at = |line: u32| format!("{}:{line}:1", path.display());
+        assert_eq!(
+            json!(checks(&plan)),
+            json!([
+                {
+                    "place": at(12), "why": "keys come in over SSH",
+                    "check": "service", "name": "sshd", "start": "auto",
+                },
+                {
+                    "place": at(19), "why": "the owner comes in", "targets": ["azure", "openstack"],
+                    "check": "firewall", "name": "RDP", "present": true, "inbound": true, "allow": true,
+                    "protocol": 6, "ports": ["3389"], "scope": {},
+                },
+                {
+                    "place": at(23), "why": "one runtime", "check": "registry",
+                    "key": r"HKLM\SYSTEM\CurrentControlSet\Services\docker", "data": { "type": "absent" },
+                },
+            ])
+        );
+    }
+}

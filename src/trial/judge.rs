@@ -1,0 +1,319 @@
+//! Whether a clone is the machine that its platform asked for.
+//!
+//! Pure. What the target does not ask for is not judged; what is not known is unknown. What the packs promise of a clone and
+//! what must not be left in an image are judged from the disk (`verify::check_clone`).
+
+mod agent;
+mod login;
+
+use winimg_recipe::recipe::target::{self, Administrator, Condition, Demand, Form, Target};
+
+use super::metadata::Identity;
+use super::state::{
+    COMPLETE, CloneState, DiskRoom, HostName, Known, ServiceFailure, Setup, Starts,
+};
+use crate::verify::{Finding, Report, Severity, Verdict};
+
+/// What a clone's platform asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// As the metadata says it. `None`: it says none.
+    pub host_name: Option<String>,
+    /// As the metadata says it. `None`: the agent takes the one of its configuration.
+    pub user: Option<String>,
+    /// Lines of `authorized_keys`.
+    pub keys: Vec<String>,
+    pub agent: Agent,
+    /// `None`: the built-in account may be disabled or enabled.
+    pub administrator: Option<BuiltIn>,
+}
+
+/// What a target wants of the built-in account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    pub wanted: Administrator,
+    pub severity: Severity,
+    /// It counts only for images with cloudbase-init, which makes a user of its own.
+    pub with_cloudbase_init: bool,
+}
+
+/// The program on the clone that reads the metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agent {
+    None,
+    CloudbaseInit,
+    /// One whose traces are not known.
+    Other(String),
+}
+
+impl Expected {
+    /// What `target` asks of a clone that is given `identity`. docs/try.md says what each form has a place for.
+    pub fn of(target: &Target, identity: &Identity) -> Self {
+        let form = target.metadata.by;
+        let names_user = match form {
+            Form::OvfEnvironment | Form::ConfigDrive | Form::OpenStack | Form::Azure => true,
+            Form::NoCloud
+            | Form::NoCloudUpperCase
+            | Form::Ec2
+            | Form::Ec2TokensOptional
+            | Form::None => false,
+        };
+        let has_keys = !matches!(form, Form::Azure | Form::None);
+        let mut rules = target.rules.iter();
+        Self {
+            host_name: (form != Form::None).then(|| identity.host_name.clone()),
+            user: names_user.then(|| identity.user.clone()),
+            keys: match has_keys {
+                true => identity.ssh_keys.clone(),
+                false => Vec::new(),
+            },
+            agent: match target.metadata.agent.as_str() {
+                "none" => Agent::None,
+                "cloudbase-init" => Agent::CloudbaseInit,
+                other => Agent::Other(other.to_owned()),
+            },
+            administrator: rules.find_map(administrator_of),
+        }
+    }
+}
+
+impl Agent {
+    /// An image may bring cloudbase-init in place of the platform's own agent.
+    fn on<'a>(&'a self, state: &CloneState) -> &'a Self {
+        match (self, &state.cloudbase_init) {
+            (Self::Other(_), Known::Is(Some(_))) => &Self::CloudbaseInit,
+            (own, _) => own,
+        }
+    }
+}
+
+fn administrator_of(rule: &target::Rule) -> Option<BuiltIn> {
+    let wanted = match &rule.demand {
+        Demand::Needs(Condition::Administrator(state)) => *state,
+        Demand::Refuses(Condition::Administrator(Administrator::Disabled)) => {
+            Administrator::Enabled
+        }
+        Demand::Refuses(Condition::Administrator(Administrator::Enabled)) => {
+            Administrator::Disabled
+        }
+        Demand::Needs(_) | Demand::Refuses(_) => return None,
+    };
+    let severity = match rule.report {
+        target::Report::Refuse => Severity::Error,
+        target::Report::Warn => Severity::Warning,
+    };
+    Some(BuiltIn {
+        wanted,
+        severity,
+        with_cloudbase_init: rule.when.is_some(),
+    })
+}
+
+/// Judges a clone that came up, was started once more, and was powered off.
+pub fn clone(state: &CloneState, expected: &Expected) -> Report {
+    let mut report = Report::default();
+    let agent = expected.agent.on(state);
+    report.add(setup(state), None);
+    agent::judge(state, agent, &mut report);
+    if let Some(name) = &expected.host_name
+        && *agent == Agent::CloudbaseInit
+    {
+        report.add(host_name(state, name), None);
+    }
+    login::judge(state, expected, &mut report);
+    if *agent != Agent::None {
+        report.add(
+            state
+                .disk
+                .judge("whether C: reaches the end of the disk", grown),
+            None,
+        );
+    }
+    services(state, &mut report);
+    report.findings.sort_by_key(|f| f.severity);
+    report
+}
+
+/// What kept Setup or the agent from their end, of a clone that was quiet and was powered off. `None`: both have ended, or the agent
+/// is one whose traces are not known.
+pub fn unfinished(state: &CloneState, expected: &Expected) -> Option<Finding> {
+    let verdict = setup(state).and_then(|()| match expected.agent.on(state) {
+        Agent::Other(_) => Ok(()),
+        agent => agent::has_ended(state, agent),
+    });
+    verdict.err().map(|finding| *finding)
+}
+
+fn setup(state: &CloneState) -> Verdict {
+    let setup = state.setup.get("whether Setup has ended on the clone")?;
+    if setup.has_ended() {
+        return Ok(());
+    }
+    let finding = Finding::error(format!("Setup has not ended on the clone: it stopped {}", stopped(setup)))
+        .expected("ImageState IMAGE_STATE_COMPLETE, SystemSetupInProgress 0, SetupType 0, OOBEInProgress 0")
+        .found(values(setup))
+        .cure("see the screen, C:\\Windows\\Panther and C:\\Windows\\Panther\\UnattendGC: an answer file's command that fails stops Setup, and so does a page that no answer file answers");
+    Err(match state.setup_logs.get("") {
+        Ok(logs) => {
+            let lines = logs.iter().filter(|log| !log.last.is_empty());
+            finding.lines(lines.flat_map(|log| {
+                let lines = match log.errors.is_empty() {
+                    true => &log.last,
+                    false => &log.errors,
+                };
+                let lines = lines.iter().map(|line| format!("  {line}"));
+                std::iter::once(format!("{}:", log.path)).chain(lines)
+            }))
+        }
+        Err(_) => finding,
+    })
+}
+
+/// Source: Microsoft, Windows Setup States.
+fn stopped(setup: &Setup) -> &'static str {
+    match setup.image_state.as_deref() {
+        Some("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE") => "before its specialize pass",
+        Some("IMAGE_STATE_SPECIALIZE_RESEAL_TO_OOBE") => {
+            "between specialize and the out-of-box experience"
+        }
+        Some("IMAGE_STATE_UNDEPLOYABLE") => {
+            "in its specialize pass or in the out-of-box experience"
+        }
+        Some(COMPLETE) => "at its end",
+        _ => "at a place that is not known",
+    }
+}
+
+fn values(setup: &Setup) -> String {
+    let number = |n: Option<u32>| n.map_or_else(|| "none".to_owned(), |n| n.to_string());
+    let mut text = format!(
+        "ImageState {}, SystemSetupInProgress {}, SetupType {}, OOBEInProgress {}",
+        setup.image_state.as_deref().unwrap_or("none"),
+        number(setup.system_setup_in_progress),
+        number(setup.setup_type),
+        number(setup.oobe_in_progress),
+    );
+    if let Some(line) = &setup.command_line {
+        text += &format!(", CmdLine {line}");
+    }
+    if let Some(n) = setup.generalization_state.filter(|n| *n != 7) {
+        text += &format!(", GeneralizationState {n}");
+    }
+    text
+}
+
+/// cloudbase-init takes the first label, and 15 characters of it unless it is told otherwise (`utils/hostname.py`).
+fn host_name(state: &CloneState, wanted: &str) -> Verdict {
+    let HostName {
+        name,
+        next,
+        computer,
+    } = state.host_name.get("the host name")?;
+    let label = wanted.split('.').next().unwrap_or_default();
+    let cut: String = label.chars().take(15).collect();
+    let cut = match cut.strip_suffix('-') {
+        Some(start) => format!("{start}0"),
+        None => cut,
+    };
+    let is_it = |name: &str| name.eq_ignore_ascii_case(label) || name.eq_ignore_ascii_case(&cut);
+    if is_it(name) && name == next && computer.eq_ignore_ascii_case(&cut) {
+        return Ok(());
+    }
+    let takes = match &state.cloudbase_init {
+        Known::Is(Some(agent)) => agent.sets_host_name,
+        _ => true,
+    };
+    let finding = match takes {
+        true => Finding::error("the clone has another host name than its metadata says"),
+        false => {
+            Finding::warning("cloudbase-init is not set up to take the host name from the metadata")
+        }
+    };
+    let mut found = name.clone();
+    if next != name {
+        found += &format!(", and {next} from the next start on");
+    }
+    if !computer.eq_ignore_ascii_case(&next.chars().take(15).collect::<String>()) {
+        found += &format!(", and the computer name {computer}");
+    }
+    Err(finding
+        .expected(wanted)
+        .found(found)
+        .cure("see the agent's log: SetHostNamePlugin takes the name, and it counts from the next start on"))
+}
+
+/// What Windows leaves free behind a partition that it extends: its alignment, and the backup of the table.
+const SLACK: u64 = 2 << 20;
+
+fn grown(room: &DiskRoom) -> Verdict {
+    let fills = room.partition.saturating_sub(room.volume) <= SLACK;
+    if room.partitions_behind == 0 && room.behind <= SLACK && fills {
+        return Ok(());
+    }
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    let finding = Finding::error("C: does not reach the end of the disk").expected(format!(
+        "a disk of {} with nothing behind C:",
+        mib(room.disk)
+    ));
+    Err(match (room.partitions_behind, room.behind <= SLACK) {
+        (1.., _) => finding
+            .found(format!("partitions behind it: {}", room.partitions_behind))
+            .cure("a partition behind C: keeps it from growing: create it in front of C:, or remove it before the image is sealed"),
+        (0, false) => finding
+            .found(format!("a partition of {} and {} behind it", mib(room.partition), mib(room.behind)))
+            .cure("let the agent extend it: ExtendVolumesPlugin of cloudbase-init, or ExtendOSPartition in the answer file"),
+        (0, true) => finding
+            .found(format!("a partition of {} with a volume of {}", mib(room.partition), mib(room.volume)))
+            .cure("the partition was extended and its volume was not: see the agent's log"),
+    })
+}
+
+/// Microsoft: CreateService, start types. A service that starts on demand may fail because nobody needs it yet.
+fn services(state: &CloneState, report: &mut Report) {
+    let failures = match state
+        .failed_services
+        .get("whether services failed: the System log")
+    {
+        Ok(failures) => failures,
+        Err(finding) => return report.add(Err(finding), None),
+    };
+    let mut named: Vec<&str> = Vec::new();
+    for failure in failures {
+        let name = failure.key.as_deref().unwrap_or(&failure.service);
+        if !named.contains(&name) {
+            named.push(name);
+            let all = failures.iter().filter(|f| f.service == failure.service);
+            report.add(failed(name, &all.collect::<Vec<_>>()), None);
+        }
+    }
+    if failures.is_empty() {
+        report.add(Ok(()), None);
+    }
+}
+
+/// A service that Windows starts by itself has to start in the end; what it did before the last start may have mended itself.
+fn failed(name: &str, all: &[&ServiceFailure]) -> Verdict {
+    let fact = format!("the service {name} failed on the clone");
+    let at_start = |failure: &&&ServiceFailure| match failure.starts {
+        Some(Starts::Boot | Starts::System | Starts::Auto | Starts::DelayedAuto) => {
+            failure.since_last_start
+        }
+        Some(Starts::Demand | Starts::Disabled) | None => false,
+    };
+    let finding = match all.iter().any(|failure| at_start(&failure)) {
+        true => Finding::error(fact),
+        false => Finding::warning(fact),
+    };
+    let lines = all.iter().map(|failure| {
+        let when = match failure.since_last_start {
+            true => "event",
+            false => "before the last start: event",
+        };
+        let mut words = vec![format!("{when} {}", failure.event), failure.service.clone()];
+        words.extend(failure.details.iter().cloned());
+        words.join(": ")
+    });
+    Err(finding.lines(lines).cure(
+        "see the service's own log, and whether it needs something that this clone does not have",
+    ))
+}

@@ -1,0 +1,120 @@
+//! OpenStack's metadata: the files of a config drive, and the service at 169.254.169.254 that serves them too.
+//! (OpenStack Nova: user guide "Metadata", nova/api/metadata/base.py and password.py.)
+
+use serde_json::{Map, Value, json};
+
+use super::http::{Request, Response};
+use super::pages::Pages;
+use super::{Identity, Report, ec2};
+
+/// Versions of Nova, each with the files that it added.
+const VERSIONS: [(&str, &[&str]); 10] = [
+    ("2012-08-10", &["meta_data.json", "user_data"]),
+    ("2013-04-04", &["password"]),
+    ("2013-10-17", &["vendor_data.json"]),
+    ("2015-10-15", &["network_data.json"]),
+    ("2016-06-30", &[]),
+    ("2016-10-06", &["vendor_data2.json"]),
+    ("2017-02-22", &[]),
+    ("2018-08-27", &[]),
+    ("2020-10-14", &[]),
+    ("latest", &[]),
+];
+
+/// Characters that an encrypted password may have: four values of instance metadata, 255 each.
+const LONGEST_PASSWORD: usize = 4 * 255;
+
+/// A file below `openstack/VERSION/`; `None` where this machine has none. `password` is the service's own.
+pub(super) fn file(name: &str, identity: &Identity) -> Option<Vec<u8>> {
+    match name {
+        "meta_data.json" => Some(json_text(&meta_data(identity))),
+        "user_data" => Some(identity.user_data.clone()).filter(|data| !data.is_empty()),
+        "network_data.json" => Some(json_text(
+            &json!({ "links": [], "networks": [], "services": [] }),
+        )),
+        "vendor_data.json" | "vendor_data2.json" => Some(json_text(&json!({}))),
+        _ => None,
+    }
+}
+
+fn json_text(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+fn meta_data(identity: &Identity) -> Value {
+    let names = (0..).map(|n| format!("key{n}"));
+    let keys = identity.ssh_keys.iter().zip(names);
+    let by_name: Map<String, Value> = keys
+        .clone()
+        .map(|(key, name)| (name, key.as_str().into()))
+        .collect();
+    let typed: Vec<Value> = keys
+        .map(|(key, name)| json!({ "name": name, "type": "ssh", "data": key }))
+        .collect();
+    json!({
+        "uuid": identity.instance,
+        "hostname": identity.host_name,
+        "name": identity.host_name,
+        "launch_index": 0,
+        "availability_zone": "nova",
+        // Of the server's own metadata; cloudbase-init takes the user's name from it.
+        "meta": { "admin_username": identity.user },
+        "public_keys": by_name,
+        "keys": typed,
+        "devices": [],
+    })
+}
+
+#[derive(Debug)]
+pub(super) struct Service {
+    pages: Pages,
+    /// Encrypted by the clone; OpenStack takes one, once.
+    password: Vec<u8>,
+}
+
+impl Service {
+    pub fn new(identity: &Identity) -> Self {
+        // OpenStack has EC2's pages, too, without tokens.
+        let mut pages = ec2::pages(identity);
+        for (at, (version, _)) in VERSIONS.iter().enumerate() {
+            let names = VERSIONS[..=at].iter().flat_map(|(_, added)| added.iter());
+            for name in names {
+                let kind = match name.ends_with(".json") {
+                    true => "application/json",
+                    false => "application/octet-stream",
+                };
+                let path = format!("openstack/{version}/{name}");
+                if *name == "password" {
+                    // For the folder's list; what it holds is `password`.
+                    pages.text(path, "");
+                } else if let Some(body) = file(name, identity) {
+                    pages.add(path, kind, body);
+                }
+            }
+        }
+        Self {
+            pages,
+            password: Vec::new(),
+        }
+    }
+
+    pub fn answer(&mut self, request: &Request, reports: &mut Vec<Report>) -> Response {
+        let Some(page) = self.pages.get(&request.path) else {
+            return Response::not_found();
+        };
+        let is_password =
+            request.path.starts_with("/openstack/") && request.path.ends_with("/password");
+        match (request.method.as_str(), is_password) {
+            ("GET", true) => Response::ok("text/plain", self.password.clone()),
+            ("GET", false) => page,
+            ("POST", true) if !self.password.is_empty() => Response::status(409),
+            ("POST", true) if request.body.len() > LONGEST_PASSWORD => Response::status(400),
+            ("POST", true) => {
+                self.password.clone_from(&request.body);
+                reports.push(Report::EncryptedPassword);
+                Response::ok("text/plain", "")
+            }
+            _ => Response::status(405),
+        }
+    }
+}

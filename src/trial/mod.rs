@@ -1,0 +1,23 @@
+//! The first boot of a finished image: two clones as a platform would start them, and what came of them.
+//!
+//! Never writes the image. Refuses an image whose firmware the target's machines have not. What QEMU can't show of a target is said in
+//! the result's remarks and in docs/try.md.
+
+#[cfg(unix)]
+mod clone;
+pub mod compare;
+mod hardware;
+mod identity;
+pub mod judge;
+pub mod metadata;
+#[cfg(unix)]
+mod request;
+pub mod result;
+#[cfg(unix)]
+mod run;
+pub mod state;
+
+#[cfg(unix)]
+pub use request::Request;
+#[cfg(unix)]
+pub use run::{failed, run};

@@ -1,0 +1,49 @@
+//! What a trial is asked for, and what follows from the image and from this host.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use winimg_base::event::{Cancel, Sink};
+use winimg_machine::vm::{Accel, Hypervisor, Probe};
+use winimg_recipe::recipe::target::Target;
+
+use super::hardware::Hardware;
+use crate::engine::Scratch;
+use crate::record::Manifest;
+
+/// The name of the work in events.
+pub const PHASE: &str = "try";
+
+/// What is tried, as what, and where.
+pub struct Request<'a> {
+    /// The image's file. Never written.
+    pub image: &'a Path,
+    /// What is read of it: the same file, or a copy of it without compression.
+    pub readable: &'a Path,
+    pub target: &'a Target,
+    pub manifest: Option<&'a Manifest>,
+    /// For results and screens.
+    pub folder: &'a Path,
+    pub scratch: &'a Scratch,
+    pub hypervisor: &'a dyn Hypervisor,
+    pub accel: Accel,
+    pub cpus: u32,
+    /// Bytes.
+    pub memory: u64,
+    /// How long nothing may move until a clone counts as settled.
+    pub quiet: Duration,
+    /// For each boot, with hardware acceleration.
+    pub timeout: Duration,
+    pub sink: &'a Arc<dyn Sink>,
+    pub cancel: &'a Cancel,
+}
+
+/// A request with what follows from the image and from this host.
+pub struct Prepared<'a> {
+    pub request: &'a Request<'a>,
+    pub hardware: Hardware,
+    pub probe: Probe,
+    /// Of the image's disk, bytes.
+    pub disk: u64,
+}

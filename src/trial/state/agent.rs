@@ -1,0 +1,129 @@
+//! cloudbase-init's configuration and logs.
+//!
+//! Pure. Sources: cloudbase-init 1.1.9 `init.py`, `conf/default.py`, `metadata/factory.py`; oslo.config's grammar; oslo.log's line
+//! `DATE TIME PID LEVEL MODULE [-] MESSAGE`, where the lines of a traceback have no `[-]`.
+
+use super::{AgentRun, RunEnd};
+
+/// Errors of one run that are kept, the last ones.
+const MOST_ERRORS: usize = 20;
+
+/// What is read of a configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    values: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// The options of `[DEFAULT]`. The last of a name counts; a line that begins with a space goes on with the one before.
+    pub fn parse(text: &str) -> Self {
+        let mut settings = Self::default();
+        let mut inside = false;
+        for line in text.trim_start_matches('\u{feff}').lines() {
+            let plain = line.trim();
+            match plain.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+                Some(section) => inside = section.trim() == "DEFAULT",
+                None if !inside || plain.is_empty() || plain.starts_with(['#', ';']) => {}
+                None if line.starts_with([' ', '\t']) => {
+                    if let Some((_, value)) = settings.values.last_mut() {
+                        value.push_str(plain);
+                    }
+                }
+                None => {
+                    let (name, value) = plain.split_once(['=', ':']).unwrap_or((plain, ""));
+                    let pair = (name.trim().to_owned(), value.trim().to_owned());
+                    settings.values.push(pair);
+                }
+            }
+        }
+        settings
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.values.iter().rev().find(|(n, _)| n == name)?;
+        Some(&found.1)
+    }
+
+    /// Whether a plugin is among those that are run. Without the option, all that come with cloudbase-init are.
+    pub fn runs(&self, class: &str) -> bool {
+        self.get("plugins").is_none_or(|list| {
+            let mut plugins = list.split(',');
+            plugins.any(|plugin| plugin.trim().rsplit('.').next() == Some(class))
+        })
+    }
+
+    /// Where it logs to, below C:. `default` is the file's name where the configuration names none.
+    pub fn log(&self, folder: &str, default: &str) -> String {
+        let name = self.get("log_file").unwrap_or(default);
+        if name.contains(':') {
+            return name.to_owned();
+        }
+        let folder = self.get("log_dir").unwrap_or(folder).trim_end_matches('\\');
+        format!(r"{folder}\{name}")
+    }
+}
+
+/// The runs that a log shows, in their order.
+pub fn runs(text: &str) -> Vec<AgentRun> {
+    let mut runs: Vec<AgentRun> = Vec::new();
+    let mut began = false;
+    for line in text.lines() {
+        let Some(line) = Line::parse(line) else {
+            continue;
+        };
+        let begins = line.message.starts_with("Cloudbase-Init version:");
+        if runs.is_empty() || (begins && began) {
+            runs.push(AgentRun::default());
+        }
+        began |= begins;
+        if let Some(run) = runs.last_mut() {
+            line.note(run);
+        }
+    }
+    runs
+}
+
+struct Line<'l> {
+    level: &'l str,
+    module: &'l str,
+    message: &'l str,
+}
+
+impl<'l> Line<'l> {
+    fn parse(line: &'l str) -> Option<Self> {
+        let (head, message) = line.split_once(" [-] ")?;
+        let mut words = head.split_whitespace().skip(3);
+        Some(Self {
+            level: words.next()?,
+            module: words.next()?,
+            message: message.trim_end(),
+        })
+    }
+
+    fn note(&self, run: &mut AgentRun) {
+        let message = self.message;
+        if let Some(service) = message.strip_prefix("Metadata service loaded: ") {
+            run.metadata = Some(service.trim_matches('\'').to_owned());
+            // Services that do not load are errors in its log, and no fault where one does.
+            run.errors.retain(|error| !error.starts_with(METADATA));
+        }
+        match message {
+            "Plugins execution done" => run.end = RunEnd::Done,
+            "Rebooting" => run.end = RunEnd::Restart,
+            _ => {}
+        }
+        if matches!(self.level, "ERROR" | "CRITICAL") {
+            let module = self.module.trim_start_matches("cloudbaseinit.");
+            // The exception repeats what the line before says.
+            let exception = message.split(": ").next().unwrap_or(message);
+            let repeats = run.errors.last().is_some_and(|e| e.contains(exception));
+            if !repeats {
+                run.errors.push(format!("{module}: {message}"));
+            }
+            let too_many = run.errors.len().saturating_sub(MOST_ERRORS);
+            run.errors.drain(..too_many);
+        }
+    }
+}
+
+const METADATA: &str = "metadata.";

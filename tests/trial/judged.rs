@@ -1,0 +1,458 @@
+//! What is said of a clone, from the state that its disk was read into.
+
+use winimg::trial::compare;
+use winimg::trial::judge::{self, Agent, BuiltIn, Expected};
+use winimg::trial::state::{
+    Account, AgentLog, AgentRun, CloneState, CloudbaseInit, DiskRoom, HostName, KeysFile, Known,
+    LogEnd, PluginState, RunEnd, ServiceFailure, Setup, Sshd, Starts,
+};
+use winimg::verify::{Report, Severity};
+use winimg_recipe::recipe::Options;
+use winimg_recipe::recipe::target::{self, Administrator};
+
+use super::{KEYS, identity};
+
+const GIB: u64 = 1 << 30;
+
+/// A clone as it should be. `number` makes it another machine.
+pub fn good(number: u32) -> CloneState {
+    let name = format!("clone-{}", ["a", "b"][number as usize]);
+    CloneState {
+        setup: Known::Is(Setup {
+            image_state: Some("IMAGE_STATE_COMPLETE".into()),
+            system_setup_in_progress: Some(0),
+            setup_type: Some(0),
+            command_line: None,
+            oobe_in_progress: Some(0),
+            generalization_state: Some(7),
+        }),
+        setup_logs: Known::Is(vec![LogEnd {
+            path: r"Windows\Panther\UnattendGC\setupact.log".into(),
+            errors: Vec::new(),
+            last: vec!["2026-01-02 03:04:05, Info  OOBE is finished".into()],
+        }]),
+        host_name: Known::Is(HostName {
+            computer: name.to_uppercase(),
+            next: name.clone(),
+            name,
+        }),
+        machine_sid: Known::Is(format!("S-1-5-21-1-2-{number}")),
+        machine_guid: Known::Is(Some(format!("c0ffee00-0000-4000-8000-00000000000{number}"))),
+        accounts: Known::Is(vec![
+            account("Administrator", 500, true, &[]),
+            account("Guest", 501, true, &[]),
+            account("capi", 1001, false, &KEYS),
+        ]),
+        sshd: Known::Is(Some(Sshd {
+            host_keys: vec![format!("ssh-ed25519 AAAA{number}")],
+            administrators: KeysFile::Profile,
+            administrators_keys: Vec::new(),
+        })),
+        certificates: Known::Is(Vec::new()),
+        disk: Known::Is(DiskRoom {
+            disk: 64 * GIB,
+            partition: 63 * GIB,
+            volume: 63 * GIB - 512,
+            behind: 1 << 20,
+            partitions_behind: 0,
+        }),
+        cloudbase_init: Known::Is(Some(cloudbase_init())),
+        failed_services: Known::Is(Vec::new()),
+    }
+}
+
+fn account(name: &str, rid: u32, disabled: bool, keys: &[&str]) -> Account {
+    Account {
+        name: name.into(),
+        rid,
+        disabled,
+        must_change_password: rid == 500,
+        administrator: rid != 501,
+        authorized_keys: keys.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn cloudbase_init() -> CloudbaseInit {
+    let log = |name: &str, ends: &[RunEnd]| AgentLog {
+        path: format!(r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init\log\{name}"),
+        runs: ends.iter().map(|end| run(*end, &[])).collect(),
+        last: vec!["2026-01-02 03:04:05.000 1000 INFO cloudbaseinit.init [-] the last line".into()],
+    };
+    CloudbaseInit {
+        user: Some("capi".into()),
+        sets_host_name: true,
+        writes_keys: true,
+        first_pass: Some(log("cloudbase-init-unattend.log", &[RunEnd::Restart])),
+        service: Some(log(
+            "cloudbase-init.log",
+            &[RunEnd::Restart, RunEnd::Done, RunEnd::Done],
+        )),
+        plugins: vec![PluginState {
+            instance: "i-1".into(),
+            plugin: "CreateUserPlugin".into(),
+            done: true,
+        }],
+    }
+}
+
+fn run(end: RunEnd, errors: &[&str]) -> AgentRun {
+    AgentRun {
+        end,
+        metadata: Some("OpenNebulaService".into()),
+        errors: errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn expected() -> Expected {
+    Expected {
+        host_name: Some("clone-a".into()),
+        user: Some("capi".into()),
+        keys: KEYS.map(str::to_owned).to_vec(),
+        agent: Agent::CloudbaseInit,
+        administrator: Some(BuiltIn {
+            wanted: Administrator::Disabled,
+            severity: Severity::Error,
+            with_cloudbase_init: true,
+        }),
+    }
+}
+
+fn is<T>(known: &mut Known<T>) -> &mut T {
+    match known {
+        Known::Is(value) => value,
+        Known::Unknown { unknown } => panic!("{unknown}"),
+    }
+}
+
+fn agent(state: &mut CloneState) -> &mut CloudbaseInit {
+    is(&mut state.cloudbase_init).as_mut().expect("the agent")
+}
+
+fn service(state: &mut CloneState) -> &mut AgentLog {
+    agent(state).service.as_mut().expect("its log")
+}
+
+fn user(state: &mut CloneState) -> &mut Account {
+    is(&mut state.accounts).last_mut().expect("the user")
+}
+
+fn failure(event: u32, service: &str, starts: Option<Starts>, details: &[&str]) -> ServiceFailure {
+    ServiceFailure {
+        event,
+        service: service.into(),
+        key: starts.map(|_| service.to_lowercase()),
+        starts,
+        since_last_start: true,
+        details: details.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn rendered(report: &Report) -> String {
+    let mut text = format!("{}\n", report.summary());
+    for finding in &report.findings {
+        text += &format!("{finding}\n");
+    }
+    text
+}
+
+#[test]
+fn a_clone_as_its_metadata_asks_for_has_no_findings() {
+    let report = judge::clone(&good(0), &expected());
+    assert_eq!(rendered(&report), "11 checks: 11 hold\n");
+    assert_eq!(judge::unfinished(&good(0), &expected()), None);
+}
+
+type Sabotage = (&'static str, fn(&mut CloneState));
+
+const SABOTAGES: &[Sabotage] = &[
+    ("Setup did not get to specialize", |state| {
+        let setup = is(&mut state.setup);
+        setup.image_state = Some("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".into());
+        setup.system_setup_in_progress = Some(1);
+        setup.setup_type = Some(2);
+        setup.command_line = Some(r"oobe\windeploy.exe".into());
+        setup.generalization_state = Some(3);
+    }),
+    ("a specialize command failed", |state| {
+        let setup = is(&mut state.setup);
+        setup.image_state = Some("IMAGE_STATE_UNDEPLOYABLE".into());
+        setup.system_setup_in_progress = Some(1);
+        is(&mut state.setup_logs).insert(
+            0,
+            LogEnd {
+                path: r"Windows\Panther\setupact.log".into(),
+                errors: vec!["2026-01-02 03:04:04, Error  command 2 ended with 1".into()],
+                last: vec!["2026-01-02 03:04:05, Info  bye".into()],
+            },
+        );
+    }),
+    ("windeploy.exe is still at work", |state| {
+        is(&mut state.setup).system_setup_in_progress = Some(1);
+    }),
+    ("no agent", |state| *is(&mut state.cloudbase_init) = None),
+    ("the agent did not start", |state| {
+        agent(state).service = None
+    }),
+    ("the agent waits", |state| {
+        service(state).runs = vec![run(RunEnd::Open, &[])];
+    }),
+    ("the agent was not started after its restart", |state| {
+        service(state).runs = vec![run(
+            RunEnd::Restart,
+            &["init: plugin 'X' failed with error 'y'"],
+        )];
+    }),
+    ("no metadata", |state| {
+        service(state).runs = vec![AgentRun {
+            metadata: None,
+            ..run(RunEnd::Done, &["init: No metadata service found"])
+        }];
+    }),
+    ("a plugin fails", |state| {
+        service(state).runs = vec![run(
+            RunEnd::Done,
+            &["init: plugin 'X' failed with error 'y'"],
+        )];
+    }),
+    ("a plugin failed once", |state| {
+        service(state).runs[0] = run(RunEnd::Restart, &["init: plugin 'X' failed with error 'y'"]);
+    }),
+    ("the first pass fails", |state| {
+        let first = agent(state).first_pass.as_mut().expect("its log");
+        first.runs = vec![run(
+            RunEnd::Open,
+            &["init: plugin 'X' failed with error 'y'"],
+        )];
+    }),
+    ("the first pass does not end", |state| {
+        let first = agent(state).first_pass.as_mut().expect("its log");
+        first.runs = vec![run(RunEnd::Open, &[])];
+    }),
+    ("another host name", |state| {
+        let name = is(&mut state.host_name);
+        (name.name, name.next) = ("WIN-1".into(), "WIN-1".into());
+        name.computer = "WIN-1".into();
+    }),
+    ("the host name waits for a restart", |state| {
+        let name = is(&mut state.host_name);
+        name.name = "WIN-1".into();
+    }),
+    ("nobody takes the host name", |state| {
+        let name = is(&mut state.host_name);
+        (name.name, name.next) = ("WIN-1".into(), "WIN-1".into());
+        agent(state).sets_host_name = false;
+    }),
+    ("no user", |state| {
+        is(&mut state.accounts).pop();
+    }),
+    ("nobody makes the user", |state| agent(state).user = None),
+    ("the built-in account renamed and disabled", |state| {
+        let accounts = is(&mut state.accounts);
+        accounts.pop();
+        accounts[0].name = "capi".into();
+    }),
+    ("the user is disabled", |state| user(state).disabled = true),
+    ("the user is no administrator", |state| {
+        user(state).administrator = false;
+    }),
+    ("the user must change its password", |state| {
+        user(state).must_change_password = true;
+    }),
+    ("no key", |state| user(state).authorized_keys.clear()),
+    ("another key", |state| {
+        user(state).authorized_keys.remove(0);
+    }),
+    ("sshd looks elsewhere", |state| {
+        let sshd = is(&mut state.sshd).as_mut().expect("sshd");
+        sshd.administrators = KeysFile::Machine;
+    }),
+    ("nobody takes the keys", |state| {
+        user(state).authorized_keys.clear();
+        agent(state).writes_keys = false;
+    }),
+    ("the built-in account is enabled", |state| {
+        is(&mut state.accounts)[0].disabled = false;
+    }),
+    ("C: did not grow", |state| {
+        let room = is(&mut state.disk);
+        (room.partition, room.behind) = (59 * GIB, 4 * GIB);
+        room.volume = room.partition;
+    }),
+    ("the volume did not grow", |state| {
+        is(&mut state.disk).volume = 59 * GIB;
+    }),
+    ("a partition behind C:", |state| {
+        is(&mut state.disk).partitions_behind = 1;
+    }),
+    ("a service failed", |state| {
+        *is(&mut state.failed_services) = vec![
+            failure(7009, "Containerd", Some(Starts::Auto), &["30000"]),
+            failure(7000, "Containerd", Some(Starts::Auto), &["error 1053"]),
+        ];
+    }),
+    ("a service failed before the last start", |state| {
+        let failure = failure(7000, "Containerd", Some(Starts::Auto), &["error 1053"]);
+        *is(&mut state.failed_services) = vec![ServiceFailure {
+            since_last_start: false,
+            ..failure
+        }];
+    }),
+    ("a service that nobody needs failed", |state| {
+        *is(&mut state.failed_services) =
+            vec![failure(7023, "Kubelet", Some(Starts::Demand), &["error 2"])];
+    }),
+    ("a service that is not known failed", |state| {
+        *is(&mut state.failed_services) = vec![failure(7034, "Some service", None, &["1"])];
+    }),
+    ("a hive can't be read", |state| {
+        state.host_name = Known::unknown("the newest values of the hive SYSTEM are in its logs");
+    }),
+];
+
+#[test]
+fn each_fault_of_a_clone_is_named_alone() {
+    let mut text = String::new();
+    for (what, sabotage) in SABOTAGES {
+        let mut state = good(0);
+        sabotage(&mut state);
+        let report = judge::clone(&state, &expected());
+        assert_eq!(report.findings.len(), 1, "{what}: {}", rendered(&report));
+        text += &format!("--- {what}\n{}\n", report.findings[0]);
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn what_kept_a_clone_from_its_end_is_named() {
+    let unfinished: Vec<&str> = SABOTAGES
+        .iter()
+        .filter(|(_, sabotage)| {
+            let mut state = good(0);
+            sabotage(&mut state);
+            judge::unfinished(&state, &expected()).is_some()
+        })
+        .map(|(what, _)| *what)
+        .collect();
+    assert_eq!(
+        unfinished,
+        [
+            "Setup did not get to specialize",
+            "a specialize command failed",
+            "windeploy.exe is still at work",
+            "no agent",
+            "the agent did not start",
+            "the agent waits",
+            "the agent was not started after its restart",
+        ]
+    );
+}
+
+/// The agent of EC2 leaves no traces that are known; an image may bring cloudbase-init in its place.
+#[test]
+fn what_another_agent_has_done_is_unknown() {
+    let expected = Expected {
+        agent: Agent::Other("ec2launch".into()),
+        ..expected()
+    };
+    assert!(judge::clone(&good(0), &expected).findings.is_empty());
+    let mut state = good(0);
+    *is(&mut state.cloudbase_init) = None;
+    is(&mut state.host_name).name = "EC2AMAZ-1".into();
+    assert_eq!(judge::unfinished(&state, &expected), None);
+    assert_eq!(
+        rendered(&judge::clone(&state, &expected)),
+        "4 checks: 3 hold, 1 only Windows can tell\n\
+         unknown: whether ec2launch has done its work: what it leaves behind is not known\n"
+    );
+}
+
+/// The metadata's name may have a domain, and Windows' NetBIOS name is cut at 15 characters.
+#[test]
+fn a_host_name_may_be_cut_as_cloudbase_init_cuts_it() {
+    let named = |metadata: &str, clone: &str| {
+        let mut state = good(0);
+        *is(&mut state.host_name) = HostName {
+            name: clone.into(),
+            next: clone.into(),
+            computer: clone.chars().take(15).collect::<String>().to_uppercase(),
+        };
+        let expected = Expected {
+            host_name: Some(metadata.into()),
+            ..expected()
+        };
+        judge::clone(&state, &expected).is_good()
+    };
+    assert!(named("clone-a.example.org", "CLONE-A"));
+    assert!(named("a-very-long-node-name", "a-very-long-nod"));
+    assert!(named("fourteen-chars-x", "fourteen-chars0"));
+    assert!(!named("clone-a", "clone-b"));
+    assert!(!named("clone-a", "clone"));
+}
+
+#[test]
+fn two_machines_differ_and_what_both_lack_is_said() {
+    let compared = compare::clones(&good(0), &good(1));
+    let json = serde_json::to_string(&compared).expect("JSON");
+    assert_eq!(
+        json,
+        r#"[{"what":"host-name","outcome":"differs"},{"what":"machine-sid","outcome":"differs"},{"what":"machine-guid","outcome":"differs"},{"what":"ssh-host-keys","outcome":"differs"},{"what":"certificates","outcome":"absent"}]"#
+    );
+    assert_eq!(
+        rendered(&compare::report(&compared, true)),
+        "5 checks: 5 hold\n"
+    );
+}
+
+#[test]
+fn what_two_clones_share_is_named() {
+    let mut one = good(0);
+    *is(&mut one.certificates) = vec!["AB12".into(), "CD34".into()];
+    let mut other = one.clone();
+    *is(&mut other.certificates) = vec!["CD34".into()];
+    other.machine_guid = Known::unknown("the hive SOFTWARE is missing");
+    let compared = compare::clones(&one, &other);
+    insta::assert_snapshot!(rendered(&compare::report(&compared, true)));
+    // Of an image that was not generalized nobody expects otherwise.
+    let unsealed = compare::report(&compared, false);
+    assert_eq!(
+        unsealed.count(Severity::Error),
+        0,
+        "{}",
+        rendered(&unsealed)
+    );
+}
+
+/// Each shipped target: what a clone of it has to be.
+#[test]
+fn targets_ask_for_what_their_form_has_a_place_for() {
+    let recipes = concat!(env!("CARGO_MANIFEST_DIR"), "/recipes");
+    let (targets, problems) = target::all(&Options {
+        search: vec![recipes.into()],
+        ..Options::default()
+    });
+    assert!(problems.0.is_empty(), "{problems:?}");
+    let mut text = String::new();
+    for target in &targets {
+        let asked = Expected::of(target, &identity());
+        text += &format!(
+            "{}: name {}, user {}, keys {}, agent {:?}, built-in account {}\n",
+            target.name,
+            asked.host_name.as_deref().unwrap_or("-"),
+            asked.user.as_deref().unwrap_or("-"),
+            asked.keys.len(),
+            asked.agent,
+            asked
+                .administrator
+                .map_or("either".to_owned(), |asked| format!(
+                    "{:?} ({}, {})",
+                    asked.wanted,
+                    asked.severity.word(),
+                    match asked.with_cloudbase_init {
+                        true => "with cloudbase-init",
+                        false => "always",
+                    }
+                )),
+        );
+    }
+    insta::assert_snapshot!(text);
+}

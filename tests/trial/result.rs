@@ -1,0 +1,133 @@
+//! The result of a trial as a reader gets it, against the JSON Schema in the repository.
+
+use std::fs;
+
+use serde_json::Value;
+use winimg::record::manifest::Tool;
+use winimg::trial::compare;
+use winimg::trial::metadata::{Asked, Report};
+use winimg::trial::result::{
+    Boot, CloneRun, Given, Hardware, Image, Schema, Trial, Verdict, schema,
+};
+use winimg::trial::state::Known;
+use winimg_recipe::recipe::Firmware;
+use winimg_recipe::recipe::target::{Controller, Form, Nic};
+
+use super::{identity, judged};
+
+const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/try-1.json");
+
+fn clone(number: u32) -> CloneRun {
+    let mut state = judged::good(number);
+    state.disk = Known::unknown("the partition table can't be read");
+    CloneRun {
+        given: Given::from(&identity()),
+        boots: vec![Boot {
+            restarts: 2,
+            seconds: 181.5,
+            screen: Some(format!("vsphere/clone-{}-boot-1.png", number + 1)),
+        }],
+        state: Some(state),
+        requests: vec![Asked {
+            seconds: 12.25,
+            address: "169.254.169.254:80".into(),
+            method: "GET".into(),
+            target: "/openstack".into(),
+            status: 200,
+        }],
+        reports: vec![
+            Report::EncryptedPassword,
+            Report::Property {
+                name: "CertificateThumbprint".into(),
+                value: "AB12".into(),
+            },
+        ],
+    }
+}
+
+fn trial() -> Trial {
+    let mut trial = Trial {
+        schema: Schema::V1,
+        tool: Tool {
+            name: "winimg".into(),
+            version: "0.1.0".into(),
+            commit: None,
+        },
+        image: Image {
+            file: "demo.qcow2".into(),
+            size: 3,
+            sha256: None,
+        },
+        target: "vsphere".into(),
+        started: "2026-01-31T12:00:00Z".into(),
+        finished: "2026-01-31T12:20:00Z".into(),
+        hardware: Hardware {
+            hypervisor: "QEMU 7.2.22".into(),
+            accelerator: "tcg".into(),
+            firmware: Firmware::Uefi,
+            controller: Controller::Nvme,
+            nic: Nic::E1000e,
+            tpm: false,
+            secure_boot: true,
+        },
+        metadata: Form::OvfEnvironment,
+        remarks: vec!["QEMU has no vmxnet3 that this Windows knows".into()],
+        clones: vec![clone(0), clone(0)],
+        compared: Vec::new(),
+        findings: Vec::new(),
+        checks: 0,
+        verdict: Verdict::Good,
+    };
+    let (a, b) = (judged::good(0), judged::good(0));
+    trial.compared = compare::clones(&a, &b);
+    let report = compare::report(&trial.compared, true);
+    trial.take(None, &report);
+    trial
+}
+
+#[test]
+fn the_result_as_text() {
+    insta::assert_snapshot!(trial().to_json());
+}
+
+/// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg trial::result`.
+#[test]
+fn the_schema_in_the_repository_is_current() {
+    let now = schema();
+    if std::env::var_os("WINIMG_WRITE_SCHEMA").is_some() {
+        fs::write(SCHEMA_FILE, &now).unwrap();
+    }
+    assert_eq!(fs::read_to_string(SCHEMA_FILE).unwrap(), now);
+}
+
+#[test]
+fn the_schema_takes_the_result_and_refuses_a_wrong_one() {
+    let schema: Value = serde_json::from_str(&fs::read_to_string(SCHEMA_FILE).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let good = serde_json::to_value(trial()).unwrap();
+    let complaints: Vec<String> = validator
+        .iter_errors(&good)
+        .map(|e| e.to_string())
+        .collect();
+    assert_eq!(complaints, Vec::<String>::new());
+    let spoiled: [(&str, Value); 6] = [
+        ("/schema", "winimg/try/2".into()),
+        ("/verdict", "perhaps".into()),
+        ("/findings/0/severity", "grave".into()),
+        ("/clones/0/boots/0/restarts", "2".into()),
+        ("/clones/0/state/machine_sid", 7.into()),
+        ("/hardware/controller", "floppy".into()),
+    ];
+    for (pointer, value) in spoiled {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = value;
+        assert!(!validator.is_valid(&bad), "{pointer}");
+    }
+}
+
+#[test]
+fn a_result_is_read_back_and_holds_no_password() {
+    let text = trial().to_json();
+    assert_eq!(serde_json::from_str::<Trial>(&text).unwrap(), trial());
+    assert!(!text.contains(identity().password.expose()), "{text}");
+}
