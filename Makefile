@@ -42,7 +42,7 @@ demo: standin ## build an image from the stand-in installer into out/demo
 
 .PHONY: try
 try: demo ## start the demo's image as vSphere and as OpenStack would, two clones each
-	target/debug/winimg try $(DEMO)/manifest.json --settle 20s
+	target/debug/winimg try $(DEMO) --settle 20s
 
 # With the tests' own dependencies some features of the others are on: what is built with the tests is built once.
 test: BUILD_ALSO := --bins --tests

@@ -47,7 +47,7 @@ pub struct Verify {
 
 #[derive(Debug, Args)]
 pub struct Try {
-    /// Disk image (raw, qcow2, VHD, VHDX, OVA), or a build's manifest.json to try what it lists
+    /// Disk image (raw, qcow2, VHD, VHDX, OVA), or a build's output folder or manifest.json to try what it lists
     pub file: PathBuf,
     /// Target to start clones as; may be repeated [default: the manifest's targets]
     ///

@@ -29,6 +29,8 @@ mod source;
 mod targets;
 #[cfg(unix)]
 mod trial;
+#[cfg(not(unix))]
+mod untried;
 mod verify;
 
 use std::io::Write as _;
@@ -45,6 +47,9 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::environment_secrets;
 use winimg_supply::store::Store;
+
+#[cfg(not(unix))]
+use untried as trial;
 
 pub use hypervisor::{Other, Others};
 
@@ -139,16 +144,8 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Bundle(args) => bundle::run(&args, context),
         Command::Cache { command } => cache::run(&command, context),
         Command::Export(args) => export::run(&args, context),
-        #[cfg(unix)]
         Command::Try(args) => trial::run(&args, context),
-        #[cfg(unix)]
         Command::Relay { socket } => trial::relay(&socket),
-        #[cfg(not(unix))]
-        Command::Try(_) | Command::Relay { .. } => Err(Error::new(
-            Kind::Host,
-            "clones are started by QEMU, which winimg does not start on a Windows host",
-        )
-        .cure("try the image on Linux")),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args),

@@ -192,7 +192,10 @@ struct Subject {
 
 impl Subject {
     fn of(args: &cli::Try) -> Result<Self> {
-        let file = &args.file;
+        let file = match args.file.is_dir() {
+            true => args.file.join(record::built::MANIFEST),
+            false => args.file.clone(),
+        };
         if !file.exists() {
             return Err(Error::new(Kind::Recipe, "there is no such file").at(file.display()));
         }
@@ -208,9 +211,9 @@ impl Subject {
             false => args.manifest.as_deref(),
         };
         Ok(Self {
-            image: (!is_manifest).then(|| file.clone()),
-            folder: io::folder_of(file).to_path_buf(),
             manifest: manifest.map(Manifest::read).transpose()?,
+            folder: io::folder_of(&file).to_path_buf(),
+            image: (!is_manifest).then_some(file),
         })
     }
 
@@ -255,7 +258,7 @@ fn wanted(args: &cli::Try, manifest: Option<&Manifest>, context: &Context) -> Re
         (true, None) => Vec::new(),
     };
     if names.is_empty() {
-        let fact = "it is not said what the image is to be tried as";
+        let fact = "nothing says what to try the image as";
         return Err(Error::new(Kind::Recipe, fact)
             .expected("--as TARGET, or a manifest of a recipe that names its targets")
             .cure("winimg targets lists them"));

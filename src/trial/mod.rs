@@ -6,7 +6,9 @@
 #[cfg(unix)]
 mod clone;
 pub mod compare;
+#[cfg(unix)]
 mod hardware;
+#[cfg(unix)]
 mod identity;
 pub mod judge;
 pub mod metadata;

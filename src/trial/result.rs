@@ -176,27 +176,22 @@ impl Trial {
 
     /// `2 clones, 96 checks: no error, 1 warning, 2 unknown`
     pub fn summary(&self) -> String {
+        let many = |n: usize, what: &str| match n {
+            0 => format!("no {what}"),
+            1 => format!("1 {what}"),
+            n => format!("{n} {what}s"),
+        };
         let count = |severity| {
             let of = |f: &&Finding| f.severity == severity;
             self.findings.iter().filter(of).count()
         };
-        let clones = match self.clones.len() {
-            1 => "1 clone".to_string(),
-            n => format!("{n} clones"),
-        };
-        let errors = match count(Severity::Error) {
-            0 => "no error".to_string(),
-            1 => "1 error".to_string(),
-            n => format!("{n} errors"),
-        };
-        let warnings = match count(Severity::Warning) {
-            1 => "1 warning".to_string(),
-            n => format!("{n} warnings"),
-        };
-        let unknown = count(Severity::Unknown);
         format!(
-            "{clones}, {} checks: {errors}, {warnings}, {unknown} unknown",
-            self.checks
+            "{}, {}: {}, {}, {} unknown",
+            many(self.clones.len(), "clone"),
+            many(self.checks, "check"),
+            many(count(Severity::Error), "error"),
+            many(count(Severity::Warning), "warning"),
+            count(Severity::Unknown)
         )
     }
 

@@ -27,5 +27,6 @@ pub mod site;
 mod steps;
 mod terminal;
 mod trace;
+mod tried;
 mod verify;
 mod words;

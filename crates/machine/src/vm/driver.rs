@@ -32,7 +32,7 @@ pub trait Driver: Send + Sync {
     /// Presses the key Up: it does nothing where it is not waited for, while Enter or Esc could answer a box of Setup.
     fn press_up(&self) -> Result<()>;
 
-    /// Presses the power button. A guest may take it for a wish to wake its screen only.
+    /// Presses the power button. A guest may only wake its screen for it.
     fn press_power_button(&self) -> Result<()>;
 
     /// The way to the guest, before anything is sent on it. Called before [`Driver::power_on`].
