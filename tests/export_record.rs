@@ -175,11 +175,15 @@ fn the_manifest_as_text() {
 /// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg export_record`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
-    let now = schema();
+    schema_is_current(SCHEMA_FILE, &schema());
+}
+
+/// Compares the file with the schema as it is now; writes it first where that is asked for.
+pub fn schema_is_current(file: &str, now: &str) {
     if std::env::var_os("WINIMG_WRITE_SCHEMA").is_some() {
-        fs::write(SCHEMA_FILE, &now).unwrap();
+        fs::write(file, now).unwrap();
     }
-    assert_eq!(fs::read_to_string(SCHEMA_FILE).unwrap(), now);
+    assert_eq!(fs::read_to_string(file).unwrap(), now);
 }
 
 #[test]

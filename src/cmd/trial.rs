@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::verify::readable;
+use super::verify::opened;
 use super::{Context, hypervisor, print, targets};
 use crate::cli;
 use crate::engine::{self, Scratch};
@@ -21,7 +21,7 @@ use winimg_supply::store::Store;
 pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
     let subject = Subject::of(args)?;
     let targets = wanted(args, subject.manifest.as_ref(), context)?;
-    is_qemu(hypervisor::platform(&args.hypervisor, context)?)?;
+    hypervisor::platform(&args.hypervisor, context)?.check_clones()?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
     hypervisor.check_host(&context.cancel)?;
@@ -65,10 +65,10 @@ const FOLDER: &str = "try";
 
 /// Refuses before anything is built what `build --try` could not try.
 pub fn can_be_tried(recipe: &Recipe, platform: Platform) -> Result<()> {
-    is_qemu(platform)?;
-    match recipe.targets.iter().any(|aim| aim.named.is_some()) {
-        true => Ok(()),
-        false => Err(Error::new(
+    platform.check_clones()?;
+    match recipe.named_targets().next() {
+        Some(_) => Ok(()),
+        None => Err(Error::new(
             Kind::Recipe,
             "the recipe names no target, so it is not known what to try the image as",
         )
@@ -100,12 +100,8 @@ pub fn of_build(
         sink: request.sink,
         context,
     };
-    let aims = request.recipe.targets.iter();
-    let targets = aims
-        .filter(|aim| aim.named.is_some())
-        .map(|aim| &aim.target);
     let mut tries = Vec::new();
-    for target in targets {
+    for target in request.recipe.named_targets() {
         let image = artifact(manifest, &request.output, target)?;
         if !bench.tried(target, &image, Some(manifest))?.is_good() {
             return Err(trial::failed(target, &folder));
@@ -118,16 +114,6 @@ pub fn of_build(
         });
     }
     Ok(tries)
-}
-
-fn is_qemu(platform: Platform) -> Result<()> {
-    match platform {
-        Platform::Qemu => Ok(()),
-        Platform::HyperV => {
-            let fact = "clones are started by QEMU, not by Hyper-V";
-            Err(Error::new(Kind::Host, fact).cure("try the image on Linux: winimg try"))
-        }
-    }
 }
 
 /// What clones are started with.
@@ -163,10 +149,10 @@ impl Bench<'_> {
             sink.as_ref(),
             cancel,
         )?;
-        let (readable, _work) = readable(image, self.context)?;
+        let (disk, _work) = opened(image, self.context)?;
         trial::run(&Request {
             image,
-            readable: &readable,
+            disk: disk.into(),
             manifest,
             target,
             folder: self.folder,

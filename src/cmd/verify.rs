@@ -13,7 +13,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_formats::disk::qcow2::Qcow2;
 use winimg_formats::disk::qemu_img;
-use winimg_formats::disk::{self, Format, Image};
+use winimg_formats::disk::{self, Disk, Format, Image};
 use winimg_recipe::plan::Expected;
 use winimg_recipe::recipe::Options;
 use winimg_recipe::recipe::target::{self, Target};
@@ -225,8 +225,7 @@ fn image(
     mut report: Report,
     context: &Context,
 ) -> Result<Report> {
-    let (file, _work) = readable(path, context)?;
-    let disk = disk::open(&file, &context.cancel)?;
+    let (disk, _work) = opened(path, context)?;
     let expected = asked.map(|asked| asked.expected.as_slice());
     let targets = asked.iter().flat_map(|asked| &asked.targets);
     let targets: Vec<&Target> = targets.collect();
@@ -249,11 +248,13 @@ fn image(
     Ok(report)
 }
 
-/// The image, or of a compressed qcow2 a copy beside it that can be read in place; the copy goes with its folder.
-pub fn readable(path: &Path, context: &Context) -> Result<(PathBuf, Option<TempDir>)> {
-    let is_qcow2 = Format::of(path)? == Format::Qcow2;
-    if !is_qcow2 || Qcow2::look(Image::alone(path), &context.cancel)?.is_some() {
-        return Ok((path.to_path_buf(), None));
+/// A compressed qcow2 is unpacked beside it first; the folder goes when it is dropped.
+pub fn opened(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
+    if Format::of(path)? != Format::Qcow2 {
+        return Ok((disk::open(path, &context.cancel)?, None));
+    }
+    if let Some(disk) = Qcow2::look(Image::alone(path), &context.cancel)? {
+        return Ok((Box::new(disk), None));
     }
     let work = tempfile::Builder::new()
         .prefix(".winimg-verify-")
@@ -268,7 +269,8 @@ pub fn readable(path: &Path, context: &Context) -> Result<(PathBuf, Option<TempD
         &flat,
         &context.cancel,
     )?;
-    Ok((flat, Some(work)))
+    let disk = Qcow2::open(Image::alone(&flat), &context.cancel)?;
+    Ok((Box::new(disk), Some(work)))
 }
 
 /// Findings are events; the counts are what the command prints.

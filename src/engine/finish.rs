@@ -10,7 +10,7 @@ use winimg_base::error::Result;
 use winimg_base::event::Event;
 use winimg_formats::disk::Image;
 use winimg_recipe::plan::{Chain, Expected};
-use winimg_recipe::recipe::target::{Aim, Target};
+use winimg_recipe::recipe::target::Target;
 use winimg_supply::store::Layer;
 
 /// Looks at the sealed disk; gives what is doubtful about it, for the manifest.
@@ -27,9 +27,7 @@ fn checked(session: &Session, disk: &Path, expected: &[Expected]) -> Result<Vec<
     let request = session.request;
     let layers = request.store.layers_folder();
     let opened = Image::layered(disk, &layers).open(request.cancel)?;
-    let named = |aim: &&Aim| aim.named.is_some();
-    let targets = request.recipe.targets.iter().filter(named);
-    let targets: Vec<&Target> = targets.map(|aim| &aim.target).collect();
+    let targets: Vec<&Target> = request.recipe.named_targets().collect();
     let report = verify::check(opened.as_ref(), Some(expected), &targets, request.cancel)?;
     verify::report(&report, "the sealed disk", request.sink.as_ref());
     let summary = report.summary();

@@ -5,7 +5,6 @@
 //! left over (`WorkFolder`). What killed processes left of files in the store is swept when it is opened.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use winimg_base::error::{Error, Result};
@@ -57,8 +56,5 @@ pub fn clear_earlier(output: &Path) -> Result<()> {
         }
     }
     let failure = output.join("failure");
-    match fs::remove_dir_all(&failure) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("remove", &failure, e)),
-        _ => Ok(()),
-    }
+    io::remove_folder_if_there(&failure)
 }

@@ -3,7 +3,6 @@
 //! Only one machine at a time. A layer is sealed from a disk that Windows has shut down and QEMU has closed, never from a
 //! running one. Knows which phase and step the build is in. Decides nothing about when a layer is worth while.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -187,7 +186,7 @@ impl<'a> Session<'a> {
             Some(kept) => {
                 io::copy(&kept, &variables)?;
             }
-            None => remove_if_there(&variables)?,
+            None => io::remove_if_there(&variables)?,
         }
         self.start(Start::Boot, 0)?;
         self.guest = Some(running(&mut self.machine)?.guest()?);
@@ -348,12 +347,5 @@ fn running(machine: &mut Option<Box<dyn Machine>>) -> Result<&mut dyn Machine> {
     match machine {
         Some(machine) => Ok(machine.as_mut()),
         None => Err(Error::new(Kind::Failed, "no machine runs")),
-    }
-}
-
-fn remove_if_there(file: &std::path::Path) -> Result<()> {
-    match fs::remove_file(file) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", file, e)),
-        _ => Ok(()),
     }
 }

@@ -1,6 +1,5 @@
 //! From what a build returned to its records, written and signed.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -80,14 +79,8 @@ pub fn write(
 /// Removes what an earlier build recorded of artifacts that are others now.
 pub fn remove_earlier(folder: &Path) -> Result<()> {
     sign::remove(folder)?;
-    for name in [MANIFEST, PROVENANCE] {
-        let path = folder.join(name);
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io("remove", path, e)),
-            _ => {}
-        }
-    }
-    Ok(())
+    io::remove_if_there(&folder.join(MANIFEST))?;
+    io::remove_if_there(&folder.join(PROVENANCE))
 }
 
 /// Signs the records that lie in `folder`; the signatures' paths.

@@ -6,9 +6,8 @@ use winimg_recipe::recipe::Recipe;
 
 /// The names of those that the recipe itself names.
 pub fn targets(recipe: &Recipe) -> Vec<String> {
-    let aims = recipe.targets.iter();
-    let named = aims.filter(|aim| aim.named.is_some());
-    named.map(|aim| aim.target.name.clone()).collect()
+    let named = recipe.named_targets();
+    named.map(|target| target.name.clone()).collect()
 }
 
 /// Those that are not turned off. None of them speaks of an input.

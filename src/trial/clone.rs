@@ -63,7 +63,7 @@ impl<'a> Clone<'a> {
         io::create_private_folders(&run)?;
         let work = request.scratch.work();
         let disk = work.join(format!("clone-{number}.qcow2"));
-        let bytes = prepared.disk.next_multiple_of(1 << 20) + GROWTH;
+        let bytes = request.disk.len().next_multiple_of(1 << 20) + GROWTH;
         let hypervisor = request.hypervisor;
         hypervisor.create_disk_over_image(&disk, request.image, bytes, request.cancel)?;
         let disc = metadata::disc(form, &identity);
@@ -151,8 +151,7 @@ impl<'a> Clone<'a> {
     /// Reads the powered-off disk and judges it; whether the clone goes on.
     fn look(&self, is_last: bool, trouble: Option<Error>, lived: &mut Lived) -> Result<bool> {
         let request = self.prepared.request;
-        let below = winimg_formats::disk::open(request.readable, request.cancel)?;
-        let disk = Overlay::open(&self.disk, below, request.cancel)?;
+        let disk = Overlay::open(&self.disk, Arc::clone(&request.disk), request.cancel)?;
         let read = state::read(&disk, request.cancel);
         let state = match (read, trouble) {
             (Ok(state), None) => state,

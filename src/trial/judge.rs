@@ -202,7 +202,7 @@ fn values(setup: &Setup) -> String {
     text
 }
 
-/// cloudbase-init takes the first label, and 15 characters of it unless it is told otherwise (`utils/hostname.py`).
+/// cloudbase-init takes the first label, and 15 characters of it unless its configuration says otherwise (`utils/hostname.py`).
 fn host_name(state: &CloneState, wanted: &str) -> Verdict {
     let HostName {
         name,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use winimg_base::event::{Cancel, Sink};
+use winimg_formats::disk::Disk;
 use winimg_machine::vm::{Accel, Hypervisor, Probe};
 use winimg_recipe::recipe::target::Target;
 
@@ -19,8 +20,8 @@ pub const PHASE: &str = "try";
 pub struct Request<'a> {
     /// The image's file. Never written.
     pub image: &'a Path,
-    /// What is read of it: the same file, or a copy of it without compression.
-    pub readable: &'a Path,
+    /// What is in it.
+    pub disk: Arc<dyn Disk>,
     pub target: &'a Target,
     pub manifest: Option<&'a Manifest>,
     /// For results and screens.
@@ -44,6 +45,4 @@ pub struct Prepared<'a> {
     pub request: &'a Request<'a>,
     pub hardware: Hardware,
     pub probe: Probe,
-    /// Of the image's disk, bytes.
-    pub disk: u64,
 }

@@ -1,14 +1,12 @@
 //! A trial from its request to `try/TARGET.json`.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::SystemTime;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
 use winimg_base::io;
-use winimg_formats::disk;
 use winimg_formats::disk::gpt::{self, Style};
 use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::Target;
@@ -61,13 +59,8 @@ pub fn run(request: &Request) -> Result<result::Trial> {
 /// The result of an earlier trial says nothing of this one.
 fn remove_earlier(request: &Request) -> Result<()> {
     let (folder, name) = (request.folder, &request.target.name);
-    let (file, screens) = (folder.join(format!("{name}.json")), folder.join(name));
-    let gone = |removed: std::io::Result<()>, path: &Path| match removed {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("remove", path, e)),
-        _ => Ok(()),
-    };
-    gone(fs::remove_file(&file), &file)?;
-    gone(fs::remove_dir_all(&screens), &screens)
+    io::remove_if_there(&folder.join(format!("{name}.json")))?;
+    io::remove_folder_if_there(&folder.join(name))
 }
 
 /// The error of an image whose clones did not come up as they should; its findings were reported before.
@@ -78,8 +71,7 @@ pub fn failed(target: &Target, folder: &Path) -> Error {
 }
 
 fn prepared<'a>(request: &'a Request) -> Result<Prepared<'a>> {
-    let disk = disk::open(request.readable, request.cancel)?;
-    let firmware = match gpt::table(disk.as_ref())?.style {
+    let firmware = match gpt::table(request.disk.as_ref())?.style {
         Style::Gpt => Firmware::Uefi,
         Style::Mbr => Firmware::Bios,
         Style::None => {
@@ -96,7 +88,6 @@ fn prepared<'a>(request: &'a Request) -> Result<Prepared<'a>> {
     Ok(Prepared {
         hardware: hardware::on_qemu(request.target, firmware)?,
         probe,
-        disk: disk.len(),
         request,
     })
 }

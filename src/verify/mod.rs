@@ -38,7 +38,11 @@ pub fn check(
 ) -> Result<Report> {
     let image = Image::open(disk)?;
     let mut report = Report::default();
-    let common = system::CHECKS.iter().chain(leftovers::CHECKS);
+    let common = system::CHECKS
+        .iter()
+        .copied()
+        .flatten()
+        .chain(leftovers::CHECKS);
     for check in common {
         cancel.check()?;
         report.add(check(&image), None);
@@ -67,6 +71,8 @@ pub fn check_clone(disk: &dyn Disk, expected: &[Expected], cancel: &Cancel) -> R
     let mut report = Report::default();
     let common = system::CHECKS_OF_CLONES
         .iter()
+        .copied()
+        .flatten()
         .chain(leftovers::CHECKS_OF_CLONES);
     for check in common {
         cancel.check()?;

@@ -23,35 +23,28 @@ const SESSION: RegistryKey =
 /// Windows' own updates and a first container image need more. A small volume may have less: a tenth of it is enough.
 const FREE: u64 = 2 << 30;
 
-pub const CHECKS: &[fn(&Image<'_>) -> Verdict] = &[
-    clean_volume,
-    |image| image.hive_is_sound(HIVES[0]),
-    |image| image.hive_is_sound(HIVES[1]),
-    |image| image.hive_is_sound(HIVES[2]),
-    |image| image.hive_is_sound(HIVES[3]),
-    |image| image.hive_is_sound(HIVES[4]),
-    boot_manager,
-    loader,
-    |image| no_restart_waits(image, &SERVICING.join("RebootPending")),
-    |image| no_restart_waits(image, &SERVICING.join("PackagesPending")),
-    |image| no_restart_waits(image, &UPDATE),
-    no_renames_wait,
-    free_space,
-    can_grow,
-];
+type Checks = &'static [fn(&Image<'_>) -> Verdict];
+
+pub const CHECKS: &[Checks] = &[SOUND, STARTS, NO_RESTART, ROOM];
 
 /// Of these what holds for a clone after its first boot, too.
-pub const CHECKS_OF_CLONES: &[fn(&Image<'_>) -> Verdict] = &[
+pub const CHECKS_OF_CLONES: &[Checks] = &[SOUND, NO_RESTART];
+
+const SOUND: Checks = &[
     clean_volume,
     |image| image.hive_is_sound(HIVES[0]),
     |image| image.hive_is_sound(HIVES[1]),
     |image| image.hive_is_sound(HIVES[2]),
     |image| image.hive_is_sound(HIVES[3]),
     |image| image.hive_is_sound(HIVES[4]),
+];
+const STARTS: Checks = &[boot_manager, loader];
+const NO_RESTART: Checks = &[
     |image| no_restart_waits(image, &SERVICING.join("RebootPending")),
     |image| no_restart_waits(image, &SERVICING.join("PackagesPending")),
     |image| no_restart_waits(image, &UPDATE),
 ];
+const ROOM: Checks = &[no_renames_wait, free_space, can_grow];
 
 fn clean_volume(image: &Image<'_>) -> Verdict {
     match image.volume.is_dirty()? {

@@ -14,6 +14,7 @@ use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::{Controller, Form, Nic};
 
 use super::{identity, judged};
+use crate::export_record::schema_is_current;
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/try-1.json");
 
@@ -93,11 +94,7 @@ fn the_result_as_text() {
 /// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg trial::result`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
-    let now = schema();
-    if std::env::var_os("WINIMG_WRITE_SCHEMA").is_some() {
-        fs::write(SCHEMA_FILE, &now).unwrap();
-    }
-    assert_eq!(fs::read_to_string(SCHEMA_FILE).unwrap(), now);
+    schema_is_current(SCHEMA_FILE, &schema());
 }
 
 #[test]

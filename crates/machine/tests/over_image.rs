@@ -148,7 +148,7 @@ fn a_clone_begins_as_its_image_whatever_the_format_and_grows() {
 fn read_through(clone: &Path, image: &Path, folder: &Path) {
     let cancel = Cancel::default();
     let below = disk::open(image, &cancel).expect("opened");
-    let overlay = Overlay::open(clone, below, &cancel).expect("opened");
+    let overlay = Overlay::open(clone, below.into(), &cancel).expect("opened");
     let flat = folder.join("flat.raw");
     let converted = qemu_img(&["convert", "-f", "qcow2", "-O", "raw"], &[clone, &flat]);
     assert!(converted.0);

@@ -1,22 +1,8 @@
 //! `[[clone]]`: what a plan says of a clone, whose word stands, and what is refused.
 
-use std::fs;
-use std::path::PathBuf;
-
+use support::tree::with_files;
 use winimg_recipe::plan;
 use winimg_recipe::recipe::Options;
-
-/// A folder with these files; the first is the recipe.
-fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a folder");
-    for (name, text) in files {
-        let path = dir.path().join(name);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-        fs::write(path, text).expect("a file");
-    }
-    let first = dir.path().join(files[0].0);
-    (dir, first)
-}
 
 const HEAD: &str = r#"schema = 1
 name = "small"
@@ -90,7 +76,7 @@ group = { name = "Administrators", members = ["support"] }
 
 /// The plan from its part about clones on, without the folder's name.
 fn planned(files: &[(&str, &str)], options: &Options) -> String {
-    let (dir, path) = folder(files);
+    let (dir, path) = with_files(files);
     let (recipe, found) = plan::read(&path, options);
     let folder = format!("{}/", dir.path().display());
     let said = found.render(false).replace(&folder, "");

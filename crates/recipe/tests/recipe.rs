@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::tree;
+use support::tree::{self, with_files};
 
 use winimg_recipe::recipe::{Options, ProofSpec, Recipe, SealAnswer, Undecided, Verb, read};
 
@@ -16,18 +16,6 @@ fn complaints(path: &Path, options: &Options) -> (Option<Recipe>, String) {
     let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
     let text = diagnostics.render(false).replace(&format!("{folder}/"), "");
     (recipe, text)
-}
-
-/// A folder with these files; the first is the recipe.
-fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    for (name, text) in files {
-        let path = dir.path().join(name);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-        fs::write(path, text).expect("a file");
-    }
-    let first = dir.path().join(files[0].0);
-    (dir, first)
 }
 
 /// A recipe that is right, with more lines after it.
@@ -47,12 +35,12 @@ raw = {{}}
 }
 
 fn small_complaints(more: &str, options: &Options) -> String {
-    let (_dir, path) = folder(&[("recipe.toml", &small(more))]);
+    let (_dir, path) = with_files(&[("recipe.toml", &small(more))]);
     complaints(&path, options).1
 }
 
 fn good(files: &[(&str, &str)], options: &Options) -> Recipe {
-    let (_dir, path) = folder(files);
+    let (_dir, path) = with_files(files);
     let (recipe, text) = complaints(&path, options);
     assert_eq!(text, "");
     recipe.expect("a recipe")
@@ -124,7 +112,7 @@ fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
         "schema = 1\ninclude = [\"packs/tool.toml\"]",
         1,
     );
-    let (dir, path) = folder(&[("recipe.toml", &own), ("packs/tool.toml", pack)]);
+    let (dir, path) = with_files(&[("recipe.toml", &own), ("packs/tool.toml", pack)]);
     let recipe = complaints(&path, &Options::default()).0.expect("a recipe");
     let packs = dir.path().join("packs/tool.exe.sha256");
     assert_eq!(checksum(&recipe), packs.display().to_string());
@@ -342,7 +330,7 @@ cmd = "echo {{b}} {{c}} {{e}}"
         ("one.json", r#"{ "c": "one.json", "d": "one.json" }"#),
         ("two.toml", "d = \"two.toml\"\n"),
     ];
-    let (folder, path) = folder(&dir);
+    let (folder, path) = with_files(&dir);
     let options = Options {
         env: pairs(&[
             ("WINIMG_VAR_b", "env"),
@@ -410,7 +398,7 @@ cmd = "echo {{onne}}"
             "{\n  \"kubernetes_semver\": \"v1\",\n  \"windows_admin_password\": \"hunter2\",\n  \"one\": [1]\n}\n",
         ),
     ];
-    let (dir, path) = folder(&files);
+    let (dir, path) = with_files(&files);
     let options = Options {
         var_files: vec![dir.path().join("vars.json"), dir.path().join("none.json")],
         vars: pairs(&[("kubernetes_versoin", "1"), ("token", "hunter2")]),
@@ -489,7 +477,7 @@ fn files_that_cannot_be_included() {
         "schema = 1\ninclude = [\"packs/a.toml\", \"packs/kubelte.toml\", \"broken.toml\", \"{{x}}.toml\"]",
         1,
     );
-    let (dir, path) = folder(&[
+    let (dir, path) = with_files(&[
         ("recipe.toml", &own),
         ("packs/a.toml", "schema = 1\ninclude = [\"b.toml\"]\n"),
         (
@@ -517,7 +505,7 @@ fn an_include_is_looked_for_in_the_given_folders_and_read_once() {
         "schema = 1\ninclude = [\"a.toml\", \"b.toml\"]",
         1,
     );
-    let (dir, path) = folder(&[
+    let (dir, path) = with_files(&[
         ("recipe.toml", &own),
         ("b.toml", "schema = 1\ninclude = [\"a.toml\"]\n"),
         (
@@ -604,7 +592,7 @@ generalize = { vm = true }
     )
     .replacen("[media]", "disk_size = 1\n[media]\nlang = \"x\"", 1)
     .replacen("[media.iso]", "[media.iso]\nchecksum = \"x\"", 1);
-    let (_dir, path) = folder(&[("recipe.toml", &own)]);
+    let (_dir, path) = with_files(&[("recipe.toml", &own)]);
     let (_, diagnostics) = read(&path, &Options::default());
     let lines: Vec<String> = diagnostics
         .0
@@ -683,7 +671,7 @@ fn when_decides_with_one_comparison() {
             "[vars]\nyes = true\nno = false\nempty = \"\"\nos = 2022\ntricky = \"a == c\"\nv = \"v2.10-rc.1\"\n\
              [[steps]]\nname = \"x\"\nwhen = \"{when}\"\ncmd = \"ver\"\n"
         ));
-        let (_dir, path) = folder(&[("recipe.toml", &own)]);
+        let (_dir, path) = with_files(&[("recipe.toml", &own)]);
         let (recipe, _) = read(&path, &Options::default());
         let ran = recipe.map(|r| r.steps[0].skipped.is_none());
         assert_eq!(ran, runs, "{when}");
@@ -836,7 +824,7 @@ cleanup = { reset_base = true, paths = ["/tmp"] }
 
 #[test]
 fn an_empty_file_says_all_that_a_recipe_needs() {
-    let (_dir, path) = folder(&[("recipe.toml", "")]);
+    let (_dir, path) = with_files(&[("recipe.toml", "")]);
     insta::assert_snapshot!(complaints(&path, &Options::default()).1);
 }
 
@@ -862,7 +850,7 @@ fn var_files_that_are_not_flat_objects_do_not_show_what_they_hold() {
         "token = \"hunter2",
     ] {
         let own = small("");
-        let (dir, path) = folder(&[("recipe.toml", own.as_str()), ("vars.json", text)]);
+        let (dir, path) = with_files(&[("recipe.toml", own.as_str()), ("vars.json", text)]);
         let options = Options {
             var_files: vec![dir.path().join("vars.json")],
             ..Options::default()
@@ -883,7 +871,7 @@ fn line_ends_of_windows_and_a_byte_order_mark_are_read() {
         "\u{feff}{}",
         small("[machine]\ncpu = 2\n").replace('\n', "\r\n")
     );
-    let (_dir, path) = folder(&[("recipe.toml", &own)]);
+    let (_dir, path) = with_files(&[("recipe.toml", &own)]);
     let text = complaints(&path, &Options::default()).1;
     assert_eq!(
         text,
@@ -904,7 +892,7 @@ error: unknown key `cpu` in [machine]
 #[test]
 fn a_secret_on_a_broken_line_is_not_shown() {
     let own = small("[vars]\nadmin_password = \"hunter2\nx = \n");
-    let (dir, path) = folder(&[
+    let (dir, path) = with_files(&[
         ("recipe.toml", own.as_str()),
         ("vars.toml", "token = hunter2\n"),
     ]);
@@ -957,7 +945,7 @@ url = "{{iso_url}}"
 "#;
     let recipe = small("").replace("[media]", "include = [\"pack.toml\"]\n[media]");
     let recipe = recipe.replace("url = \"https://example.com/x.iso\"\n", "");
-    let (_dir, path) = folder(&[("recipe.toml", &recipe), ("pack.toml", pack)]);
+    let (_dir, path) = with_files(&[("recipe.toml", &recipe), ("pack.toml", pack)]);
     insta::assert_snapshot!(complaints(&path, &Options::default()).1);
     let pack = pack.replace("wrong = { needed = \"a typing mistake\" }\n", "");
     for options in [
@@ -1021,7 +1009,7 @@ name = "skipped"
 when = "{{on}}"
 file = { path = 'C:\k\b', content = "{{key}}" }
 "#;
-    let (_dir, path) = folder(&[("recipe.toml", &small(more))]);
+    let (_dir, path) = with_files(&[("recipe.toml", &small(more))]);
     let (recipe, said) = complaints(&path, &Options::default());
     assert_eq!(said, "");
     let recipe = recipe.expect("a recipe");
@@ -1053,7 +1041,7 @@ file = { path = 'C:\k\b', content = "{{key}}" }
     );
     // With a mistake beside them they are told with it.
     let (_dir, path) =
-        self::folder(&[("recipe.toml", &small(more).replace("raw = {}", "rwa = {}"))]);
+        self::with_files(&[("recipe.toml", &small(more).replace("raw = {}", "rwa = {}"))]);
     let (recipe, said) = complaints(&path, &Options::default());
     assert!(recipe.is_none());
     insta::assert_snapshot!(said);
@@ -1073,7 +1061,7 @@ cmd = "echo {{both}} {{left}}"
 name = "again"
 cmd = ["echo {{right}}", "echo {{both}}"]
 "#;
-    let (_dir, path) = folder(&[("recipe.toml", &small(more))]);
+    let (_dir, path) = with_files(&[("recipe.toml", &small(more))]);
     let (recipe, said) = complaints(&path, &Options::default());
     assert_eq!(said, "");
     assert_eq!(
@@ -1153,7 +1141,7 @@ fn image_builders_var_files_are_read_as_they_are() {
     let recipe = format!(
         "description{description}{start}[vars]\ncontainerd_url = \"\"\ncontainerd_version = \"1\"\nkubernetes_semver = \"\"\npause_image = \"pause\"\n"
     );
-    let (dir, path) = folder(&[("recipe.toml", &recipe), ("vars.json", vars)]);
+    let (dir, path) = with_files(&[("recipe.toml", &recipe), ("vars.json", vars)]);
     let options = Options {
         image_builder_vars: vec![dir.path().join("vars.json")],
         ..Options::default()
@@ -1185,7 +1173,7 @@ powershell = { file = "broken.ps1" }
 name = "good"
 powershell = "Get-Service | Where-Object { $_.Status -eq 'Running' }"
 "#;
-    let (_dir, path) = folder(&[
+    let (_dir, path) = with_files(&[
         ("recipe.toml", &small(more)),
         ("broken.ps1", "function x {\n  if (1 { 2 }\n}\n"),
     ]);
@@ -1284,7 +1272,7 @@ fn a_digest_with_a_digit_too_few_is_counted() {
 
 #[test]
 fn files_that_come_with_winimg_are_called_by_their_name_there() {
-    let (dir, path) = folder(&[
+    let (dir, path) = with_files(&[
         (
             "own/recipe.toml",
             &small("").replacen("schema = 1", "schema = 1\ninclude = [\"packs/a.toml\"]", 1),

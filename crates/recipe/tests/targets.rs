@@ -5,8 +5,8 @@ mod contradictions;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use support::tree;
+use std::path::Path;
+use support::tree::{self, with_files};
 
 use super::recipe_schema::generated;
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
@@ -25,18 +25,6 @@ fn shipped() -> Options {
     }
 }
 
-/// A folder with these files; the first is the recipe.
-fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a folder");
-    for (name, text) in files {
-        let path = dir.path().join(name);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-        fs::write(path, text).expect("a file");
-    }
-    let first = dir.path().join(files[0].0);
-    (dir, first)
-}
-
 fn read(path: &Path) -> (Option<Recipe>, Diagnostics) {
     let (recipe, mut found) = plan::read(path, &shipped());
     if let Some(recipe) = &recipe {
@@ -50,7 +38,7 @@ fn read(path: &Path) -> (Option<Recipe>, Diagnostics) {
 
 /// What is said of the files, of targets alone.
 fn said(files: &[(&str, &str)]) -> String {
-    let (dir, path) = folder(files);
+    let (dir, path) = with_files(files);
     let (_, mut found) = read(&path);
     found.0.retain(|d| d.problem.fact.contains("target"));
     let folder = format!("{}/", dir.path().display());
@@ -132,7 +120,7 @@ fn contradictions_stand_beside_the_other_complaints() {
         "[\"aws-import\"]",
         &format!("[outputs]\nami = {{}}\ncolour = \"red\"\n{HYPERV}"),
     );
-    let (dir, path) = folder(&[("recipe.toml", &recipe)]);
+    let (dir, path) = with_files(&[("recipe.toml", &recipe)]);
     let (none, found) = read(&path);
     assert!(none.is_none());
     let text = found.render(false);
@@ -170,7 +158,7 @@ fn a_target_of_ones_own_stands_beside_the_recipe() {
     let found = said(&[("recipe.toml", &recipe), ("targets/desk.toml", &own)]);
     insta::assert_snapshot!("own", found);
     // A bundle carries what the recipe was judged by, and what that includes.
-    let (_dir, path) = folder(&[
+    let (_dir, path) = with_files(&[
         ("recipe.toml", &recipe.replace("raw", "ova")),
         ("targets/desk.toml", OWN),
     ]);
@@ -239,7 +227,7 @@ fn mistakes_in_a_targets_file_are_reported_there() {
     let recipe = small("[\"desk\"]", "[outputs]\nraw = {}\n");
     let mut found = String::new();
     for own in &files {
-        let (dir, path) = folder(&[("recipe.toml", &recipe), ("targets/desk.toml", own)]);
+        let (dir, path) = with_files(&[("recipe.toml", &recipe), ("targets/desk.toml", own)]);
         let (_, problems) = read(&path);
         let folder = format!("{}/", dir.path().display());
         let root = format!("{}/", tree::root().display());
@@ -255,7 +243,7 @@ fn what_the_medium_alone_shows_is_judged_when_it_was_read() {
         "[\"vsphere\"]",
         "[outputs]\nova = { hardware_version = 19 }\n",
     );
-    let (_dir, path) = folder(&[("recipe.toml", &recipe)]);
+    let (_dir, path) = with_files(&[("recipe.toml", &recipe)]);
     let (recipe, _) = read(&path);
     let recipe = recipe.expect("a recipe");
     let facts = |release| {
@@ -304,7 +292,7 @@ fn disks_that_azure_does_not_take_are_refused_when_the_recipe_is_read() {
             "[\"azure\"]",
             &format!("[machine]\n{machine}\n[outputs]\nvhd = {{}}\n"),
         );
-        let (_dir, path) = folder(&[("recipe.toml", &recipe)]);
+        let (_dir, path) = with_files(&[("recipe.toml", &recipe)]);
         let text = read(&path).1.render(false);
         assert!(text.contains(fact), "{text}");
     }
@@ -340,7 +328,7 @@ fn complaints(case: &contradictions::Case, breaks: bool) -> Vec<Diagnostic> {
     let recipe = case.recipe(breaks);
     let mut files = vec![("recipe.toml", recipe.as_str())];
     files.extend(case.files());
-    let (_dir, path) = folder(&files);
+    let (_dir, path) = with_files(&files);
     let (_, found) = read(&path);
     let about =
         |d: &Diagnostic| d.problem.fact == format!("target `{}`: {}", case.target, case.why);

@@ -7,7 +7,6 @@
 mod command;
 mod local;
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -17,6 +16,7 @@ use super::envelope::{Envelope, PAYLOAD_TYPE, signed_bytes};
 use super::key::{self, Ecdsa};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
+use winimg_base::io;
 use winimg_base::text::Secret;
 
 pub use command::split;
@@ -33,14 +33,8 @@ pub const FILES: [&str; 5] = [
 
 /// Takes away what an earlier run signed in `folder`.
 pub fn remove(folder: &Path) -> Result<()> {
-    for name in FILES {
-        let path = folder.join(name);
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io("remove", path, e)),
-            _ => {}
-        }
-    }
-    Ok(())
+    let mut files = FILES.into_iter();
+    files.try_for_each(|name| io::remove_if_there(&folder.join(name)))
 }
 
 /// What a key signs before a build, to be forgotten.

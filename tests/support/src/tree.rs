@@ -75,3 +75,15 @@ pub fn snapshot(path: &str) -> String {
     text.unwrap_or_else(|| panic!("{}: no head of a snapshot", path.display()))
         .to_owned()
 }
+
+/// A folder with these files, by their paths in it; the first file's own path.
+pub fn with_files(files: &[(&str, &str)]) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    let first = dir.path().join(files[0].0);
+    (dir, first)
+}

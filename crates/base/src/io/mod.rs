@@ -251,6 +251,23 @@ pub fn create_folders(folder: &Path) -> Result<()> {
     named.map(folder_of).try_for_each(sync_folder)
 }
 
+/// Removes a file, where there is one.
+pub fn remove_if_there(file: &Path) -> Result<()> {
+    gone(fs::remove_file(file), file)
+}
+
+/// Removes a folder with all that is in it, where there is one.
+pub fn remove_folder_if_there(folder: &Path) -> Result<()> {
+    gone(fs::remove_dir_all(folder), folder)
+}
+
+fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
+    match removed {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
 /// The folder that holds `path`; `.` for a bare name.
 pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -23,7 +24,7 @@ pub struct Overlay {
     len: u64,
     /// What the overlay itself holds, ascending.
     own: Vec<Extent>,
-    below: Box<dyn Disk>,
+    below: Arc<dyn Disk>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ struct Mapped {
 
 impl Overlay {
     /// `below`: the image that the overlay was made over; beyond its end there are zeros. A machine that has the overlay open is an error.
-    pub fn open(path: &Path, below: Box<dyn Disk>, cancel: &Cancel) -> Result<Self> {
+    pub fn open(path: &Path, below: Arc<dyn Disk>, cancel: &Cancel) -> Result<Self> {
         let Some(name) = path.to_str() else {
             return Err(
                 Error::failed("an overlay has a path that is not Unicode").at(path.display())

@@ -35,6 +35,21 @@ impl Platform {
     }
 }
 
+impl Platform {
+    /// Refuses what starts no clones of an image: Hyper-V's machines have no hardware but its own, and no network that holds a platform's
+    /// addresses alone.
+    pub fn check_clones(self) -> Result<()> {
+        match self {
+            Self::Qemu => Ok(()),
+            Self::HyperV => Err(Error::new(
+                Kind::Host,
+                "clones are started by QEMU, not by Hyper-V",
+            )
+            .cure("try the image on a host with QEMU")),
+        }
+    }
+}
+
 /// Why no guest agent would answer in a machine of QEMU, which is reached by nothing else. An answer file of the team's own
 /// may bring an agent and its driver; Hyper-V's machines need none.
 pub fn lacks_agent(recipe: &Recipe) -> Option<Diagnostic> {

@@ -1,7 +1,7 @@
 //! Reading a bundle: every member is checked against the index, and every input goes through the store's own door.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -248,12 +248,7 @@ fn lay_down(beside: tempfile::TempDir, place: &Path, index: &Index) -> Result<()
     if known && index.files.iter().all(|file| same(file) == Some(true)) {
         return Ok(());
     }
-    match fs::remove_dir_all(place) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Error::io("remove", place, e));
-        }
-        _ => {}
-    }
+    io::remove_folder_if_there(place)?;
     let made = beside.keep();
     io::move_into_place(&made, place)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use winimg_base::error::{Error, Result};
+use winimg_base::io;
 use winimg_base::io::Lock;
 
 use super::{Blob, Candidate, Store, Terms, Watch, key_of, read_record, write_record};
@@ -101,15 +102,8 @@ impl Partial {
 
     /// Forgets everything.
     pub fn discard(&self) -> Result<()> {
-        for path in [&self.record, &self.data] {
-            match fs::remove_file(path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove", path, e));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        io::remove_if_there(&self.record)?;
+        io::remove_if_there(&self.data)
     }
 
     /// Where the bytes are.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use winimg_base::digest::Digest;
 use winimg_base::error::Result;
+use winimg_base::io;
 use winimg_formats::archive::{self, Filter, Format, Limits, Packed, Unpacked};
 
 use super::blob::Stamp;
@@ -86,7 +87,7 @@ impl Store {
             ));
         }
         blob.check()?;
-        remove_tree(&path)?;
+        io::remove_folder_if_there(&path)?;
         let packed = Packed {
             file: blob.path(),
             format,
@@ -107,13 +108,4 @@ impl Store {
 fn stamp(tree: &Path, file: &Unpacked) -> Option<Stamp> {
     let metadata = fs::symlink_metadata(tree.join(&file.path)).ok()?;
     metadata.is_file().then(|| Stamp::of(&metadata))
-}
-
-fn remove_tree(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(winimg_base::error::Error::io("remove", path, e))
-        }
-        _ => Ok(()),
-    }
 }

@@ -63,12 +63,6 @@ impl HyperV {
     }
 }
 
-/// Its machines have no hardware but its own, and no network that holds a platform's addresses alone.
-fn no_clones() -> Error {
-    Error::new(Kind::Host, "clones are started by QEMU, not by Hyper-V")
-        .cure("try the image on a host with QEMU")
-}
-
 /// Windows PowerShell, which has the Hyper-V module. Elsewhere the first of that name in `PATH`.
 fn program() -> PathBuf {
     let system = std::env::var_os("SystemRoot").filter(|_| cfg!(windows));
@@ -107,7 +101,7 @@ impl Hypervisor for HyperV {
         cancel: Cancel,
     ) -> Result<Box<dyn Machine>> {
         if matches!(plan.start, Start::Clone { .. }) {
-            return Err(no_clones());
+            self.platform().check_clones()?;
         }
         let plan = plan.absolute(self.platform())?;
         let found = self.look(&cancel)?;
@@ -140,7 +134,7 @@ impl Hypervisor for HyperV {
         _bytes: u64,
         _cancel: &Cancel,
     ) -> Result<()> {
-        Err(no_clones())
+        self.platform().check_clones()
     }
 
     fn move_parent(&self, disk: &Path, parent: &Path, cancel: &Cancel) -> Result<()> {

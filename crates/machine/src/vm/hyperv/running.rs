@@ -261,7 +261,7 @@ impl Driver for Running {
     }
 
     fn press_power_button(&self) -> Result<()> {
-        Err(super::no_clones())
+        Platform::HyperV.check_clones()
     }
 
     fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {

@@ -27,7 +27,7 @@ pub enum Form {
     Ec2TokensOptional,
     /// Azure's provisioning disc, wire server and instance metadata service.
     Azure,
-    /// A machine is told nothing.
+    /// A machine gets no metadata.
     None,
 }
 

@@ -12,7 +12,7 @@ mod words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Firmware, Outputs};
+use super::{Firmware, Outputs, Recipe};
 use winimg_base::text::Place;
 
 pub use condition::{
@@ -97,7 +97,7 @@ pub enum Presence {
     None,
 }
 
-/// `[metadata]`: what a clone is told of itself.
+/// `[metadata]`: what a clone learns about itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Metadata {
     pub by: Form,
@@ -139,7 +139,7 @@ pub struct Rule {
     /// The rule counts only where this holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Condition>,
-    /// The rule counts for whoever makes this output, whether the recipe names the target or not.
+    /// The rule counts for every recipe that makes this output, whether it names the target or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
     /// One sentence without a full stop.
@@ -187,6 +187,14 @@ pub enum Output {
     Ova,
     Ami,
     Qcow2,
+}
+
+impl Recipe {
+    /// The targets that the recipe itself names, in its order.
+    pub fn named_targets(&self) -> impl Iterator<Item = &Target> {
+        let named = self.targets.iter().filter(|aim| aim.named.is_some());
+        named.map(|aim| &aim.target)
+    }
 }
 
 impl Proof {

@@ -271,14 +271,14 @@ fn upper_case() -> [Case; 2] {
     [
         case(
             "proxmox",
-            "Proxmox' NoCloud drive has the file META_DATA, and cloudbase-init looks for meta-data unless it is told otherwise",
+            "Proxmox' NoCloud drive has the file META_DATA, and cloudbase-init looks for meta-data unless its configuration names another file",
             "cloudbase-init#89",
             without("\\nmetadata_file=META_DATA"),
             file(CONF, asks, ""),
         ),
         case(
             "proxmox",
-            "Proxmox' NoCloud drive has the file USER_DATA, and cloudbase-init looks for user-data unless it is told otherwise",
+            "Proxmox' NoCloud drive has the file USER_DATA, and cloudbase-init looks for user-data unless its configuration names another file",
             "cloudbase-init#89",
             without("\\nuserdata_file=USER_DATA"),
             file(CONF, asks, ""),
