@@ -50,7 +50,7 @@ pub struct RecipeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Virtual machine")]
 pub struct HypervisorArgs {
-    /// Hypervisor to build on: qemu or, on Windows, hyperv
+    /// Hypervisor to run machines on: qemu or, on Windows, hyperv
     ///
     /// Cached layers are not shared between hypervisors.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_HYPERVISOR)]
@@ -105,7 +105,7 @@ pub struct Plan {
 
 #[derive(Debug, Args)]
 pub struct Targets {
-    /// Show this one whole: its hardware, its rules and where they come from
+    /// Show this target whole: its hardware, its rules, and the source of each
     pub name: Option<String>,
     /// Print JSON
     #[arg(long)]

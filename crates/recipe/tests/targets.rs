@@ -93,7 +93,7 @@ fn a_rule_that_two_targets_share_is_reported_once() {
         &format!("[outputs]\nqcow2 = {{}}\n{user}"),
     );
     let said = said(&[("recipe.toml", &recipe)]);
-    let fact = "error: targets `openstack`, `proxmox`: without it the first pass";
+    let fact = "error: targets `openstack`, `proxmox`: without `reset_service_password=false`";
     assert_eq!(said.matches(fact).count(), 1, "{said}");
     assert_eq!(said.matches("restarted unexpectedly").count(), 1, "{said}");
 }
@@ -106,8 +106,8 @@ fn two_targets_at_once_are_both_judged() {
     );
     let said = said(&[("recipe.toml", &recipe)]);
     for fact in [
-        "error: target `hyperv-gen1`: generation 1 takes a VHD",
-        "error: target `hyperv-gen1`: Hyper-V, generation 1 starts such an image under BIOS alone",
+        "error: target `hyperv-gen1`: a machine of generation 1 takes a VHD",
+        "error: target `hyperv-gen1`: Hyper-V, generation 1 has only BIOS firmware",
         "error: target `aws-import`: import-image refuses a Windows with the Hyper-V role",
     ] {
         assert!(said.contains(fact), "{fact}\n{said}");
@@ -301,6 +301,7 @@ fn disks_that_azure_does_not_take_are_refused_when_the_recipe_is_read() {
 #[test]
 fn every_rule_is_broken_by_a_recipe_at_its_line() {
     let mut tried = BTreeSet::new();
+    let mut all = String::new();
     for case in contradictions::all() {
         let found = complaints(&case, true);
         let [complaint] = &found[..] else {
@@ -311,8 +312,13 @@ fn every_rule_is_broken_by_a_recipe_at_its_line() {
         let line = place.source.text.lines().nth(line - 1).expect("a line");
         assert!(line.contains("# here"), "{}: {line}", case.why);
         let sides = complaint.problem.cures.join("\n");
-        assert!(sides.contains("its rule is winimg:targets/"), "{sides}");
+        assert!(sides.contains("its rule is at winimg:targets/"), "{sides}");
         assert!(sides.contains(case.source), "{}: {sides}", case.why);
+        let folder = place.source.name.replace("recipe.toml", "");
+        let text = Diagnostics(vec![complaint.clone()]).render(false);
+        let text = text.replace(&folder, "");
+        let (text, _) = text.rsplit_once("\n\n").expect("a count at the end");
+        all += &format!("{text}\n\n");
         let refuses = complaint.severity == Severity::Error;
         tried.insert((case.why.to_owned(), refuses));
         let other = complaints(&case, false);
@@ -321,6 +327,7 @@ fn every_rule_is_broken_by_a_recipe_at_its_line() {
     let mut untried: Vec<_> = rules().difference(&tried).cloned().collect();
     untried.retain(|(why, _)| !REFUSED_BEFORE.contains(&why.as_str()));
     assert!(untried.is_empty(), "{untried:#?}");
+    insta::assert_snapshot!("contradictions", all);
 }
 
 /// What is said of the case's rule, of the recipe that breaks it or of the one that does not.
@@ -388,7 +395,7 @@ fn section(target: &Target, to: &mut String) -> std::fmt::Result {
     }
     for note in &target.notes {
         let source = cell(&note.origin.words());
-        writeln!(to, "| to know | {} | {source} |", cell(&note.note))?;
+        writeln!(to, "| note | {} | {source} |", cell(&note.note))?;
     }
     writeln!(to)
 }

@@ -262,7 +262,7 @@ fn access(acl: &Acl) -> String {
     format!("{} for {only}{}", acl.path, entries.join(", "))
 }
 
-fn shown_data(data: &RegistryData) -> String {
+pub(super) fn shown_data(data: &RegistryData) -> String {
     match data {
         RegistryData::Sz(text) => format!("sz {text:?}"),
         RegistryData::ExpandSz(text) => format!("expand_sz {text:?}"),

@@ -145,7 +145,7 @@ fn disks() -> Vec<Case> {
     vec![
         case(
             "openstack",
-            "a clone's larger disk cannot be given to C: when another partition is behind it",
+            "C: cannot grow into a clone's larger disk when another partition is behind it",
             "packer-examples-for-vsphere#1043",
             "[setup]\nanswer_file = \"behind.xml\" # here\n",
             "[setup]\nanswer_file = \"last.xml\"\n",
@@ -181,14 +181,14 @@ fn disks() -> Vec<Case> {
         ),
         case(
             "hyperv-gen2",
-            "Hyper-V, generation 2 starts such an image under UEFI alone",
+            "Hyper-V, generation 2 has only UEFI firmware",
             "generation 1 or 2",
             machine("firmware = \"bios\" # here"),
             machine("firmware = \"uefi\""),
         ),
         case(
             "hyperv-gen1",
-            "Hyper-V, generation 1 starts such an image under BIOS alone",
+            "Hyper-V, generation 1 has only BIOS firmware",
             "generation 1 or 2",
             machine("firmware = \"uefi\" # here"),
             machine("firmware = \"bios\""),
@@ -235,21 +235,21 @@ fn accounts() -> Vec<Case> {
         ),
         case(
             "openstack",
-            "without it the first pass gives the service's account another password, and clones loop on \"The computer restarted unexpectedly\"",
+            "without `reset_service_password=false` cloudbase-init's first pass gives its service's account another password, and clones loop on \"The computer restarted unexpectedly\"",
             "cofoundry",
             file(UNATTEND, "username=x", HERE),
             file(UNATTEND, "reset_service_password=false", ""),
         ),
         case(
             "openstack",
-            "a first pass that keeps failing restarts the clone for ever",
+            "a first pass of cloudbase-init that keeps failing restarts the clone for ever",
             "RunSynchronousCommand",
             seal("loop.xml", HERE),
             seal("by-rid.xml", ""),
         ),
         case(
             "openstack",
-            "the built-in account has another name in media of other languages",
+            "the built-in account has another name on media of other languages",
             "well-known SIDs",
             seal("by-name.xml", HERE),
             seal("by-rid.xml", ""),
@@ -263,7 +263,7 @@ fn accounts() -> Vec<Case> {
         ),
         case(
             "wmco-machineset",
-            "the operator logs in to machines of a MachineSet as Administrator, which is another name then",
+            "the operator logs in to machines of a MachineSet as Administrator, and cloudbase-init renames that account",
             "windowsmachine_controller.go:378",
             file(CONF, "rename_admin_user=true", HERE),
             file(CONF, "rename_admin_user=false", ""),
@@ -307,7 +307,7 @@ fn formats() -> Vec<Case> {
         ),
         takes(
             "hyperv-gen1",
-            "generation 1 takes a VHD",
+            "a machine of generation 1 takes a VHD",
             "generation 1 or 2",
             "raw",
             "vhd",
@@ -321,7 +321,7 @@ fn formats() -> Vec<Case> {
         ),
         case(
             "hyperv-gen2",
-            "generation 2 takes VHDX alone",
+            "a machine of generation 2 takes only VHDX",
             "generation 1 or 2",
             outputs("vhd", HERE),
             outputs("raw", ""),

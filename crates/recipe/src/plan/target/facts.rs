@@ -245,14 +245,12 @@ impl<'a> Facts<'a> {
 
     fn drivers(&self, names: &[String]) -> Finding {
         let setup = &self.recipe.setup.drivers;
-        let is_there = |name: &&String| setup.iter().any(|one| one.eq_ignore_ascii_case(name));
-        let missing: Vec<&str> = names
-            .iter()
-            .filter(|name| !is_there(name))
-            .map(String::as_str)
-            .collect();
-        is_all(&missing, || {
-            format!("Setup is given no {}", missing.join(" and no "))
+        let is_there = |name: &String| setup.iter().any(|one| one.eq_ignore_ascii_case(name));
+        is_all(names, is_there, |missing| {
+            format!(
+                "Setup is given no driver {}",
+                missing.join(" and no driver ")
+            )
         })
     }
 }
@@ -277,10 +275,16 @@ pub fn is_any(sides: Vec<Side>, otherwise: impl FnOnce() -> String) -> Finding {
     }
 }
 
-/// It holds where nothing is missing.
-pub fn is_all<T>(missing: &[T], otherwise: impl FnOnce() -> String) -> Finding {
+/// It holds where each of `wanted` is there; `otherwise` is given those that are missing.
+pub fn is_all<T: ToString>(
+    wanted: &[T],
+    is_there: impl Fn(&T) -> bool,
+    otherwise: impl FnOnce(&[String]) -> String,
+) -> Finding {
+    let missing = wanted.iter().filter(|one| !is_there(one));
+    let missing: Vec<String> = missing.map(T::to_string).collect();
     match missing.is_empty() {
         true => Finding::Is(vec![Side::nowhere("")]),
-        false => Finding::Not(Side::nowhere(otherwise())),
+        false => Finding::Not(Side::nowhere(otherwise(&missing))),
     }
 }

@@ -2,9 +2,13 @@
 
 use super::super::PlannedStep;
 use super::super::check::{Check, Planned};
+use super::super::words::shown_data;
 use super::facts::{Facts, Finding, Side, decided, is_all, is_any};
-use crate::recipe::target::{Administrator, Data, Service, Setting, Value};
+use crate::recipe::target::{Administrator, Data, Service, Setting, Value, word};
 use crate::recipe::{GuestPath, RegistryData, Verb};
+
+/// Of a setting's value, in characters.
+const LONGEST: usize = 100;
 
 impl<'a> Facts<'a> {
     /// What the steps leave, each with the step's place and name.
@@ -53,7 +57,8 @@ impl<'a> Facts<'a> {
             let command = command.to_lowercase();
             all.iter().any(|one| command.contains(&one.to_lowercase()))
         };
-        let side = |command: &String| Side::at(&seal.place, format!("it runs `{command}`"));
+        let side =
+            |command: &String| Side::at(&seal.place, format!("the answer file runs `{command}`"));
         let sides = seal.commands.iter().filter(has).map(side).collect();
         is_any(sides, || format!("no command has {}", all.join(" or ")))
     }
@@ -94,41 +99,30 @@ impl<'a> Facts<'a> {
     }
 
     pub fn users(&self, names: &[String]) -> Finding {
-        let is_there = |wanted: &&String| {
+        let is_there = |wanted: &String| {
             self.left().any(|(_, check)| {
                 matches!(check, Check::User { name, present: true, disabled: false }
                     if name.eq_ignore_ascii_case(wanted))
             })
         };
-        let missing: Vec<&str> = names
-            .iter()
-            .filter(|name| !is_there(name))
-            .map(String::as_str)
-            .collect();
-        is_all(&missing, || {
-            format!("no step makes {}", missing.join(" and "))
+        is_all(names, is_there, |missing| {
+            format!("no step makes the account {}", missing.join(" and "))
         })
     }
 
     pub fn ports(&self, ports: &[u16]) -> Finding {
-        let lets_in = |wanted: &&u16| {
+        let lets_in = |wanted: &u16| {
             self.left().any(|(_, check)| {
                 let Check::Firewall(rule) = check else {
                     return false;
                 };
                 // 6 is TCP (IANA: protocol numbers).
                 let is_tcp = rule.protocol.is_none_or(|protocol| protocol == 6);
-                let has = rule.ports.is_empty() || rule.ports.iter().any(|p| holds(p, **wanted));
+                let has = rule.ports.is_empty() || rule.ports.iter().any(|p| holds(p, *wanted));
                 rule.present && rule.inbound && rule.allow && is_tcp && has
             })
         };
-        let closed: Vec<u16> = ports
-            .iter()
-            .filter(|port| !lets_in(port))
-            .copied()
-            .collect();
-        is_all(&closed, || {
-            let closed: Vec<String> = closed.iter().map(ToString::to_string).collect();
+        is_all(ports, lets_in, |closed| {
             format!("no firewall rule opens TCP {}", closed.join(" and "))
         })
     }
@@ -147,7 +141,12 @@ impl<'a> Facts<'a> {
         });
         match said {
             Some((step, data)) => {
-                let words = format!("step `{}` says what {} is", step.name, wanted.name);
+                let words = format!(
+                    "step `{}` sets {} to {}",
+                    step.name,
+                    wanted.name,
+                    shown_data(data)
+                );
                 decided(is_data(data, &wanted.data), Side::at(&step.place, words))
             }
             None => Finding::Not(Side::nowhere(format!(
@@ -167,11 +166,16 @@ impl<'a> Facts<'a> {
         });
         match said {
             Some((step, start)) => {
-                let words = format!("step `{}` says how {} starts", step.name, wanted.name);
+                let words = format!(
+                    "step `{}` sets the start of {} to {}",
+                    step.name,
+                    wanted.name,
+                    word(&start)
+                );
                 decided(start == wanted.start, Side::at(&step.place, words))
             }
             None => {
-                let words = format!("no step says how the service {} starts", wanted.name);
+                let words = format!("no step sets the start of the service {}", wanted.name);
                 Finding::Not(Side::nowhere(words))
             }
         }
@@ -186,12 +190,12 @@ impl<'a> Facts<'a> {
                     .iter()
                     .any(|side| side.place.as_ref() == Some(&step.place))
             {
-                let words = format!("step `{}` puts {path} there", step.name);
+                let words = format!("step `{}` writes {path}", step.name);
                 sides.push(Side::at(&step.place, words));
             }
         }
         let paths: Vec<&str> = paths.iter().map(|path| path.as_str()).collect();
-        is_any(sides, || format!("no step makes {}", paths.join(" or ")))
+        is_any(sides, || format!("no step writes {}", paths.join(" or ")))
     }
 
     pub fn setting(&self, wanted: &Setting) -> Finding {
@@ -220,11 +224,10 @@ impl<'a> Facts<'a> {
             .has
             .iter()
             .any(|one| lower.contains(&one.to_lowercase()));
-        let shown = match value.len() {
-            0..=60 => format!("the file has `{}={value}`", wanted.key),
-            _ => format!("the file's `{}` has other values", wanted.key),
-        };
-        decided(has, Side::at(place, shown))
+        let shown: String = value.chars().take(LONGEST).collect();
+        let more = if shown.len() < value.len() { "…" } else { "" };
+        let words = format!("the file has `{}={shown}{more}`", wanted.key);
+        decided(has, Side::at(place, words))
     }
 }
 

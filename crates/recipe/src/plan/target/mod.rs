@@ -126,14 +126,18 @@ impl Applied<'_> {
         let mut complaint = complaint.at(own.unwrap_or(&self.place), side.words);
         if let Some(context) = context {
             complaint = complaint.help(match &context.place {
-                Some(at) => format!("{} at {at}", context.words),
+                Some(at) => format!("{} ({at})", context.words),
                 None => context.words.clone(),
             });
         }
         if own.is_some_and(|own| *own != self.place) {
             complaint = complaint.help(match self.by_output {
                 Some(output) => {
-                    format!("the output `{}` at {} is for it", output.name(), self.place)
+                    format!(
+                        "the output `{}` at {} is for this target",
+                        output.name(),
+                        self.place
+                    )
                 }
                 None => format!("the target is named at {}", self.place),
             });

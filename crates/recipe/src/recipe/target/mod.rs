@@ -50,7 +50,8 @@ pub struct Aim {
 }
 
 /// `[hardware]`: the machine of the first boot.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetHardware")]
 pub struct Hardware {
     pub firmware: Vec<Firmware>,
     pub controller: Controller,
@@ -98,7 +99,8 @@ pub enum Presence {
 }
 
 /// `[metadata]`: what a clone learns about itself.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetMetadata")]
 pub struct Metadata {
     pub by: Form,
     /// The program in the image that reads it; `none` where there is none.
@@ -108,7 +110,7 @@ pub struct Metadata {
 }
 
 /// Where a line of a target comes from, and how well it is known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
     pub source: String,
     pub proof: Proof,

@@ -214,7 +214,7 @@ fn of_hardware(title: &str, hardware: &Hardware, place: &Place) -> Vec<Rule> {
         };
         rules.push(rule(
             Demand::Needs(Condition::Firmware(vec![only])),
-            format!("{title} starts such an image under {shown} alone"),
+            format!("{title} has only {shown} firmware"),
             &format!("write `firmware = \"{word}\"` under `[machine]`"),
         ));
     }

@@ -8,7 +8,8 @@ use super::super::quantity::show_size;
 use super::super::{DiskBus, Firmware};
 use super::condition::Service;
 use super::{
-    Administrator, Channel, Condition, Data, Demand, Origin, Proof, Report, Setting, Target, Value,
+    Administrator, Channel, Condition, Data, Demand, Form, Origin, Proof, Report, Setting, Target,
+    Value,
 };
 use winimg_base::text::Place;
 
@@ -20,11 +21,11 @@ pub fn list(targets: &[Target]) -> String {
             target.name.clone(),
             firmware.join(", "),
             word(&target.hardware.controller),
-            format!("{}, {}", word(&target.metadata.by), target.metadata.agent),
+            target.metadata.words(", "),
             target.title.clone(),
         ]
     });
-    let head = ["target", "firmware", "disk", "metadata, agent", "for"].map(str::to_owned);
+    let head = ["target", "firmware", "disk", "metadata, agent", "platform"].map(str::to_owned);
     let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..4).map(width).collect();
@@ -61,10 +62,9 @@ pub fn text(target: &Target) -> String {
     let _ = writeln!(text, "      {}", hardware.origin.words());
     let _ = writeln!(
         text,
-        "  {:<12} {}, read by {}\n      {}",
+        "  {:<12} {}\n      {}",
         "metadata",
-        word(&metadata.by),
-        metadata.agent,
+        metadata.words(", read by "),
         metadata.origin.words()
     );
     for (report, title) in [(Report::Refuse, "Refused"), (Report::Warn, "Warned about")] {
@@ -83,7 +83,7 @@ pub fn text(target: &Target) -> String {
         }
     }
     if !target.notes.is_empty() {
-        text.push_str("\nTo know\n");
+        text.push_str("\nNotes\n");
     }
     for note in &target.notes {
         let _ = writeln!(text, "  {}\n      {}", note.note, note.origin.words());
@@ -99,18 +99,28 @@ pub fn word<T: Serialize>(value: &T) -> String {
     }
 }
 
+impl super::Metadata {
+    /// The form, `between`, and the agent; `none` where a machine gets no metadata.
+    pub fn words(&self, between: &str) -> String {
+        match (self.by, self.agent.as_str()) {
+            (Form::None, "none") => "none".into(),
+            (by, agent) => format!("{}{between}{agent}", word(&by)),
+        }
+    }
+}
+
 impl super::Rule {
-    /// `refuses: the feature Microsoft-Hyper-V, where …`
+    /// `refuses: the feature Microsoft-Hyper-V; only with: …`
     pub fn asks(&self) -> String {
         let mut words = match &self.demand {
             Demand::Needs(condition) => format!("needs: {}", condition.words()),
             Demand::Refuses(condition) => format!("refuses: {}", condition.words()),
         };
         if let Some(when) = &self.when {
-            let _ = write!(words, "; where it has: {}", when.words());
+            let _ = write!(words, "; only with: {}", when.words());
         }
         if let Some(output) = self.output {
-            let _ = write!(words, "; for every output `{}`", output.name());
+            let _ = write!(words, "; for each recipe with the output {}", output.name());
         }
         words
     }
@@ -122,7 +132,7 @@ impl super::Rule {
 }
 
 fn described(place: &Place, origin: &Origin) -> String {
-    format!("its rule is {place}; {}", origin.words())
+    format!("its rule is at {place}; {}", origin.words())
 }
 
 impl Origin {

@@ -20,7 +20,7 @@ pub fn clouds() -> Vec<Case> {
     vec![
         case(
             "azure",
-            "sysprep is not to be given an answer file: it stays in C:\\Windows\\Panther, which Setup reads before the one on Azure's provisioning disc",
+            "sysprep must not get an answer file: it stays in C:\\Windows\\Panther, which Setup reads before the one on Azure's provisioning disc",
             sysprep,
             seal("by-rid.xml", HERE),
             seal("none", ""),
@@ -49,28 +49,28 @@ pub fn clouds() -> Vec<Case> {
         ),
         case(
             "azure",
-            "Azure's page asks for remote desktop",
+            "Azure's instructions for VHDs ask for remote desktop",
             page,
             remote("1", HERE),
             remote("0", ""),
         ),
         case(
             "azure",
-            "Azure's page asks for a firewall that lets remote desktop in",
+            "Azure's instructions for VHDs ask for a firewall that lets remote desktop in",
             page,
             "",
             ports("\"3000-4000\""),
         ),
         case(
             "azure",
-            "Azure's page asks for the page file on the temporary disk D:",
+            "Azure's instructions for VHDs ask for the page file on the temporary disk D:",
             page,
             "",
             registry(paging, "PagingFiles", r"['D:\pagefile.sys']", ""),
         ),
         case(
             "azure",
-            "Azure's page asks for dumps of programs that crash",
+            "Azure's instructions for VHDs ask for dumps of programs that crash",
             page,
             "",
             registry(dumps, "DumpType", "2", ""),
@@ -144,7 +144,7 @@ pub fn operators() -> Vec<Case> {
         ),
         case(
             "wmco-machineset",
-            "on vSphere the operator needs Server 2022 or 2025: 2019 has no VXLAN port of one's own",
+            "on vSphere the operator needs Server 2022 or 2025: 2019 has no VXLAN port that can be set",
             "KB4565351",
             media(EVALUATION_2019, HERE) + "[outputs]\nova = {}\n",
             media(EVALUATION_2022, "") + "[outputs]\nova = {}\n",
