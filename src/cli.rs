@@ -76,9 +76,10 @@ pub enum Command {
     ///
     /// Prints the effective recipe, where each value comes from, what is cached, and the exact guest commands.
     Plan(Plan),
-    /// List what images can be for, and what each target refuses
+    /// List the platforms that images can be for, or show one with its rules
     ///
-    /// A recipe names its targets: target = ["vsphere"]. validate and plan judge it by their rules.
+    /// A recipe names its targets: target = ["vsphere"]. validate and plan judge it by their rules, and try starts clones as they
+    /// would.
     Targets(Targets),
     /// Build an image: install Windows, run the steps, seal, export
     Build(Box<Build>),
@@ -108,8 +109,9 @@ pub enum Command {
     Verify(Verify),
     /// Start two clones of an image as a platform would, and check them
     ///
-    /// Each clone is a throw-away machine with the target's hardware and metadata, on a network that holds nothing else. The
-    /// image is not changed. Results go to try/TARGET.json.
+    /// Each clone is a throw-away machine with the target's hardware and metadata, on a network that holds nothing else, and is
+    /// started twice. Then their disks are read: Setup and the agent have to be done, and the two have to be two machines. The
+    /// image is not changed. Results go to try/TARGET.html, a page for people, and try/TARGET.json.
     Try(Try),
     /// Sign the manifest and the provenance of a finished build
     Sign(Sign),

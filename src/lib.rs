@@ -7,6 +7,7 @@ pub mod cli;
 pub mod cmd;
 pub mod engine;
 pub mod export;
+mod page;
 pub mod record;
 pub mod report;
 pub mod trial;

@@ -47,7 +47,7 @@ pub struct Verify {
 
 #[derive(Debug, Args)]
 pub struct Try {
-    /// Disk image (raw, qcow2, VHD, VHDX, OVA), or a build's output folder or manifest.json to try what it lists
+    /// Disk image (raw, qcow2, VHD, VHDX, VMDK, OVA), or a build's output folder or manifest.json to try what it lists
     pub file: PathBuf,
     /// Target to start clones as; may be repeated [default: the manifest's targets]
     ///
@@ -59,7 +59,7 @@ pub struct Try {
     /// Without it only what fits every image is checked.
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
-    /// Folder for results and screens [default: try, beside the file]
+    /// Folder for pages, results and screens [default: try, beside the file]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     #[command(flatten)]

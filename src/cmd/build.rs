@@ -175,6 +175,8 @@ fn recorded(
     if let Some(key) = &built.key {
         store.record_output(output, key, &left(output, built, &records))?;
     }
+    let pages = manifest.tries.iter().map(|tried| output.join(&tried.file));
+    records.extend(pages.map(|page| page.with_extension("html")));
     Ok(records)
 }
 

@@ -44,19 +44,21 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
         context,
     };
     let mut text = String::new();
-    let mut failed = None;
+    let mut failed = Vec::new();
     for target in &targets {
         let image = subject.image(target)?;
         let result = bench.tried(target, &image, subject.manifest.as_ref())?;
-        text += &format!("{}: {}\n", target.name, result.summary());
+        let (outcome, summary) = (result.outcome(), result.summary());
+        let page = trial::page_of(target, &folder);
+        text += &format!("{outcome}\n  {summary}\n  details: {}\n", page.display());
         if !result.is_good() {
-            failed.get_or_insert_with(|| trial::failed(target, &folder));
+            failed.push(target);
         }
     }
     print(&text)?;
-    match failed {
-        None => Ok(()),
-        Some(error) => Err(error.reported()),
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(trial::failed(&failed, &folder).reported()),
     }
 }
 
@@ -104,7 +106,7 @@ pub fn of_build(
     for target in request.recipe.named_targets() {
         let image = artifact(manifest, &request.output, target)?;
         if !bench.tried(target, &image, Some(manifest))?.is_good() {
-            return Err(trial::failed(target, &folder));
+            return Err(trial::failed(&[target], &folder));
         }
         let file = format!("{FOLDER}/{}.json", target.name);
         tries.push(Tried {

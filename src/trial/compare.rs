@@ -46,7 +46,7 @@ pub enum Outcome {
 }
 
 impl Identifier {
-    fn words(self) -> &'static str {
+    pub fn words(self) -> &'static str {
         match self {
             Self::HostName => "the host name",
             Self::MachineSid => "the machine SID",

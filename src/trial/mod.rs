@@ -12,6 +12,7 @@ mod hardware;
 mod identity;
 pub mod judge;
 pub mod metadata;
+pub mod page;
 #[cfg(unix)]
 mod request;
 pub mod result;
@@ -22,4 +23,4 @@ pub mod state;
 #[cfg(unix)]
 pub use request::Request;
 #[cfg(unix)]
-pub use run::{failed, run};
+pub use run::{failed, page_of, run};

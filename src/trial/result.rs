@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::{Controller, Form, Nic};
+use winimg_recipe::recipe::target::{self, Controller, Form, Nic, Target};
 
 use super::compare::Compared;
 use super::metadata::{Asked, Identity, Report};
@@ -26,6 +26,7 @@ pub struct Trial {
     pub image: Image,
     /// The target's name.
     pub target: String,
+    pub platform: Platform,
     /// RFC 3339, UTC.
     pub started: String,
     /// RFC 3339, UTC.
@@ -62,6 +63,14 @@ pub struct Image {
     pub size: u64,
     /// Lower-case hex, as the manifest says it; null: it was tried without a manifest.
     pub sha256: Option<String>,
+}
+
+/// The target as its own file has it, with its sources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Platform {
+    pub title: String,
+    pub hardware: target::Hardware,
+    pub metadata: target::Metadata,
 }
 
 /// The machine as it was tried; `remarks` say where the target has another.
@@ -174,30 +183,62 @@ impl Trial {
         self.verdict == Verdict::Good
     }
 
+    /// `demo.ova comes up as vsphere`
+    pub fn outcome(&self) -> String {
+        let file = self.image.file.rsplit(['/', '\\']).next();
+        let does = match self.is_good() {
+            true => "comes up",
+            false => "does not come up",
+        };
+        format!("{} {does} as {}", file.unwrap_or_default(), self.target)
+    }
+
     /// `2 clones, 96 checks: no error, 1 warning, 2 unknown`
     pub fn summary(&self) -> String {
-        let many = |n: usize, what: &str| match n {
-            0 => format!("no {what}"),
-            1 => format!("1 {what}"),
-            n => format!("{n} {what}s"),
-        };
         let count = |severity| {
             let of = |f: &&Finding| f.severity == severity;
             self.findings.iter().filter(of).count()
         };
+        let found = [Severity::Error, Severity::Warning, Severity::Unknown].map(count);
         format!(
-            "{}, {}: {}, {}, {} unknown",
+            "{}, {}",
             many(self.clones.len(), "clone"),
-            many(self.checks, "check"),
-            many(count(Severity::Error), "error"),
-            many(count(Severity::Warning), "warning"),
-            count(Severity::Unknown)
+            counted(self.checks, found)
         )
     }
 
     /// Pretty JSON with a final newline.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", serde_json::json!(self))
+    }
+}
+
+/// `43 checks: no error, no warning, 1 unknown`
+pub fn summary(report: &verify::Report) -> String {
+    use verify::Severity::{Error, Unknown, Warning};
+    counted(
+        report.checks(),
+        [Error, Warning, Unknown].map(|s| report.count(s)),
+    )
+}
+
+fn counted(checks: usize, [errors, warnings, unknown]: [usize; 3]) -> String {
+    let unknown = match unknown {
+        0 => "nothing unknown".to_owned(),
+        n => format!("{n} unknown"),
+    };
+    let (checks, errors) = (many(checks, "check"), many(errors, "error"));
+    format!(
+        "{checks}: {errors}, {}, {unknown}",
+        many(warnings, "warning")
+    )
+}
+
+fn many(n: usize, what: &str) -> String {
+    match n {
+        0 => format!("no {what}"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
     }
 }
 
@@ -219,6 +260,16 @@ impl Finding {
             cures: problem.cures.clone(),
             asked,
             place,
+        }
+    }
+}
+
+impl From<&Target> for Platform {
+    fn from(target: &Target) -> Self {
+        Self {
+            title: target.title.clone(),
+            hardware: target.hardware.clone(),
+            metadata: target.metadata.clone(),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A trial from its request to `try/TARGET.json`.
+//! A trial from its request to `try/TARGET.json` and its page.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use winimg_base::error::{Error, Kind, Result};
@@ -13,8 +13,10 @@ use winimg_recipe::recipe::target::Target;
 
 use super::clone::Clone;
 use super::hardware;
+use super::page::{self, Pictures};
 use super::request::{PHASE, Prepared, Request};
 use super::{compare, result};
+use crate::page::picture;
 use crate::record::manifest::{Artifact, Tool, rfc3339};
 use crate::verify::Report;
 
@@ -51,23 +53,55 @@ pub fn run(request: &Request) -> Result<result::Trial> {
         trial.take(None, &compared);
     }
     trial.finished = rfc3339(SystemTime::now());
-    let file = request.folder.join(format!("{}.json", request.target.name));
-    io::write_atomically(&file, trial.to_json().as_bytes())?;
+    let file = |extension| file(request.target, request.folder, extension);
+    io::write_atomically(&file("json"), trial.to_json().as_bytes())?;
+    let page = page::page(&trial, &pictures(request, &trial));
+    io::write_atomically(&file("html"), page.as_bytes())?;
     Ok(trial)
 }
 
 /// The result of an earlier trial says nothing of this one.
 fn remove_earlier(request: &Request) -> Result<()> {
-    let (folder, name) = (request.folder, &request.target.name);
-    io::remove_if_there(&folder.join(format!("{name}.json")))?;
-    io::remove_folder_if_there(&folder.join(name))
+    for extension in ["json", "html"] {
+        io::remove_if_there(&file(request.target, request.folder, extension))?;
+    }
+    io::remove_folder_if_there(&request.folder.join(&request.target.name))
 }
 
-/// The error of an image whose clones did not come up as they should; its findings were reported before.
-pub fn failed(target: &Target, folder: &Path) -> Error {
-    let fact = format!("the image does not come up as `{}` needs it", target.name);
-    let file = folder.join(format!("{}.json", target.name));
-    Error::new(Kind::Trial, fact).at(file.display())
+/// `TARGET.json`, the result, or `TARGET.html`, its page.
+fn file(target: &Target, folder: &Path, extension: &str) -> PathBuf {
+    folder.join(format!("{}.{extension}", target.name))
+}
+
+/// The page of a trial.
+pub fn page_of(target: &Target, folder: &Path) -> PathBuf {
+    file(target, folder, "html")
+}
+
+/// The clones' last screens, by the names that the result has for them.
+fn pictures(request: &Request, trial: &result::Trial) -> Pictures {
+    let boots = trial.clones.iter().flat_map(|clone| &clone.boots);
+    let screens = boots.filter_map(|boot| boot.screen.as_ref());
+    let shown = |name: &String| Some((name.clone(), picture(&request.folder.join(name))?));
+    screens.filter_map(shown).collect()
+}
+
+/// The error of an image whose clones did not come up as these targets need it; its findings were reported before.
+pub fn failed(targets: &[&Target], folder: &Path) -> Error {
+    let names: Vec<String> = targets.iter().map(|t| format!("`{}`", t.name)).collect();
+    let need = if names.len() == 1 { "needs" } else { "need" };
+    let fact = format!(
+        "the image does not come up as {} {need} it",
+        names.join(" and ")
+    );
+    let at = match targets {
+        [one] => file(one, folder, "json"),
+        _ => folder.to_owned(),
+    };
+    let pages = targets.iter().map(|target| page_of(target, folder));
+    Error::new(Kind::Trial, fact)
+        .at(at.display())
+        .lines(pages.map(|page| format!("details: {}", page.display())))
 }
 
 fn prepared<'a>(request: &'a Request) -> Result<Prepared<'a>> {
@@ -110,6 +144,7 @@ fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
         target: request.target.name.clone(),
         started: rfc3339(started),
         finished: String::new(),
+        platform: request.target.into(),
         hardware: result::Hardware {
             hypervisor: prepared.probe.version.clone(),
             accelerator: prepared.probe.accel.clone(),
@@ -136,6 +171,10 @@ fn report(request: &Request, what: &str, report: &Report) {
     }
     request.sink.emit(&Event::Progress {
         phase: PHASE,
-        text: format!("{}, {what}: {}", request.target.name, report.summary()),
+        text: format!(
+            "{}, {what}: {}",
+            request.target.name,
+            result::summary(report)
+        ),
     });
 }

@@ -56,6 +56,9 @@ fn a_clone_whose_setup_has_not_ended_is_named_and_the_image_stays() {
     let result: Value = serde_json::from_str(&site.read("try/vsphere.json")).expect("JSON");
     assert_eq!(result["verdict"], "bad");
     assert_eq!(result["clones"].as_array().map(Vec::len), Some(1));
+    let page = site.read("try/vsphere.html");
+    let verdict = "<h1 class=\"bad\">windows.raw does not come up as vsphere</h1>";
+    assert!(page.contains(verdict), "{page}");
     let after = std::fs::read(site.path("windows.raw")).expect("the image");
     assert!(before == after, "the image was written");
     let left: Vec<String> = site.files("try");

@@ -76,6 +76,8 @@ pub fn comes_up(output: &Path, image: &str, target: &str) {
             assert!(screen.exists(), "{}", screen.display());
         }
     }
+    let page = std::fs::read_to_string(folder.join(format!("{target}.html"))).expect("a page");
+    assert_eq!(page.matches("src=\"data:image/png").count(), 4, "{target}");
     let after = output_of("sha256sum", &[image.to_str().expect("UTF-8")]);
     assert_eq!(before, after, "the image was written");
     let running = processes_with(folder.to_str().expect("UTF-8"));

@@ -4,6 +4,7 @@
 mod cloudbase_init;
 mod discs;
 mod judged;
+mod page;
 mod result;
 mod services;
 #[cfg(unix)]

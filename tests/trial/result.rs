@@ -7,11 +7,13 @@ use winimg::record::manifest::Tool;
 use winimg::trial::compare;
 use winimg::trial::metadata::{Asked, Report};
 use winimg::trial::result::{
-    Boot, CloneRun, Given, Hardware, Image, Schema, Trial, Verdict, schema,
+    Boot, CloneRun, Given, Hardware, Image, Platform, Schema, Trial, Verdict, schema,
 };
 use winimg::trial::state::Known;
 use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::{Controller, Form, Nic};
+use winimg_recipe::recipe::target::{
+    self, Controller, Form, Metadata, Nic, Origin, Presence, Proof,
+};
 
 use super::{identity, judged};
 use crate::export_record::schema_is_current;
@@ -46,7 +48,30 @@ fn clone(number: u32) -> CloneRun {
     }
 }
 
-fn trial() -> Trial {
+fn platform() -> Platform {
+    let origin = |source: &str, proof| Origin {
+        source: source.into(),
+        proof,
+    };
+    Platform {
+        title: "VMware vSphere".into(),
+        hardware: target::Hardware {
+            firmware: vec![Firmware::Uefi, Firmware::Bios],
+            controller: Controller::Nvme,
+            nic: Nic::Vmxnet3,
+            tpm: Presence::Optional,
+            secure_boot: Presence::Optional,
+            origin: origin("DMTF DSP0243 (OVF 1.1)", Proof::Text),
+        },
+        metadata: Metadata {
+            by: Form::OvfEnvironment,
+            agent: "cloudbase-init".into(),
+            origin: origin("cloudbase-init: ovfservice.py", Proof::Inferred),
+        },
+    }
+}
+
+pub fn trial() -> Trial {
     let mut trial = Trial {
         schema: Schema::V1,
         tool: Tool {
@@ -62,6 +87,7 @@ fn trial() -> Trial {
         target: "vsphere".into(),
         started: "2026-01-31T12:00:00Z".into(),
         finished: "2026-01-31T12:20:00Z".into(),
+        platform: platform(),
         hardware: Hardware {
             hypervisor: "QEMU 7.2.22".into(),
             accelerator: "tcg".into(),

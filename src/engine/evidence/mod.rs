@@ -12,7 +12,6 @@ mod reading;
 mod recording;
 mod redact;
 mod scene;
-mod shown;
 mod timeline;
 mod windows;
 

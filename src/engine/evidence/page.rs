@@ -10,11 +10,9 @@ use jiff::Timestamp;
 use super::DEBUG;
 use super::causes::Cause;
 use super::reading::Reading;
-use super::shown::{clock, link, second, sentence, shown, size};
 use super::timeline::{Row, RowKind};
+use crate::page::{self, Section, clock, linked, second, sentence, shown, size, within};
 use winimg_base::text::duration;
-
-const STYLE: &str = include_str!("failure.css");
 
 /// All that the page shows; redacted already.
 #[derive(Debug, Default)]
@@ -96,36 +94,23 @@ pub fn page(page: &Page) -> String {
         ("timeline", "The build", timeline(page)),
         ("files", "Files beside this page", files(page)),
     ];
-    let filled = sections.iter().filter(|(_, _, body)| !body.is_empty());
-    let mut nav = String::new();
-    let mut body = String::new();
-    for (id, title, content) in filled {
-        let _ = writeln!(nav, "<a href=\"#{id}\">{title}</a>");
-        let _ = write!(
-            body,
-            "<section id=\"{id}\">\n<h2>{title}</h2>\n{content}</section>\n"
-        );
-    }
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<p class=\"build\">{}</p>\n<h1>{}</h1>\n{}\
-         <nav>\n{nav}</nav>\n{body}</body>\n</html>\n",
-        shown(&page.recipe),
-        headline(page),
+    let sections = sections.map(|(id, title, body)| Section { id, title, body });
+    let head = format!(
+        "<p class=\"build\">{}</p>\n<h1>{}</h1>\n{}",
         build(page),
-        headline(page),
-        next(page),
-    )
+        shown(&headline(page)),
+        next(page)
+    );
+    let title = format!("{}: {}", page.recipe, headline(page));
+    page::html(&title, &head, &sections)
 }
 
 /// The failed step, and what was wrong.
 fn headline(page: &Page) -> String {
-    let fact = shown(&page.error.fact);
+    let fact = &page.error.fact;
     match &page.failed_step {
-        Some(step) => format!("{}: {fact}", shown(sentence(step).trim_end_matches('.'))),
-        None => fact,
+        Some(step) => format!("{}: {fact}", sentence(step).trim_end_matches('.')),
+        None => fact.clone(),
     }
 }
 
@@ -177,14 +162,6 @@ fn what(page: &Page) -> String {
     out
 }
 
-/// Nothing where there is nothing in it.
-fn within(tag: &str, body: &str) -> String {
-    match body {
-        "" => String::new(),
-        body => format!("<{tag}>\n{body}</{tag}>\n"),
-    }
-}
-
 fn causes(page: &Page) -> String {
     let mut out = String::new();
     for cause in &page.causes {
@@ -215,17 +192,8 @@ fn screens(page: &Page) -> String {
         ];
         let caption: Vec<String> = caption.into_iter().flatten().collect();
         let caption = caption.join(", ");
-        let picture = match &screen.png {
-            Some(png) => {
-                format!("<img alt=\"The machine's screen\" src=\"data:image/png;base64,{png}\">")
-            }
-            None => "<p class=\"note\">The picture is too large for this page.</p>".into(),
-        };
-        let _ = writeln!(
-            out,
-            "<figure>\n{picture}\n<figcaption><a href=\"{}\">{caption}</a></figcaption>\n</figure>",
-            link(&screen.file)
-        );
+        let alt = "The machine's screen";
+        out += &page::figure(&screen.file, screen.png.as_deref(), alt, &caption);
     }
     out.push_str("</div>\n");
     let more = page.screens_in_all.saturating_sub(page.screens.len());
@@ -278,10 +246,6 @@ fn part(part: Option<&Part>) -> String {
     let (title, text) = (shown(&part.title), shown(&part.text));
     let all = linked(&part.file);
     format!("<p class=\"source\">{title}; all of it in {all}</p>\n<pre>{text}</pre>\n")
-}
-
-fn linked(file: &str) -> String {
-    format!("<a href=\"{}\">{}</a>", link(file), shown(file))
 }
 
 fn machine(page: &Page) -> String {

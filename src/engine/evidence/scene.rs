@@ -4,19 +4,17 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::page::{Fault, Screen};
 use super::redact::Redactor;
+use crate::page::picture;
 use winimg_base::error::Error;
 use winimg_base::text::{Place, masked};
 
-/// Screens on the page, and the largest that it holds.
+/// Screens on the page.
 const SHOWN: usize = 6;
-const LARGEST: u64 = 4 << 20;
 /// Lines of the recipe before and after the one that asked for it.
 const BEFORE: usize = 3;
 const AFTER: usize = 8;
@@ -94,14 +92,6 @@ fn times(path: &Path) -> HashMap<String, Taken> {
 fn modified(path: &Path) -> Option<Timestamp> {
     let time = fs::metadata(path).and_then(|m| m.modified()).ok()?;
     Timestamp::try_from(time).ok()
-}
-
-fn picture(path: &Path) -> Option<String> {
-    let small = fs::metadata(path).ok()?.len() <= LARGEST;
-    let bytes = fs::read(path).ok().filter(|_| small)?;
-    bytes
-        .starts_with(b"\x89PNG\r\n\x1a\n")
-        .then(|| BASE64.encode(bytes))
 }
 
 /// The files of the evidence with their sizes, by name.

@@ -1,4 +1,4 @@
-//! How foreign text, times and sizes are shown on the page.
+//! How foreign text, times and sizes are shown on a page.
 //!
 //! Refuses nothing and trusts nothing: what could be taken for markup or steer a terminal is made harmless.
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use winimg_base::markup::escape_xml;
 
-/// Text for the page: without escape sequences, control characters and what turns the direction of writing.
+/// Text for a page: without escape sequences, control characters and what turns the direction of writing.
 pub fn shown(text: &str) -> String {
     escape_xml(&plain(text))
 }
@@ -21,7 +21,11 @@ fn plain(text: &str) -> String {
             '\x1b' => skip_sequence(&mut chars),
             '\n' | '\t' => out.push(c),
             '\r' => {}
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => {
+            '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{61c}' => {
                 out.push('\u{fffd}');
             }
             c if c.is_control() => {}
@@ -86,7 +90,8 @@ pub fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..0x10_0000 => format!("{} KiB", bytes >> 10),
-        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
     }
 }
 
@@ -105,6 +110,7 @@ mod tests {
             ("a\0b\x08c\r\nd\te", "abc\nd\te"),
             ("\x1b[12\nnext\x1b", "\nnext"),
             ("user\u{202e}exe.txt", "user\u{fffd}exe.txt"),
+            ("a\u{61c}b", "a\u{fffd}b"),
             ("\"'&", "&quot;&apos;&amp;"),
         ] {
             assert_eq!(shown(text), safe);

@@ -1,0 +1,189 @@
+//! The page of a trial: one file for people, in which nothing that a clone says is markup.
+
+use winimg::trial::compare;
+use winimg::trial::metadata::Report;
+use winimg::trial::page::{Pictures, page};
+use winimg::trial::result::{Boot, Trial};
+use winimg::trial::state::{CloneState, Known, LogEnd, ServiceFailure, Starts};
+use winimg::verify::{self, Finding};
+
+use super::judged;
+use super::result::trial;
+
+const PNG: &str = "iVBORw0KGgo=";
+
+fn pictures() -> Pictures {
+    Pictures::from([("vsphere/clone-1-boot-1.png".to_owned(), PNG.to_owned())])
+}
+
+/// Two clones that share a host key and have each its own trouble.
+fn whole() -> Trial {
+    let mut trial = trial();
+    trial.image.file = "/srv/out/demo/demo.ova".into();
+    trial.image.sha256 = Some("ab".repeat(32));
+    let mut states = [judged::good(0), judged::good(1)];
+    states[1].sshd = states[0].sshd.clone();
+    states[1].failed_services = Known::Is(vec![ServiceFailure {
+        event: 7000,
+        service: "Containerd".into(),
+        key: Some("containerd".into()),
+        starts: Some(Starts::Auto),
+        since_last_start: true,
+        details: vec!["The system cannot find the file specified.".into()],
+    }]);
+    let mut report = verify::Report::default();
+    let cure = "see the service's own log";
+    let failed = Finding::error("the service containerd failed on the clone").cure(cure);
+    report.add(Err(failed.lines(["event 7000: Containerd"])), None);
+    let step = Some(("containers", "packs/containers.toml:20:1"));
+    let unknown = || Err(Finding::unknown("feature Containers"));
+    report.add(unknown(), step);
+    trial.take(Some(2), &report);
+    let mut report = verify::Report::default();
+    report.add(unknown(), step);
+    trial.take(Some(1), &report);
+    trial.compared = compare::clones(&states[0], &states[1]);
+    for (run, state) in trial.clones.iter_mut().zip(states) {
+        run.state = Some(state);
+    }
+    trial.clones[1].boots.push(Boot {
+        restarts: 0,
+        seconds: 42.0,
+        screen: None,
+    });
+    trial
+}
+
+#[test]
+fn two_clones_side_by_side_as_text() {
+    insta::assert_snapshot!(body(&page(&whole(), &pictures())));
+}
+
+/// The style, which the page of a failed build has as well, is not repeated in the snapshot.
+fn body(page: &str) -> &str {
+    page.split_once("</style>").expect("a style").1
+}
+
+#[test]
+fn a_clone_that_stopped_half_way_has_no_second_beside_it() {
+    let mut trial = trial();
+    trial.clones.truncate(1);
+    trial.clones[0].state = None;
+    trial.clones[0].requests.clear();
+    trial.clones[0].reports.clear();
+    trial.compared.clear();
+    let page = page(&trial, &Pictures::new());
+    let page = body(&page);
+    for part in [
+        "<h1 class=\"bad\">demo.qcow2 does not come up as vsphere</h1>",
+        "The second clone was not started",
+        "<th scope=\"row\">users</th><td><span class=\"note\">not read</span></td>",
+        "The picture is too large for this page.",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    for id in ["two", "requests"] {
+        assert!(!page.contains(&format!("#{id}\"")), "{id}\n{page}");
+    }
+}
+
+/// Every text of the result that a guest, a recipe or a target's file decides.
+fn hostile(text: &str) -> Trial {
+    let mut trial = whole();
+    let evil = || text.to_owned();
+    trial.target = evil();
+    trial.image.file = evil();
+    trial.platform.title = evil();
+    trial.platform.hardware.origin.source = evil();
+    trial.platform.metadata.agent = evil();
+    trial.hardware.hypervisor = evil();
+    trial.remarks = vec![evil()];
+    trial.findings[0].message = evil();
+    trial.findings[0].expected = Some(evil());
+    trial.findings[0].found = Some(evil());
+    trial.findings[0].lines = vec![evil()];
+    trial.findings[0].cures = vec![evil()];
+    trial.findings[0].asked = Some(evil());
+    trial.findings[0].place = Some(evil());
+    trial.compared = vec![compare::Compared {
+        what: compare::Identifier::HostName,
+        outcome: compare::Outcome::Shared {
+            shared: vec![evil()],
+        },
+    }];
+    let clone = &mut trial.clones[0];
+    clone.given.host_name = evil();
+    clone.boots[0].screen = Some(evil());
+    clone.requests[0].method = evil();
+    clone.requests[0].target = evil();
+    clone.reports = vec![Report::Health {
+        state: evil(),
+        sub_status: Some(evil()),
+        description: Some(evil()),
+    }];
+    let state = clone.state.as_mut().expect("a state");
+    spoil(state, text);
+    trial
+}
+
+fn spoil(state: &mut CloneState, text: &str) {
+    let evil = || text.to_owned();
+    fn is<T>(known: &mut Known<T>) -> &mut T {
+        match known {
+            Known::Is(value) => value,
+            Known::Unknown { unknown } => panic!("{unknown}"),
+        }
+    }
+    let name = is(&mut state.host_name);
+    (name.name, name.next, name.computer) = (evil(), evil(), evil());
+    state.machine_sid = Known::Is(evil());
+    state.machine_guid = Known::unknown(evil());
+    state.certificates = Known::Is(vec![evil()]);
+    is(&mut state.accounts)[0].name = evil();
+    is(&mut state.setup).image_state = Some(evil());
+    state.setup_logs = Known::Is(vec![LogEnd {
+        path: evil(),
+        errors: vec![evil()],
+        last: vec![evil()],
+    }]);
+    is(&mut state.sshd).as_mut().expect("sshd").host_keys = vec![evil()];
+    let agent = is(&mut state.cloudbase_init).as_mut().expect("the agent");
+    agent.plugins[0].plugin = evil();
+    agent.plugins[0].done = false;
+    let log = agent.service.as_mut().expect("a log");
+    log.runs[0].errors = vec![evil()];
+    log.runs[0].metadata = Some(evil());
+    let failure = ServiceFailure {
+        event: 7000,
+        service: evil(),
+        key: None,
+        starts: None,
+        since_last_start: false,
+        details: vec![evil()],
+    };
+    state.failed_services = Known::Is(vec![failure]);
+}
+
+#[test]
+fn nothing_that_a_clone_says_is_markup_or_turns_the_text() {
+    // Not alone: letters beside it are part of what is shown.
+    let evil = "\"'><script>alert(1)</script><img src=http://h.example/x>\u{202e}gpj.exe\x1b[31m";
+    let page = page(&hostile(evil), &pictures());
+    let page = body(&page);
+    for part in ["<script", "<img src=http", "\u{202e}", "\x1b", "'>", "\"'"] {
+        assert!(!page.contains(part), "{part}\n{page}");
+    }
+    let shown = "&lt;script&gt;alert(1)&lt;/script&gt;";
+    assert!(page.matches(shown).count() > 30, "{page}");
+}
+
+#[test]
+fn the_page_asks_for_nothing_and_runs_nothing() {
+    let page = page(&whole(), &pictures());
+    assert!(page.contains("default-src 'none'; img-src data:; style-src 'unsafe-inline'"));
+    for part in [
+        "http://h", "https://", "<script", "<link", "url(", "@import",
+    ] {
+        assert!(!page.contains(part), "{part}");
+    }
+}
