@@ -40,8 +40,11 @@ pub fn is_due(
     let verb = recipe.steps.get(number - 1).map(|step| &step.verb);
     // A generalized Windows must not be booted again before it is deployed (Microsoft: Sysprep process overview).
     let seals = matches!(verb, Some(Verb::Generalize { .. }));
+    // What is done right before the seal would be undone by a start: services make anew what was removed.
+    let mut earlier = recipe.steps.iter().take(number - 1);
+    let rested = earlier.any(|step| matches!(step.verb, Verb::Settle));
     let is_skipped = plan.steps[number - 1].skipped.is_some();
-    if layers == Layers::None || is_skipped || seals {
+    if layers == Layers::None || is_skipped || seals || rested {
         return false;
     }
     // The finished disk becomes a layer by itself.

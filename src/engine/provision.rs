@@ -15,7 +15,7 @@ use super::session::Session;
 use super::{Inputs, Layers, Media, Phase, Request, checkpoint, media, payload};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
-use winimg_recipe::plan::{Link, PlannedStep};
+use winimg_recipe::plan::{Link, Op, PlannedStep};
 use winimg_supply::store::Layer;
 
 pub struct Course<'a> {
@@ -157,6 +157,10 @@ impl Course<'_> {
                     return Ok(done);
                 }
                 Err(error) => match pauses.after_failure(&error, Some(session.guest()?))? {
+                    // What failed may have emptied the drives before.
+                    Choice::Retry if step.ops.contains(&Op::Eject) => {
+                        engine.insert_payload(session.guest()?)?;
+                    }
                     Choice::Retry => {}
                     _ => return Err(error),
                 },

@@ -1,4 +1,4 @@
-//! Carries out a plan's steps in the guest: four ops, their exit codes, their reboots, their logs.
+//! Carries out a plan's steps in the guest: five ops, their exit codes, their reboots, their logs.
 //!
 //! Decides nothing about what a step means: the plan has decided. Refuses to go on after a failed op.
 
@@ -16,7 +16,7 @@ use super::{payload, seal};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::guest::{Command, Exit, Guest, Put, quote};
-use winimg_recipe::plan::{self, ExitRule, Op, Plan, PlannedStep, Until, Verdict};
+use winimg_recipe::plan::{self, ExitRule, Op, Plan, PlannedStep, Verdict};
 
 /// Time for the guest to notice a changed medium.
 const DISC_TIMEOUT: Duration = Duration::from_secs(60);
@@ -190,8 +190,11 @@ impl Engine<'_> {
                     guest.put(Put::NoDiscs)?;
                     continue;
                 }
-                Op::Wait(Until::Generalized { timeout }) => {
-                    seal::generalized(guest, *timeout, self.slowness, &self.cancel)?;
+                Op::Seal { timeout } => {
+                    let start = start_seal();
+                    self.carry_out(guest, number, &start, record, log)?;
+                    let limit = *timeout * self.slowness;
+                    seal::watched(guest, limit, self.slowness, &self.cancel, log)?;
                     continue;
                 }
             };
@@ -347,13 +350,23 @@ fn script(put: &plan::Put) -> plan::Run {
     }
 }
 
+fn start_seal() -> plan::Run {
+    let (program, arguments) = plan::start_seal();
+    plan::Run {
+        program,
+        arguments,
+        exit: ExitRule::Zero,
+        timeout: QUESTION_TIMEOUT,
+    }
+}
+
 fn kind(op: &Op) -> &'static str {
     match op {
         Op::Put(_) => "put",
         Op::Run(_) => "run",
         Op::Reboot => "reboot",
         Op::Eject => "eject",
-        Op::Wait(_) => "wait",
+        Op::Seal { .. } => "seal",
     }
 }
 

@@ -204,7 +204,10 @@ impl<'a> Session<'a> {
     pub fn power_off(&mut self) -> Result<()> {
         let slowness = self.slowness();
         if let Some(mut guest) = self.guest.take() {
-            guest.shut_down()?;
+            // A seal powers the machine off by itself.
+            if !guest.is_off()? {
+                guest.shut_down()?;
+            }
             drop(guest);
             debug!(timeout = ?OFF_TIMEOUT * slowness, "the machine is to power off");
             running(&mut self.machine)?.wait_off(OFF_TIMEOUT * slowness)?;

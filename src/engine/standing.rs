@@ -64,6 +64,14 @@ impl Guest for Standing {
         Ok(true)
     }
 
+    fn has_restarted(&mut self) -> bool {
+        false
+    }
+
+    fn is_off(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
     fn shut_down(&mut self) -> Result<()> {
         unreachable!("it goes on")
     }

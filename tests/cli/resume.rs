@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use regex::Regex;
 
 use crate::cli::site::{SEAL, Site};
+use winimg_recipe::plan::chain::FORMAT;
 
 pub const STEPS: &str = r#"
 [[steps]]
@@ -118,8 +119,9 @@ fn layers_of_an_earlier_version_are_not_used_and_one_line_says_so() {
     for folder in &old {
         let record = folder.join("layer.json");
         let text = fs::read_to_string(&record).expect("a record");
-        assert!(text.contains("\"format\": 2"), "{text}");
-        fs::write(&record, text.replace("\"format\": 2", "\"format\": 1")).expect("a record");
+        let format = format!("\"format\": {FORMAT}");
+        assert!(text.contains(&format), "{text}");
+        fs::write(&record, text.replace(&format, "\"format\": 1")).expect("a record");
         let name = folder.file_name().expect("a name").to_string_lossy();
         let name: String = name.chars().rev().collect();
         fs::rename(folder, folder.with_file_name(name)).expect("a layer");

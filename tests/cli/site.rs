@@ -62,14 +62,8 @@ command = 'C:\Windows\System32\reg.exe add *'
 command = 'C:\Windows\System32\msiexec.exe /i *'
 
 [[run]]
-command = 'C:\Windows\System32\Sysprep\sysprep.exe /generalize *'
-files = { 'C:\Windows\System32\Sysprep\Sysprep_succeeded.tag' = "" }
-
-[[run]]
-command = 'C:\Windows\System32\cmd.exe /d /c rd /s /q C:\winimg'
-
-[[run]]
-command = 'C:\Windows\System32\cmd.exe /d /c if exist C:\winimg exit 1'
+command = 'C:\Windows\System32\schtasks.exe /run /tn winimg-seal'
+outcome = "powers-off"
 
 [[run]]
 command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'

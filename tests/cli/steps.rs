@@ -174,9 +174,27 @@ fn what_else_can_become_of_a_command() {
 #[test]
 fn the_end_of_the_guest_is_watched() {
     let mut said = String::new();
-    let no_sysprep = "[[run]]\ncommand = '*\\sysprep.exe *'\nfiles = { 'C:\\Windows\\System32\\Sysprep\\Panther\\setuperr.log' = \"SYSPRP Package X was installed for a user\\r\\nSYSPRP Failed\\r\\n\" }\n";
+    let stopped = |log: &str, more: &str| {
+        format!(
+            "[[run]]\ncommand = '*\\schtasks.exe /run *'\nfiles = {{ 'C:\\winimg\\seal-failed.log' = \"{log}\"{more} }}\n"
+        )
+    };
+    let no_sysprep = stopped(
+        r"stage: take back what the build set\r\nstage: sysprep\r\nsysprep ended with 1\r\n",
+        ", 'C:\\Windows\\System32\\Sysprep\\Panther\\setuperr.log' = \"SYSPRP Package X was installed for a user\\r\\nSYSPRP Failed\\r\\n\"",
+    );
+    let kept = stopped(
+        r"stage: take back what the build set\r\nC:\\unattend.xml\r\nAccess is denied.\r\n",
+        "",
+    );
     for (name, head, answer) in [
-        ("sysprep did nothing", NO_TIME, no_sysprep),
+        ("sysprep did nothing", "", no_sysprep.as_str()),
+        ("a file stays", "", &kept),
+        (
+            "never powers off",
+            "[probe]\nslowness = 0\n[files]\n'C:\\winimg\\bootstrap.done' = \"result=ok\\r\\n\"\n'C:\\winimg\\seal.log' = \"stage: sysprep\\r\\n\"\n",
+            "[[run]]\ncommand = '*\\schtasks.exe /run *'\n",
+        ),
         (
             "stays on",
             "[probe]\nslowness = 0\n[off]\noutcome = \"stays-on\"\n",
@@ -207,7 +225,7 @@ fn a_windows_at_work_is_not_sealed_and_what_works_is_named() {
     site.machine(NO_TIME, &busy("process TiWorker.exe", ""));
     let outcome = site.build(&[]);
     insta::assert_snapshot!("still_at_work", outcome.failure());
-    assert!(!site.asked().contains("sysprep.exe"));
+    assert!(!site.asked().contains("schtasks.exe"));
     // A restart that was pending, and work that ends.
     let site = Site::new(SEAL);
     let pending = script("001", "exit = 3010");
@@ -220,23 +238,16 @@ fn a_windows_at_work_is_not_sealed_and_what_works_is_named() {
     let manifest: serde_json::Value =
         serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
     let codes = &manifest["steps"][0]["exit_codes"];
-    assert_eq!(codes, &serde_json::json!([3010, 0, 0, 0, 0, 0]));
+    assert_eq!(codes, &serde_json::json!([3010, 0, 0, 0]));
     let asked = site.asked();
     let asked = asked.lines().filter(|line| {
-        *line == "reboot" || line.contains("payload.cmd 001") || line.contains("sysprep.exe")
+        *line == "reboot" || line.contains("payload.cmd 001") || line.contains("schtasks.exe")
     });
     let asked: Vec<&str> = asked
         .map(|line| line.rsplit(' ').next().unwrap_or_default())
         .collect();
     assert_eq!(
         asked,
-        [
-            "001",
-            "reboot",
-            "001-2",
-            "001-2",
-            "001-3",
-            r"/unattend:C:\winimg\seal.xml"
-        ]
+        ["001", "reboot", "001-2", "001-2", "001-3", "winimg-seal"]
     );
 }

@@ -39,15 +39,9 @@ if_disc = "payload.iso"
 command = 'C:\Windows\System32\reg.exe add *'
 
 [[run]]
-command = 'C:\Windows\System32\Sysprep\sysprep.exe /generalize *'
-files = { 'C:\Windows\System32\Sysprep\Sysprep_succeeded.tag' = "" }
-
-[[run]]
-command = 'C:\Windows\System32\cmd.exe /d /c rd /s /q C:\winimg'
+command = 'C:\Windows\System32\schtasks.exe /run /tn winimg-seal'
 deletes = ['C:\winimg\*']
-
-[[run]]
-command = 'C:\Windows\System32\cmd.exe /d /c if exist C:\winimg exit 1'
+off_ms = 300
 
 [[run]]
 command = 'C:\Windows\System32\reg.exe query *\Setup\State /v ImageState'

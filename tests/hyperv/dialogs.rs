@@ -7,7 +7,7 @@ use support::screens::{self, SCREENS};
 
 /// During Setup, and as Windows starts.
 const SETUP: &str = "call = 'Get-VM', is = '*-Id*', nth = 2";
-const SYSPREP: &str = "call = 'guest:start', is = '*sysprep.exe*'";
+const SYSPREP: &str = "call = 'guest:start', is = '*schtasks.exe*winimg-seal*'";
 
 /// The pictures are drawn into `folder` by `screens::draw`.
 pub fn rows(folder: &Path) -> Vec<Row> {

@@ -27,6 +27,7 @@ pub fn rendered(trace: &str, dir: &Path) -> String {
     let patterns = patterns.map(|(pattern, by)| (Regex::new(pattern).expect("a pattern"), by));
     let mut seen = BTreeSet::new();
     let mut out: Vec<String> = Vec::new();
+    let mut is_left_out = false;
     for line in trace.lines() {
         let mut line = line.replace(&format!("{}/", dir.display()), "…/");
         for (pattern, by) in &patterns {
@@ -34,6 +35,9 @@ pub fn rendered(trace: &str, dir: &Path) -> String {
         }
         // How soon Windows takes a session differs.
         let refused = line.starts_with("    ");
+        if refused && is_left_out {
+            continue;
+        }
         if refused && out.last().is_some_and(|l| l.contains("New-PSSession")) {
             out.pop();
             continue;
@@ -44,11 +48,13 @@ pub fn rendered(trace: &str, dir: &Path) -> String {
             "script:screen",
             "-ScriptBlock {poll}",
             "-ScriptBlock {look}",
+            r"-ScriptBlock {get} -ArgumentList C:\winimg\seal-failed.log",
         ];
         let look = looks
             .iter()
             .find(|l| line.starts_with(**l) || (l.starts_with('-') && line.contains(**l)));
-        if look.is_some_and(|l| !seen.insert(*l)) {
+        is_left_out = look.is_some_and(|l| !seen.insert(*l));
+        if is_left_out {
             continue;
         }
         let times = look.map_or(String::new(), |_| " ×N".into());

@@ -157,6 +157,12 @@ pub trait Guest: Send {
     /// not the guest; a machine that is dead or off, or an interrupt, is an error.
     fn is_there(&mut self) -> Result<bool>;
 
+    /// Whether Windows has started anew since it answered last. Asks the machine; where it is off or dead, `is_off` says so.
+    fn has_restarted(&mut self) -> bool;
+
+    /// Whether the machine has powered off. Asks the machine, not the guest; one that is dead, or an interrupt, is an error.
+    fn is_off(&mut self) -> Result<bool>;
+
     /// What answers, as people know it.
     fn channel(&self) -> &'static str {
         "the guest agent"

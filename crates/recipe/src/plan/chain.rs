@@ -14,7 +14,7 @@ use winimg_base::digest::Digest;
 
 /// The number of the format of [`Part`], in every key and in the record of every layer. It rises when a part gets, loses or
 /// renames a field, and when the same part comes to make another disk: then no layer that was sealed before is used.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// A part of a build that changes the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ pub enum Action {
     },
     Restart,
     Eject,
-    AwaitGeneralized,
+    Seal,
 }
 
 /// A part in its place.

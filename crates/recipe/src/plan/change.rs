@@ -196,7 +196,7 @@ fn action(op: &Action, number: u32) -> Vec<(String, String)> {
         }
         Action::Restart => (format!("restart {number}"), String::new(), None),
         Action::Eject => (format!("discs {number}"), String::new(), None),
-        Action::AwaitGeneralized => (format!("wait {number}"), String::new(), None),
+        Action::Seal => (format!("seal {number}"), String::new(), None),
     };
     let judged = exit.map(|exit| {
         let what = format!("what {what} may end with");

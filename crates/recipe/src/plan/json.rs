@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, named_by};
-use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Until, undecided};
+use super::{CloneCheck, Entry, Op, Plan, PlannedStep, start_seal, undecided};
 use crate::recipe::{
     Component, ContainerImage, Effective, ImageProof, ProofSpec, Recipe, Signature, Var,
 };
@@ -154,8 +154,14 @@ fn op(op: &Op, step: &PlannedStep) -> Value {
         }),
         Op::Reboot => json!({ "op": "reboot", "timeout": step.reboot_timeout.as_secs() }),
         Op::Eject => json!({ "op": "eject" }),
-        Op::Wait(Until::Generalized { timeout }) => {
-            json!({ "op": "wait", "until": "generalized", "timeout": timeout.as_secs() })
+        Op::Seal { timeout } => {
+            let (program, arguments) = start_seal();
+            json!({
+                "op": "seal",
+                "program": program,
+                "arguments": arguments,
+                "timeout": timeout.as_secs(),
+            })
         }
     }
 }

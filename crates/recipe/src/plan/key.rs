@@ -3,7 +3,7 @@
 //! Pure. Never sees a password.
 
 use super::chain::{Action, Content, Installation, Part, Payload};
-use super::{Chain, Entry, Op, Plan, PlannedStep, Until};
+use super::{Chain, Entry, Op, Plan, PlannedStep};
 use crate::recipe::Recipe;
 use winimg_base::digest::Digest;
 
@@ -133,7 +133,7 @@ fn action(op: &Op) -> Action {
         },
         Op::Reboot => Action::Restart,
         Op::Eject => Action::Eject,
-        Op::Wait(Until::Generalized { .. }) => Action::AwaitGeneralized,
+        Op::Seal { .. } => Action::Seal,
     }
 }
 

@@ -44,6 +44,7 @@ pub use expect::keep_what_lasts;
 pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::{make, read};
+pub use seal::ANSWER_FILE;
 pub use shut_out::shut_out;
 pub use target::on_release;
 pub use text::text;
@@ -99,7 +100,26 @@ pub enum Op {
     Reboot,
     /// All discs out of the drives, the payload's too: none may lie in one when sysprep runs.
     Eject,
-    Wait(Until),
+    /// Starts the task that seals Windows and powers the machine off, and waits for that.
+    Seal {
+        timeout: Duration,
+    },
+}
+
+/// The task of `Op::Seal`. It deletes its registration when Windows is generalized.
+pub const SEAL_TASK: &str = "winimg-seal";
+/// Where the task stood when it gave up: its log, renamed once nothing more is written to it.
+pub const SEAL_FAILED: &str = r"C:\winimg\seal-failed.log";
+/// The same while it works. Its stages are lines that begin with `stage: `.
+pub const SEAL_LOG: &str = r"C:\winimg\seal.log";
+
+/// What starts the task.
+pub fn start_seal() -> (String, Vec<String>) {
+    let arguments = ["/run", "/tn", SEAL_TASK];
+    (
+        r"C:\Windows\System32\schtasks.exe".to_owned(),
+        arguments.map(str::to_owned).into(),
+    )
 }
 
 /// One script of the payload disc. The text is what `s\NNN.cmd` holds, CRLF added when written.
@@ -139,12 +159,6 @@ pub struct Run {
     pub arguments: Vec<String>,
     pub exit: ExitRule,
     pub timeout: Duration,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// `sysprep.exe` is gone; then the succeeded tag and ImageState must say so.
-    Generalized { timeout: Duration },
 }
 
 /// What an exit code means (Microsoft: Windows Installer error codes; robocopy return codes; pnputil return values).

@@ -9,6 +9,9 @@ use serde_json::json;
 use crate::recipe::Recipe;
 use winimg_base::markup::{ascii_xml, escape_xml};
 
+/// Its name on the payload disc.
+pub const ANSWER_FILE: &str = "seal.xml";
+
 /// The built-in template (Microsoft: Unattended Windows Setup Reference, Microsoft-Windows-PnpSysprep,
 /// -Shell-Setup and -International-Core).
 pub(super) const TEMPLATE: &str = include_str!("../../../../unattend/seal.xml");

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::words::{count, duration, encoding_name, entry_origin, entry_path, expected, proof};
-use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Run, Until};
+use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Run, start_seal};
 use crate::recipe::Recipe;
 use winimg_base::argv;
 use winimg_base::text::redact_url;
@@ -214,13 +214,11 @@ fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {
             let _ = writeln!(out, "     reboot  within {}", duration(step.reboot_timeout));
         }
         Op::Eject => out.push_str("     eject   all discs\n"),
-        Op::Wait(Until::Generalized { timeout }) => {
-            let _ = writeln!(
-                out,
-                "     wait    sysprep.exe gone, Sysprep_succeeded.tag there, ImageState\n             \
-                 IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE; within {}",
-                duration(*timeout)
-            );
+        Op::Seal { timeout } => {
+            let (program, arguments) = start_seal();
+            command(out, "seal", &program, &arguments);
+            let limit = duration(*timeout);
+            let _ = writeln!(out, "             until the machine is off, within {limit}");
         }
     }
 }

@@ -102,6 +102,8 @@ pub enum Verb {
     Defender(verb::Defender),
     Image(verb::ImageImport),
     Reboot,
+    /// Windows comes to rest, before the steps that stand right before the seal. No key of the TOML.
+    Settle,
     Assert(Assertion),
     Generalize {
         answer_file: SealAnswer,

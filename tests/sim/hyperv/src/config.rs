@@ -125,6 +125,9 @@ pub struct Run {
     /// Files that it deletes: patterns.
     #[serde(default)]
     pub deletes: Vec<String>,
+    /// The guest powers off by itself, so long after the program's end. It takes no password any more before that.
+    #[serde(default)]
+    pub off_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -31,6 +31,7 @@ pub fn serve(machine: &Machine, listener: &UnixListener) {
             complaint: false,
             open: BTreeMap::new(),
             programs: BTreeMap::new(),
+            off: None,
             next: 1000,
             old: json!({"return": {}}),
         };
@@ -47,6 +48,8 @@ struct Agent<'a> {
     complaint: bool,
     open: BTreeMap<u64, OpenFile>,
     programs: BTreeMap<u64, Program>,
+    /// When a program powers the guest off.
+    off: Option<Instant>,
     next: u64,
     /// The last reply, for a fault that sends it again.
     old: Value,
@@ -74,6 +77,10 @@ impl Agent<'_> {
                 std::thread::sleep(GLANCE);
                 continue;
             }
+            if self.off.is_some_and(|due| Instant::now() >= due) {
+                self.machine.change(|s| s.order = Order::Off);
+                self.off = None;
+            }
             match self.stream.read(&mut piece) {
                 Ok(0) => return Ok(()),
                 Ok(n) => self.take(&piece[..n])?,
@@ -99,6 +106,7 @@ impl Agent<'_> {
             self.buffer.clear();
             self.open.clear();
             self.programs.clear();
+            self.off = None;
         }
         awake
     }
@@ -383,6 +391,9 @@ impl Agent<'_> {
                 .files
                 .extend(files.map(|(p, t)| (p.to_lowercase(), Bytes(t.clone().into_bytes()))));
         });
+        if let Some(ms) = run.off_ms {
+            self.off = Some(Instant::now() + Duration::from_millis(ms));
+        }
         let mut status = json!({"exited": true, "exitcode": run.exit});
         if !run.output.is_empty() {
             status["out-data"] = BASE64.encode(&run.output).into();

@@ -89,6 +89,8 @@ pub struct Run {
     /// Files that it deletes: patterns.
     #[serde(default)]
     pub deletes: Vec<String>,
+    /// The guest powers off by itself, so long after the program's end.
+    pub off_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

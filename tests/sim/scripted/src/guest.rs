@@ -73,6 +73,10 @@ impl Guest for FakeGuest {
                 stage.power = Power::Dead;
                 Err(crashed())
             }
+            RunOutcome::PowersOff => {
+                stage.power = Power::Off;
+                Ok(Exit::Code(entry.exit))
+            }
             RunOutcome::Ends | RunOutcome::Hangs => Ok(Exit::Code(entry.exit)),
         }
     }
@@ -130,6 +134,17 @@ impl Guest for FakeGuest {
     fn is_there(&mut self) -> Result<bool> {
         self.shared.check()?;
         Ok(self.shared.lock().power == Power::On)
+    }
+
+    fn has_restarted(&mut self) -> bool {
+        self.shared.lock().power == Power::Restarting
+    }
+
+    fn is_off(&mut self) -> Result<bool> {
+        if self.shared.lock().power == Power::Off {
+            return Ok(true);
+        }
+        self.shared.check().map(|()| false)
     }
 
     fn shut_down(&mut self) -> Result<()> {

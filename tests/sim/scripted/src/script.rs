@@ -100,6 +100,8 @@ pub enum RunOutcome {
     Ends,
     /// The guest restarts under it.
     GuestGone,
+    /// Ends well, and powers the machine off.
+    PowersOff,
     /// Never ends: the command's timeout, or the cancel signal, ends the wait.
     Hangs,
     MachineCrashes,

@@ -27,6 +27,8 @@ pub struct Port {
     pub open: bool,
     /// How often it was closed or the guest restarted. A change means that what was asked before is lost.
     pub downs: u32,
+    /// How often the guest restarted.
+    pub restarts: u32,
     pub off: bool,
 }
 
@@ -142,6 +144,17 @@ impl Guest for Agent {
             Ok(()) => Ok(true),
             Err(Trouble::Gone) => Ok(false),
             Err(other) => Err(explain("a look at it", other)),
+        }
+    }
+
+    fn has_restarted(&mut self) -> bool {
+        self.wire.has_restarted()
+    }
+
+    fn is_off(&mut self) -> Result<bool> {
+        match self.wire.watch() {
+            Err(Trouble::Broken(error)) => Err(error),
+            _ => Ok((self.wire.host.port)().off),
         }
     }
 

@@ -368,6 +368,11 @@ impl Wire {
         }
     }
 
+    /// Whether the guest restarted in this session: a port alone may close without that.
+    pub fn has_restarted(&self) -> bool {
+        (self.host.port)().restarts != self.session.restarts
+    }
+
     /// A guest that powered off after its port was looked at is gone, and no broken machine.
     fn check(&self) -> Result<(), Trouble> {
         (self.host.check)().map_err(|error| match (self.host.port)().off {

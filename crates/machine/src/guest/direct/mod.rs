@@ -298,6 +298,18 @@ impl Guest for Direct {
         }
     }
 
+    fn has_restarted(&mut self) -> bool {
+        matches!(self.is_there(), Ok(false))
+    }
+
+    fn is_off(&mut self) -> Result<bool> {
+        match (self.host.check)(true) {
+            Ok(()) => Ok(false),
+            Err(Ended::PoweredOff) => Ok(true),
+            Err(Ended::Failed(error)) => Err(error),
+        }
+    }
+
     fn channel(&self) -> &'static str {
         "PowerShell Direct"
     }

@@ -97,6 +97,7 @@ impl Seen {
             return;
         }
         self.port.downs += 1;
+        self.port.restarts += 1;
         self.port_changed = Some(now);
         // From its beginning, not from the last `RESET`: a guest that restarts without a pause must add up to a loop.
         let again = self
@@ -170,6 +171,7 @@ mod tests {
         let expected = Port {
             open: true,
             downs: 1,
+            restarts: 0,
             off: false,
         };
         assert_eq!(seen.port, expected);

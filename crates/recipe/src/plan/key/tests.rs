@@ -112,7 +112,7 @@ fn a_key_is_the_digest_of_its_format_the_key_before_and_the_part() {
         let before = number.checked_sub(1).map(|n| &links[n].key);
         let before = before.map_or("null".into(), |key| format!("\"{key}\""));
         let text = format!(
-            "{{\"before\":{before},\"format\":2,\"part\":{}}}",
+            "{{\"before\":{before},\"format\":3,\"part\":{}}}",
             canonical(&link.part)
         );
         assert_eq!(link.key, Digest::sha256_of(text.as_bytes()), "{text}");

@@ -1,14 +1,16 @@
-//! `generalize`: a Windows at rest, sysprep, and winimg's own traces taken out of the image.
+//! `generalize`: a Windows at rest, then the task that seals it (`seal_task.rs`).
 //!
-//! sysprep's exit code proves nothing, so the evidence is looked at afterwards. Only files that are winimg's are removed
+//! sysprep's exit code proves nothing, so the evidence is looked at afterwards. Coming to rest may take a restart, so it is
+//! no part of the task. Only files that are winimg's are removed
 //! from `Setup\Scripts`: a component may have put its own `SetupComplete.cmd` there for the clone. What the bootstrap set
 //! in the registry for the build goes in the same script.
 
 use super::super::batch::Script;
 use super::super::site::{MINUTE, QUICK, Site};
-use super::super::{ExitRule, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, Until, seal};
+use super::super::{ExitRule, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, seal};
 use super::registry::REG;
 use super::restore::restore;
+use super::seal_task::{self, Task};
 use super::settle::settle;
 use super::{CMD, args};
 use crate::recipe::{
@@ -49,35 +51,33 @@ pub(super) fn generalize(
     mode_vm: bool,
 ) -> Option<()> {
     let seal = answer(site, answer_file)?
-        .map(|text| site.text_entry("seal.xml", crlf(&text), Encoding::Utf8));
+        .map(|text| site.text_entry(seal::ANSWER_FILE, crlf(&text), Encoding::Utf8));
     settle(site);
-    let mut script = Script::new();
+    let mut undo = Script::new();
     for file in STALE {
-        delete(&mut script, file);
+        delete(&mut undo, file);
     }
-    script.line(format!(
+    undo.line(format!(
         "if exist \"{PANTHER_UNATTEND}\\\" rd /s /q \"{PANTHER_UNATTEND}\""
     ));
-    script.line(format!("if exist \"{PANTHER_UNATTEND}\\\" exit /b 1"));
-    own_setup_scripts(&mut script);
-    let restored = restore(site.recipe, &mut script);
+    undo.line(format!("if exist \"{PANTHER_UNATTEND}\\\" exit /b 1"));
+    own_setup_scripts(&mut undo);
+    let restored = restore(site.recipe, &mut undo);
+    let mut lay = Script::new();
+    let mut sysprep = format!("{SYSPREP} /generalize /oobe /quit /quiet");
     match &seal {
-        Some(from) => script.copy(from, r#""C:\winimg\seal.xml""#),
-        None => no_answer_file(site, &mut script),
-    }
-    site.put(script);
-    site.ops.push(Op::Eject);
-    let mut arguments = args(["/generalize", "/oobe", "/quit", "/quiet"]);
-    if seal.is_some() {
-        arguments.push(r"/unattend:C:\winimg\seal.xml".to_owned());
+        Some(from) => {
+            lay.copy(from, r#""C:\winimg\seal.xml""#);
+            sysprep.push_str(r" /unattend:C:\winimg\seal.xml");
+        }
+        None => no_answer_file(site, &mut undo),
     }
     if mode_vm {
-        arguments.push("/mode:vm".to_owned());
+        sysprep.push_str(" /mode:vm");
     }
-    site.run(SYSPREP, arguments, ExitRule::Any, 45 * MINUTE);
     let timeout = site.timeout(45 * MINUTE);
-    site.ops.push(Op::Wait(Until::Generalized { timeout }));
-    site.ops.extend(remove_own_folder());
+    let tag = TAG;
+    seal_task::seal(site, lay, Task { undo, sysprep, tag }, timeout);
     site.expect(Planned::Missing {
         path: GuestPath::known(GUEST_DIR),
     });

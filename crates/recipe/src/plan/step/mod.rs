@@ -18,6 +18,7 @@ mod msi;
 mod registry;
 mod restore;
 mod script;
+mod seal_task;
 mod search_path;
 mod service;
 mod settle;
@@ -67,6 +68,7 @@ pub(super) fn verb_name(verb: &Verb) -> &'static str {
         Verb::Defender(_) => "defender",
         Verb::Image(_) => "image",
         Verb::Reboot => "reboot",
+        Verb::Settle => "settle",
         Verb::Assert(_) => "assert",
         Verb::Generalize { .. } => "generalize",
     }
@@ -123,6 +125,10 @@ pub(super) fn compile(site: &mut Site<'_>) -> Option<()> {
         Verb::Image(image) => image::image(site, image),
         Verb::Reboot => {
             site.ops.push(Op::Reboot);
+            Some(())
+        }
+        Verb::Settle => {
+            settle::settle(site);
             Some(())
         }
         Verb::Assert(assertion) => assert::assert(site, assertion),

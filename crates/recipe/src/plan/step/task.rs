@@ -12,7 +12,7 @@ use crate::recipe::verb::{Task, TaskAction, TaskUser, Trigger};
 use winimg_base::argv;
 use winimg_base::markup::escape_xml;
 
-const SCHTASKS: &str = r"C:\Windows\System32\schtasks.exe";
+pub(super) const SCHTASKS: &str = r"C:\Windows\System32\schtasks.exe";
 
 pub(super) fn task(site: &mut Site<'_>, task: &Task) -> Option<()> {
     let name = task.name.value.as_str();
@@ -40,7 +40,7 @@ pub(super) fn task(site: &mut Site<'_>, task: &Task) -> Option<()> {
             Some(on_disc(entry, &file.replace('%', "%%")))
         }
         TaskAction::Run { .. } => {
-            let text = definition(&task.action);
+            let text = definition(&task.action, BACKGROUND);
             Some(site.text_entry("task.xml", text, Encoding::Utf16))
         }
     };
@@ -61,8 +61,13 @@ pub(super) fn task(site: &mut Site<'_>, task: &Task) -> Option<()> {
     Some(())
 }
 
+/// A task's own priority, below that of services (Microsoft: taskSettings.priority).
+const BACKGROUND: u32 = 7;
+/// That of services.
+pub(super) const AS_SERVICES: u32 = 4;
+
 /// Elements in the order in which the Task Scheduler writes them itself.
-fn definition(action: &TaskAction) -> String {
+pub(super) fn definition(action: &TaskAction, priority: u32) -> String {
     let TaskAction::Run {
         command,
         arguments,
@@ -104,7 +109,7 @@ fn definition(action: &TaskAction) -> String {
     xml.element(3, "RunLevel", level);
     xml.line(2, "</Principal>");
     xml.line(1, "</Principals>");
-    settings(&mut xml, *time_limit);
+    settings(&mut xml, *time_limit, priority);
     xml.line(1, r#"<Actions Context="Author">"#);
     xml.line(2, "<Exec>");
     xml.element(3, "Command", command.value.as_str());
@@ -142,9 +147,10 @@ fn one_trigger(xml: &mut Lines, trigger: Trigger, delay: Option<Duration>) {
 }
 
 /// A server runs on no battery, and what is not given a limit has none: the Task Scheduler's own is three days.
-fn settings(xml: &mut Lines, time_limit: Option<Duration>) {
+fn settings(xml: &mut Lines, time_limit: Option<Duration>, priority: u32) {
     xml.line(1, "<Settings>");
     let limit = iso_duration(time_limit.unwrap_or_default());
+    let priority = priority.to_string();
     for (name, value) in [
         ("MultipleInstancesPolicy", "IgnoreNew"),
         ("DisallowStartIfOnBatteries", "false"),
@@ -158,7 +164,7 @@ fn settings(xml: &mut Lines, time_limit: Option<Duration>) {
         ("RunOnlyIfIdle", "false"),
         ("WakeToRun", "false"),
         ("ExecutionTimeLimit", &limit),
-        ("Priority", "7"),
+        ("Priority", &priority),
     ] {
         xml.element(2, name, value);
     }

@@ -2,7 +2,7 @@
 //!
 //! Reads the commands that are known to switch an account; what another script does is not known.
 
-use super::super::seal::DISABLE_ADMINISTRATOR;
+use super::super::seal::{ANSWER_FILE, DISABLE_ADMINISTRATOR};
 use super::super::{Entry, PlannedStep};
 use crate::recipe::target::Administrator;
 use crate::recipe::{Recipe, SealAnswer, Verb};
@@ -33,7 +33,7 @@ impl Seal {
             let entries = planned.entries.iter();
             let mut entries = entries.filter_map(|&number| payload.get(number as usize));
             let text = entries.find_map(|entry| match entry {
-                Entry::Text { text, .. } => Some(text),
+                Entry::Text { file, text, .. } if file == ANSWER_FILE => Some(text),
                 _ => None,
             });
             Some(Self {

@@ -103,7 +103,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         targets_are_whole,
         components.len() == names.len(),
         images.len() == image_names.len(),
-        steps.len() == wanted,
+        steps.iter().filter(|step| is_written(step)).count() == wanted,
         clone_checks_are_whole,
     ];
     let is_whole = tables.iter().all(|whole| *whole);
@@ -218,8 +218,20 @@ fn steps(top: &Fields<'_>, known: known::Known<'_>) -> Vec<Step> {
         steps.push(step);
     }
     let seal = steps.pop_if(|step| generalizes(step));
+    let runs = held.iter().any(|step| step.skipped.is_none());
+    steps.extend(seal.as_ref().filter(|_| runs).and_then(rest));
     steps.extend(held.into_iter().chain(seal));
     steps
+}
+
+/// Before what is done right before the seal: a restart after it would undo some of that, as services start again.
+fn rest(seal: &Step) -> Option<Step> {
+    let is_needed = seal.skipped.is_none();
+    is_needed.then(|| Step {
+        name: "Windows at rest".to_owned(),
+        verb: super::Verb::Settle,
+        ..seal.clone()
+    })
 }
 
 /// The checks that are right, and whether all are.
@@ -247,6 +259,11 @@ fn tables<'c>(top: &Fields<'c>, key: &str, help: &str) -> Option<&'c [Value]> {
             None
         }
     }
+}
+
+/// Whether it stands in a file.
+fn is_written(step: &Step) -> bool {
+    !matches!(step.verb, super::Verb::Settle)
 }
 
 fn generalizes(step: &Step) -> bool {

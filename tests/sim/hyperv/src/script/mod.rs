@@ -38,6 +38,9 @@ struct Life {
     /// The start that the open session is of.
     session: String,
     jobs: BTreeMap<String, Job>,
+    /// When a program takes the password, and when it powers the machine off.
+    #[serde(default)]
+    sealing: Option<(u64, u64)>,
     used: Vec<u32>,
     picture: Option<PathBuf>,
     still: bool,
@@ -120,6 +123,9 @@ impl Scripted {
 
     /// Goes through what was due.
     fn advance(&mut self) -> Result<(), String> {
+        if self.life.on && self.life.sealing.is_some_and(|(_, off)| off <= now()) {
+            self.off()?;
+        }
         while let Some(due) = self.life.until.filter(|due| *due <= now()) {
             if self.life.still || !self.life.on {
                 break;
@@ -175,6 +181,11 @@ impl Scripted {
         self.enter(Stage::Starting, Some(stretch), at);
     }
 
+    /// Generalize takes the password of the account, and its sessions end.
+    fn has_no_password(&self) -> bool {
+        self.life.sealing.is_some_and(|(taken, _)| taken <= now())
+    }
+
     fn spec(&self) -> Result<&Spec, String> {
         self.life
             .spec
@@ -192,6 +203,7 @@ impl Scripted {
         self.life.on = false;
         self.enter(Stage::Off, None, 0);
         self.life.jobs.clear();
+        self.life.sealing = None;
         Ok(())
     }
 
@@ -285,6 +297,9 @@ impl Engine for Scripted {
             Stage::Starting if !self.life.still => return Err(SessionError::Credential),
             _ => return Err(SessionError::Ended),
         }
+        if self.has_no_password() {
+            return Err(SessionError::Credential);
+        }
         if self.life.refusals_left > 0 {
             self.life.refusals_left -= 1;
             let _ = self.save();
@@ -305,7 +320,8 @@ impl Engine for Scripted {
     }
 
     fn guest(&mut self, call: &str, arguments: &[Value]) -> Result<Value, SessionError> {
-        if self.life.stage != Stage::Ready || self.life.session != self.life.boot {
+        let ended = self.life.session != self.life.boot || self.has_no_password();
+        if self.life.stage != Stage::Ready || ended {
             return Err(SessionError::Ended);
         }
         if self.life.still {

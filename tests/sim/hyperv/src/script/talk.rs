@@ -54,6 +54,9 @@ impl Scripted {
             }
             job.done = true;
             let Some(run) = &job.run else { continue };
+            if let Some(ms) = run.off_ms {
+                self.life.sealing = Some((time + ms / 2, time + ms));
+            }
             for pattern in &run.deletes {
                 found.files.retain(|path, _| !matches(pattern, path));
             }

@@ -2,7 +2,8 @@
 //!
 //! In-box on every Windows since 2016 (service vmicvmsession): it needs no driver package and no installer. The stand-in has no PowerShell, so it
 //! carries out what the scripts do by their names. One JSON object a line each way: `{"id", "user", "password"}` opens a session,
-//! `{"id", "session", "call", "arguments"}` uses it. Sessions end with the boot. Not modelled: rights of users that are no administrators, transcripts,
+//! `{"id", "session", "call", "arguments"}` uses it. Sessions end with the boot, and when the account takes their password no more: Windows may
+//! let an open one live, which nobody can count on. Not modelled: rights of users that are no administrators, transcripts,
 //! endpoints, output streams.
 //!
 //! Source: Microsoft, "Manage Windows virtual machines with PowerShell Direct".
@@ -10,7 +11,7 @@
 mod call;
 mod job;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ pub struct Direct {
     windows: Arc<Windows>,
     /// Which boot this is: no two have the same.
     boot: String,
-    sessions: BTreeSet<String>,
+    /// Each with its user and password.
+    sessions: BTreeMap<String, (String, String)>,
     jobs: job::Jobs,
 }
 
@@ -77,7 +79,7 @@ impl Direct {
         Direct {
             windows,
             boot: random(),
-            sessions: BTreeSet::new(),
+            sessions: BTreeMap::new(),
             jobs: job::Jobs::default(),
         }
     }
@@ -115,7 +117,8 @@ impl Direct {
             return Err(("refused", CREDENTIAL.into()));
         }
         let session = random();
-        self.sessions.insert(session.clone());
+        let account = (user.to_owned(), text("password").to_owned());
+        self.sessions.insert(session.clone(), account);
         let mut reply = Map::new();
         reply.insert("session".into(), json!(session));
         Ok(reply)
@@ -126,7 +129,10 @@ impl Direct {
             .get("session")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        if !self.sessions.contains(session) {
+        let lives = self.sessions.get(session).is_some_and(|(user, password)| {
+            account::takes(&self.windows.machine.registry(), user, password)
+        });
+        if !lives {
             return Err(("ended", "A remote session might have ended.".into()));
         }
         let name = request

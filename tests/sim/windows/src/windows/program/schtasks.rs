@@ -8,6 +8,7 @@ use super::small::unknown;
 use crate::windows::process::{Process, null};
 use crate::windows::regf::utf16;
 use crate::windows::registry::{dword_value, sz};
+use crate::windows::volume::Cwd;
 
 const CACHE: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache";
 const TREE: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
@@ -279,6 +280,7 @@ fn start(p: &Process, get: &Get) -> Done {
     let line = p.env.expand(&definition.command);
     let mut child = p.clone();
     (child.out, child.err, child.env) = (null(), null(), p.machine.env.clone());
+    (child.cwd, child.code_page) = (Cwd(r"C:\Windows\System32".into()), 437);
     std::thread::spawn(move || child.create(&line));
     Ok(format!(
         "SUCCESS: Attempted to run the scheduled task \"{name}\".\n"

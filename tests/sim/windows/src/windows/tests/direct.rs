@@ -110,6 +110,17 @@ fn a_session_wants_an_enabled_account_and_its_password() {
 }
 
 #[test]
+fn a_session_ends_when_generalize_takes_the_password() {
+    let guest = guest();
+    let mut talk = Talk::new(&guest);
+    talk.value("look", json!([]));
+    let sysprep = r"C:\Windows\System32\Sysprep\sysprep.exe /generalize /oobe /quit /quiet";
+    assert_eq!(guest.run(sysprep).0, 0);
+    let reply = talk.reply("look", json!([]));
+    assert!(reply["ended"].is_string(), "{reply}");
+}
+
+#[test]
 fn jobs_run_as_system_and_leave_nothing_when_forgotten() {
     let guest = guest();
     let mut talk = Talk::new(&guest);

@@ -3,6 +3,7 @@
 use winimg_test_support::tree::snapshot;
 
 use super::guest::Guest;
+use crate::windows::Power;
 
 /// The script `s\NAME.cmd` of the plan's text.
 fn script(name: &str) -> String {
@@ -19,6 +20,19 @@ fn script_of(plan: &str, name: &str) -> String {
         .lines()
         .map_while(|line| line.strip_prefix("             |"));
     let lines: Vec<&str> = lines.map(|line| line.trim_start_matches(' ')).collect();
+    lines.join("\n") + "\n"
+}
+
+/// The file of that name on the plan's payload disc.
+fn file_of(plan: &str, name: &str) -> String {
+    let text = snapshot(&format!(
+        "crates/recipe/tests/plan/snapshots/recipe__plan__{plan}.snap"
+    ));
+    let head = format!(r"\{name} (UTF-");
+    let (_, rest) = text.split_once(&head).unwrap();
+    let lines = rest.lines().skip(1);
+    let lines = lines.map_while(|line| line.strip_prefix("             |"));
+    let lines: Vec<&str> = lines.map(|l| l.strip_prefix(' ').unwrap_or(l)).collect();
     lines.join("\n") + "\n"
 }
 
@@ -65,8 +79,12 @@ fn cleanup_empties_folders_and_leaves_them() {
 /// `stage.cmd`'s values go, whether they are all there or none is.
 #[test]
 fn the_seal_takes_back_what_the_bootstrap_set() {
-    let seal = script_of("sealing", "001-3");
+    let seal = file_of("sealing", "seal.cmd");
     let lines: Vec<&str> = seal.lines().filter(|l| l.contains("reg.exe")).collect();
+    let lines: Vec<&str> = lines
+        .into_iter()
+        .filter(|l| !l.contains("ImageState"))
+        .collect();
     assert_eq!(lines.len(), 16, "{seal}");
     let text = format!("@echo off\n{}\nexit /b 0\n", lines.join("\n"));
     let guest = Guest::new();
@@ -85,6 +103,113 @@ fn the_seal_takes_back_what_the_bootstrap_set() {
     assert!(!there(&format!("\"{au}\" /v NoAutoUpdate")));
     assert!(there(&format!("\"{au}\" /v AUOptions")));
     assert!(!there(&format!("\"{window}\"")));
+}
+
+const SEAL: &str = "winimg-seal";
+const CACHE: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
+
+/// A guest with the plan's disc in D:, whose seal is registered and not started.
+fn about_to_be_sealed() -> Guest {
+    let guest = Guest::new();
+    let crlf = |text: String| text.replace('\n', "\r\n");
+    let wide = |text: String| -> Vec<u8> {
+        let units = crlf(text)
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect::<Vec<_>>();
+        [&[0xff, 0xfe], units.as_slice()].concat()
+    };
+    let plan = "sealing-none";
+    guest.put(
+        r"D:\p\0000\seal.cmd",
+        crlf(file_of(plan, "seal.cmd")).as_bytes(),
+    );
+    guest.put(
+        r"D:\p\0001\seal-task.xml",
+        &wide(file_of(plan, "seal-task.xml")),
+    );
+    guest.put(r"D:\s\001-3.cmd", crlf(script_of(plan, "001-3")).as_bytes());
+    guest.put(r"C:\winimg\payload.cmd", b"");
+    let (code, said) = guest.run(r"cmd.exe /d /c D:\s\001-3.cmd");
+    assert_eq!(code, 0, "{said}");
+    guest
+}
+
+/// Starts it, and gives the log of one that gave up.
+fn sealed(guest: &Guest) -> Option<String> {
+    assert_eq!(guest.run(&format!("schtasks.exe /run /tn {SEAL}")).0, 0);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let failed = guest.host(r"C:\winimg\seal-failed.log");
+    while std::time::Instant::now() < deadline {
+        if failed.exists() {
+            return Some(guest.text(r"C:\winimg\seal-failed.log"));
+        }
+        if guest.power().is_some() {
+            return None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("the seal did not end");
+}
+
+#[test]
+fn the_task_seals_powers_off_and_leaves_nothing() {
+    let guest = about_to_be_sealed();
+    assert!(
+        guest
+            .windows
+            .set_password("Administrator", "Winimg-Build-1!")
+    );
+    // What a session left that broke.
+    guest.put(r"C:\ProgramData\winimg-jobs\j\output.bin", b"x");
+    for line in [
+        "schtasks /create /tn winimg-j /tr C:\\k.exe /sc once /st 00:00",
+        "schtasks /create /tn other /tr C:\\k.exe /sc once /st 00:00",
+    ] {
+        assert_eq!(guest.run(line).0, 0, "{line}");
+    }
+    assert_eq!(sealed(&guest), None);
+    assert_eq!(guest.power(), Some(Power::Shutdown));
+    for path in [
+        r"C:\winimg",
+        r"C:\ProgramData\winimg-jobs",
+        r"C:\Windows\System32\Tasks\winimg-seal",
+        r"C:\Windows\System32\Tasks\winimg-j",
+    ] {
+        assert!(!guest.host(path).exists(), "{path}");
+    }
+    let id = |name: &str| guest.windows.value(&format!(r"{CACHE}\{name}"), "Id");
+    assert_eq!((id(SEAL), id("winimg-j")), (None, None));
+    assert!(id("other").is_some());
+    let state = guest.windows.image_state();
+    let wanted = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
+    assert_eq!(state.as_deref(), Some(wanted));
+}
+
+#[test]
+fn a_seal_that_fails_stops_before_the_power_off_and_says_where() {
+    let tag = r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag";
+    let guest = about_to_be_sealed();
+    assert_eq!(guest.run(&format!("reg.exe add \"{PENDING}\" /f")).0, 0);
+    let log = sealed(&guest).expect("sysprep refuses a pending restart");
+    assert_eq!(
+        log,
+        "stage: take back what the build set\nstage: sysprep\nsysprep ended with 1\n"
+    );
+    assert!(!guest.host(tag).exists());
+    // Tried again, with another fault: the tag is a folder, which `del` does not remove.
+    assert_eq!(guest.run(&format!("reg.exe delete \"{PENDING}\" /f")).0, 0);
+    guest.put(&format!(r"{tag}\x"), b"");
+    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001-3.cmd").0, 0);
+    let log = sealed(&guest).expect("the tag stays");
+    assert_eq!(
+        log.lines().next(),
+        Some("stage: take back what the build set")
+    );
+    assert!(!log.contains("stage: sysprep"), "{log}");
+    std::fs::remove_dir_all(guest.host(tag)).unwrap();
+    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001-3.cmd").0, 0);
+    assert_eq!(sealed(&guest), None);
 }
 
 #[test]
