@@ -64,6 +64,7 @@ fn manifest() -> Manifest {
             accelerator: "tcg".into(),
             remarks: vec!["/dev/kvm is there, but its machines crash".into()],
         },
+        machine: None,
         layer: None,
         inputs: vec![
             input(

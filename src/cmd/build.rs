@@ -129,7 +129,8 @@ fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
         trial::can_be_tried(&opened.recipe, platform)?;
     }
     let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
-    hypervisor.check_host(&context.cancel)?;
+    let needs = (&opened.recipe.machine).into();
+    hypervisor.check_host(&needs, &context.cancel)?;
     let password = password(
         args.admin_password_file.as_deref(),
         hypervisor.platform(),

@@ -92,4 +92,21 @@ fn machines(args: &cli::Doctor, context: &Context, text: &mut String, lacking: &
             }
         }
     }
+    *text += &extras();
+}
+
+/// What machines have that ask for it; a build of another recipe goes on without.
+#[cfg(unix)]
+fn extras() -> String {
+    use winimg_machine::vm::qemu::{firmware, tpm};
+
+    let secure_boot = match firmware::find(&firmware::Places::system(), true) {
+        Ok(pair) => pair.code.display().to_string(),
+        Err(error) => error.to_string(),
+    };
+    let tpm = match tpm::find() {
+        Ok(program) => format!("swtpm {}", program.version),
+        Err(error) => error.to_string(),
+    };
+    format!("Secure Boot: {secure_boot}\nTPM: {tpm}\n")
 }

@@ -24,7 +24,6 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
     hypervisor::platform(&args.hypervisor, context)?.check_clones()?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
-    hypervisor.check_host(&context.cancel)?;
     let folder = args
         .output
         .clone()

@@ -192,6 +192,11 @@ pub fn manifest(request: &Request, recording: &Recording, built: &Built) -> Mani
             accelerator: built.probe.accel.clone(),
             remarks: built.probe.remarks.clone(),
         },
+        machine: Some(manifest::Machine {
+            firmware: recipe.machine.firmware,
+            secure_boot: recipe.machine.secure_boot,
+            tpm: recipe.machine.tpm,
+        }),
         layer: built.resumed.as_ref().map(|layer| manifest::Layer {
             key: layer.key.to_string(),
             after: layer.after().into(),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::plan::{self, Check, Expected};
-use winimg_recipe::recipe::InputId;
+use winimg_recipe::recipe::{Firmware, InputId};
 use winimg_trust::Signer;
 
 /// The value of `schema`.
@@ -32,6 +32,9 @@ pub struct Manifest {
     /// RFC 3339, UTC.
     pub finished: String,
     pub host: Host,
+    /// What Windows was installed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     /// The layer that the build went on from: an earlier build installed Windows and ran the first steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<Layer>,
@@ -117,6 +120,14 @@ pub struct Host {
     /// Why a better accelerator was not taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+}
+
+/// What a recipe's `[machine]` says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    pub firmware: Firmware,
+    pub secure_boot: bool,
+    pub tpm: bool,
 }
 
 /// A machine's disk, kept by everything that went into it.

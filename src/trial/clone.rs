@@ -209,7 +209,7 @@ impl<'a> Clone<'a> {
             cpus: request.cpus,
             memory: request.memory,
             network: self.network()?,
-            tpm: false,
+            tpm: hardware.tpm,
             password: Secret::new(""),
             start: Start::Clone {
                 disc: self.disc.clone(),

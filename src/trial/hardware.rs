@@ -13,14 +13,23 @@ use winimg_recipe::recipe::target::{self, Controller, Nic, Presence, Target};
 pub struct Hardware {
     pub firmware: Firmware,
     pub secure_boot: bool,
+    pub tpm: bool,
     pub controller: Controller,
     pub nic: Nic,
     /// What it has not, or has another of, than the target's machines.
     pub remarks: Vec<String>,
 }
 
-/// For an image that starts from this firmware.
-pub fn on_qemu(target: &Target, firmware: Firmware) -> Result<Hardware> {
+/// What a machine may have or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    pub secure_boot: bool,
+    pub tpm: bool,
+}
+
+/// For an image that starts from this firmware. `built`: what the machine had that it was built on, where that is known: a clone has it too
+/// where the target's machines may.
+pub fn on_qemu(target: &Target, firmware: Firmware, built: Extras) -> Result<Hardware> {
     let wanted = &target.hardware;
     if !wanted.firmware.contains(&firmware) {
         let all: Vec<&str> = wanted.firmware.iter().map(|f| f.word()).collect();
@@ -52,12 +61,30 @@ pub fn on_qemu(target: &Target, firmware: Firmware) -> Result<Hardware> {
             Nic::E1000e
         }
     };
-    if wanted.tpm == Presence::Required {
-        remarks.push("the clone had no TPM".into());
-    }
+    let mut has = |what: &str, wanted: Presence, built: bool| {
+        let is_there = firmware == Firmware::Uefi
+            && match wanted {
+                Presence::Required => true,
+                Presence::Optional => built,
+                Presence::None => false,
+            };
+        match wanted {
+            _ if is_there => {}
+            Presence::Required => remarks.push(format!("the clone had no {what}")),
+            Presence::Optional if firmware == Firmware::Uefi => remarks.push(format!(
+                "the clone had no {what}, which machines of `{}` may have",
+                target.name
+            )),
+            Presence::Optional | Presence::None => {}
+        }
+        is_there
+    };
+    let tpm = has("TPM", wanted.tpm, built.tpm);
+    let secure_boot = has("Secure Boot", wanted.secure_boot, built.secure_boot);
     Ok(Hardware {
         firmware,
-        secure_boot: wanted.secure_boot == Presence::Required && firmware == Firmware::Uefi,
+        secure_boot,
+        tpm,
         controller,
         nic,
         remarks,

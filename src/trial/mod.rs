@@ -7,7 +7,7 @@
 mod clone;
 pub mod compare;
 #[cfg(unix)]
-mod hardware;
+pub mod hardware;
 #[cfg(unix)]
 mod identity;
 pub mod judge;

@@ -9,7 +9,7 @@ use winimg_formats::disk::Disk;
 use winimg_machine::vm::{Accel, Hypervisor, Probe};
 use winimg_recipe::recipe::target::Target;
 
-use super::hardware::Hardware;
+use super::hardware::{Extras, Hardware};
 use crate::engine::Scratch;
 use crate::record::Manifest;
 
@@ -38,6 +38,17 @@ pub struct Request<'a> {
     pub timeout: Duration,
     pub sink: &'a Arc<dyn Sink>,
     pub cancel: &'a Cancel,
+}
+
+impl Request<'_> {
+    /// Without a manifest nothing is known of it.
+    pub fn built_on(&self) -> Extras {
+        let machine = self.manifest.and_then(|m| m.machine.as_ref());
+        machine.map_or_else(Extras::default, |machine| Extras {
+            secure_boot: machine.secure_boot,
+            tpm: machine.tpm,
+        })
+    }
 }
 
 /// A request with what follows from the image and from this host.

@@ -8,6 +8,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
 use winimg_base::io;
 use winimg_formats::disk::gpt::{self, Style};
+use winimg_machine::vm::Needs;
 use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::Target;
 
@@ -113,6 +114,13 @@ fn prepared<'a>(request: &'a Request) -> Result<Prepared<'a>> {
             return Err(Error::new(Kind::Trial, fact).at(request.image.display()));
         }
     };
+    let hardware = hardware::on_qemu(request.target, firmware, request.built_on())?;
+    let needs = Needs {
+        firmware,
+        secure_boot: hardware.secure_boot,
+        tpm: hardware.tpm,
+    };
+    request.hypervisor.check_host(&needs, request.cancel)?;
     let probe = request
         .hypervisor
         .probe(request.accel, firmware, request.cancel)?;
@@ -120,7 +128,7 @@ fn prepared<'a>(request: &'a Request) -> Result<Prepared<'a>> {
         request.sink.warn(remark.clone());
     }
     Ok(Prepared {
-        hardware: hardware::on_qemu(request.target, firmware)?,
+        hardware,
         probe,
         request,
     })
@@ -151,7 +159,7 @@ fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
             firmware: hardware.firmware,
             controller: hardware.controller,
             nic: hardware.nic,
-            tpm: false,
+            tpm: hardware.tpm,
             secure_boot: hardware.secure_boot,
         },
         metadata: request.target.metadata.by,

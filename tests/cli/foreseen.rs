@@ -108,23 +108,55 @@ fn an_answer_file_of_ones_own_may_bring_the_agent() {
     );
 }
 
+/// QEMU's machine with a TPM needs a program more, and one with Secure Boot another firmware.
+#[cfg(unix)]
 #[test]
-fn a_tpm_on_qemu_is_refused_by_the_plan() {
+fn what_qemu_needs_for_a_tpm_and_secure_boot_is_missed_before_anything_is_fetched() {
     let site = Site::new(SEAL);
     let recipe = site.read("recipe.toml");
+    let with = |key: &str| {
+        let machine = format!("[machine]\n{key} = true\n");
+        site.write("recipe.toml", &recipe.replace("[machine]\n", &machine));
+    };
+    let build = |qemu: &str, swtpm: &str| {
+        let output = site
+            .command(&["build", "recipe.toml", "--output", "out"])
+            .env("PATH", "/nowhere")
+            .env("WINIMG_QEMU", qemu)
+            .env("WINIMG_SWTPM", swtpm)
+            .output()
+            .expect("winimg starts");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    // All that is asked of it before a machine starts.
     site.write(
-        "recipe.toml",
-        &recipe.replace("[machine]\n", "[machine]\ntpm = true\n"),
+        "qemu",
+        "#!/bin/sh\necho QEMU emulator version 7.2.0\necho tcg\n",
     );
-    let outcome = site.run(&["plan", "recipe.toml"]);
-    assert_eq!(outcome.status(), Some(2));
-    assert_eq!(
-        outcome.error(),
-        "error: QEMU's machines have no TPM\n  at: [machine]\n  \
-         cure: set tpm = false, or build on Hyper-V (--hypervisor hyperv)\n"
+    site.write("other", "#!/bin/sh\necho swtpm\n");
+    for name in ["qemu", "other"] {
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(site.path(name), executable).expect("executable");
+    }
+    let path = |name: &str| site.path(name).display().to_string();
+    with("tpm");
+    let (status, said) = build(&path("qemu"), "");
+    assert_eq!(status, Some(3), "{said}");
+    assert!(
+        said.ends_with(
+            "error: swtpm is not in PATH\n  \
+             cure: install it (Debian, Ubuntu, Fedora: swtpm) or set WINIMG_SWTPM, or set tpm = false\n"
+        ),
+        "{said}"
     );
-    site.run(&["plan", "recipe.toml", "--hypervisor", "hyperv"])
-        .ended_well();
+    let (status, said) = build(&path("qemu"), &path("other"));
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("error: this is not swtpm\n  at: "), "{said}");
+    nothing_began(&site, "build");
+    site.run(&["plan", "recipe.toml"]).ended_well();
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod sabotage;
 mod sabotage_tools;
 mod secrets;
 mod trial;
+mod trusted;
 mod verify;
 
 /// The shortest way through every phase.

@@ -156,7 +156,7 @@ pub fn output_of(program: &str, arguments: &[&str]) -> String {
     stdout
 }
 
-/// Processes whose command line holds `word`.
+/// Processes whose command line, or the folder that they work in, holds `word`.
 pub fn processes_with(word: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
@@ -165,9 +165,10 @@ pub fn processes_with(word: &str) -> Vec<String> {
         };
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         let is_machine = line.starts_with("qemu-system")
-            || line.starts_with("swtpm")
+            || line.contains("--tpmstate")
             || line.contains("/qemu-system");
-        if is_machine && line.contains(word) {
+        let folder = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+        if is_machine && (line.contains(word) || folder.to_string_lossy().contains(word)) {
             found.push(line);
         }
     }

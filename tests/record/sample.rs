@@ -217,6 +217,7 @@ pub fn manifest() -> Manifest {
             accelerator: "kvm".into(),
             remarks: Vec::new(),
         },
+        machine: None,
         layer: None,
         inputs: inputs(),
         windows: Windows {

@@ -3,8 +3,8 @@
 use winimg::trial::compare;
 use winimg::trial::judge::{self, Agent, BuiltIn, Expected};
 use winimg::trial::state::{
-    Account, AgentLog, AgentRun, CloneState, CloudbaseInit, DiskRoom, HostName, KeysFile, Known,
-    LogEnd, PluginState, RunEnd, ServiceFailure, Setup, Sshd, Starts,
+    Account, AgentLog, AgentRun, CloneState, CloudbaseInit, DiskRoom, FoundHardware, HostName,
+    KeysFile, Known, LogEnd, PluginState, RunEnd, ServiceFailure, Setup, Sshd, Starts,
 };
 use winimg::verify::{Report, Severity};
 use winimg_recipe::recipe::Options;
@@ -57,6 +57,10 @@ pub fn good(number: u32) -> CloneState {
             partitions_behind: 0,
         }),
         cloudbase_init: Known::Is(Some(cloudbase_init())),
+        hardware: Known::Is(FoundHardware {
+            secure_boot: Some(true),
+            tpm: false,
+        }),
         failed_services: Known::Is(Vec::new()),
     }
 }

@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod cloudbase_init;
 mod discs;
+#[cfg(unix)]
+mod hardware;
 mod judged;
 mod page;
 mod result;

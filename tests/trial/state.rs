@@ -121,6 +121,9 @@ fn clone() -> WindowsDisk {
     let instance = format!(r"{CLOUDBASE_KEY}\iid\1\Plugins");
     disk.value(&instance, "CreateUserPlugin", REG_DWORD, &dword(1));
     disk.value(&instance, "MTUPlugin", REG_DWORD, &dword(2));
+    let secure_boot = r"HKLM\SYSTEM\ControlSet001\Control\SecureBoot\State";
+    disk.value(secure_boot, "UEFISecureBootEnabled", REG_DWORD, &dword(1));
+    disk.key(r"HKLM\SYSTEM\ControlSet001\Enum\ACPI\MSFT0101\1");
     let containerd = format!(r"{SERVICES}\containerd");
     disk.value(&containerd, "DisplayName", REG_SZ, &sz("Containerd"));
     disk.value(&containerd, "Start", REG_DWORD, &dword(2));

@@ -144,6 +144,23 @@ mod qemu {
         );
     }
 
+    #[test]
+    fn a_tpm_is_a_device_whose_emulator_listens_in_the_machines_folder() {
+        let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w, x"));
+        let before = text(&plan, "kvm", Some(&ovmf(false)));
+        plan.tpm = true;
+        let after = text(&plan, "kvm", Some(&ovmf(false)));
+        assert_eq!(only(&before, &after), [""; 0]);
+        assert_eq!(
+            only(&after, &before),
+            [
+                "-chardev socket,id=swtpm,path=/run/w,, x/tpm.sock",
+                "-tpmdev emulator,id=tpm0,chardev=swtpm",
+                "-device tpm-crb,tpmdev=tpm0",
+            ]
+        );
+    }
+
     fn only(a: &str, b: &str) -> Vec<String> {
         let lines = a.lines().filter(|l| !b.lines().any(|m| m == *l));
         lines.map(String::from).collect()

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::vm::qemu::process::Process;
-use winimg_machine::vm::qemu::{Qemu, canary, choice, firmware, program};
+use winimg_machine::vm::qemu::rundir::RunDir;
+use winimg_machine::vm::qemu::{Qemu, canary, choice, firmware, program, tpm};
 use winimg_machine::vm::{
     Accel, Closed, Controller, Disc, Forward, Hypervisor, Machine, MachinePlan, Network, Nic,
     Settled, Start,
@@ -320,6 +321,101 @@ fn every_controller_network_and_secure_boot_is_taken_by_qemu_and_stopped() {
         machine.stop();
         assert!(!runs(&bench.path("disk.qcow2").display().to_string()));
     }
+}
+
+/// The swtpm of this bench, as it runs.
+impl Bench {
+    fn swtpm(&self) -> Option<u32> {
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let is_it = |p: &std::fs::DirEntry| {
+            let line = std::fs::read(p.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let folder = std::fs::read_link(p.path().join("cwd"));
+            line.contains("--tpmstate") && folder.is_ok_and(|f| f == self.folder.path())
+        };
+        let found = processes.filter(is_it);
+        let mut found = found.filter_map(|p| p.file_name().to_string_lossy().parse().ok());
+        found.next()
+    }
+
+    fn with_tpm(&self, start: Start) -> MachinePlan {
+        MachinePlan {
+            start,
+            tpm: true,
+            ..self.plan(Firmware::Uefi)
+        }
+    }
+}
+
+/// The firmware writes to the TPM as it starts: what it keeps changes.
+#[test]
+fn a_tpm_is_there_and_empty_for_each_machine_but_kept_for_a_clone() {
+    let Some(bench) = Bench::new() else { return };
+    if let Err(e) = tpm::find() {
+        return skip::skipped(e);
+    }
+    let state = bench.path("tpm/tpm2-00.permall");
+    let seed = bench.path("tpm/from-before");
+    let clone = bench.clone(Firmware::Uefi).start;
+    // Whether what lay in the TPM's folder before is there still.
+    for (start, kept) in [(Start::Boot, false), (clone.clone(), true), (clone, true)] {
+        std::fs::create_dir_all(bench.path("tpm")).expect("a folder");
+        std::fs::write(&seed, "").expect("written");
+        let mut machine = bench.start(bench.with_tpm(start));
+        assert!(bench.swtpm().is_some(), "QEMU runs, and so does swtpm");
+        assert_eq!(seed.exists(), kept);
+        wait_for("QEMU talks to the TPM", || state.exists());
+        machine.stop();
+        assert_eq!(bench.swtpm(), None);
+        assert!(!runs(&bench.path("disk.qcow2").display().to_string()));
+    }
+    let rights = |path: &Path| {
+        use std::os::unix::fs::PermissionsExt as _;
+        let metadata = std::fs::metadata(path).expect("it is there");
+        metadata.permissions().mode() & 0o777
+    };
+    assert_eq!((rights(&bench.path("tpm")), rights(&state)), (0o700, 0o600));
+    let log = std::fs::read_to_string(bench.path("swtpm.log")).expect("swtpm.log");
+    assert_eq!(log.lines().filter(|l| l.starts_with("=== ")).count(), 3);
+}
+
+#[test]
+fn a_swtpm_that_dies_is_named_and_ends_the_machine() {
+    let Some(bench) = Bench::new() else { return };
+    if let Err(e) = tpm::find() {
+        return skip::skipped(e);
+    }
+    let mut machine = bench.start(bench.with_tpm(Start::Boot));
+    kill(bench.swtpm().expect("it runs"));
+    let error = machine.guest().map(|_| ()).expect_err("there is no TPM");
+    assert_eq!(error.kind(), Kind::Machine);
+    assert_eq!(
+        bench.filtered(&error),
+        "swtpm, the machine's TPM, died: signal 9 (SIGKILL)\n  at: RUN/swtpm.log"
+    );
+    drop(machine);
+    assert!(!runs(&bench.path("disk.qcow2").display().to_string()));
+}
+
+#[test]
+fn a_swtpm_that_does_not_start_is_named_with_its_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = RunDir::new(folder.path()).expect("short");
+    let program = folder.path().join("swtpm");
+    let script = "#!/bin/sh\necho \"no TPM for $*\" >&2\nexit 3\n";
+    std::fs::write(&program, script).expect("written");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&program, executable).expect("executable");
+    let error = tpm::Tpm::start(&program, &dir, false, &Cancel::default());
+    assert_eq!(
+        error
+            .err()
+            .expect("it ended")
+            .to_string()
+            .replace(&folder.path().display().to_string(), "RUN"),
+        "swtpm did not start: it ended with exit status 3\n  at: RUN/swtpm.log\n  \
+         | no TPM for socket --tpm2 --tpmstate dir=tpm,mode=0600 --ctrl type=unixio,path=tpm.sock,mode=0600 --terminate"
+    );
 }
 
 #[test]
@@ -741,7 +837,7 @@ fn kill(pid: u32) {
     assert!(status.expect("kill").success());
 }
 
-/// `kill -9` of the parent leaves no QEMU. The parent is this test program once more, playing `parent_for_the_test_above`.
+/// `kill -9` of the parent leaves no QEMU and no swtpm. The parent is this test program once more, playing `parent_for_the_test_above`.
 #[test]
 fn a_parent_that_is_killed_takes_qemu_along() {
     let Some(bench) = Bench::new() else { return };
@@ -753,10 +849,13 @@ fn a_parent_that_is_killed_takes_qemu_along() {
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
-    wait_for("QEMU starts", || runs(&disk));
+    let tpm = || bench.swtpm().is_some();
+    wait_for("QEMU starts", || {
+        runs(&disk) && (tpm() || tpm::find().is_err())
+    });
     parent.kill().expect("killed");
     parent.wait().expect("reaped");
-    wait_for("QEMU is gone", || !runs(&disk));
+    wait_for("both are gone", || !runs(&disk) && !tpm());
 }
 
 #[test]
@@ -766,9 +865,11 @@ fn parent_for_the_test_above() {
         return;
     };
     let Some(bench) = Bench::new() else { return };
-    let disk = Path::new(&folder).join("disk.qcow2");
+    let folder = PathBuf::from(folder);
     let mut machine = bench.start(MachinePlan {
-        disk,
+        disk: folder.join("disk.qcow2"),
+        run_dir: folder,
+        tpm: tpm::find().is_ok(),
         ..bench.plan(Firmware::Bios)
     });
     let _ = machine.guest();

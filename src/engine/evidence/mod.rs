@@ -52,7 +52,7 @@ const BOOTSTRAP_LINES: usize = 25;
 pub struct Scene<'a> {
     /// The build's output directory; the evidence goes below it. Its `logs/NN-name.log` hold the steps' whole output.
     pub output: &'a Path,
-    /// Of the machine: `screens/`, `serial.log`, `seabios.log`, `qemu.log`, `agent.log`.
+    /// Of the machine: `screens/`, `serial.log`, `seabios.log`, `qemu.log`, `swtpm.log`, `agent.log`.
     pub run_dir: &'a Path,
     /// The machine's disk, closed or paused. `None`: nothing was started.
     pub disk: Option<Image<'a>>,
@@ -172,6 +172,7 @@ impl Gathering<'_> {
         ];
         let machine = [
             ("What QEMU says", "qemu.log"),
+            ("What swtpm says", "swtpm.log"),
             ("The serial port", "serial.log"),
             ("SeaBIOS", "seabios.log"),
         ];

@@ -34,8 +34,18 @@ pub struct CloneState {
     pub disk: Known<DiskRoom>,
     /// Null: there is no such program in the image.
     pub cloudbase_init: Known<Option<CloudbaseInit>>,
+    pub hardware: Known<FoundHardware>,
     /// Failures that the Service Control Manager wrote into the System log, oldest first.
     pub failed_services: Known<Vec<ServiceFailure>>,
+}
+
+/// What Windows found of the machine at its last start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FoundHardware {
+    /// Null: Windows does not say, as under BIOS.
+    pub secure_boot: Option<bool>,
+    /// A TPM 2.0.
+    pub tpm: bool,
 }
 
 /// `HKLM\SYSTEM\Setup` and `ImageState`. Null: there is no such value.

@@ -7,8 +7,8 @@ use winimg_formats::hive::{Data, Key};
 use winimg_recipe::recipe::RegistryKey;
 
 use super::{
-    Account, AgentLog, CloneState, CloudbaseInit, DiskRoom, HostName, KeysFile, LogEnd,
-    PluginState, Setup, Sshd,
+    Account, AgentLog, CloneState, CloudbaseInit, DiskRoom, FoundHardware, HostName, KeysFile,
+    LogEnd, PluginState, Setup, Sshd,
     agent::{self, Settings},
     services, sshd,
 };
@@ -28,6 +28,11 @@ const PROFILES: RegistryKey =
 /// Source: Microsoft, System Store Locations.
 const CERTIFICATES: RegistryKey =
     RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\SystemCertificates\MY\Certificates");
+/// Microsoft: Secure Boot, the registry value that Windows sets.
+const SECURE_BOOT: RegistryKey =
+    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Control\SecureBoot\State");
+/// The plug and play id of every TPM 2.0 (TCG: ACPI Specification).
+const TPM: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Enum\ACPI\MSFT0101");
 const SSHD: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services\sshd");
 const SSH: &str = r"C:\ProgramData\ssh";
 const CLOUDBASE_INIT: &str = r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init";
@@ -80,6 +85,7 @@ pub fn read(disk: &dyn Disk, cancel: &Cancel) -> Result<CloneState> {
         certificates,
         disk: room(&image).into(),
         cloudbase_init: cloudbase_init(&image).into(),
+        hardware: hardware(&image).into(),
         failed_services: services::read(&image).into(),
     })
 }
@@ -94,6 +100,14 @@ fn setup(image: &Image<'_>) -> Answer<Setup> {
         command_line: image.text(&SETUP, "CmdLine")?.filter(|l| !l.is_empty()),
         oobe_in_progress: number("OOBEInProgress")?,
         generalization_state: image.number(&sysprep, "GeneralizationState")?,
+    })
+}
+
+fn hardware(image: &Image<'_>) -> Answer<FoundHardware> {
+    let enabled = image.number(&SECURE_BOOT, "UEFISecureBootEnabled")?;
+    Ok(FoundHardware {
+        secure_boot: enabled.map(|enabled| enabled == 1),
+        tpm: image.key(&TPM)?.is_some(),
     })
 }
 

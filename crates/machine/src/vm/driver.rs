@@ -207,6 +207,8 @@ pub enum Line {
     DiskStarts,
     /// An option was tried in vain, as the firmware words it.
     Failed(String),
+    /// The same, because Secure Boot takes no program that none of its keys has signed.
+    Refused(String),
     /// Nothing is left to try: the firmware stops or opens its own shell.
     NothingBoots,
 }

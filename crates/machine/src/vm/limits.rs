@@ -17,7 +17,7 @@ impl Platform {
     /// Refuses what its machines cannot have.
     pub fn check(self, spec: &MachineSpec) -> Result<()> {
         let refused = match self {
-            Self::Qemu => qemu(spec),
+            Self::Qemu => Vec::new(),
             Self::HyperV => hyperv(spec),
         };
         match &refused[..] {
@@ -90,12 +90,6 @@ impl std::fmt::Display for Platform {
     }
 }
 
-fn qemu(spec: &MachineSpec) -> Vec<Refusal> {
-    let none = "QEMU's machines have no TPM";
-    let cure = "set tpm = false, or build on Hyper-V (--hypervisor hyperv)";
-    spec.tpm.then_some((none, cure)).into_iter().collect()
-}
-
 fn hyperv(spec: &MachineSpec) -> Vec<Refusal> {
     let bios = spec.firmware == Firmware::Bios;
     let rows = [
@@ -147,11 +141,6 @@ mod tests {
     #[test]
     fn what_a_hypervisor_can_not_give_is_refused_at_once() {
         assert_eq!(
-            rendered(Platform::Qemu, &spec(Firmware::Uefi, true)),
-            "QEMU's machines have no TPM\n  at: [machine]\n  \
-             cure: set tpm = false, or build on Hyper-V (--hypervisor hyperv)"
-        );
-        assert_eq!(
             rendered(Platform::HyperV, &spec(Firmware::Uefi, true)),
             "machines of Hyper-V are built without a network\n  at: [machine]\n  \
              cure: set network = false: what steps need comes on the payload disc"
@@ -177,10 +166,7 @@ mod tests {
             ..spec(Firmware::Uefi, true)
         };
         assert_eq!(rendered(Platform::HyperV, &tpm), "taken");
-        let network = MachineSpec {
-            tpm: false,
-            ..spec(Firmware::Uefi, true)
-        };
-        assert_eq!(rendered(Platform::Qemu, &network), "taken");
+        let all = spec(Firmware::Uefi, true);
+        assert_eq!(rendered(Platform::Qemu, &all), "taken");
     }
 }

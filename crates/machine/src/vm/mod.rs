@@ -32,7 +32,7 @@ use winimg_base::event::{Attended, Cancel, Sink};
 use winimg_base::text::Secret;
 use winimg_formats::disk::{DiskForm, Image};
 pub use winimg_formats::iso::Disc;
-use winimg_recipe::recipe::Firmware;
+use winimg_recipe::recipe::{Firmware, MachineSpec};
 
 /// What the user asked for with `--accel`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ pub struct MachinePlan {
     /// Bytes.
     pub memory: u64,
     pub network: Network,
-    /// A virtual one, new with each machine. [`Platform::check`] refuses it where there is none.
+    /// A virtual one, which holds nothing when the machine starts; a clone's keeps what it held at the clone's last power-off.
     pub tpm: bool,
     /// Of the guest's built-in Administrator. For hypervisors that have to log on to reach the guest.
     pub password: Secret,
@@ -168,6 +168,24 @@ impl Start {
     }
 }
 
+/// What a host must have beside the hypervisor itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    pub firmware: Firmware,
+    pub secure_boot: bool,
+    pub tpm: bool,
+}
+
+impl From<&MachineSpec> for Needs {
+    fn from(spec: &MachineSpec) -> Self {
+        Self {
+            firmware: spec.firmware,
+            secure_boot: spec.secure_boot,
+            tpm: spec.tpm,
+        }
+    }
+}
+
 /// What the host can do, as `doctor` and the manifest show it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Probe {
@@ -188,8 +206,8 @@ pub trait Hypervisor {
     /// Looks at the host. Cheap enough to call once a build (a boot canary of a second or so).
     fn probe(&self, accel: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe>;
 
-    /// Refuses a host that has no such hypervisor. Asked before anything is fetched.
-    fn check_host(&self, _cancel: &Cancel) -> Result<()> {
+    /// Refuses a host that has no such hypervisor, or can't give its machines what they need. Asked before anything is fetched.
+    fn check_host(&self, _needs: &Needs, _cancel: &Cancel) -> Result<()> {
         Ok(())
     }
 

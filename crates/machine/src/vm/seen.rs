@@ -60,6 +60,8 @@ pub struct Seen {
     pub disk_folder: PathBuf,
     /// What the firmware tried in vain, as it words it.
     pub failed_options: Vec<String>,
+    /// Secure Boot refused one of them.
+    pub refused: bool,
     pub screenshot: Option<PathBuf>,
     /// What was read from that picture, where it can be read.
     pub text: Vec<String>,

@@ -16,6 +16,8 @@ pub struct Config {
     pub drives: Vec<Drive>,
     pub devices: Vec<Device>,
     pub chardevs: BTreeMap<String, Chardev>,
+    /// Emulators of a TPM, and the chardev of each.
+    pub tpms: BTreeMap<String, String>,
     /// The monitor's chardev.
     pub monitor: Option<String>,
     pub stopped: bool,
@@ -48,8 +50,17 @@ impl Device {
 
 #[derive(Clone, Debug)]
 pub enum Chardev {
-    File { path: PathBuf, append: bool },
-    Socket { path: PathBuf },
+    File {
+        path: PathBuf,
+        append: bool,
+    },
+    Socket {
+        path: PathBuf,
+    },
+    /// Somebody else listens there.
+    Client {
+        path: PathBuf,
+    },
     Null,
 }
 
@@ -109,6 +120,8 @@ const MODELS: &[(&str, &[&str])] = &[
     ("isa-debugcon", &["iobase", "chardev"]),
     ("isa-debug-exit", &["iobase", "iosize"]),
     ("isa-serial", &["chardev"]),
+    ("tpm-crb", &["tpmdev"]),
+    ("tpm-tis", &["tpmdev"]),
     ("virtio-serial-pci", &["bus", "addr"]),
     ("virtserialport", &["bus", "chardev", "name", "nr"]),
     ("e1000e", &["netdev", "mac", "bus", "addr"]),
@@ -167,7 +180,7 @@ pub fn parse(arguments: &[String], script: &Script) -> Result<Config, String> {
 const OPTIONS: &[&str] = &[
     "-name", "-machine", "-M", "-accel", "-cpu", "-smp", "-m", "-rtc", "-global", "-boot",
     "-display", "-vga", "-drive", "-device", "-chardev", "-mon", "-nic", "-netdev", "-action",
-    "-uuid", "-object",
+    "-uuid", "-object", "-tpmdev",
 ];
 
 /// An error that starts with `!` stands without the option, as some of QEMU's do.
@@ -208,6 +221,7 @@ fn take(config: &mut Config, option: &str, value: &str, script: &Script) -> Resu
         "-drive" => drive(config, value),
         "-device" => device(config, value),
         "-chardev" => chardev(config, value),
+        "-tpmdev" => tpmdev(config, value),
         _ => {
             let options = options(value, "chardev");
             known(&options, &["chardev", "mode", "pretty"])?;
@@ -521,10 +535,11 @@ fn chardev(config: &mut Config, value: &str) -> Result<(), String> {
                 &options,
                 &["backend", "id", "path", "server", "wait", "logfile"],
             )?;
-            if find(&options, "server") != Some("on") || find(&options, "wait") != Some("off") {
-                return Err("this stand-in only listens, and waits for nobody".into());
+            match (find(&options, "server"), find(&options, "wait")) {
+                (Some("on"), Some("off")) => Chardev::Socket { path: path()? },
+                (None, None) => Chardev::Client { path: path()? },
+                _ => return Err("this stand-in waits for nobody".into()),
             }
-            Chardev::Socket { path: path()? }
         }
         Some("null") => Chardev::Null,
         other => {
@@ -538,6 +553,22 @@ fn chardev(config: &mut Config, value: &str) -> Result<(), String> {
         None => Ok(()),
         Some(_) => Err(format!("Duplicate ID '{id}' for chardev")),
     }
+}
+
+fn tpmdev(config: &mut Config, value: &str) -> Result<(), String> {
+    let options = options(value, "type");
+    known(&options, &["type", "id", "chardev"])?;
+    if find(&options, "type") != Some("emulator") {
+        return Err("this stand-in has no TPM but an emulator".into());
+    }
+    let named = |key| find(&options, key).map(String::from);
+    let id = named("id").ok_or("Parameter 'id' is missing")?;
+    let chardev = named("chardev").ok_or("tpm-emulator: parameter 'chardev' is missing")?;
+    if !config.chardevs.contains_key(&chardev) {
+        return Err(format!("tpm-emulator: tpm chardev '{chardev}' not found"));
+    }
+    config.tpms.insert(id, chardev);
+    Ok(())
 }
 
 /// What is named has to be there, and only one may have it.
@@ -568,6 +599,13 @@ fn wire(config: &Config) -> Result<(), String> {
             return Err(format!(
                 "-device {model}: Bus '{}' not found",
                 device.get("bus").unwrap_or_default()
+            ));
+        }
+        if let Some(tpm) = device.get("tpmdev")
+            && !config.tpms.contains_key(tpm)
+        {
+            return Err(format!(
+                "-device {model}: Property '{model}.tpmdev' can't find value '{tpm}'"
             ));
         }
         for property in ["drive", "chardev"] {

@@ -15,7 +15,7 @@ mod script;
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,6 +174,14 @@ fn count() -> Result<u32, String> {
 /// Makes the files that the character devices write.
 fn made(config: Config, script: Script, number: u32) -> Result<Machine, String> {
     for (id, chardev) in &config.chardevs {
+        if let Chardev::Client { path } = chardev {
+            let connected = UnixStream::connect(path).map_err(|e| {
+                let path = path.display();
+                format!("-chardev socket,id={id},path={path}: Failed to connect to '{path}': {e}")
+            })?;
+            // Open until this process ends.
+            std::mem::forget(connected);
+        }
         if let Chardev::File { path, append } = chardev {
             let opened = OpenOptions::new()
                 .create(true)

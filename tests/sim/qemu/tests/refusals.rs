@@ -43,6 +43,9 @@ fn command_lines_that_qemu_refuses() {
             "user,id=n,guestfwd=udp:10.0.2.100:80-cmd:/bin/echo",
         ],
         &["-netdev", "user,id=n,guestfwd=tcp:10.0.2.100-cmd:x"],
+        &["-tpmdev", "passthrough,id=t"],
+        &["-tpmdev", "emulator,id=t,chardev=c"],
+        &["-device", "tpm-crb,tpmdev=t"],
     ]
     .into_iter()
     .map(|arguments| {
@@ -66,7 +69,10 @@ fn command_lines_that_qemu_refuses() {
          1 qemu-system-x86_64: -device isa-serial: Property 'isa-serial.chardev' can't find value 'b'\n\
          1 qemu-system-x86_64: -device scsi-hd: Bus 'hba.0' not found\n\
          1 qemu-system-x86_64: -netdev user,id=n,guestfwd=udp:10.0.2.100:80-cmd:/bin/echo: Invalid guest forwarding rule 'udp:10.0.2.100:80-cmd:/bin/echo'\n\
-         1 qemu-system-x86_64: -netdev user,id=n,guestfwd=tcp:10.0.2.100-cmd:x: Invalid guest forwarding rule 'tcp:10.0.2.100-cmd:x'\n"
+         1 qemu-system-x86_64: -netdev user,id=n,guestfwd=tcp:10.0.2.100-cmd:x: Invalid guest forwarding rule 'tcp:10.0.2.100-cmd:x'\n\
+         1 qemu-system-x86_64: -tpmdev passthrough,id=t: this stand-in has no TPM but an emulator\n\
+         1 qemu-system-x86_64: -tpmdev emulator,id=t,chardev=c: tpm-emulator: tpm chardev 'c' not found\n\
+         1 qemu-system-x86_64: -device tpm-crb: Property 'tpm-crb.tpmdev' can't find value 't'\n"
     );
 }
 

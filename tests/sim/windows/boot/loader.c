@@ -10,6 +10,7 @@
 
 static EFI_GUID loaded_image_guid = EFI_LOADED_IMAGE_PROTOCOL_GUID;
 static EFI_GUID device_path_guid = EFI_DEVICE_PATH_PROTOCOL_GUID;
+static EFI_GUID shim_guid = {0x605dab50, 0xe046, 0x4300, {0xab, 0xb6, 0x3d, 0xd8, 0x10, 0xdd, 0x8b, 0x23}};
 static CHAR16 child[] = CHILD;
 static CHAR16 options[] = OPTIONS;
 
@@ -114,6 +115,13 @@ EFI_STATUS efi_main(EFI_HANDLE self, EFI_SYSTEM_TABLE *st)
     if (EFI_ERROR(status))
         return status;
     status = st->BootServices->HandleProtocol(loaded, &loaded_image_guid, (void **)&own);
+    if (EFI_ERROR(status))
+        return status;
+    // Under Secure Boot Linux would take none of the initrd's modules, whose signatures were stripped, unless shim says that its user
+    // switched the check off (Linux: drivers/firmware/efi/libstub/secureboot.c). The firmware has checked the kernel all the same.
+    UINT8 off = 1;
+    status = st->RuntimeServices->SetVariable(L"MokSBStateRT", &shim_guid, EFI_VARIABLE_BOOTSERVICE_ACCESS | EFI_VARIABLE_RUNTIME_ACCESS,
+                                              sizeof(off), &off);
     if (EFI_ERROR(status))
         return status;
     own->LoadOptions = options;

@@ -1,4 +1,4 @@
-// Preloaded into genisoimage, wimlib and wixl: their clock stands at SOURCE_DATE_EPOCH, so that equal input gives
+// Preloaded into genisoimage, sbsign, wimlib and wixl: their clock stands at SOURCE_DATE_EPOCH, so that equal input gives
 // equal files.
 #define _GNU_SOURCE
 #include <fcntl.h>

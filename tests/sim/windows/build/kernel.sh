@@ -35,8 +35,8 @@ module_walk() {
     for dependency in ${depends//,/ }; do
         module_walk "$dependency"
     done
-    # Without its signature: checking one takes the emulated processor longer than loading the module. (Under Secure
-    # Boot the kernel would refuse them all.)
+    # Without its signature: checking one takes the emulated processor longer than loading the module. Under Secure Boot the
+    # loader switches the check off.
     strip --strip-debug -o "$work/initrd/modules/$name.ko" "$path"
     echo "$name"
 }

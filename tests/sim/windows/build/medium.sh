@@ -41,7 +41,7 @@ add_image append SERVERDATACENTER ServerDatacenter "Datacenter$eval_word (Deskto
 printf 'winimg-stand-in!' | dd of="$wim" bs=1 seek=24 conv=notrunc status=none
 
 medium=$work/medium
-cp "$vmlinuz" "$medium/boot/standin/vmlinuz"
+cp "$work/boot/vmlinuz" "$medium/boot/standin/vmlinuz"
 cp "$work/initrd.img" "$medium/boot/standin/initrd"
 cp "$work/boot/etfsboot.com" "$work/boot/core.img" "$work/boot/boot.img" "$medium/boot/"
 cp "$work/boot/bootmgfw.efi" "$medium/efi/boot/bootx64.efi"

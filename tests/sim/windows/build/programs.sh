@@ -10,6 +10,6 @@ else
     programs=${CARGO_TARGET_DIR:-$repo/target}/$target/debug
 fi
 export programs
-# genisoimage, wimlib and wixl stamp files with the time of day; this library stops their clock.
+# genisoimage, sbsign, wimlib and wixl stamp files with the time of day; this library stops their clock.
 gcc -O1 -shared -fPIC -o "$work/stopclock.so" "$here/boot/stopclock.c"
 stopped() { LD_PRELOAD="$work/stopclock.so" "$@"; }

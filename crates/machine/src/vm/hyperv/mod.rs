@@ -23,7 +23,7 @@ use self::host::Host;
 use self::probe::Found;
 pub use self::probe::{Examined, Need};
 use super::supervisor::{Clock, Supervised, Terms, room};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, Start, lock};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Needs, Platform, Probe, Start, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::{WorkFolder, folder_of};
@@ -83,7 +83,7 @@ impl Hypervisor for HyperV {
         Ok(self.look(cancel)?.probe)
     }
 
-    fn check_host(&self, cancel: &Cancel) -> Result<()> {
+    fn check_host(&self, _needs: &Needs, cancel: &Cancel) -> Result<()> {
         self.look(cancel).map(drop)
     }
 

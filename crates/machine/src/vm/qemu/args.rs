@@ -59,6 +59,9 @@ pub fn arguments(
     disk(&mut args, plan);
     cds(&mut args, &plan.start);
     channels(&mut args, dir);
+    if plan.tpm {
+        tpm(&mut args, dir);
+    }
     match &plan.start {
         Start::Clone { uuid, .. } => args.add("-uuid", uuid),
         Start::Install { .. } | Start::Boot => agent(&mut args, dir),
@@ -237,6 +240,14 @@ fn channels(args: &mut Arguments, dir: &RunDir) {
     args.add("-device", "isa-serial,chardev=com1");
     // Tells a crash of a Windows that has its driver (virtio-win: pvpanic); any other ignores it.
     args.add("-device", "pvpanic");
+}
+
+/// CRB is the interface that came with TPM 2.0; TIS is that of 1.2 (TCG: PC Client Platform TPM Profile). Windows has drivers for both.
+fn tpm(args: &mut Arguments, dir: &RunDir) {
+    let socket = path(&dir.tpm());
+    args.add("-chardev", format!("socket,id=swtpm,path={socket}"));
+    args.add("-tpmdev", "emulator,id=tpm0,chardev=swtpm");
+    args.add("-device", "tpm-crb,tpmdev=tpm0");
 }
 
 fn agent(args: &mut Arguments, dir: &RunDir) {

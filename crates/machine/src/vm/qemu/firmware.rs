@@ -122,13 +122,19 @@ pub fn find(places: &Places, secure_boot: bool) -> Result<Pair> {
     if best < pairs.len() {
         return Ok(pairs.swap_remove(best).1);
     }
-    let what = match secure_boot {
-        true => "no UEFI firmware with Secure Boot and enrolled keys was found",
-        false => "no UEFI firmware for QEMU was found",
+    let (what, otherwise) = match secure_boot {
+        true => (
+            "no UEFI firmware with Secure Boot and enrolled keys was found",
+            "set secure_boot = false",
+        ),
+        false => (
+            "no UEFI firmware for QEMU was found",
+            "build for firmware = \"bios\"",
+        ),
     };
-    Err(Error::new(Kind::Host, what).lines(refused).cure(
-        "install it (Debian, Ubuntu: ovmf; Fedora, Arch: edk2-ovmf), or build for firmware = \"bios\"",
-    ))
+    let cure =
+        format!("install it (Debian, Ubuntu: ovmf; Fedora, Arch: edk2-ovmf), or {otherwise}");
+    Err(Error::new(Kind::Host, what).lines(refused).cure(cure))
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! QEMU on this host.
 //!
 //! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process`,
-//! `qmp` and `commands` hold the child, `running` drives it for the supervisor. Downloads and configures nothing.
+//! `qmp` and `commands` hold the child, `tpm` the one beside it, `running` drives them for the supervisor. Downloads and configures nothing.
 
 pub mod args;
 pub mod canary;
@@ -15,6 +15,7 @@ pub mod qmp;
 pub mod rundir;
 mod running;
 pub mod stage;
+pub mod tpm;
 mod verdicts;
 
 use std::path::Path;
@@ -28,7 +29,7 @@ use self::running::{Conditions, Running};
 use self::verdicts::{Question, Verdicts};
 use super::driver::Hold;
 use super::supervisor::{Clock, Supervised, Terms, room};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe, lock};
+use super::{Accel, Hypervisor, Machine, MachinePlan, Needs, Platform, Probe, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::folder_of;
@@ -161,6 +162,14 @@ impl Hypervisor for Qemu {
         })
     }
 
+    fn check_host(&self, needs: &Needs, _cancel: &Cancel) -> Result<()> {
+        self.firmware(needs.firmware, needs.secure_boot)?;
+        match needs.tpm {
+            true => tpm::find().map(drop),
+            false => Ok(()),
+        }
+    }
+
     /// The machine is made and stands before its first instruction; `Machine::guest` lets it go.
     fn start(
         &self,
@@ -179,6 +188,10 @@ impl Hypervisor for Qemu {
         }
         tracing::debug!(?uefi, "the firmware was chosen");
         args::check_forwards(&plan.network)?;
+        let swtpm = match plan.tpm {
+            true => Some(tpm::find()?.path),
+            false => None,
+        };
         let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
         room::check(folder_of(&plan.disk), plan.room)?;
         let patience = room::patience()?;
@@ -193,6 +206,7 @@ impl Hypervisor for Qemu {
                 clock: Arc::clone(&clock),
                 slowness: choice.slowness,
                 doubt: self.doubt(question),
+                swtpm,
             },
         )?;
         let running = Arc::new(running);

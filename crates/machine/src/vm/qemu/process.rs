@@ -1,4 +1,4 @@
-//! QEMU as a child that can't outlive us.
+//! QEMU, or swtpm beside it, as a child that can't outlive us.
 //!
 //! No shell, no inherited input. On Linux the kernel kills it with its parent (prctl(2), `PR_SET_PDEATHSIG`); that signal comes when the
 //! spawning *thread* ends, so a thread of its own spawns the child and stays until the child has ended.
@@ -37,10 +37,26 @@ struct Shared {
 impl Process {
     /// Starts `program`; its stderr is added to the file `stderr`. Its own process group: a Ctrl-C is ours to handle.
     pub fn spawn(program: &Path, arguments: &[String], stderr: &Path) -> Result<Self> {
+        Self::start(Command::new(program), arguments, stderr)
+    }
+
+    /// The same, with this working directory.
+    pub fn spawn_in(
+        folder: &Path,
+        program: &Path,
+        arguments: &[String],
+        stderr: &Path,
+    ) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.current_dir(folder);
+        Self::start(command, arguments, stderr)
+    }
+
+    fn start(mut command: Command, arguments: &[String], stderr: &Path) -> Result<Self> {
+        let program = PathBuf::from(command.get_program());
         let opened = File::options().create(true).append(true).open(stderr);
         let log = opened.map_err(|e| Error::io("create", stderr, e))?;
         let stderr_start = log.metadata().map_or(0, |m| m.len());
-        let mut command = Command::new(program);
         command
             .args(arguments)
             // Messages that are looked at, and shown, are in English.
@@ -54,7 +70,7 @@ impl Process {
         let for_keeper = Arc::clone(&shared);
         let (sender, receiver) = mpsc::channel();
         let keeper = std::thread::Builder::new()
-            .name("qemu".into())
+            .name("child".into())
             .spawn(move || match spawn(&mut command) {
                 Ok(child) => {
                     let _ = sender.send(Ok(child.id()));
@@ -64,13 +80,13 @@ impl Process {
                     let _ = sender.send(Err(e));
                 }
             })
-            .map_err(|e| Error::io("start", program, e))?;
-        let cannot = |e| Error::io("start", program, e);
+            .map_err(|e| Error::io("start", &program, e))?;
+        let cannot = |e| Error::io("start", &program, e);
         let pid = receiver
             .recv()
             .map_err(|_| cannot(std::io::Error::other("its thread ended")))?
             .map_err(cannot)?;
-        tracing::debug!(program = %program.display(), pid, arguments = arguments.join(" "), "started QEMU");
+        tracing::debug!(program = %program.display(), pid, arguments = arguments.join(" "), "started a child");
         Ok(Self {
             pid,
             shared,

@@ -2,7 +2,6 @@
 //!
 //! Looks, and judges only the version. Refuses to install anything.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -26,13 +25,10 @@ pub struct Program {
 
 /// `WINIMG_QEMU`, else the first in `PATH`.
 pub fn find() -> Result<Program> {
-    let path = match std::env::var_os("WINIMG_QEMU") {
-        Some(path) if !path.is_empty() => PathBuf::from(path),
-        _ => search(std::env::var_os("PATH").unwrap_or_default().as_os_str()).ok_or_else(|| {
-            Error::new(Kind::Host, format!("{NAME} is not in PATH"))
-                .cure("install it (Debian, Ubuntu: qemu-system-x86; Fedora: qemu-system-x86-core), or set WINIMG_QEMU")
-        })?,
-    };
+    let path = named("WINIMG_QEMU", NAME).ok_or_else(|| {
+        Error::new(Kind::Host, format!("{NAME} is not in PATH"))
+            .cure("install it (Debian, Ubuntu: qemu-system-x86; Fedora: qemu-system-x86-core), or set WINIMG_QEMU")
+    })?;
     let version = parse_version(&ask(&path, &["--version"])?);
     let version = version.ok_or_else(|| {
         Error::new(Kind::Host, "this is not QEMU")
@@ -49,13 +45,18 @@ pub fn find() -> Result<Program> {
     })
 }
 
-fn search(path: &OsStr) -> Option<PathBuf> {
-    std::env::split_paths(path)
-        .map(|folder| folder.join(NAME))
-        .find(|file| file.is_file())
+/// What the variable names, else the first of this name in `PATH`.
+pub(super) fn named(variable: &str, name: &str) -> Option<PathBuf> {
+    match std::env::var_os(variable) {
+        Some(path) if !path.is_empty() => Some(PathBuf::from(path)),
+        _ => std::env::split_paths(&std::env::var_os("PATH")?)
+            .map(|folder| folder.join(name))
+            .find(|file| file.is_file()),
+    }
 }
 
-fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
+/// What it prints.
+pub(super) fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(path);
     without_secrets(&mut command);
     let output = command

@@ -9,6 +9,10 @@ use winimg_base::error::{Error, Kind, Result};
 /// Bytes of a Unix socket's path without its final NUL (unix(7): `sun_path` has 108 on Linux, 104 elsewhere).
 const SOCKET_PATH_LIMIT: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
+/// Names in it that swtpm is given, which runs there.
+pub const TPM_SOCKET: &str = "tpm.sock";
+pub const TPM_STATE: &str = "tpm";
+
 /// An absolute path with the names below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir(PathBuf);
@@ -31,6 +35,10 @@ impl RunDir {
             .cure("set TMPDIR to a shorter path"));
         }
         Ok(dir)
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.0
     }
 
     pub fn qmp(&self) -> PathBuf {
@@ -59,6 +67,21 @@ impl RunDir {
     /// QEMU's own complaints.
     pub fn stderr(&self) -> PathBuf {
         self.0.join("qemu.log")
+    }
+
+    /// swtpm's control channel.
+    pub fn tpm(&self) -> PathBuf {
+        self.0.join(TPM_SOCKET)
+    }
+
+    /// What the TPM keeps; no log, and in no evidence.
+    pub fn tpm_state(&self) -> PathBuf {
+        self.0.join(TPM_STATE)
+    }
+
+    /// swtpm's own complaints.
+    pub fn tpm_log(&self) -> PathBuf {
+        self.0.join("swtpm.log")
     }
 
     /// This machine's own UEFI variables.

@@ -6,8 +6,9 @@ mod channel;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use qapi::Empty;
@@ -23,6 +24,7 @@ use super::process::{Process, describe};
 use super::qmp::{PATIENCE, Qmp};
 use super::rundir::RunDir;
 use super::stage::Tail;
+use super::tpm::Tpm;
 use super::{Doubt, events};
 use crate::vm::driver::{
     Boot, Channel, Driver, Fault, Glance, Halt, Hold, Line, Link, Load, Oversight, State,
@@ -43,6 +45,10 @@ pub struct Running {
     pub slowness: u32,
     qmp: Qmp,
     process: Process,
+    /// Behind QEMU, so that it is dropped later.
+    tpm: Option<Tpm>,
+    /// How the TPM ended, once that was seen before QEMU's own end.
+    tpm_lost: OnceLock<ExitStatus>,
     /// This machine's part of the firmware's log.
     firmware_log: Mutex<Tail>,
     /// Held while a picture lies in its file.
@@ -57,6 +63,8 @@ pub struct Conditions {
     pub clock: Arc<Clock>,
     pub slowness: u32,
     pub doubt: Doubt,
+    /// The program, where the plan has a TPM.
+    pub swtpm: Option<PathBuf>,
 }
 
 impl Running {
@@ -88,6 +96,14 @@ impl Running {
             }
         };
         begin_log(&dir.stderr(), &heading)?;
+        let cancel = &conditions.cancel;
+        let tpm = conditions.swtpm.as_ref().map(|swtpm| {
+            begin_log(&dir.tpm_log(), &heading)?;
+            // A clone is one machine, however often it is started.
+            let keeps_state = matches!(plan.start, Start::Clone { .. });
+            Tpm::start(swtpm, &dir, keeps_state, cancel)
+        });
+        let tpm = tpm.transpose()?;
         let started = || -> Result<(Process, Qmp)> {
             let process = Process::spawn(program, arguments, &dir.stderr())?;
             let alive = || match process.ended() {
@@ -101,6 +117,8 @@ impl Running {
         Ok(Self {
             qmp,
             process,
+            tpm,
+            tpm_lost: OnceLock::new(),
             dir,
             slowness: conditions.slowness,
             firmware_log: Mutex::new(firmware_log),
@@ -133,6 +151,13 @@ impl Running {
         let seen = self.seen();
         if seen.shutdown.as_ref().is_some_and(|s| s.guest) {
             return State::Off;
+        }
+        if let Some(status) = self.tpm.as_ref().and_then(Tpm::ended) {
+            // A QEMU that ends takes swtpm along, and may be gone a moment later than it.
+            return match self.process.wait(Duration::from_secs(1)) {
+                Some(_) => self.state(),
+                None => State::Gone(describe(*self.tpm_lost.get_or_init(|| status))),
+            };
         }
         // The common case costs a lock, no question to QEMU.
         if !seen.stopped {
@@ -242,10 +267,15 @@ impl Driver for Running {
     }
 
     fn settle(&self) -> Result<bool> {
-        match self.process.ended() {
-            None => Ok(false),
-            Some(status) if status.success() => Ok(true),
-            Some(status) => Err(Error::new(
+        let Some(status) = self.process.ended() else {
+            return Ok(false);
+        };
+        if let Some(tpm) = &self.tpm {
+            tpm.stop();
+        }
+        match status.success() {
+            true => Ok(true),
+            false => Err(Error::new(
                 Kind::Machine,
                 format!(
                     "the guest powered off, but QEMU ended with {}",
@@ -259,14 +289,16 @@ impl Driver for Running {
 
     /// `quit` and a second for it, then SIGKILL.
     fn stop(&self) {
-        if self.process.ended().is_some() {
-            return;
+        if self.process.ended().is_none() {
+            let second = Duration::from_secs(1);
+            let _ = self.qmp.order(&quit {}, second);
+            if self.process.wait(second).is_none() {
+                self.process.kill();
+                self.process.wait(Duration::from_secs(10));
+            }
         }
-        let second = Duration::from_secs(1);
-        let _ = self.qmp.order(&quit {}, second);
-        if self.process.wait(second).is_none() {
-            self.process.kill();
-            self.process.wait(Duration::from_secs(10));
+        if let Some(tpm) = &self.tpm {
+            tpm.stop();
         }
     }
 
@@ -283,6 +315,9 @@ impl Driver for Running {
     }
 
     fn gone(&self, how: &str) -> Error {
+        if let (Some(tpm), Some(status)) = (&self.tpm, self.tpm_lost.get()) {
+            return tpm.died(*status);
+        }
         Error::new(Kind::Machine, format!("QEMU died: {how}"))
             .at(self.dir.stderr().display())
             .lines(self.process.last_words())

@@ -25,7 +25,11 @@ pub fn judge(line: &str) -> Option<Line> {
 
 fn judge_uefi(text: &str) -> Option<Line> {
     if text.starts_with("failed to ") {
-        return Some(Line::Failed(text.to_string()));
+        let line = match text.ends_with(": Access Denied") {
+            true => Line::Refused,
+            false => Line::Failed,
+        };
+        return Some(line(text.to_string()));
     }
     if text.starts_with("No bootable option") {
         return Some(Line::NothingBoots);
@@ -194,6 +198,20 @@ mod tests {
         assert_eq!(
             reader.feed(b"Press any key to boot from CD or DVD."),
             [Line::KeyPrompt]
+        );
+    }
+
+    /// What Debian's OVMF says with Secure Boot. That its own shell is refused is no word about the disc.
+    #[test]
+    fn a_program_that_secure_boot_refuses() {
+        let log = b"BdsDxe: failed to load Boot0001 \"UEFI QEMU DVD-ROM QM00003 \" from PciRoot(0x0)/Pci(0x1F,0x2)/Sata(0x1,0xFFFF,0x0): Access Denied\r\n\
+            BdsDxe: failed to start Boot0003 \"EFI Internal Shell\" from Fv(7CB8)/FvFile(7C04): Security Violation\r\n";
+        assert_eq!(
+            Reader::default().feed(log),
+            [
+                Line::Refused("failed to load Boot0001 \"UEFI QEMU DVD-ROM QM00003 \" from PciRoot(0x0)/Pci(0x1F,0x2)/Sata(0x1,0xFFFF,0x0): Access Denied".into()),
+                Line::Failed("failed to start Boot0003 \"EFI Internal Shell\" from Fv(7CB8)/FvFile(7C04): Security Violation".into()),
+            ]
         );
     }
 

@@ -86,7 +86,7 @@ impl Keys {
                     last: None,
                 });
             }
-            Line::DiskStarts | Line::Failed(_) => self.pressing = None,
+            Line::DiskStarts | Line::Failed(_) | Line::Refused(_) => self.pressing = None,
             Line::NothingBoots => {
                 self.pressing = None;
                 self.nothing_boots = true;

@@ -35,6 +35,7 @@ struct FirmwareSaid {
     /// Where it handed over last.
     booted: Option<Line>,
     failed_options: Vec<String>,
+    refused: bool,
     /// When it began its work, and how much had been moved by then.
     since: (Duration, u64),
 }
@@ -85,8 +86,9 @@ impl Lookout {
         let lines = firmware.log()?;
         for line in &lines {
             match line {
-                Line::Failed(text) => {
+                Line::Failed(text) | Line::Refused(text) => {
                     said.booted = None;
+                    said.refused |= matches!(line, Line::Refused(_));
                     said.failed_options.push(text.clone());
                 }
                 Line::NothingBoots => said.booted = None,
@@ -172,6 +174,7 @@ impl Lookout {
             started: firmware.is_none_or(|f| f.booted.is_some()) || last.purpose == Purpose::Steps,
             disk_written: self.load.disk_written,
             failed_options: firmware.map_or_else(Vec::new, |f| f.failed_options.clone()),
+            refused: firmware.is_some_and(|f| f.refused),
             ..last
         }
     }

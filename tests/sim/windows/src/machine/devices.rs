@@ -132,6 +132,13 @@ pub fn facts(disk: &Device) -> DiskFacts {
     }
 }
 
+/// A TPM 2.0 that its driver talks to. The driver finds it by its ACPI id.
+pub fn has_tpm() -> bool {
+    let version = std::fs::read_to_string("/sys/class/tpm/tpm0/tpm_version_major");
+    Path::new("/sys/bus/acpi/devices/MSFT0101:00").exists()
+        && version.is_ok_and(|version| version.trim() == "2")
+}
+
 /// Waits until the set of drives has not changed for a while (drivers look for them on their own).
 pub fn settle(at_least_one_cd: bool) {
     let deadline = Instant::now() + Duration::from_secs(20);

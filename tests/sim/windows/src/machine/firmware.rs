@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::sys;
+use super::{Firmware, sys};
 
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 const ATTRIBUTES: [u8; 4] = [7, 0, 0, 0]; // non-volatile, boot service, runtime
@@ -65,11 +65,26 @@ fn write(root: &Path, name: &str, data: &[u8]) -> io::Result<()> {
     fs::write(variable(root, name), [&ATTRIBUTES[..], data].concat())
 }
 
-/// Writes the option (over an older one of the same name) and puts it first in BootOrder.
-pub fn register(partition: &SystemPartition) -> io::Result<()> {
+/// Mounts the variables.
+fn variables() -> io::Result<&'static Path> {
     let root = Path::new("/sys/firmware/efi/efivars");
     sys::load_modules("efi")?;
     let _ = sys::mount("efivarfs", root, "efivarfs", 0, "");
+    Ok(root)
+}
+
+/// Whether the firmware starts signed programs alone, by its own word (UEFI Specification 2.10, 3.3: SecureBoot). `None` without UEFI.
+pub fn secure_boot() -> Option<bool> {
+    if Firmware::running() == Firmware::Bios {
+        return None;
+    }
+    let value = read(variables().ok()?, "SecureBoot")?;
+    Some(value == [1])
+}
+
+/// Writes the option (over an older one of the same name) and puts it first in BootOrder.
+pub fn register(partition: &SystemPartition) -> io::Result<()> {
+    let root = variables()?;
     let named = |number: &u16| {
         read(root, &format!("Boot{number:04X}")).is_some_and(|option| {
             option

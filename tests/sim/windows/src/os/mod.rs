@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::dialog::{self, Dialog};
 use crate::machine::drives::CdDrives;
-use crate::machine::{devices, drivers, network, screen::Screen, sys};
+use crate::machine::{devices, drivers, firmware, network, screen::Screen, sys};
 use crate::setup::log::Log;
 use crate::windows::{Config, Data, Power, Windows};
 
@@ -84,6 +84,9 @@ fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
             let windows = Windows::open(config)
                 .map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
             windows.set_devices(drivers::devices());
+            windows
+                .find_hardware(firmware::secure_boot(), devices::has_tpm())
+                .map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;
             volume::check_driver(&volume, &windows).map_err(stop_code)?;
             Ok((volume, cds, windows))
         });

@@ -3,14 +3,17 @@
 use super::process::Env;
 use super::program;
 use super::regf::{REG_EXPAND_SZ, REG_SZ};
-use super::registry::{Registry, multi_sz, sz, texts};
+use super::registry::{Registry, dword_value, multi_sz, sz, texts};
 use super::volume::{Cwd, Volumes};
-use super::{ACTIVE_NAME, COMPUTER_NAME, TCPIP};
+use super::{ACTIVE_NAME, COMPUTER_NAME, TCPIP, Windows};
 
 const SESSION_MANAGER: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager";
 pub const CBS: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
 pub const UPDATE_REBOOT: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
+
+const SECURE_BOOT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\SecureBoot\State";
+const TPM: &str = r"HKLM\SYSTEM\CurrentControlSet\Enum\ACPI\MSFT0101";
 
 pub fn pending(registry: &mut Registry, volumes: &Volumes) -> Result<(), String> {
     renames(registry, volumes);
@@ -19,6 +22,26 @@ pub fn pending(registry: &mut Registry, volumes: &Volumes) -> Result<(), String>
     registry.remove(UPDATE_REBOOT);
     program::dism::finish_pending(registry)?;
     registry.flush()
+}
+
+impl Windows {
+    /// Writes down what this start found of the computer. `secure_boot`: `None` without UEFI.
+    pub fn find_hardware(&self, secure_boot: Option<bool>, tpm: bool) -> Result<(), String> {
+        let mut registry = self.machine.registry();
+        registry.remove(SECURE_BOOT);
+        if let Some(is_on) = secure_boot {
+            let value = dword_value(is_on.into());
+            registry.set(SECURE_BOOT, "UEFISecureBootEnabled", value)?;
+        }
+        registry.remove(TPM);
+        if tpm {
+            let device = format!(r"{TPM}\1");
+            let ids = [r"ACPI\VEN_MSFT&DEV_0101", r"ACPI\MSFT0101", "*MSFT0101"];
+            registry.set(&device, "HardwareID", multi_sz(&ids))?;
+            registry.set(&device, "Service", sz("TPM"))?;
+        }
+        registry.flush()
+    }
 }
 
 /// A new computer name counts from a boot on.

@@ -42,6 +42,9 @@ pub fn ending(verdict: &Verdict, seen: &Seen, about: &About) -> Option<Error> {
 
 /// The install disc leads nowhere, or after a restart the disk does.
 fn disc_does_not_boot(seen: &Seen, retries: u32) -> Error {
+    if seen.refused {
+        return refused(seen);
+    }
     let fact = match (seen.restarts, retries) {
         (0, 0) => "the firmware finds nothing to boot".to_string(),
         (0, n) => format!(
@@ -62,6 +65,9 @@ fn disc_does_not_boot(seen: &Seen, retries: u32) -> Error {
 }
 
 fn disk_does_not_boot(seen: &Seen) -> Error {
+    if seen.refused {
+        return refused(seen);
+    }
     let (fact, cure) = match (seen.purpose, seen.restarts) {
         (Purpose::Clone, 0) => (
             "the firmware finds no Windows on the disk",
@@ -81,6 +87,26 @@ fn disk_does_not_boot(seen: &Seen) -> Error {
         ),
     };
     nothing_boots(seen, fact.to_string(), cure)
+}
+
+/// Secure Boot took none of what could have been started.
+fn refused(seen: &Seen) -> Error {
+    let (whose, cure) = match (seen.purpose, seen.restarts) {
+        (Purpose::Install, 0) => (
+            "the install disc's boot loader",
+            "take a medium whose boot loader is Microsoft's own, or set secure_boot = false",
+        ),
+        (Purpose::Clone, _) => (
+            "the boot loader on the disk",
+            "the image needs Microsoft's own \\EFI\\BOOT\\BOOTX64.EFI and bootmgfw.efi; an older Windows' may be revoked",
+        ),
+        _ => (
+            "the boot loader on the disk",
+            "a medium, an update or a step brought one that is not Microsoft's own, or set secure_boot = false",
+        ),
+    };
+    let fact = format!("Secure Boot refuses {whose}: none of the firmware's keys has signed it");
+    nothing_boots(seen, fact, cure)
 }
 
 fn nothing_boots(seen: &Seen, fact: String, cure: &str) -> Error {
@@ -293,6 +319,35 @@ mod tests {
         assert_eq!(fact(Purpose::Steps, 0, 0), again);
         assert_eq!(fact(Purpose::Clone, 0, 0), no_windows);
         assert_eq!(fact(Purpose::Clone, 1, 0), again);
+    }
+
+    #[test]
+    fn what_secure_boot_refuses_is_named() {
+        let message = |purpose, restarts| {
+            let seen = Seen {
+                refused: true,
+                failed_options: vec!["failed to load Boot0001: Access Denied".into()],
+                ..seen(purpose, restarts)
+            };
+            let rendered = ending(&Verdict::NoBootDevice, &seen, &about(Platform::Qemu, 0));
+            rendered.expect("an error").to_string()
+        };
+        assert_eq!(
+            message(Purpose::Install, 0),
+            "Secure Boot refuses the install disc's boot loader: none of the firmware's keys has signed it\n  \
+             at: /run/w/screens/stopped.png\n  found: 1 min 35 s after power-on, before the first restart\n  \
+             | failed to load Boot0001: Access Denied\n  \
+             cure: take a medium whose boot loader is Microsoft's own, or set secure_boot = false"
+        );
+        let disk = "Secure Boot refuses the boot loader on the disk: none of the firmware's keys has signed it\n";
+        for (purpose, restarts) in [
+            (Purpose::Install, 1),
+            (Purpose::Boot, 0),
+            (Purpose::Clone, 0),
+        ] {
+            let message = message(purpose, restarts);
+            assert!(message.starts_with(disk), "{message}");
+        }
     }
 
     #[test]

@@ -40,6 +40,27 @@ fn a_disabled_administrator_is_not_asked_for_a_password() {
 }
 
 #[test]
+fn each_start_says_what_hardware_it_found() {
+    let guest = Guest::new();
+    let enabled = || {
+        let key = r"HKLM\SYSTEM\CurrentControlSet\Control\SecureBoot\State";
+        guest.windows.value(key, "UEFISecureBootEnabled")
+    };
+    let driver = || {
+        let key = r"HKLM\SYSTEM\CurrentControlSet\Enum\ACPI\MSFT0101\1";
+        guest.windows.value(key, "Service")
+    };
+    guest.windows.find_hardware(Some(true), true).unwrap();
+    assert_eq!(enabled(), Some(Data::Dword(1)));
+    assert_eq!(driver(), Some(Data::Text("TPM".into())));
+    guest.windows.find_hardware(Some(false), false).unwrap();
+    assert_eq!(enabled(), Some(Data::Dword(0)));
+    assert_eq!(driver(), None);
+    guest.windows.find_hardware(None, false).unwrap();
+    assert_eq!(enabled(), None);
+}
+
+#[test]
 fn two_clones_are_different_machines() {
     let ids = || {
         let guest = Guest::new();
