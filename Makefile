@@ -27,9 +27,11 @@ packages: ## install the Debian packages that demo and test need
 build:
 	$(CARGO) build --locked $(or $(BUILD_ONLY),--workspace $(BUILD_ALSO))
 
-.PHONY: standin
-standin: packages build ## make the stand-in installer and its components
-	tests/sim/windows/build.sh $(STANDIN)
+.PHONY: standin standin-all
+standin: ## make the stand-in installer and its components
+standin-all: ## the same, and a medium of each release and channel
+standin standin-all: packages build
+	tests/sim/windows/build.sh $(if $(filter standin-all,$@),--all) $(STANDIN)
 	tests/demo/components.sh $(STANDIN)/components
 
 # The tool and the stand-in installer, without simulators and tests.
@@ -60,8 +62,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 
 # Each part can be made by itself; one that fails hides no other.
 .PHONY: nightly
-nightly: ## what is too slow for every push: tables of faults, Hyper-V's demo, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-nightly end-to-end-hyperv test-windows fuzz
+nightly: ## what is too slow for every push: tables of faults, the install matrix, Hyper-V's demo, winimg.exe's unit tests, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-nightly install-matrix end-to-end-hyperv test-windows fuzz
 
 .PHONY: fmt
 fmt:
@@ -99,7 +101,7 @@ fuzz: packages ## the same for FUZZ_SECONDS each (default 600); TARGETS="zip tar
 
 .PHONY: end-to-end
 end-to-end: standin ## builds in QEMU: the demo and its damages, a refusal, two at once, secrets, interrupts
-	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip demo_on_hyper_v --skip ::nightly:: end_to_end::
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip demo_on_hyper_v --skip ::nightly:: --skip ::matrix:: end_to_end::
 
 .PHONY: end-to-end-nightly
 end-to-end-nightly: standin ## more of the same: every other signal and moment, and the other refusals
@@ -109,6 +111,10 @@ end-to-end-nightly: standin ## more of the same: every other signal and moment, 
 end-to-end-hyperv: standin ## the demo on a stand-in for Hyper-V whose machines run in QEMU: artifacts, and all calls
 	$(CARGO) test --locked --workspace --bin fake-powershell qemu -- --ignored
 	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture demo_on_hyper_v
+
+.PHONY: install-matrix
+install-matrix: standin-all ## builds and clones of each release, edition, firmware and bus; MATRIX=word,word for some, PART=1/2 for half
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture --exact end_to_end::matrix::each_combination_comes_up
 
 .PHONY: faults-qemu
 faults-qemu: standin ## a table of faults on QEMU: kills, full disks, stuck Setups, and how the rerun ends

@@ -8,6 +8,7 @@ mod damages;
 mod demo;
 mod hyperv;
 mod interrupts;
+mod matrix;
 pub mod program;
 mod refusals;
 mod sabotage;

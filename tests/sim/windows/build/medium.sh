@@ -1,7 +1,9 @@
-# install.wim, and the medium: UDF holds everything, ISO9660 shows a README, as on Microsoft's media.
+# install.wim, and the medium: UDF holds everything, ISO9660 shows a README, as on Microsoft's media. Of one release and
+# channel; $iso is its file below $out.
 set -euo pipefail
 images=$work/images
 wim=$work/medium/sources/install.wim
+rm -rf "$images" "$work/medium"
 mkdir -p "$images" "$work/medium"/{boot/standin,efi/boot,efi/microsoft/boot,sources,support}
 suffix= eval_word=
 if [ "$retail" = 0 ]; then
@@ -11,7 +13,7 @@ fi
 add_image() { # VERB NAME EDITION TITLE INSTALLATIONTYPE FLAGS
     local verb=$1 name="Windows Server $year $2" edition=$3$suffix title="Windows Server $year $4" kind=$5 flags=$6
     local root=$images/$2
-    "$programs/standin-image" "$root" --product "Windows Server $year ${3#Server}" --edition "$edition" --kind "$kind" \
+    "$programs/standin-image" "$root" --product "Windows Server $year ${3#Server}$eval_word" --edition "$edition" --kind "$kind" \
         --build "$build" --revision "$revision" --release "$release"
     find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
     local properties=(
@@ -67,4 +69,4 @@ label=SSS_X64FREE_EN-US_DV9
         -eltorito-alt-boot -e efi/microsoft/boot/efisys.bin -no-emul-boot -boot-load-size 1 \
         -o "$work/standin.iso" .
 ) 2>"$work/genisoimage.log" || { cat "$work/genisoimage.log" >&2; exit 1; }
-mv "$work/standin.iso" "$out/standin.iso"
+mv "$work/standin.iso" "$out/$iso"

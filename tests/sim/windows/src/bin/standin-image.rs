@@ -35,7 +35,7 @@ fn lay_out(arguments: Vec<String>) -> Result<(), String> {
         installation_type: option("--kind")?,
         build: number("--build")?,
         revision: number("--revision")?,
-        display_version: option("--release")?,
+        release: option("--release")?,
     };
     let root = PathBuf::from(root);
     std::fs::create_dir_all(&root).map_err(|e| e.to_string())?;

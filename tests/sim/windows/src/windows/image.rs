@@ -13,7 +13,7 @@ use super::registry::{self, dword_value, expand_sz, multi_sz, sz};
 /// The facts of one image of install.wim that show in its registry.
 #[derive(Clone, Debug)]
 pub struct ImageFacts {
-    /// e.g. `Windows Server 2022 Datacenter`
+    /// e.g. `Windows Server 2022 Datacenter`, of evaluation media `Windows Server 2022 Datacenter Evaluation`
     pub product_name: String,
     /// e.g. `ServerDatacenter`
     pub edition_id: String,
@@ -23,9 +23,27 @@ pub struct ImageFacts {
     pub build: u32,
     /// Revision of the build (UBR).
     pub revision: u32,
-    /// e.g. `21H2`
-    pub display_version: String,
+    /// e.g. `1809`, `21H2`
+    pub release: String,
 }
+
+/// From here on `DisplayVersion` has the release's name, and `ReleaseId` stays at 2009 (seen by puppetlabs/facter#2439,
+/// project-jedi/jcl#154).
+const BUILD_20H2: u32 = 19042;
+
+/// Name, type (1 kernel driver, 0x10 own process, 0x20 shared), start (0 boot, 2 auto, 3 demand), path, display name.
+type Service = (&'static str, u32, u32, &'static str, &'static str);
+
+/// OpenSSH's server, which waits for its first start. A feature on demand, and in the image since Server 2025 (Microsoft: Get
+/// started with OpenSSH for Windows).
+pub const SSHD: Service = (
+    "sshd",
+    0x10,
+    3,
+    r"%SystemRoot%\System32\OpenSSH\sshd.exe",
+    "OpenSSH SSH Server",
+);
+pub const SSHD_SINCE: u32 = 26100;
 
 /// The start of every program file of the stand-in; the program's name and a line feed follow.
 pub const MARKER: &str = "MZ winimg stand-in program: ";
@@ -34,7 +52,7 @@ pub fn create_hives(c_root: &Path, facts: &ImageFacts) -> Result<(), String> {
     let config = c_root.join("Windows/System32/config");
     std::fs::create_dir_all(&config)
         .map_err(|e| format!("can't make {}: {e}", config.display()))?;
-    registry::create(&system(), &config.join("SYSTEM"))?;
+    registry::create(&system(facts), &config.join("SYSTEM"))?;
     registry::create(&software(facts), &config.join("SOFTWARE"))?;
     registry::create(&sam(), &config.join("SAM"))?;
     let mut security = Key::new("ROOT");
@@ -60,7 +78,7 @@ pub fn create_hives(c_root: &Path, facts: &ImageFacts) -> Result<(), String> {
 }
 
 /// The directories and program files of `C:\Windows`.
-pub fn create_files(c_root: &Path) -> Result<(), String> {
+pub fn create_files(c_root: &Path, facts: &ImageFacts) -> Result<(), String> {
     let fault = |e: std::io::Error| format!("can't lay out {}: {e}", c_root.display());
     for dir in [
         "Windows/System32/config",
@@ -91,6 +109,11 @@ pub fn create_files(c_root: &Path) -> Result<(), String> {
         }
         std::fs::write(path, format!("{MARKER}{name}\r\n")).map_err(fault)?;
     }
+    if facts.build >= SSHD_SINCE {
+        let folder = c_root.join("Windows/System32/OpenSSH");
+        std::fs::create_dir_all(&folder).map_err(fault)?;
+        std::fs::write(folder.join("sshd.exe"), format!("{MARKER}service\r\n")).map_err(fault)?;
+    }
     // Nothing starts them here; a Windows without them starts nowhere.
     for loader in ["winload.efi", "winload.exe"] {
         let path = c_root.join("Windows/System32").join(loader);
@@ -107,7 +130,7 @@ fn put(root: &mut Key, path: &[&str], name: &str, (kind, data): (u32, Vec<u8>)) 
     root.make(path).set(name, kind, data);
 }
 
-fn system() -> Key {
+fn system(facts: &ImageFacts) -> Key {
     let mut root = Key::new("ROOT");
     for (name, set) in [
         ("Current", 1),
@@ -172,7 +195,8 @@ fn system() -> Key {
     control(&["Windows"], "NoInteractiveServices", dword_value(1));
     control(&["Terminal Server"], "fDenyTSConnections", dword_value(1));
     control(&["FileSystem"], "LongPathsEnabled", dword_value(0));
-    for (name, kind, start, path, display) in SERVICES {
+    let sshd = (facts.build >= SSHD_SINCE).then_some(SSHD);
+    for (name, kind, start, path, display) in SERVICES.into_iter().chain(sshd) {
         let key = root.make(&["ControlSet001", "Services", name]);
         let mut set = |value: &str, (kind, data): (u32, Vec<u8>)| key.set(value, kind, data);
         set("Type", dword_value(kind));
@@ -235,8 +259,7 @@ const ENVIRONMENT: [(&str, &str); 11] = [
     ("NUMBER_OF_PROCESSORS", "2"),
 ];
 
-/// Name, type (1 kernel driver, 0x10 own process, 0x20 shared), start (0 boot, 2 auto, 3 demand), path, display name.
-const SERVICES: [(&str, u32, u32, &str, &str); 27] = [
+const SERVICES: [Service; 27] = [
     ("atapi", 1, 0, r"System32\drivers\atapi.sys", "IDE Channel"),
     (
         "BFE",
@@ -418,8 +441,6 @@ fn software(facts: &ImageFacts) -> Key {
         ("CurrentMinorVersionNumber", dword_value(0)),
         ("CurrentVersion", sz("6.3")),
         ("UBR", dword_value(facts.revision)),
-        ("DisplayVersion", sz(&facts.display_version)),
-        ("ReleaseId", sz(&facts.display_version)),
         ("SystemRoot", sz(r"C:\Windows")),
         ("PathName", sz(r"C:\Windows")),
         (
@@ -429,6 +450,13 @@ fn software(facts: &ImageFacts) -> Key {
     ] {
         put(&mut root, &version, name, data);
     }
+    let id = if facts.build >= BUILD_20H2 {
+        put(&mut root, &version, "DisplayVersion", sz(&facts.release));
+        "2009"
+    } else {
+        &facts.release
+    };
+    put(&mut root, &version, "ReleaseId", sz(id));
     let current = ["Microsoft", "Windows", "CurrentVersion"];
     let mut set =
         |below: &[&str], name: &str, data| put(&mut root, &[&current, below].concat(), name, data);

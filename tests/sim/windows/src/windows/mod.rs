@@ -422,6 +422,6 @@ impl Write for Channel {
 
 /// Lays out a Windows tree with its hives below `c_root`: an applied image.
 pub fn create_image(c_root: &Path, facts: &ImageFacts) -> Result<(), String> {
-    create_files(c_root)?;
+    create_files(c_root, facts)?;
     create_hives(c_root, facts)
 }

@@ -17,15 +17,19 @@ pub fn facts() -> ImageFacts {
         installation_type: "Server Core".into(),
         build: 20348,
         revision: 587,
-        display_version: "21H2".into(),
+        release: "21H2".into(),
     }
 }
 
 impl Guest {
     /// C: freshly applied and set up, D: an empty CD.
     pub fn new() -> Guest {
+        Guest::of(&facts())
+    }
+
+    pub fn of(facts: &ImageFacts) -> Guest {
         let dir = tempfile::tempdir().unwrap();
-        create_image(&dir.path().join("c"), &facts()).unwrap();
+        create_image(&dir.path().join("c"), facts).unwrap();
         std::fs::create_dir(dir.path().join("d")).unwrap();
         let windows = Guest::open(dir.path().to_owned());
         windows.set_image_state("IMAGE_STATE_COMPLETE").unwrap();

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use super::guest::{Guest, facts};
 use crate::windows::regf::{self, Key};
-use crate::windows::{Data, create_image};
+use crate::windows::{Data, ImageFacts, create_image};
 
 /// A value as libhivex's own tool reads it from the file on disk.
 fn hivexget(guest: &Guest, hive: &str, key: &str, value: &str) -> String {
@@ -263,4 +263,23 @@ fn a_damaged_hive_is_refused() {
     );
     bytes.truncate(4096);
     assert!(regf::parse(&bytes).is_err());
+}
+
+#[test]
+fn each_release_has_its_own_version_values() {
+    const KEY: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
+    for (build, release, id, name) in [
+        (17763, "1809", "1809", None),
+        (20348, "21H2", "2009", Some("21H2")),
+        (26100, "24H2", "2009", Some("24H2")),
+    ] {
+        let guest = Guest::of(&ImageFacts {
+            build,
+            release: release.into(),
+            ..facts()
+        });
+        let registry = guest.windows.machine.registry();
+        assert_eq!(registry.text(KEY, "ReleaseId").as_deref(), Some(id));
+        assert_eq!(registry.text(KEY, "DisplayVersion").as_deref(), name);
+    }
 }

@@ -1,9 +1,30 @@
-use super::guest::Guest;
+use super::guest::{Guest, facts};
 use super::program::codes;
-use crate::windows::Data;
+use crate::windows::{Data, ImageFacts};
 
 const PACKAGES: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\Packages";
+
+#[test]
+fn server_2025_has_an_ssh_server_that_waits() {
+    let guest = Guest::of(&ImageFacts {
+        build: 26100,
+        ..facts()
+    });
+    codes(
+        &guest,
+        &[
+            (
+                "dism /online /add-capability /capabilityname:OpenSSH.Server~~~~0.0.1.0",
+                0,
+            ),
+            ("sc config sshd start= auto", 0),
+            ("sc start sshd", 0),
+        ],
+    );
+    let key = r"C:\ProgramData\ssh\ssh_host_ed25519_key.pub";
+    assert!(guest.text(key).starts_with("ssh-ed25519 "));
+}
 
 #[test]
 fn capabilities_come_from_a_folder() {

@@ -4,6 +4,7 @@
 //! "could not be found" (0x800f081f).
 
 use super::{Options, failed};
+use crate::windows::image::{MARKER, SSHD, SSHD_SINCE};
 use crate::windows::process::Process;
 use crate::windows::registry::{Registry, dword_value, expand_sz, sz};
 use crate::windows::service;
@@ -15,7 +16,11 @@ const NT: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 /// A capability's name, the first part of its cabinet's, and the build that has it from the start (0: every one).
 const CAPABILITIES: [(&str, &str, u32); 6] = [
     ("OpenSSH.Client~~~~0.0.1.0", "OpenSSH-Client-Package", 0),
-    ("OpenSSH.Server~~~~0.0.1.0", "OpenSSH-Server-Package", 26100),
+    (
+        "OpenSSH.Server~~~~0.0.1.0",
+        "OpenSSH-Server-Package",
+        SSHD_SINCE,
+    ),
     (
         "ServerCore.AppCompatibility~~~~0.0.1.0",
         "Microsoft-Windows-ServerCore-AppCompatibility-FOD-Package",
@@ -121,7 +126,8 @@ fn effects(p: &Process, name: &str, add: bool) -> Result<(), String> {
         .locate(r"C:\Windows\System32\OpenSSH")
         .map_err(|error| error.text())?
         .host;
-    let key = service::key("sshd");
+    let (name, kind, start, path, display) = SSHD;
+    let key = service::key(name);
     let mut registry = p.machine.registry();
     if !add {
         registry.remove(&key);
@@ -129,18 +135,14 @@ fn effects(p: &Process, name: &str, add: bool) -> Result<(), String> {
     }
     std::fs::create_dir_all(&folder)
         .and_then(|()| {
-            let marker = format!("{}service\r\n", crate::windows::image::MARKER);
+            let marker = format!("{MARKER}service\r\n");
             std::fs::write(folder.join("sshd.exe"), marker)
         })
         .map_err(|e| e.to_string())?;
-    registry.set(&key, "Type", dword_value(0x10))?;
-    registry.set(&key, "Start", dword_value(3))?;
+    registry.set(&key, "Type", dword_value(kind))?;
+    registry.set(&key, "Start", dword_value(start))?;
     registry.set(&key, "ErrorControl", dword_value(1))?;
-    registry.set(
-        &key,
-        "ImagePath",
-        expand_sz(r"%SystemRoot%\System32\OpenSSH\sshd.exe"),
-    )?;
-    registry.set(&key, "DisplayName", sz("OpenSSH SSH Server"))?;
+    registry.set(&key, "ImagePath", expand_sz(path))?;
+    registry.set(&key, "DisplayName", sz(display))?;
     registry.set(&key, "ObjectName", sz("LocalSystem"))
 }
