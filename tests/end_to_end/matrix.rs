@@ -25,6 +25,8 @@ struct Row {
     /// Evaluation media refuse a product key, retail media want one.
     channel: &'static str,
     target: &'static str,
+    /// With Secure Boot and a TPM, the build's machine and the clones.
+    trusted: bool,
 }
 
 #[rustfmt::skip]
@@ -43,6 +45,9 @@ const TABLE: &[Row] = &[
     row("bios", "nvme",   "2019", "standard-core",   "evaluation", "openstack"),
     row("uefi", "nvme",   "2022", "standard",        "evaluation", "aws-import"),
     row("uefi", "ahci",   "2019", "datacenter-core", "retail",     "proxmox"),
+    trusted(row("uefi", "virtio", "2025", "datacenter-core", "evaluation", "openstack")),
+    trusted(row("uefi", "nvme",   "2019", "standard",        "retail",     "vsphere")),
+    trusted(row("uefi", "ahci",   "2022", "datacenter",      "evaluation", "hyperv-gen2")),
 ];
 
 const fn row(
@@ -60,17 +65,33 @@ const fn row(
         image,
         channel,
         target,
+        trusted: false,
+    }
+}
+
+const fn trusted(row: Row) -> Row {
+    Row {
+        trusted: true,
+        ..row
     }
 }
 
 /// What varies, each with all its values.
-const AXES: [(&str, &[&str]); 5] = [
+const AXES: [(&str, &[&str]); 6] = [
     ("firmware", &["uefi", "bios"]),
     ("disk bus", &["virtio", "nvme", "ahci"]),
     ("release", &["2019", "2022", "2025"]),
     ("kind", &["core", "desktop"]),
     ("channel", &["evaluation", "retail"]),
+    ("trust", &["none", "secure-boot-tpm"]),
 ];
+
+/// Values that can't go together, and why.
+const APART: [(&str, &str, &str); 1] = [(
+    "bios",
+    "secure-boot-tpm",
+    "a BIOS has no Secure Boot, and `tpm` needs UEFI",
+)];
 
 /// Targets of which no row is made, and why.
 const NOT_TRIED: [(&str, &str); 2] = [
@@ -87,15 +108,16 @@ const NOT_TRIED: [(&str, &str); 2] = [
 impl Row {
     /// `uefi-nvme-2025-standard-core-retail-vsphere`
     fn name(&self) -> String {
-        [
+        let mut words = vec![
             self.firmware,
             self.disk_bus,
             self.release,
             self.image,
             self.channel,
             self.target,
-        ]
-        .join("-")
+        ];
+        words.extend(self.trusted.then_some("trusted"));
+        words.join("-")
     }
 
     fn is_core(&self) -> bool {
@@ -111,15 +133,30 @@ impl Row {
         if self.is_evaluation() { "" } else { "kms" }
     }
 
+    /// What its `[machine]` has beside the bus.
+    fn trust(&self) -> &'static str {
+        if self.trusted {
+            "secure_boot = true\ntpm = true\n"
+        } else {
+            ""
+        }
+    }
+
     /// Its value of each axis.
     fn values(&self) -> [&'static str; AXES.len()] {
         let kind = if self.is_core() { "core" } else { "desktop" };
+        let trust = if self.trusted {
+            "secure-boot-tpm"
+        } else {
+            "none"
+        };
         [
             self.firmware,
             self.disk_bus,
             self.release,
             kind,
             self.channel,
+            trust,
         ]
     }
 }
@@ -134,6 +171,9 @@ fn any_two_values_are_in_a_row() {
             wanted.extend(pairs);
             met.extend(TABLE.iter().map(|row| (row.values()[a], row.values()[b])));
         }
+    }
+    for (one, other, _) in APART {
+        assert!(wanted.remove(&(one, other)), "{one} and {other}");
     }
     assert_eq!(met, wanted);
     let names: BTreeSet<String> = TABLE.iter().map(Row::name).collect();

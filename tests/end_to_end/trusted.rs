@@ -25,7 +25,7 @@ const BOTH: FoundHardware = FoundHardware {
 };
 
 /// A folder of configuration with a firmware whose only key is that of the stand-in's medium.
-fn firmware(folder: &Path) -> PathBuf {
+pub fn firmware(folder: &Path) -> PathBuf {
     let image =
         |file: &str| json!({ "filename": format!("/usr/share/OVMF/{file}"), "format": "raw" });
     let descriptor = json!({

@@ -49,7 +49,7 @@ disk_bus  = "@bus@"
 disk_size = "12 GiB"
 cpus      = 2
 memory    = "2 GiB"
-
+@trust@
 [setup]
 drivers = @drivers@
 @steps@
@@ -89,6 +89,7 @@ fn text(row: &Row) -> String {
         ("@vars@", needs.vars),
         ("@firmware@", row.firmware.into()),
         ("@bus@", row.disk_bus.into()),
+        ("@trust@", row.trust().into()),
         ("@drivers@", format!("{drivers:?}")),
         ("@steps@", needs.steps.into()),
         ("@seal@", needs.seal.map(seal).unwrap_or_default()),

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Row, recipe};
 use crate::end_to_end::program::{Build, is, output_of, processes_with};
+use crate::end_to_end::trusted;
 use support::tree::{self, root};
 
 /// Much longer than a row takes on a machine without virtualisation.
@@ -28,11 +29,17 @@ pub fn row(row: &Row) {
     fs::create_dir_all(&folder).expect("a folder");
     let recipe = recipe::written(row, &folder);
     let output = folder.join("out");
-    let mut build = Build::start(
+    // A firmware that trusts the stand-in's key.
+    let config = row.trusted.then(|| trusted::firmware(&folder));
+    let config = config
+        .iter()
+        .map(|config| ("XDG_CONFIG_HOME", config.as_os_str()));
+    let mut build = Build::start_where(
         recipe.to_str().expect("UTF-8"),
         &output,
         &folder.join("cache"),
         &["--no-lock", "--layers", "none", "--try", "--settle", "15s"],
+        &config.collect::<Vec<_>>(),
     );
     build.wait_for("Setup runs", LIMIT, |event| {
         is(event, "phase_started", "phase", "install")
@@ -54,7 +61,8 @@ pub fn row(row: &Row) {
 fn machine_of(output: &Path) -> String {
     let word = output.to_str().expect("UTF-8");
     for _ in 0..600 {
-        if let Some(line) = processes_with(word).pop() {
+        let mut lines = processes_with(word).into_iter();
+        if let Some(line) = lines.find(|line| line.contains("qemu-system")) {
             return line;
         }
         std::thread::sleep(Duration::from_millis(100));
@@ -71,6 +79,7 @@ fn built_on(row: &Row, machine: &str) {
         _ => "-device ide-hd,",
     };
     assert!(machine.contains(device), "{machine}");
+    assert_eq!(machine.contains("-tpmdev"), row.trusted, "{machine}");
 }
 
 fn read(file: &Path) -> Value {
@@ -131,7 +140,13 @@ fn tried(row: &Row, trial: &Value) {
         _ => "nvme",
     };
     assert_eq!(trial["hardware"]["controller"], controller, "{trial:#}");
-    assert_eq!(trial["clones"].as_array().map(Vec::len), Some(2));
+    let clones = trial["clones"].as_array().expect("clones");
+    assert_eq!(clones.len(), 2, "{trial:#}");
+    for machine in clones.iter().map(|clone| &clone["state"]["hardware"]) {
+        assert_eq!(machine["tpm"], row.trusted, "{trial:#}");
+        let secure = machine["secure_boot"] == true;
+        assert_eq!(secure, row.trusted, "{trial:#}");
+    }
     for what in ["machine-sid", "machine-guid"] {
         let compared = trial["compared"].as_array().expect("a comparison");
         let found = compared.iter().find(|one| one["what"] == what);
