@@ -22,4 +22,4 @@ pub mod state;
 #[cfg(unix)]
 pub use request::Request;
 #[cfg(unix)]
-pub use run::{failed, run};
+pub use run::{failed, firmware, remove_earlier, run};
