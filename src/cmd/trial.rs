@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tempfile::TempDir;
+
 use super::verify::opened;
 use super::{Context, hypervisor, print, targets};
 use crate::cli;
@@ -13,9 +15,10 @@ use crate::trial::{self, Request, result};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Sink;
 use winimg_base::io;
-use winimg_machine::vm::{Hypervisor, Platform};
-use winimg_recipe::recipe::Recipe;
+use winimg_formats::disk::Disk;
+use winimg_machine::vm::{Hypervisor, Platform, Probe};
 use winimg_recipe::recipe::target::{Condition, Demand, Target};
+use winimg_recipe::recipe::{Firmware, Recipe};
 use winimg_supply::store::Store;
 
 pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
@@ -29,7 +32,7 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
         .clone()
         .unwrap_or_else(|| subject.folder.join(FOLDER));
     let folder = std::path::absolute(&folder).map_err(|e| Error::io("find", &folder, e))?;
-    let bench = Bench {
+    let conditions = Conditions {
         hypervisor: hypervisor.as_ref(),
         store: &store,
         folder: &folder,
@@ -42,6 +45,7 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
         sink: &context.sink,
         context,
     };
+    let mut bench = Bench::set_up(conditions, &targets)?;
     let mut text = String::new();
     let mut failed = Vec::new();
     for target in &targets {
@@ -88,7 +92,7 @@ pub fn of_build(
 ) -> Result<Vec<Tried>> {
     record::built::remove_earlier(&request.output)?;
     let folder = request.output.join(FOLDER);
-    let bench = Bench {
+    let conditions = Conditions {
         hypervisor,
         store: request.store,
         folder: &folder,
@@ -101,8 +105,10 @@ pub fn of_build(
         sink: request.sink,
         context,
     };
+    let targets: Vec<Target> = request.recipe.named_targets().cloned().collect();
+    let mut bench = Bench::set_up(conditions, &targets)?;
     let mut tries = Vec::new();
-    for target in request.recipe.named_targets() {
+    for target in &targets {
         let image = artifact(manifest, &request.output, target)?;
         if !bench.tried(target, &image, Some(manifest))?.is_good() {
             return Err(trial::failed(&[target], &folder));
@@ -118,7 +124,7 @@ pub fn of_build(
 }
 
 /// What clones are started with.
-struct Bench<'a> {
+struct Conditions<'a> {
     hypervisor: &'a dyn Hypervisor,
     store: &'a Store,
     folder: &'a Path,
@@ -128,6 +134,24 @@ struct Bench<'a> {
     context: &'a Context,
 }
 
+/// Where one run tries its images, as one target after the other.
+struct Bench<'a> {
+    conditions: Conditions<'a>,
+    scratch: Scratch,
+    /// Those that were tried so far: a second target takes the first one's, where it is the same file.
+    images: Vec<Opened>,
+}
+
+/// An image that was opened, and what this host does for machines of its firmware.
+struct Opened {
+    file: PathBuf,
+    disk: Arc<dyn Disk>,
+    firmware: Firmware,
+    probe: Probe,
+    /// What holds one that had to be unpacked.
+    _work: Option<TempDir>,
+}
+
 struct Size {
     accel: cli::AccelArg,
     cpus: u32,
@@ -135,38 +159,82 @@ struct Size {
     memory: u64,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// Removes what earlier trials said of these targets.
+    fn set_up(conditions: Conditions<'a>, targets: &[Target]) -> Result<Self> {
+        let Conditions { folder, sink, .. } = conditions;
+        let scratch = Scratch::create(
+            folder,
+            conditions.hypervisor,
+            conditions.store,
+            sink.as_ref(),
+            &conditions.context.cancel,
+        )?;
+        for target in targets {
+            trial::remove_earlier(target, folder)?;
+        }
+        Ok(Self {
+            conditions,
+            scratch,
+            images: Vec::new(),
+        })
+    }
+
     fn tried(
-        &self,
+        &mut self,
         target: &Target,
         image: &Path,
         manifest: Option<&Manifest>,
     ) -> Result<result::Trial> {
-        let (sink, cancel) = (self.sink, &self.context.cancel);
-        let scratch = Scratch::create(
-            self.folder,
-            self.hypervisor,
-            self.store,
-            sink.as_ref(),
-            cancel,
-        )?;
-        let (disk, _work) = opened(image, self.context)?;
+        let place = self.opened(image)?;
+        let (opened, conditions) = (&self.images[place], &self.conditions);
         trial::run(&Request {
             image,
-            disk: disk.into(),
+            disk: &opened.disk,
+            firmware: opened.firmware,
+            probe: &opened.probe,
             manifest,
             target,
-            folder: self.folder,
-            scratch: &scratch,
-            hypervisor: self.hypervisor,
-            accel: self.machine.accel.into(),
-            cpus: self.machine.cpus,
-            memory: self.machine.memory,
-            quiet: self.patience.settle,
-            timeout: self.patience.boot_timeout,
-            sink,
-            cancel,
+            folder: conditions.folder,
+            scratch: &self.scratch,
+            hypervisor: conditions.hypervisor,
+            accel: conditions.machine.accel.into(),
+            cpus: conditions.machine.cpus,
+            memory: conditions.machine.memory,
+            quiet: conditions.patience.settle,
+            timeout: conditions.patience.boot_timeout,
+            sink: conditions.sink,
+            cancel: &conditions.context.cancel,
         })
+    }
+
+    /// The image's place among those that are open. What the host lacks is said once.
+    fn opened(&mut self, file: &Path) -> Result<usize> {
+        if let Some(place) = self.images.iter().position(|image| image.file == file) {
+            return Ok(place);
+        }
+        let Conditions {
+            hypervisor,
+            machine,
+            sink,
+            context,
+            ..
+        } = &self.conditions;
+        let (disk, work) = opened(file, context)?;
+        let firmware = trial::firmware(file, disk.as_ref())?;
+        let probe = hypervisor.probe(machine.accel.into(), firmware, &context.cancel)?;
+        let said = |remark: &&String| self.images.iter().any(|i| i.probe.remarks.contains(remark));
+        for remark in probe.remarks.iter().filter(|remark| !said(remark)) {
+            sink.warn(remark.clone());
+        }
+        self.images.push(Opened {
+            file: file.to_path_buf(),
+            disk: disk.into(),
+            firmware,
+            probe,
+            _work: work,
+        });
+        Ok(self.images.len() - 1)
     }
 }
 

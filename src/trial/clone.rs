@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
 use winimg_base::io;
@@ -51,6 +53,8 @@ pub struct Clone<'a> {
     /// Sockets, firmware variables and screens of this clone.
     run: PathBuf,
     server: Option<Server>,
+    /// What holds the disks; they go with the clone.
+    _work: TempDir,
 }
 
 impl<'a> Clone<'a> {
@@ -59,16 +63,20 @@ impl<'a> Clone<'a> {
         let request = prepared.request;
         let form = request.target.metadata.by;
         let identity = identity::of(number)?;
-        let run = request.scratch.run().join(number.to_string());
+        // Short: sockets lie in it.
+        let run = (request.scratch.run()).join(format!("{}-{number}", request.target.name));
         io::create_private_folders(&run)?;
-        let work = request.scratch.work();
-        let disk = work.join(format!("clone-{number}.qcow2"));
+        let work = tempfile::Builder::new()
+            .prefix("clone-")
+            .tempdir_in(request.scratch.work())
+            .map_err(|e| Error::io("create a folder in", request.scratch.work(), e))?;
+        let disk = work.path().join("disk.qcow2");
         let bytes = request.disk.len().next_multiple_of(1 << 20) + GROWTH;
         let hypervisor = request.hypervisor;
         hypervisor.create_disk_over_image(&disk, request.image, bytes, request.cancel)?;
         let disc = metadata::disc(form, &identity);
         let disc = disc.map(|tree| {
-            let path = work.join(format!("clone-{number}.iso"));
+            let path = work.path().join("metadata.iso");
             iso::write(&tree, &path).map(|()| path)
         });
         let server = Service::of(form, &identity).map(|s| Server::open(s, &run));
@@ -80,6 +88,7 @@ impl<'a> Clone<'a> {
             identity,
             disk,
             run,
+            _work: work,
         })
     }
 
@@ -119,7 +128,7 @@ impl<'a> Clone<'a> {
         let (sink, cancel) = (Arc::clone(request.sink), request.cancel.clone());
         let began = Instant::now();
         let mut machine = request.hypervisor.start(self.plan()?, sink, cancel)?;
-        let timeout = request.timeout * self.prepared.probe.slowness;
+        let timeout = request.timeout * self.prepared.request.probe.slowness;
         let settled = machine.settle(self.quiet(), timeout);
         let seconds = began.elapsed().as_secs_f64();
         let screen = self.picture(machine.as_mut(), number);
@@ -128,6 +137,7 @@ impl<'a> Clone<'a> {
             Err(error) => (0, Err(error)),
         };
         drop(machine);
+        let outcome = outcome.map_err(|error| self.keep_what_it_names(error, number));
         let boot = Boot {
             restarts,
             seconds,
@@ -135,28 +145,51 @@ impl<'a> Clone<'a> {
         };
         match outcome {
             Ok(()) => Ok((boot, None)),
-            Err(error) if matches!(error.kind(), Kind::Setup | Kind::Machine) => {
-                Ok((boot, Some(error)))
-            }
+            // All else is this host's: nothing is known of the image then.
+            Err(error) if error.kind() == Kind::Trial => Ok((boot, Some(error))),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Screens and QEMU's own words, which an error names, go with the clone: they are kept beside the results.
+    fn keep_what_it_names(&self, error: Error, boot: usize) -> Error {
+        let request = self.prepared.request;
+        let name = format!("{}/clone-{}-boot-{boot}", request.target.name, self.number);
+        let kept = request.folder.join(name);
+        let screens = self.run.join("screens");
+        let pictures = fs::read_dir(&screens).into_iter().flatten().flatten();
+        let own = [self.run.join("qemu.log")];
+        let keep = || -> Result<()> {
+            io::create_folders(&kept)?;
+            for file in pictures.map(|entry| entry.path()).chain(own) {
+                if let (true, Some(name)) = (file.is_file(), file.file_name()) {
+                    io::copy(&file, &kept.join(name))?;
+                }
+            }
+            Ok(())
+        };
+        match keep() {
+            Ok(()) => error.moved(&screens, &kept).moved(&self.run, &kept),
+            // What is said of the clone does not depend on it.
+            Err(_) => error,
         }
     }
 
     fn turn_off(&self, machine: &mut dyn Machine) -> Result<()> {
         self.say("the power button is pressed");
         machine.press_power_button()?;
-        machine.wait_off(OFF * self.prepared.probe.slowness)
+        machine.wait_off(OFF * self.prepared.request.probe.slowness)
     }
 
     /// Reads the powered-off disk and judges it; whether the clone goes on.
     fn look(&self, is_last: bool, trouble: Option<Error>, lived: &mut Lived) -> Result<bool> {
         let request = self.prepared.request;
-        let disk = Overlay::open(&self.disk, Arc::clone(&request.disk), request.cancel)?;
+        let disk = Overlay::open(&self.disk, Arc::clone(request.disk), request.cancel)?;
         let read = state::read(&disk, request.cancel);
         let state = match (read, trouble) {
             (Ok(state), None) => state,
             (read, Some(trouble)) => {
-                self.stopped(trouble, read.ok(), lived);
+                Self::stopped(trouble, read.ok(), lived);
                 return Ok(false);
             }
             (Err(error), None) if error.kind() == Kind::Verify => {
@@ -165,19 +198,24 @@ impl<'a> Clone<'a> {
             }
             (Err(error), None) => return Err(error),
         };
-        let expected = judge::Expected::of(request.target, &self.identity);
+        let promised = request
+            .manifest
+            .map(|m| m.expected_of_clone(&request.target.name))
+            .unwrap_or_default();
+        let expected = judge::Expected::of(request.target, &self.identity, &promised);
         let unfinished = judge::unfinished(&state, &expected);
         if let Some(finding) = unfinished.filter(|f| f.severity == Severity::Error) {
             lived.report.add(Err(Box::new(finding)), None);
             lived.run.state = Some(state);
             return Ok(false);
         }
+        if let (false, Some(report)) = (is_last, judge::settled_fault(&state, &expected)) {
+            lived.report = report;
+            lived.run.state = Some(state);
+            return Ok(false);
+        }
         if is_last {
             lived.report = judge::clone(&state, &expected);
-            let promised = request
-                .manifest
-                .map(|m| m.expected_of_clone(&request.target.name));
-            let promised = promised.unwrap_or_default();
             let disk = verify::check_clone(&disk, &promised, request.cancel)?;
             lived.report.join(disk);
             lived.run.state = Some(state);
@@ -186,15 +224,14 @@ impl<'a> Clone<'a> {
     }
 
     /// A clone that did not come up: what was seen of it, and what its disk says of the cause.
-    fn stopped(&self, trouble: Error, state: Option<CloneState>, lived: &mut Lived) {
-        lived.report.add(Err(trouble.into()), None);
-        if let Some(state) = state {
-            let expected = judge::Expected::of(self.prepared.request.target, &self.identity);
-            if let Some(finding) = judge::unfinished(&state, &expected) {
-                lived.report.add(Err(Box::new(finding)), None);
-            }
-            lived.run.state = Some(state);
-        }
+    fn stopped(trouble: Error, state: Option<CloneState>, lived: &mut Lived) {
+        let seen = trouble.into();
+        let finding = match &state {
+            Some(state) => judge::stopped(seen, state),
+            None => seen,
+        };
+        lived.report.add(Err(finding), None);
+        lived.run.state = state;
     }
 
     fn plan(&self) -> Result<MachinePlan> {

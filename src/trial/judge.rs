@@ -6,11 +6,13 @@
 mod agent;
 mod login;
 
+use winimg_recipe::plan::{self, Check};
 use winimg_recipe::recipe::target::{self, Administrator, Condition, Demand, Form, Target};
 
 use super::metadata::Identity;
 use super::state::{
-    COMPLETE, CloneState, DiskRoom, HostName, Known, ServiceFailure, Setup, Starts,
+    COMPLETE, CloneState, DiskRoom, GENERALIZED, HostName, Known, SEALED, ServiceFailure, Setup,
+    Starts,
 };
 use crate::verify::{Finding, Report, Severity, Verdict};
 
@@ -24,8 +26,12 @@ pub struct Expected {
     /// Lines of `authorized_keys`.
     pub keys: Vec<String>,
     pub agent: Agent,
+    /// The platform has an agent of its own, which may do what cloudbase-init is not set up to do.
+    pub has_own_agent: bool,
     /// `None`: the built-in account may be disabled or enabled.
     pub administrator: Option<BuiltIn>,
+    /// Services that cannot start before the clone has become a node: a `[[clone]]` says so.
+    pub may_fail: Vec<String>,
 }
 
 /// What a target wants of the built-in account.
@@ -47,9 +53,11 @@ pub enum Agent {
 }
 
 impl Expected {
-    /// What `target` asks of a clone that is given `identity`. docs/try.md says what each form has a place for.
-    pub fn of(target: &Target, identity: &Identity) -> Self {
+    /// What `target` asks of a clone that is given `identity`, and what the image's manifest promises of its services. docs/try.md
+    /// says what each form has a place for.
+    pub fn of(target: &Target, identity: &Identity, promised: &[plan::Expected]) -> Self {
         let form = target.metadata.by;
+        let checks = promised.iter().flat_map(|one| &one.checks);
         let names_user = match form {
             Form::OvfEnvironment | Form::ConfigDrive | Form::OpenStack | Form::Azure => true,
             Form::NoCloud
@@ -72,7 +80,22 @@ impl Expected {
                 "cloudbase-init" => Agent::CloudbaseInit,
                 other => Agent::Other(other.to_owned()),
             },
+            has_own_agent: form == Form::Azure || target.metadata.agent != "cloudbase-init",
             administrator: rules.find_map(administrator_of),
+            may_fail: checks
+                .filter_map(|check| match check {
+                    Check::Service(service) if service.may_fail => Some(service.name.clone()),
+                    _ => None,
+                })
+                .collect(),
+        }
+    }
+
+    /// What cloudbase-init is not set up to do: a fault where nobody else does it.
+    fn left_out(&self, fact: &str) -> Box<Finding> {
+        match self.has_own_agent {
+            true => Finding::warning(fact),
+            false => Finding::error(fact),
         }
     }
 }
@@ -111,16 +134,33 @@ fn administrator_of(rule: &target::Rule) -> Option<BuiltIn> {
 
 /// Judges a clone that came up, was started once more, and was powered off.
 pub fn clone(state: &CloneState, expected: &Expected) -> Report {
+    let mut report = became(state, expected);
+    services(state, expected, &mut report);
+    report.findings.sort_by_key(|f| f.severity);
+    report
+}
+
+/// What is wrong with a clone after its first boot and stays so at the next: its agent has nothing left to do. `None`: nothing, or the
+/// agent has plugins that failed, each of which has another turn.
+pub fn settled_fault(state: &CloneState, expected: &Expected) -> Option<Report> {
+    let report = became(state, expected);
+    (!report.is_good() && !agent::has_another_turn(state)).then_some(report)
+}
+
+/// Whether it became what its metadata ask for.
+fn became(state: &CloneState, expected: &Expected) -> Report {
     let mut report = Report::default();
     let agent = expected.agent.on(state);
     report.add(setup(state), None);
-    agent::judge(state, agent, &mut report);
+    let mut identity = Report::default();
     if let Some(name) = &expected.host_name
         && *agent == Agent::CloudbaseInit
     {
-        report.add(host_name(state, name), None);
+        identity.add(host_name(state, name, expected), None);
     }
-    login::judge(state, expected, &mut report);
+    login::judge(state, expected, &mut identity);
+    agent::judge(state, agent, &mut identity, &mut report);
+    report.join(identity);
     if *agent != Agent::None {
         report.add(
             state
@@ -129,8 +169,6 @@ pub fn clone(state: &CloneState, expected: &Expected) -> Report {
             None,
         );
     }
-    services(state, &mut report);
-    report.findings.sort_by_key(|f| f.severity);
     report
 }
 
@@ -144,35 +182,72 @@ pub fn unfinished(state: &CloneState, expected: &Expected) -> Option<Finding> {
     verdict.err().map(|finding| *finding)
 }
 
+/// What a clone was seen to stop at, with what its disk says of it. Logs of a clone whose Setup had not begun are the build's.
+pub fn stopped(seen: Box<Finding>, state: &CloneState) -> Box<Finding> {
+    let Ok(setup) = state.setup.get("") else {
+        return seen;
+    };
+    if setup.has_ended() || setup.has_not_begun() {
+        return seen;
+    }
+    let seen = seen.lines(ends(state));
+    match agent::restarted(state) {
+        Some((line, cure)) => seen.lines([line]).cure(cure),
+        None => seen,
+    }
+}
+
 fn setup(state: &CloneState) -> Verdict {
     let setup = state.setup.get("whether Setup has ended on the clone")?;
+    if setup.setup_type == Some(0) && setup.generalization_state == Some(GENERALIZED) {
+        return Err(Finding::error("Setup has not run on the clone: it is still the machine of the build")
+            .expected("a first start: GeneralizationState 7")
+            .found(values(setup))
+            .cure("the image was generalized and is not armed for a first start: `winimg verify` says what its seal lacks"));
+    }
     if setup.has_ended() {
         return Ok(());
     }
-    let finding = Finding::error(format!("Setup has not ended on the clone: it stopped {}", stopped(setup)))
+    let finding = Finding::error(format!("Setup has not ended on the clone: it stopped {}", place(setup)))
         .expected("ImageState IMAGE_STATE_COMPLETE, SystemSetupInProgress 0, SetupType 0, OOBEInProgress 0")
         .found(values(setup))
         .cure("see the screen, C:\\Windows\\Panther and C:\\Windows\\Panther\\UnattendGC: an answer file's command that fails stops Setup, and so does a page that no answer file answers");
-    Err(match state.setup_logs.get("") {
-        Ok(logs) => {
-            let lines = logs.iter().filter(|log| !log.last.is_empty());
-            finding.lines(lines.flat_map(|log| {
-                let lines = match log.errors.is_empty() {
-                    true => &log.last,
-                    false => &log.errors,
-                };
-                let lines = lines.iter().map(|line| format!("  {line}"));
-                std::iter::once(format!("{}:", log.path)).chain(lines)
-            }))
-        }
-        Err(_) => finding,
+    Err(match setup.has_not_begun() {
+        true => finding,
+        false => finding.lines(ends(state)),
     })
 }
 
+/// The errors in Setup's logs, each once; without any the end of the log that was written last, for the others may be the build's.
+fn ends(state: &CloneState) -> Vec<String> {
+    let logs = state.setup_logs.get("").map_or(&[][..], Vec::as_slice);
+    let mut lines: Vec<String> = Vec::new();
+    for log in logs {
+        let new = |line: &&String| !lines.iter().any(|known| known.trim_start() == *line);
+        let errors: Vec<String> = log
+            .errors
+            .iter()
+            .filter(new)
+            .map(|l| format!("  {l}"))
+            .collect();
+        if !errors.is_empty() {
+            lines.push(format!("{}:", log.path));
+            lines.extend(errors);
+        }
+    }
+    // Each line begins with its time.
+    let last = logs.iter().max_by_key(|log| log.last.last());
+    if let (true, Some(log)) = (lines.is_empty(), last.filter(|log| !log.last.is_empty())) {
+        lines.push(format!("{}:", log.path));
+        lines.extend(log.last.iter().map(|line| format!("  {line}")));
+    }
+    lines
+}
+
 /// Source: Microsoft, Windows Setup States.
-fn stopped(setup: &Setup) -> &'static str {
+fn place(setup: &Setup) -> &'static str {
     match setup.image_state.as_deref() {
-        Some("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE") => "before its specialize pass",
+        Some(SEALED) => "before its specialize pass",
         Some("IMAGE_STATE_SPECIALIZE_RESEAL_TO_OOBE") => {
             "between specialize and the out-of-box experience"
         }
@@ -203,7 +278,7 @@ fn values(setup: &Setup) -> String {
 }
 
 /// cloudbase-init takes the first label, and 15 characters of it unless its configuration says otherwise (`utils/hostname.py`).
-fn host_name(state: &CloneState, wanted: &str) -> Verdict {
+fn host_name(state: &CloneState, wanted: &str, expected: &Expected) -> Verdict {
     let HostName {
         name,
         next,
@@ -224,10 +299,11 @@ fn host_name(state: &CloneState, wanted: &str) -> Verdict {
         _ => true,
     };
     let finding = match takes {
-        true => Finding::error("the clone has another host name than its metadata says"),
-        false => {
-            Finding::warning("cloudbase-init is not set up to take the host name from the metadata")
-        }
+        true => Finding::error("the clone has another host name than its metadata says")
+            .cure("see the agent's log: SetHostNamePlugin takes the name, and it counts from the next start on"),
+        false => expected
+            .left_out("cloudbase-init is not set up to take the host name from the metadata")
+            .cure("add SetHostNamePlugin to `plugins` of cloudbase-init.conf"),
     };
     let mut found = name.clone();
     if next != name {
@@ -236,10 +312,7 @@ fn host_name(state: &CloneState, wanted: &str) -> Verdict {
     if !computer.eq_ignore_ascii_case(&next.chars().take(15).collect::<String>()) {
         found += &format!(", and the computer name {computer}");
     }
-    Err(finding
-        .expected(wanted)
-        .found(found)
-        .cure("see the agent's log: SetHostNamePlugin takes the name, and it counts from the next start on"))
+    Err(finding.expected(wanted).found(found))
 }
 
 /// What Windows leaves free behind a partition that it extends: its alignment, and the backup of the table.
@@ -269,7 +342,7 @@ fn grown(room: &DiskRoom) -> Verdict {
 }
 
 /// Microsoft: CreateService, start types. A service that starts on demand may fail because nobody needs it yet.
-fn services(state: &CloneState, report: &mut Report) {
+fn services(state: &CloneState, expected: &Expected, report: &mut Report) {
     let failures = match state
         .failed_services
         .get("whether services failed: the System log")
@@ -280,13 +353,14 @@ fn services(state: &CloneState, report: &mut Report) {
     let mut named: Vec<&str> = Vec::new();
     for failure in failures {
         let name = failure.key.as_deref().unwrap_or(&failure.service);
-        if !named.contains(&name) {
+        let mut excused = expected.may_fail.iter();
+        if !named.contains(&name) && !excused.any(|service| service.eq_ignore_ascii_case(name)) {
             named.push(name);
             let all = failures.iter().filter(|f| f.service == failure.service);
             report.add(failed(name, &all.collect::<Vec<_>>()), None);
         }
     }
-    if failures.is_empty() {
+    if named.is_empty() {
         report.add(Ok(()), None);
     }
 }

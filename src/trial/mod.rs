@@ -23,4 +23,4 @@ pub mod state;
 #[cfg(unix)]
 pub use request::Request;
 #[cfg(unix)]
-pub use run::{failed, page_of, run};
+pub use run::{failed, firmware, page_of, remove_earlier, run};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::Disk;
 use winimg_machine::vm::{Accel, Hypervisor, Probe};
+use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::Target;
 
 use super::hardware::{Extras, Hardware};
@@ -21,7 +22,11 @@ pub struct Request<'a> {
     /// The image's file. Never written.
     pub image: &'a Path,
     /// What is in it.
-    pub disk: Arc<dyn Disk>,
+    pub disk: &'a Arc<dyn Disk>,
+    /// What it starts from.
+    pub firmware: Firmware,
+    /// What this host does for machines with that firmware.
+    pub probe: &'a Probe,
     pub target: &'a Target,
     pub manifest: Option<&'a Manifest>,
     /// For results and screens.
@@ -51,9 +56,8 @@ impl Request<'_> {
     }
 }
 
-/// A request with what follows from the image and from this host.
+/// A request with what follows from it.
 pub struct Prepared<'a> {
     pub request: &'a Request<'a>,
     pub hardware: Hardware,
-    pub probe: Probe,
 }

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
 use winimg_base::io;
+use winimg_formats::disk::Disk;
 use winimg_formats::disk::gpt::{self, Style};
 use winimg_machine::vm::Needs;
 use winimg_recipe::recipe::Firmware;
@@ -24,8 +25,14 @@ use crate::verify::Report;
 /// Tries the image and writes `TARGET.json` into the folder. A clone that does not come up as it should is no error: the result says so.
 pub fn run(request: &Request) -> Result<result::Trial> {
     let started = SystemTime::now();
-    remove_earlier(request)?;
-    let prepared = prepared(request)?;
+    let hardware = hardware::on_qemu(request.target, request.firmware, request.built_on())?;
+    let needs = Needs {
+        firmware: hardware.firmware,
+        secure_boot: hardware.secure_boot,
+        tpm: hardware.tpm,
+    };
+    request.hypervisor.check_host(&needs, request.cancel)?;
+    let prepared = Prepared { request, hardware };
     for remark in &prepared.hardware.remarks {
         request
             .sink
@@ -61,12 +68,12 @@ pub fn run(request: &Request) -> Result<result::Trial> {
     Ok(trial)
 }
 
-/// The result of an earlier trial says nothing of this one.
-fn remove_earlier(request: &Request) -> Result<()> {
+/// The result of an earlier trial says nothing of one that begins.
+pub fn remove_earlier(target: &Target, folder: &Path) -> Result<()> {
     for extension in ["json", "html"] {
-        io::remove_if_there(&file(request.target, request.folder, extension))?;
+        io::remove_if_there(&file(target, folder, extension))?;
     }
-    io::remove_folder_if_there(&request.folder.join(&request.target.name))
+    io::remove_folder_if_there(&folder.join(&target.name))
 }
 
 /// `TARGET.json`, the result, or `TARGET.html`, its page.
@@ -105,33 +112,16 @@ pub fn failed(targets: &[&Target], folder: &Path) -> Error {
         .lines(pages.map(|page| format!("details: {}", page.display())))
 }
 
-fn prepared<'a>(request: &'a Request) -> Result<Prepared<'a>> {
-    let firmware = match gpt::table(request.disk.as_ref())?.style {
-        Style::Gpt => Firmware::Uefi,
-        Style::Mbr => Firmware::Bios,
+/// What starts an image; one without a partition table is refused.
+pub fn firmware(image: &Path, disk: &dyn Disk) -> Result<Firmware> {
+    match gpt::table(disk)?.style {
+        Style::Gpt => Ok(Firmware::Uefi),
+        Style::Mbr => Ok(Firmware::Bios),
         Style::None => {
             let fact = "the image has no partition table, so no firmware starts it";
-            return Err(Error::new(Kind::Trial, fact).at(request.image.display()));
+            Err(Error::new(Kind::Trial, fact).at(image.display()))
         }
-    };
-    let hardware = hardware::on_qemu(request.target, firmware, request.built_on())?;
-    let needs = Needs {
-        firmware,
-        secure_boot: hardware.secure_boot,
-        tpm: hardware.tpm,
-    };
-    request.hypervisor.check_host(&needs, request.cancel)?;
-    let probe = request
-        .hypervisor
-        .probe(request.accel, firmware, request.cancel)?;
-    for remark in &probe.remarks {
-        request.sink.warn(remark.clone());
     }
-    Ok(Prepared {
-        hardware,
-        probe,
-        request,
-    })
 }
 
 fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
@@ -154,8 +144,8 @@ fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
         finished: String::new(),
         platform: request.target.into(),
         hardware: result::Hardware {
-            hypervisor: prepared.probe.version.clone(),
-            accelerator: prepared.probe.accel.clone(),
+            hypervisor: request.probe.version.clone(),
+            accelerator: request.probe.accel.clone(),
             firmware: hardware.firmware,
             controller: hardware.controller,
             nic: hardware.nic,

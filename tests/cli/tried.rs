@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::cli::furnished;
 use crate::cli::site::{SEAL, Site};
+use support::media;
 use support::windows_disk::{WindowsDisk, can_make};
 
 const FAKE: [&str; 2] = ["--hypervisor", "fake:machine.toml"];
@@ -63,4 +64,53 @@ fn a_clone_whose_setup_has_not_ended_is_named_and_the_image_stays() {
     assert!(before == after, "the image was written");
     let left: Vec<String> = site.files("try");
     assert!(!left.iter().any(|f| f.contains("qcow2")), "{left:?}");
+}
+
+/// What fails on this host says nothing of the image, nor does what an earlier trial said of it.
+#[test]
+fn a_qemu_that_dies_is_this_hosts_failure() {
+    if !can_make() {
+        return;
+    }
+    let site = furnished::site(&WindowsDisk::sound(), "raw = {}\n");
+    site.write("machine.toml", "[off]\noutcome = \"crashes\"\n");
+    std::fs::create_dir(site.path("try")).expect("a folder");
+    site.write("try/vsphere.json", "{}");
+    let outcome = site.run(&["try", "windows.raw", "--as", "vsphere", FAKE[0], FAKE[1]]);
+    assert_eq!(outcome.status(), Some(8), "{}", outcome.whole());
+    let said = outcome.stderr();
+    assert!(said.contains("QEMU died: signal 6 (SIGABRT)"), "{said}");
+    assert!(!site.path("try/vsphere.json").exists());
+}
+
+/// All that does not hang on the target is done, and said, once.
+#[test]
+fn several_targets_share_what_the_image_and_the_host_ask_for() {
+    if !can_make() {
+        return;
+    }
+    let site = furnished::site(&WindowsDisk::sound(), "raw = {}\n");
+    site.write("machine.toml", "[probe]\nremarks = [\"KVM crawls\"]\n");
+    let (raw, packed) = (site.path("windows.raw"), site.path("packed.qcow2"));
+    let (from, to) = (media::text(&raw), media::text(&packed));
+    media::run("qemu-img", &["convert", "-c", "-O", "qcow2", from, to]);
+    let call = [
+        "try",
+        "packed.qcow2",
+        "--as",
+        "vsphere",
+        "--as",
+        "openstack",
+        FAKE[0],
+        FAKE[1],
+    ];
+    let outcome = site.run(&call);
+    assert_eq!(outcome.status(), Some(11), "{}", outcome.whole());
+    let said = outcome.stderr();
+    for once in ["KVM crawls", "packed.qcow2: unpacking it"] {
+        assert_eq!(said.matches(once).count(), 1, "{once}\n{said}");
+    }
+    for target in ["vsphere", "openstack"] {
+        assert!(site.path(&format!("try/{target}.json")).exists(), "{said}");
+    }
 }

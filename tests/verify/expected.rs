@@ -183,6 +183,7 @@ fn services() -> Vec<Check> {
         depends: vec!["containerd".into(), "Tcpip".into()],
         account: Some("LocalSystem".into()),
         restart_delays: vec![5000, 10000],
+        may_fail: false,
     };
     vec![
         Check::Service(service("kubelet")),

@@ -2,33 +2,60 @@
 
 use super::Agent;
 use crate::trial::state::{AgentLog, AgentRun, CloneState, CloudbaseInit, RunEnd};
-use crate::verify::{Finding, Report, Verdict};
+use crate::verify::{Finding, Report, Severity, Verdict};
 
 const CONFIGURATION: &str =
     r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init\conf\cloudbase-init.conf";
 
-pub fn judge(state: &CloneState, agent: &Agent, report: &mut Report) {
-    match agent {
-        Agent::None => {}
-        Agent::Other(_) => report.add(has_ended(state, agent), None),
-        Agent::CloudbaseInit => {
-            let ended = has_ended(state, agent);
-            let last = ended.is_ok();
-            report.add(ended, None);
-            if let Ok(Some(found)) = state.cloudbase_init.get("") {
-                if let Some(log) = found.service.as_ref().filter(|_| last) {
-                    report.add(metadata(log), None);
-                    report.add(errors(log), None);
-                }
-                if let Some(log) = &found.first_pass {
-                    report.add(first_pass(log), None);
-                }
-            }
+/// `identity`: what was found of the clone's name and of its users. Where something is wrong with them the agent's errors are the
+/// reason, or follow from the same.
+pub fn judge(state: &CloneState, agent: &Agent, identity: &mut Report, report: &mut Report) {
+    let ended = match agent {
+        Agent::None => return,
+        Agent::Other(_) | Agent::CloudbaseInit => has_ended(state, agent),
+    };
+    let has_ended = ended.is_ok();
+    report.add(ended, None);
+    let (Agent::CloudbaseInit, Ok(Some(found))) = (agent, state.cloudbase_init.get("")) else {
+        return;
+    };
+    if let Some(log) = found.service.as_ref().filter(|_| has_ended) {
+        let error = |f: &&mut Finding| f.severity == Severity::Error;
+        match (errors(log), identity.findings.iter_mut().find(error)) {
+            (Err(errors), Some(finding)) => finding.problem.lines.extend(errors.problem.lines),
+            (errors, _) => report.add(errors, None),
         }
+    }
+    if let Some(log) = &found.first_pass {
+        report.add(first_pass(log), None);
     }
 }
 
-/// The agent's last run went to its end.
+/// The next start runs plugins of cloudbase-init again, those that failed.
+pub fn has_another_turn(state: &CloneState) -> bool {
+    let Ok(Some(found)) = state.cloudbase_init.get("") else {
+        return false;
+    };
+    let last = found.service.as_ref().and_then(|log| log.runs.last());
+    last.is_some_and(|run| !run.errors.is_empty())
+}
+
+/// That cloudbase-init's service restarted the clone while Setup was at work, and what keeps it from that.
+pub fn restarted(state: &CloneState) -> Option<(String, &'static str)> {
+    let Ok(Some(found)) = state.cloudbase_init.get("") else {
+        return None;
+    };
+    let log = found.service.as_ref()?;
+    let restarted = |run: &AgentRun| run.end == RunEnd::Restart;
+    log.runs.iter().any(restarted).then(|| {
+        (
+            format!("likely: cloudbase-init's service ran while Setup did, and restarted the clone: {}", log.path),
+            "cloudbase-init's service has to start on demand in the image: SetupComplete.cmd starts it (packs/cloudbase-init.toml)",
+        )
+    })
+}
+
+/// The agent's last run went to its end, and had metadata.
 pub fn has_ended(state: &CloneState, agent: &Agent) -> Verdict {
     match agent {
         Agent::None => Ok(()),
@@ -55,7 +82,7 @@ fn cloudbase_init(found: &CloudbaseInit) -> Verdict {
     };
     let end = log.runs.last().map(|run| run.end).unwrap_or_default();
     let (fact, cure) = match end {
-        RunEnd::Done => return Ok(()),
+        RunEnd::Done => return metadata(log),
         RunEnd::Restart => (
             "cloudbase-init asked for a restart and has not run since",
             "see what starts its service after a restart",
@@ -90,12 +117,11 @@ fn errors(log: &AgentLog) -> Verdict {
         return Ok(());
     };
     let place = format!("see {}", log.path);
-    if last.metadata.is_some() && !last.errors.is_empty() {
+    if !last.errors.is_empty() {
         return Err(Finding::error("cloudbase-init reports errors")
             .lines(&last.errors)
             .cure(place));
     }
-    // A run without metadata is named by that.
     let earlier: Vec<&String> = before.iter().flat_map(|run| &run.errors).collect();
     match earlier.is_empty() {
         true => Ok(()),

@@ -24,14 +24,15 @@ pub fn judge(state: &CloneState, expected: &Expected, report: &mut Report) {
         if let Some(account) = found.filter(|account| !account.disabled)
             && !expected.keys.is_empty()
         {
-            report.add(keys(state, account, agent, &expected.keys), None);
+            report.add(keys(state, account, agent, expected), None);
         }
     }
     if let (Some(agent), Some(name)) = (agent, &expected.user)
         && agent.user.is_none()
     {
         let fact = "cloudbase-init is not set up to make the user that the metadata names";
-        let finding = Finding::warning(fact)
+        let finding = expected
+            .left_out(fact)
             .expected(name)
             .cure("add CreateUserPlugin to `plugins` of cloudbase-init.conf, unless the platform itself makes the user");
         report.add(Err(finding), None);
@@ -85,8 +86,9 @@ fn keys(
     state: &CloneState,
     account: &Account,
     agent: Option<&CloudbaseInit>,
-    wanted: &[String],
+    expected: &Expected,
 ) -> Verdict {
+    let wanted = &expected.keys;
     let has = |lines: &[String]| {
         let mut wanted = wanted.iter();
         wanted.all(|key| lines.iter().any(|line| plain_key(line) == plain_key(key)))
@@ -94,10 +96,9 @@ fn keys(
     let name = &account.name;
     let in_profile = has(&account.authorized_keys);
     if agent.is_some_and(|agent| !agent.writes_keys) && !in_profile {
-        return Err(Finding::warning(
-            "cloudbase-init is not set up to take SSH keys from the metadata",
-        )
-        .cure("add SetUserSSHPublicKeysPlugin to `plugins` of cloudbase-init.conf"));
+        return Err(expected
+            .left_out("cloudbase-init is not set up to take SSH keys from the metadata")
+            .cure("add SetUserSSHPublicKeysPlugin to `plugins` of cloudbase-init.conf"));
     }
     let sshd = state.sshd.get("whether sshd takes the metadata's keys")?;
     let place = place(account, sshd.as_ref());

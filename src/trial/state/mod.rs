@@ -220,6 +220,9 @@ pub enum Starts {
 }
 
 pub const COMPLETE: &str = "IMAGE_STATE_COMPLETE";
+pub const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
+/// `GeneralizationState` of an image that has not been started since sysprep.
+pub const GENERALIZED: u32 = 3;
 
 impl Setup {
     /// Nothing of Setup is left to do: neither a pass, nor windeploy.exe, nor the out-of-box experience.
@@ -228,5 +231,10 @@ impl Setup {
             && self.system_setup_in_progress == Some(0)
             && self.setup_type == Some(0)
             && self.oobe_in_progress.unwrap_or(0) == 0
+    }
+
+    /// The clone has not come to its first pass.
+    pub fn has_not_begun(&self) -> bool {
+        self.image_state.as_deref() == Some(SEALED)
     }
 }

@@ -39,7 +39,8 @@ impl From<Purpose> for Kind {
     fn from(purpose: Purpose) -> Self {
         match purpose {
             Purpose::Install => Self::Setup,
-            Purpose::Boot | Purpose::Steps | Purpose::Clone => Self::Machine,
+            Purpose::Boot | Purpose::Steps => Self::Machine,
+            Purpose::Clone => Self::Trial,
         }
     }
 }
@@ -121,8 +122,10 @@ impl Seen {
                     code.words()
                 ));
                 let error = error.lines([format!("likely: {}", code.cause)]);
-                self.shown(error)
-                    .cure("the drivers and the steps that ran last are the first to suspect")
+                self.shown(error).cure(match self.purpose {
+                    Purpose::Clone => "the drivers for this machine's hardware are the first to suspect: `winimg verify` names one for the disk that does not start at boot",
+                    _ => "the drivers and the steps that ran last are the first to suspect",
+                })
             }
             None => {
                 let hint = "the screen has the colours of a stop error (blue screen)";

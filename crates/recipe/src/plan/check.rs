@@ -161,6 +161,9 @@ pub struct Service {
     /// Milliseconds before each restart after a failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restart_delays: Vec<u32>,
+    /// Of a clone: that it failed to start is no fault.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_fail: bool,
 }
 
 /// A firewall rule as Windows keeps it under `FirewallPolicy\FirewallRules` (Microsoft: MS-GPFAS, firewall rule grammar).

@@ -80,10 +80,12 @@ fn planned(claim: &Claim) -> Option<Planned> {
         Claim::Service {
             name,
             start,
+            may_fail,
             present: true,
         } => Planned::Service(check::Service {
             name,
             start,
+            may_fail,
             ..check::Service::default()
         }),
         Claim::Service {

@@ -213,6 +213,9 @@ fn service(service: &Service) -> String {
         let delays: Vec<String> = service.restart_delays.iter().map(u32::to_string).collect();
         let _ = write!(text, ", restarted after {} ms", delays.join(", "));
     }
+    if service.may_fail {
+        text += ", may fail";
+    }
     if let Some(line) = &service.command_line {
         let _ = write!(text, ": {line}");
     }

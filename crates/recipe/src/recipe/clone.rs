@@ -41,6 +41,8 @@ pub enum Claim {
         /// Any when `None`.
         start: Option<Start>,
         present: bool,
+        /// It may have failed to start.
+        may_fail: bool,
     },
     Firewall(FirewallRule),
     User {

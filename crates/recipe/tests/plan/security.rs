@@ -277,6 +277,7 @@ fn later_steps_change_what_is_expected() {
         depends: vec!["Tcpip".into()],
         account: None,
         restart_delays: vec![5000],
+        may_fail: false,
     });
     assert_eq!(plan.steps[7].expects, [service]);
 }

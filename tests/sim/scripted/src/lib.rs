@@ -301,10 +301,12 @@ impl Machine for FakeMachine {
         while self.shared.lock().power == Power::On || off.outcome == OffOutcome::StaysOn {
             self.shared.wait(10)?;
             if Instant::now() >= deadline {
-                return Err(Error::new(
-                    Kind::Machine,
-                    format!("the guest did not power off within {} s", timeout.as_secs()),
-                ));
+                let kind = match self.plan.start {
+                    Start::Clone { .. } => Kind::Trial,
+                    Start::Install { .. } | Start::Boot => Kind::Machine,
+                };
+                let fact = format!("the guest did not power off within {} s", timeout.as_secs());
+                return Err(Error::new(kind, fact));
             }
         }
         self.shared.wait(off.delay_ms)?;

@@ -125,7 +125,7 @@ impl Qemu {
     fn doubt(&self, question: Option<Question>) -> Doubt {
         let verdicts = self.verdicts.clone();
         Box::new(move |error| {
-            if error.kind() == Kind::Machine
+            if matches!(error.kind(), Kind::Machine | Kind::Trial)
                 && let Some(question) = &question
             {
                 verdicts.forget(question);

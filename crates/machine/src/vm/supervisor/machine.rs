@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::settle::Settling;
 use super::start::Starting;
 use super::{Clock, Supervisor, room, steps};
-use crate::guest::Guest;
+use crate::guest::{Ended, Guest};
 use crate::vm::driver::{Driver, Hold, Oversight, State};
 use crate::vm::{Camera, Machine, MachinePlan, Platform, Settled};
 use winimg_base::error::{Error, Kind, Result};
@@ -101,12 +101,16 @@ impl Machine for Supervised {
                 }
                 State::Stopped(halt) => return Err(supervisor.halted(&halt)),
                 State::Gone(how) => return Err(supervisor.driver.gone(&how)),
-                State::Running => supervisor.check(false)?,
+                State::Running => match supervisor.check(false) {
+                    // It went off since the look above.
+                    Err(Ended::PoweredOff) => continue,
+                    found => found?,
+                },
                 State::Held => {}
             }
             if supervisor.clock.now() >= deadline {
                 let fact = format!("the guest did not power off within {} s", timeout.as_secs());
-                return Err(Error::new(Kind::Machine, fact));
+                return Err(Error::new(supervisor.purpose().into(), fact));
             }
             supervisor.cancel.sleep(OFF_LOOK)?;
         }
@@ -139,5 +143,121 @@ impl Machine for Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::vm::driver::{Channel, Fault, Glance, Link, Load};
+    use crate::vm::seen::Seen;
+    use crate::vm::{Accel, Controller, Network, Start};
+    use winimg_base::event::Event;
+    use winimg_base::text::Secret;
+    use winimg_recipe::recipe::Firmware;
+
+    /// A guest that is off from the second look at it on; with its power off nothing else is asked of it.
+    #[derive(Default)]
+    struct GoesOff(AtomicBool);
+
+    impl Driver for GoesOff {
+        fn glance(&self, _fresh: bool) -> Result<Glance> {
+            Ok(Glance {
+                state: match self.0.swap(true, Ordering::Relaxed) {
+                    false => State::Running,
+                    true => State::Off,
+                },
+                restarts: 0,
+                link: Link {
+                    open: false,
+                    changed: None,
+                },
+                words: None,
+            })
+        }
+
+        fn settle(&self) -> Result<bool> {
+            Ok(true)
+        }
+
+        fn has_ended(&self, _patience: Duration) -> bool {
+            false
+        }
+
+        fn stop(&self) {}
+
+        fn power_on(&self) -> Result<()> {
+            unreachable!()
+        }
+
+        fn load(&self) -> Result<Load> {
+            unreachable!()
+        }
+
+        fn picture(&self) -> Result<Vec<u8>> {
+            unreachable!()
+        }
+
+        fn press_up(&self) -> Result<()> {
+            unreachable!()
+        }
+
+        fn press_power_button(&self) -> Result<()> {
+            unreachable!()
+        }
+
+        fn channel(self: Arc<Self>, _: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
+            unreachable!()
+        }
+
+        fn halted(&self, _: Fault, _: &str, _: &dyn Fn() -> Seen) -> Error {
+            unreachable!()
+        }
+
+        fn gone(&self, _how: &str) -> Error {
+            unreachable!()
+        }
+    }
+
+    struct Nobody;
+
+    impl Sink for Nobody {
+        fn emit(&self, _event: &Event) {}
+    }
+
+    /// Two looks make one turn of the wait, and a guest may go off between them.
+    #[test]
+    fn a_guest_that_goes_off_while_it_is_looked_at_is_off() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let plan = MachinePlan {
+            name: "test".into(),
+            firmware: Firmware::Uefi,
+            secure_boot: false,
+            controller: Controller::Nvme,
+            disk: dir.path().join("disk"),
+            room: 0,
+            cpus: 1,
+            memory: 1 << 30,
+            network: Network::None,
+            tpm: false,
+            password: Secret::new(""),
+            start: Start::Boot,
+            run_dir: dir.path().into(),
+            accel: Accel::Tcg,
+            timeout: Duration::from_secs(1),
+            still_limit: Duration::from_secs(1),
+        };
+        let terms = Terms {
+            platform: Platform::Qemu,
+            slowness: 1,
+            clock: Arc::default(),
+            room: None,
+        };
+        let driver = Arc::new(GoesOff::default());
+        let machine = Supervised::new(driver, plan, Arc::new(Nobody), Cancel::default(), terms);
+        let off = machine.expect("a machine").wait_off(Duration::from_secs(5));
+        off.expect("it is off");
     }
 }

@@ -70,6 +70,7 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
         depends: service.depends.clone(),
         account: service.account.clone(),
         restart_delays: service.restart_delays.clone(),
+        may_fail: false,
     }));
     Some(())
 }

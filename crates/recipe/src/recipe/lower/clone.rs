@@ -102,6 +102,7 @@ fn service(fields: &Fields<'_>) -> Option<Claim> {
     let name = system::service_name(fields);
     let start = fields.choice("start");
     let present = fields.is("state", "present");
+    let may_fail = fields.flag("may_fail");
     if !present {
         security::nothing_else(fields, "a service");
     }
@@ -109,6 +110,7 @@ fn service(fields: &Fields<'_>) -> Option<Claim> {
         name: name?.value,
         start: start.map(|start| start.value),
         present,
+        may_fail,
     };
     fields.is_whole().then_some(claim)
 }

@@ -16,6 +16,7 @@ pub mod cmdline;
 mod codepage;
 mod direct;
 mod error;
+mod evtx;
 mod image;
 pub mod network;
 mod process;
@@ -140,6 +141,8 @@ impl Windows {
             extends: AtomicBool::new(false),
             halted: Mutex::default(),
         });
+        // What tells one start from the next.
+        machine.log_event("EventLog", 6005, &[]);
         service::start_automatic(&machine);
         Ok(Windows { machine })
     }

@@ -15,7 +15,7 @@ use super::process::{self, Process};
 use super::program;
 use super::registry::Registry;
 use super::volume::Cwd;
-use super::{Machine, cmdline, lock, sshd};
+use super::{Machine, cmdline, evtx, lock, sshd};
 
 /// The marker of OpenStackService.exe.
 const RUNNER: &str = "service-runner";
@@ -140,10 +140,21 @@ fn start_after(machine: &Arc<Machine>, name: &str, depth: usize) -> Result<u32, 
         }
         match start_after(machine, other, depth + 1) {
             Ok(_) | Err(Win32(1056)) => {}
-            Err(_) => return Err(Win32(1068)),
+            Err(error) => {
+                let error = format!("%%{}", error.0);
+                let (name, other) = (shown(machine, name), shown(machine, other));
+                machine.log_event(evtx::MANAGER, 7001, &[&name, &other, &error]);
+                return Err(Win32(1068));
+            }
         }
     }
-    binary(machine, name)?;
+    // Of its drivers the image has the names alone.
+    let is_driver = config.kind & 0x0f != 0;
+    binary(machine, name).inspect_err(|error| {
+        if !is_driver {
+            note_failure(machine, name, *error);
+        }
+    })?;
     let next = {
         let mut running = lock(&machine.services);
         let next = 1000 + 4 * (running.0.len() as u32 + 1);
@@ -159,6 +170,21 @@ fn start_after(machine: &Arc<Machine>, name: &str, depth: usize) -> Result<u32, 
         std::thread::spawn(move || run_wrapped(&machine, &name, &command));
     }
     Ok(next)
+}
+
+/// What the manager writes into the System log of a service that did not start (Microsoft: events 7000 and 7009).
+fn note_failure(machine: &Machine, name: &str, error: Win32) {
+    let name = shown(machine, name);
+    if error == Win32(1053) {
+        machine.log_event(evtx::MANAGER, 7009, &["30000", &name]);
+    }
+    machine.log_event(evtx::MANAGER, 7000, &[&name, &format!("%%{}", error.0)]);
+}
+
+/// The name that people see.
+fn shown(machine: &Machine, name: &str) -> String {
+    let display = machine.registry().text(&key(name), "DisplayName");
+    display.unwrap_or_else(|| name.to_owned())
 }
 
 /// What OpenStackService.exe is told to run: `OpenStackService.exe NAME COMMAND…` (cloudbase/OpenStackService).

@@ -160,7 +160,7 @@ fn restart_loop(seen: &Seen, platform: Platform) -> Error {
         ]);
         return seen
             .shown(error)
-            .cure("the last pictures in screens/ show what comes before each restart");
+            .cure("the pictures beside it show what comes before each restart");
     }
     let error = error
         .found(match is_qemu {
@@ -295,7 +295,7 @@ mod tests {
             "Windows restarts again and again\n  at: /run/w/screens/stopped.png\n  found: after 9 restarts within 1 min 35 s\n  \
              | likely: a command of the specialize pass, or the platform's agent, that fails and asks for a restart each time\n  \
              | likely: a stop error (blue screen), after which Windows restarts by itself\n  \
-             cure: the last pictures in screens/ show what comes before each restart"
+             cure: the pictures beside it show what comes before each restart"
         );
     }
 

@@ -4,6 +4,7 @@
 
 use super::Arguments;
 use super::small::unknown;
+use crate::windows::evtx;
 use crate::windows::process::Process;
 use crate::windows::registry::{dword_value, expand_sz, sz};
 
@@ -354,7 +355,7 @@ pub fn wevtutil(p: &mut Process, args: &Arguments) -> u32 {
                 .locate(&format!(r"C:\Windows\System32\winevt\Logs\{log}.evtx"))
                 .map_err(|error| error.text());
             let emptied = file.and_then(|file| {
-                std::fs::write(file.host, b"ElfFile\0").map_err(|e| e.to_string())
+                std::fs::write(file.host, evtx::empty()).map_err(|e| e.to_string())
             });
             written(p, emptied)
         }

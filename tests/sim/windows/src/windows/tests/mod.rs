@@ -7,6 +7,7 @@ mod clone;
 mod cloudbase;
 mod cmd;
 mod direct;
+mod event_log;
 mod guest;
 mod msi;
 mod ntfs;
