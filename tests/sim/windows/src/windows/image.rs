@@ -236,7 +236,7 @@ const ENVIRONMENT: [(&str, &str); 11] = [
 ];
 
 /// Name, type (1 kernel driver, 0x10 own process, 0x20 shared), start (0 boot, 2 auto, 3 demand), path, display name.
-const SERVICES: [(&str, u32, u32, &str, &str); 27] = [
+const SERVICES: [(&str, u32, u32, &str, &str); 28] = [
     ("atapi", 1, 0, r"System32\drivers\atapi.sys", "IDE Channel"),
     (
         "BFE",
@@ -387,6 +387,13 @@ const SERVICES: [(&str, u32, u32, &str, &str); 27] = [
         2,
         r"%systemroot%\system32\svchost.exe -k netsvcs -p",
         "Windows Management Instrumentation",
+    ),
+    (
+        "WerSvc",
+        0x20,
+        3,
+        r"%SystemRoot%\System32\svchost.exe -k WerSvcGroup",
+        "Windows Error Reporting Service",
     ),
     (
         "WinRM",

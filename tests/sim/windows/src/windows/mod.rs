@@ -3,7 +3,8 @@
 //! It runs inside the stand-in's guest on Linux (C: is an NTFS volume, CDs are mounted directories) and, in tests, on
 //! a plain directory. Effects land in the real file tree and in real registry hives. It is strict: what Windows would
 //! refuse is refused, and a program, option or sub-command that it does not know fails with a message that names it.
-//! It has no PowerShell but for one command, no users' sessions, and runs no real executables; of the network only cloudbase-init knows.
+//! It has no PowerShell but for what it knows word for word, no users' sessions, and runs no real executables; of the network only
+//! cloudbase-init knows.
 
 mod account;
 pub mod agent;

@@ -16,5 +16,6 @@ mod registry;
 mod security;
 mod service;
 mod servicing;
+mod shipped;
 mod steps;
 mod tasks;
