@@ -207,6 +207,15 @@ impl Windows {
         *lock(&self.machine.serial) = Some(Arc::new(Mutex::new(port)));
     }
 
+    /// What the Task Scheduler begins when Windows has started; nobody waits for it.
+    pub fn begin_startup_tasks(&self) {
+        let tasks = program::schtasks::at_startup(&self.machine.registry());
+        for task in tasks {
+            let line = format!("C:\\Windows\\System32\\schtasks.exe /run /tn \"{task}\"");
+            self.run(&line, &mut std::io::sink());
+        }
+    }
+
     /// Hardware ids of the devices of this machine (`PCI\\VEN_1AF4&DEV_1003`), for `pnputil /install`; none at first.
     pub fn set_devices(&self, ids: Vec<String>) {
         *lock(&self.machine.devices) = ids;

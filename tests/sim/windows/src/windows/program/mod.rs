@@ -14,7 +14,7 @@ mod processes;
 mod reg;
 mod robocopy;
 mod sc;
-mod schtasks;
+pub mod schtasks;
 mod secedit;
 mod settings;
 mod small;

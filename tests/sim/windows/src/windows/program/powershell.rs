@@ -2,12 +2,15 @@
 //! that run in a build or while a clone is set up, and does what each does. The rest is refused, and so is one of them that
 //! was changed.
 
+use std::time::Duration;
+
 use super::Arguments;
 use super::netsh::RULES;
 use crate::windows::account::{self, UF_ACCOUNTDISABLE, UF_DONT_EXPIRE_PASSWD};
 use crate::windows::process::Process;
 use crate::windows::regf::same;
 use crate::windows::registry::sz;
+use crate::windows::{COMPUTER_NAME, Power, TCPIP};
 
 /// Of every Windows, in every language (Microsoft: Well-known SIDs).
 const ADMINISTRATOR: u32 = 500;
@@ -17,10 +20,14 @@ type Done = Result<(), String>;
 type Act = fn(&Process, &[String]) -> Done;
 
 /// After `-NoProfile -NonInteractive -Command`.
-const COMMANDS: [(&str, Act); 3] = [
+const COMMANDS: [(&str, Act); 4] = [
     (
         "Get-LocalUser | Where-Object { $_.SID.Value -like 'S-1-5-21-*-500' } | Disable-LocalUser",
         disable_administrator,
+    ),
+    (
+        r"if (-not (Test-Path -LiteralPath C:\winimg)) { Get-LocalUser | Where-Object { $_.SID.Value -like 'S-1-5-21-*-500' } | Disable-LocalUser }",
+        disable_administrator_of_a_box,
     ),
     (
         "Get-LocalUser | ? { $_.SID.Value -like 'S-1-5-21-*-500' } | ForEach-Object { net user $_.Name /active:yes /logonpasswordchg:no /expires:never /passwordreq:yes }",
@@ -33,7 +40,7 @@ const COMMANDS: [(&str, Act); 3] = [
 ];
 
 /// Files that `-File` runs.
-const SCRIPTS: [(&str, Act); 5] = [
+const SCRIPTS: [(&str, Act); 6] = [
     (
         include_str!("../../../../../../crates/recipe/src/plan/step/account.ps1"),
         local_account,
@@ -49,6 +56,10 @@ const SCRIPTS: [(&str, Act); 5] = [
     (
         include_str!("../../../../../../recipes/packs/wmco/Set-Administrator.ps1"),
         open_administrator,
+    ),
+    (
+        include_str!("../../../../../../recipes/packs/wmco/Set-NodeName.ps1"),
+        name_for_kubernetes,
     ),
     (WRAPPER, wrapped),
 ];
@@ -149,6 +160,34 @@ fn disable_administrator(p: &Process, arguments: &[String]) -> Done {
     let flags = account::user(&registry, &name).map_or(0, account::flags);
     account::set_flags(&mut registry, &name, flags | UF_ACCOUNTDISABLE)?;
     account::publish(&mut registry);
+    Ok(())
+}
+
+/// Not in the build, which winimg's folder tells.
+fn disable_administrator_of_a_box(p: &Process, arguments: &[String]) -> Done {
+    let folder = p.locate(r"C:\winimg").map_err(|error| error.text())?;
+    match folder.meta {
+        Some(_) => Ok(()),
+        None => disable_administrator(p, arguments),
+    }
+}
+
+/// `recipes/packs/wmco/Set-NodeName.ps1`, once Setup has ended.
+fn name_for_kubernetes(p: &Process, arguments: &[String]) -> Done {
+    none(arguments)?;
+    let mut registry = p.machine.registry();
+    let name = registry.text(TCPIP, "Hostname").unwrap_or_default();
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.chars().all(fits) && !name.starts_with('-') && !name.ends_with('-') {
+        return Ok(());
+    }
+    let drawn = account::random::<5>()?;
+    let tail = drawn.map(|byte| char::from(b'a' + byte % 26));
+    let name = format!("winhost-{}", String::from_iter(tail));
+    registry.set(COMPUTER_NAME, "ComputerName", sz(&name.to_uppercase()))?;
+    registry.set(TCPIP, "NV Hostname", sz(&name))?;
+    drop(registry);
+    p.machine.ask_power(Power::Reboot, Duration::from_secs(1));
     Ok(())
 }
 

@@ -210,3 +210,38 @@ fn cabinet(name: &str, content: &[u8]) -> Vec<u8> {
     }
     writer.finish().unwrap().into_inner()
 }
+
+#[test]
+fn tasks_of_the_start_run_then() {
+    let mut guest = Guest::new();
+    let script = r"C:\Windows\Setup\WMCO\Set-NodeName.ps1";
+    put_script(
+        &guest,
+        script,
+        &recipes("recipes/packs/wmco/Set-NodeName.ps1"),
+    );
+    let shell = r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe -NoProfile -NonInteractive -ExecutionPolicy Bypass";
+    let create = format!(
+        r#"schtasks /create /tn "\OpenShift\Node name" /tr "{shell} -File {script}" /sc onstart /ru SYSTEM /f"#
+    );
+    codes(
+        &guest,
+        &[
+            (&create, 0),
+            (r"schtasks /create /tn later /tr C:\x.exe /sc daily /f", 0),
+        ],
+    );
+    assert_eq!(guest.power(), None, "not when it is made");
+    guest.windows.begin_startup_tasks();
+    let asked = std::time::Instant::now();
+    while guest.windows.power_asked().is_none() && asked.elapsed().as_secs() < 10 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(guest.power(), Some(crate::windows::Power::Reboot));
+    guest.reboot();
+    let name = guest.run("hostname").1;
+    assert!(name.to_lowercase().starts_with("winhost-"), "{name}");
+    guest.windows.begin_startup_tasks();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(guest.power(), None, "the name is one already");
+}
