@@ -9,10 +9,12 @@ mod demo;
 mod hyperv;
 mod interrupts;
 pub mod program;
+mod recipes;
 mod refusals;
 mod sabotage;
 mod sabotage_tools;
 mod secrets;
+mod stand_ins;
 mod trial;
 mod verify;
 
