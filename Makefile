@@ -62,8 +62,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 
 # Each part can be made by itself; one that fails hides no other.
 .PHONY: nightly
-nightly: ## what is too slow for every push: tables of faults, the install matrix, Hyper-V's demo, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-nightly install-matrix end-to-end-hyperv test-windows fuzz
+nightly: ## what is too slow for every push: tables of faults, the install matrix, all recipes, Hyper-V's demo, winimg.exe's unit tests, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-nightly install-matrix shipped-recipes end-to-end-hyperv test-windows fuzz
 
 .PHONY: fmt
 fmt:
@@ -105,7 +105,11 @@ end-to-end: standin ## builds in QEMU: the demo and its damages, a refusal, two 
 
 .PHONY: end-to-end-nightly
 end-to-end-nightly: standin ## more of the same: every other signal and moment, and the other refusals
-	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture ::nightly::
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip end_to_end::recipes ::nightly::
+
+.PHONY: shipped-recipes
+shipped-recipes: standin ## builds each recipe of recipes/ with stand-ins of what it fetches; RECIPES=word,word for some
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture end_to_end::recipes::
 
 .PHONY: end-to-end-hyperv
 end-to-end-hyperv: standin ## the demo on a stand-in for Hyper-V whose machines run in QEMU: artifacts, and all calls

@@ -25,6 +25,7 @@ pub fn run(system: &mut System) -> Dialog {
     system.screen.progress(&["Press Ctrl+Alt+Del to unlock."]);
     watch_agent(system);
     serve_sessions(system);
+    system.windows.begin_startup_tasks();
     let mut flushed = Instant::now();
     loop {
         if let Some(request) = system.windows.power_request() {

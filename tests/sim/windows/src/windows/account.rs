@@ -29,9 +29,10 @@ const GROUPS: [&str; 2] = [
     r"HKLM\SAM\SAM\Domains\Builtin\Aliases\Names",
     r"HKLM\SAM\SAM\Domains\Account\Aliases\Names",
 ];
-/// "Account is disabled" and "normal account", of NetUserAdd.
+/// "Account is disabled", "normal account" and "password does not expire", of NetUserAdd.
 pub const UF_ACCOUNTDISABLE: u32 = 2;
 pub const UF_NORMAL_ACCOUNT: u32 = 0x200;
+pub const UF_DONT_EXPIRE_PASSWD: u32 = 0x1_0000;
 /// Set (1) when the next logon has to change the password.
 const MUST_CHANGE: &str = "MustChange";
 /// Bytes of a verifier before its digest.
@@ -215,6 +216,15 @@ pub fn must_change(registry: &mut Registry, name: &str) -> Result<(), String> {
     registry.set(&format!(r"{USERS}\{name}"), MUST_CHANGE, dword_value(1))
 }
 
+/// Whether the machine's policy asks for passwords of several kinds of characters, as a fresh Windows Server's does.
+pub fn wants_complexity(registry: &Registry) -> bool {
+    registry.dword(ACCOUNT, "PasswordComplexity") != Some(0)
+}
+
+pub fn set_complexity(registry: &mut Registry, wanted: bool) -> Result<(), String> {
+    registry.set(ACCOUNT, "PasswordComplexity", dword_value(wanted.into()))
+}
+
 /// The user with a RID, by name.
 pub fn by_rid(registry: &Registry, wanted: u32) -> Option<String> {
     let mut users = registry.key(USERS)?.subkeys.values();
@@ -383,6 +393,15 @@ pub fn random<const N: usize>() -> Result<[u8; N], String> {
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(|e| format!("no random numbers: {e}"))?;
     Ok(bytes)
+}
+
+/// A password that every policy takes and nobody knows.
+pub fn random_password() -> Result<String, String> {
+    let hex: String = random::<24>()?
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(format!("aA1+{hex}"))
 }
 
 /// The SID that an account name (or `*S-1-…`, or `S-1-…`) stands for; None when Windows would find none.

@@ -259,7 +259,7 @@ const ENVIRONMENT: [(&str, &str); 11] = [
     ("NUMBER_OF_PROCESSORS", "2"),
 ];
 
-const SERVICES: [Service; 27] = [
+const SERVICES: [Service; 28] = [
     ("atapi", 1, 0, r"System32\drivers\atapi.sys", "IDE Channel"),
     (
         "BFE",
@@ -410,6 +410,13 @@ const SERVICES: [Service; 27] = [
         2,
         r"%systemroot%\system32\svchost.exe -k netsvcs -p",
         "Windows Management Instrumentation",
+    ),
+    (
+        "WerSvc",
+        0x20,
+        3,
+        r"%SystemRoot%\System32\svchost.exe -k WerSvcGroup",
+        "Windows Error Reporting Service",
     ),
     (
         "WinRM",

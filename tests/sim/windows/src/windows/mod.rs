@@ -3,7 +3,8 @@
 //! It runs inside the stand-in's guest on Linux (C: is an NTFS volume, CDs are mounted directories) and, in tests, on
 //! a plain directory. Effects land in the real file tree and in real registry hives. It is strict: what Windows would
 //! refuse is refused, and a program, option or sub-command that it does not know fails with a message that names it.
-//! It has no PowerShell but for one command, no users' sessions, and runs no real executables; of the network only cloudbase-init knows.
+//! It has no PowerShell but for what it knows word for word, no users' sessions, and runs no real executables; of the network only
+//! cloudbase-init knows.
 
 mod account;
 pub mod agent;
@@ -207,6 +208,15 @@ impl Windows {
     /// Where what is written to COM1 and COM2 goes; nowhere at first.
     pub fn set_serial(&self, port: impl Write + Send + 'static) {
         *lock(&self.machine.serial) = Some(Arc::new(Mutex::new(port)));
+    }
+
+    /// What the Task Scheduler begins when Windows has started; nobody waits for it.
+    pub fn begin_startup_tasks(&self) {
+        let tasks = program::schtasks::at_startup(&self.machine.registry());
+        for task in tasks {
+            let line = format!("C:\\Windows\\System32\\schtasks.exe /run /tn \"{task}\"");
+            self.run(&line, &mut std::io::sink());
+        }
     }
 
     /// Hardware ids of the devices of this machine (`PCI\\VEN_1AF4&DEV_1003`), for `pnputil /install`; none at first.

@@ -5,13 +5,14 @@
 //! No password hash is ever written, so nobody can log on with what lies here. Layout: chntpw's `sam.h`, RegRipper's
 //! `samparse`.
 
-use super::{ALIASES, MACHINE, MEMBERS_OF, USER_NAMES, flags, members, rid};
+use super::{
+    ALIASES, MACHINE, MEMBERS_OF, UF_ACCOUNTDISABLE, UF_DONT_EXPIRE_PASSWD, USER_NAMES, flags,
+    members, rid,
+};
 use crate::windows::regf::{Key, REG_BINARY, utf16};
 use crate::windows::registry::text;
 
-const UF_ACCOUNTDISABLE: u32 = 2;
 const UF_PASSWD_NOTREQD: u32 = 0x20;
-const UF_DONT_EXPIRE_PASSWD: u32 = 0x1_0000;
 /// `F` and `V` begin with a header of this many bytes; offsets in `V` count from there.
 const F_LEN: usize = 80;
 const V_HEAD: usize = 0xcc;

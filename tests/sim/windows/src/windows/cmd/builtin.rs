@@ -80,8 +80,8 @@ pub fn run(shell: &mut Shell, name: &str, rest: &str) -> Flow {
                 refuse(shell, name, rest);
             }
         }
-        "cd" | "chdir" | "copy" | "del" | "erase" | "dir" | "md" | "mkdir" | "move" | "popd"
-        | "pushd" | "rd" | "ren" | "rename" | "rmdir" | "type" | "vol" => {
+        "cd" | "chdir" | "copy" | "del" | "erase" | "dir" | "md" | "mkdir" | "mklink" | "move"
+        | "popd" | "pushd" | "rd" | "ren" | "rename" | "rmdir" | "type" | "vol" => {
             files::run(shell, name, rest)
         }
         _ => refuse(shell, name, rest),

@@ -5,6 +5,7 @@ use std::fs;
 use super::copy::{copy, rename, rename_into};
 use super::delete::{delete, remove};
 use super::dir::directory;
+use super::link::link;
 use super::{Shell, arguments};
 use crate::windows::error::*;
 use crate::windows::process::Process;
@@ -43,6 +44,7 @@ pub fn run(shell: &mut Shell, name: &str, rest: &str) {
             "/b", "/s", "/a", "/a-d", "/ad", "/a:d", "/a:-d", "/on", "/o:n", "/o", "/-c", "/n",
             "/w",
         ],
+        "mklink" => &["/d", "/h", "/j"],
         "move" => &["/y", "/-y"],
         "rd" | "rmdir" => &["/s", "/q"],
         _ => &[],
@@ -64,6 +66,7 @@ pub fn run(shell: &mut Shell, name: &str, rest: &str) {
         "del" | "erase" => delete(shell, &names, &has),
         "dir" => directory(shell, &names, &has),
         "md" | "mkdir" => each(&names, |name| make(&shell.p, name)),
+        "mklink" => link(&shell.p, &switches, &names),
         "move" => rename_into(shell, &names, has("/y")),
         "rd" | "rmdir" => return remove(shell, &names, has("/s"), has("/q")),
         "ren" | "rename" => rename(shell, &names),

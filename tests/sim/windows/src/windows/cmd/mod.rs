@@ -1,6 +1,6 @@
 //! cmd.exe: its command line, batch files, and how a parsed command runs.
 //!
-//! Refused, with a message and a non-zero code: what can't be asked without a console (prompts), `mklink`, files that
+//! Refused, with a message and a non-zero code: what can't be asked without a console (prompts), files that
 //! only an associated program could open, switches of cmd.exe that are none. See `parse` for the grammar, `builtin`
 //! and `files` for the internal commands.
 
@@ -13,6 +13,7 @@ mod dir;
 mod expand;
 mod files;
 mod launch;
+mod link;
 mod loops;
 mod parse;
 mod run;

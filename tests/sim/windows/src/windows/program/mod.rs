@@ -3,6 +3,7 @@
 pub mod answers;
 mod certutil;
 pub mod dism;
+mod ec2launch;
 pub mod icacls;
 mod msiexec;
 mod net;
@@ -13,11 +14,13 @@ mod processes;
 mod reg;
 mod robocopy;
 mod sc;
-mod schtasks;
+pub mod schtasks;
+mod secedit;
 mod settings;
 mod small;
 mod sysprep;
 mod text;
+mod wevtutil;
 mod xcopy;
 
 use super::process::Process;
@@ -60,6 +63,7 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("robocopy.exe", "robocopy", robocopy::robocopy),
     ("sc.exe", "sc", sc::run),
     ("schtasks.exe", "schtasks", schtasks::run),
+    ("secedit.exe", "secedit", secedit::run),
     ("setx.exe", "setx", settings::setx),
     ("shutdown.exe", "shutdown", small::shutdown),
     ("takeown.exe", "takeown", icacls::takeown),
@@ -67,7 +71,7 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("tasklist.exe", "tasklist", processes::tasklist),
     ("timeout.exe", "timeout", text::timeout),
     ("tzutil.exe", "tzutil", settings::tzutil),
-    ("wevtutil.exe", "wevtutil", settings::wevtutil),
+    ("wevtutil.exe", "wevtutil", wevtutil::run),
     ("where.exe", "where", text::whereis),
     ("whoami.exe", "whoami", small::whoami),
     ("wusa.exe", "wusa", dism::wusa),
@@ -99,7 +103,10 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
 ];
 
 /// Programs that components bring: name in the marker, code.
-const COMPONENTS: [(&str, Program); 1] = [("cloudbase-init", super::cloudbase::run)];
+const COMPONENTS: [(&str, Program); 2] = [
+    ("cloudbase-init", super::cloudbase::run),
+    ("ec2launch", ec2launch::run),
+];
 
 /// Drivers that the image brings: they have to be there for their services to run.
 const DRIVERS: [&str; 9] = [

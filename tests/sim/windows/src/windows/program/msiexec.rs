@@ -17,6 +17,7 @@ use crate::windows::Power;
 use crate::windows::process::Process;
 use crate::windows::regf::utf16;
 use database::{Database, Properties};
+pub use plan::cabinet;
 
 pub const SUCCESS: u32 = 0;
 pub const FAILURE: u32 = 1603;

@@ -83,8 +83,8 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
 
 type Done = Result<String, Refusal>;
 
-/// Without a password in the machine's own policy: three of four kinds of characters, not the name itself.
-fn judge(name: &str, password: &str, long_ok: bool) -> Result<(), Refusal> {
+/// The machine's policy, where it asks for complexity: three of four kinds of characters, not the name itself.
+fn judge(registry: &Registry, name: &str, password: &str, long_ok: bool) -> Result<(), Refusal> {
     let kinds = [
         password.chars().any(|c| c.is_uppercase()),
         password.chars().any(|c| c.is_lowercase()),
@@ -92,7 +92,8 @@ fn judge(name: &str, password: &str, long_ok: bool) -> Result<(), Refusal> {
         password.chars().any(|c| !c.is_alphanumeric()),
     ];
     let has_name = name.len() > 2 && password.to_lowercase().contains(&name.to_lowercase());
-    if kinds.iter().filter(|kind| **kind).count() < 3 || has_name {
+    let is_simple = kinds.iter().filter(|kind| **kind).count() < 3 || has_name;
+    if is_simple && account::wants_complexity(registry) {
         return refuse(
             2245,
             "The password does not meet the password policy requirements. Check the minimum password length, password complexity and password history requirements.",
@@ -150,9 +151,9 @@ fn user(p: &Process, operands: &[&str], options: &[(String, &str)]) -> Done {
     }
     let password = rest.first();
     if let Some(password) = password {
-        judge(name, password, has("/y"))?;
+        judge(&registry, name, password, has("/y"))?;
     } else if has("/add") && !options.contains(&("/passwordreq".into(), "no")) {
-        judge(name, "", false)?;
+        judge(&registry, name, "", false)?;
     }
     let mut flags = account::user(&registry, name).map_or(UF_NORMAL_ACCOUNT, account::flags);
     let mut texts = Vec::new();

@@ -14,7 +14,7 @@ use crate::windows::registry::{Registry, dword_value, sz, text};
 
 const POLICY: &str =
     r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy";
-const RULES: &str =
+pub(super) const RULES: &str =
     r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy\FirewallRules";
 const WINHTTP: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections";

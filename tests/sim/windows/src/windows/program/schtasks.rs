@@ -1,5 +1,5 @@
 //! schtasks.exe: tasks as XML files below `System32\Tasks`, listed in the TaskCache. Every failure is exit code 1.
-//! Only `/run` makes a task run; triggers never fire.
+//! `/run` makes a task run, and so does the start of Windows where that is its trigger, at once; no other trigger fires.
 
 mod definition;
 
@@ -7,7 +7,7 @@ use super::Arguments;
 use super::small::unknown;
 use crate::windows::process::{Process, null};
 use crate::windows::regf::utf16;
-use crate::windows::registry::{dword_value, sz};
+use crate::windows::registry::{Registry, dword_value, sz, text};
 use crate::windows::volume::Cwd;
 
 const CACHE: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache";
@@ -78,6 +78,20 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
             1
         }
     }
+}
+
+/// Names of the tasks that the machine's start triggers.
+pub fn at_startup(registry: &Registry) -> Vec<String> {
+    let tasks = registry.key(&format!("{CACHE}\\Tasks"));
+    let ids = tasks.into_iter().flat_map(|key| key.subkeys.values());
+    let paths = ids.filter_map(|key| Some(text(&key.value("Path")?.data)));
+    paths
+        .filter(|path| {
+            let key = format!("{TREE}{path}");
+            registry.dword(&key, "Index") == Some(1)
+                && registry.dword(&key, "winimg-enabled") != Some(0)
+        })
+        .collect()
 }
 
 type Get<'a> = dyn Fn(&str) -> Option<&'a str> + 'a;

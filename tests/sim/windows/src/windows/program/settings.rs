@@ -1,10 +1,9 @@
-//! Programs that set machine settings: setx, powercfg, bcdedit, tzutil, reagentc, fsutil, wevtutil.
+//! Programs that set machine settings: setx, powercfg, bcdedit, tzutil, reagentc, fsutil.
 //! What Windows keeps outside the registry (boot store, recovery, power schemes) is kept below
 //! `HKLM\SOFTWARE\winimg-standin`.
 
 use super::Arguments;
 use super::small::unknown;
-use crate::windows::evtx;
 use crate::windows::process::Process;
 use crate::windows::registry::{dword_value, expand_sz, sz};
 
@@ -13,7 +12,7 @@ const ENVIRONMENT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manage
 /// setx cuts longer values, with a warning.
 const SETX_MAX: usize = 1024;
 
-fn written(p: &Process, done: Result<(), String>) -> u32 {
+pub(super) fn written(p: &Process, done: Result<(), String>) -> u32 {
     match done {
         Ok(()) => 0,
         Err(e) => {
@@ -178,6 +177,16 @@ pub fn bcdedit(p: &mut Process, args: &Arguments) -> u32 {
             .machine
             .registry()
             .set(&format!(r"{OWN}\Bcd\{{bootmgr}}"), "timeout", sz(seconds)),
+        (Some("/emssettings"), [port, rate])
+            if is_one(port, "emsport:", &["1", "2", "3", "4"])
+                && is_one(rate, "emsbaudrate:", &["9600", "19200", "57600", "115200"]) =>
+        {
+            p.machine.registry().set(
+                &format!(r"{OWN}\Bcd\{{emssettings}}"),
+                "port",
+                sz(&rest.join(" ")),
+            )
+        }
         (Some("/ems" | "/bootems" | "/debug"), [state])
             if ["on", "off"].contains(&state.to_ascii_lowercase().as_str()) =>
         {
@@ -191,6 +200,13 @@ pub fn bcdedit(p: &mut Process, args: &Arguments) -> u32 {
         p.print("The operation completed successfully.\n");
     }
     written(p, done)
+}
+
+/// `NAME:VALUE` with one of these values, in any case.
+fn is_one(word: &str, name: &str, values: &[&str]) -> bool {
+    let word = word.to_ascii_lowercase();
+    word.strip_prefix(name)
+        .is_some_and(|value| values.contains(&value))
 }
 
 /// Zones that are accepted, with their bias from UTC in minutes.
@@ -323,42 +339,5 @@ pub fn fsutil(p: &mut Process, args: &Arguments) -> u32 {
             written(p, made)
         }
         _ => unknown(p, "fsutil", &words.join(" "), 1),
-    }
-}
-
-const LOGS: [&str; 6] = [
-    "Application",
-    "Security",
-    "Setup",
-    "System",
-    "Windows PowerShell",
-    "ForwardedEvents",
-];
-/// "The specified channel could not be found."
-const NO_CHANNEL: u32 = 15007;
-
-pub fn wevtutil(p: &mut Process, args: &Arguments) -> u32 {
-    let list: Vec<&str> = args.list.iter().map(String::as_str).collect();
-    match list[..] {
-        ["el" | "enum-logs"] => {
-            p.print(&format!("{}\n", LOGS.join("\n")));
-            0
-        }
-        ["cl" | "clear-log", name] => {
-            let Some(log) = LOGS.iter().find(|log| log.eq_ignore_ascii_case(name)) else {
-                p.complain(&format!(
-                    "Failed to clear log {name}.\nThe specified channel could not be found.\n"
-                ));
-                return NO_CHANNEL;
-            };
-            let file = p
-                .locate(&format!(r"C:\Windows\System32\winevt\Logs\{log}.evtx"))
-                .map_err(|error| error.text());
-            let emptied = file.and_then(|file| {
-                std::fs::write(file.host, evtx::empty()).map_err(|e| e.to_string())
-            });
-            written(p, emptied)
-        }
-        _ => unknown(p, "wevtutil", &list.join(" "), 87),
     }
 }

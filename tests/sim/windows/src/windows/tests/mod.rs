@@ -17,5 +17,6 @@ mod registry;
 mod security;
 mod service;
 mod servicing;
+mod shipped;
 mod steps;
 mod tasks;

@@ -486,6 +486,8 @@ fn settings_and_their_refusals() {
             ("bcdedit /set {default} hypervisorlaunchtype off", 0),
             ("bcdedit /set {nope} x y", 1),
             ("bcdedit /bogus", 1),
+            ("bcdedit /emssettings EMSPORT:1 EMSBAUDRATE:115200", 0),
+            ("bcdedit /emssettings EMSPORT:9 EMSBAUDRATE:115200", 1),
             ("tzutil /s UTC", 0),
             ("tzutil /s Nowhere", 1),
             ("reagentc /disable", 0),

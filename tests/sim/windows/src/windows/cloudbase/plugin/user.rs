@@ -17,9 +17,8 @@ use crate::windows::profile;
 
 const CREATE: &str = "plugins.common.createuser";
 const PASSWORD: &str = "plugins.common.setuserpassword";
-/// UF_SCRIPT and UF_DONT_EXPIRE_PASSWD of NetUserAdd.
+/// Of NetUserAdd.
 const UF_SCRIPT: u32 = 1;
-const UF_DONT_EXPIRE_PASSWD: u32 = 0x1_0000;
 
 /// Letters and digits of all three kinds, as `generate_random_password` insists.
 pub fn random_password(length: usize) -> Found<String> {
@@ -133,7 +132,7 @@ fn add(
     if account::group(registry, user).is_some() {
         return Err("The group already exists.".to_owned());
     }
-    let flags = account::UF_NORMAL_ACCOUNT | UF_SCRIPT | UF_DONT_EXPIRE_PASSWD;
+    let flags = account::UF_NORMAL_ACCOUNT | UF_SCRIPT | account::UF_DONT_EXPIRE_PASSWD;
     account::set_flags(registry, user, flags)?;
     account::set_password(registry, user, password);
     Ok(())

@@ -1,19 +1,27 @@
-//! Updates: `dism /add-package` and wusa.exe. A package is a file that really is a cabinet; what is inside is not read.
+//! Updates: `dism /add-package` and wusa.exe. A package is a file that really is a cabinet; of what is inside only a cumulative
+//! update's version is read, which is Windows' revision once it is installed.
 //!
 //! Its record is where Windows has it, `Component Based Servicing\Packages`, as `Package_for_KB…` when the file is
 //! named after its KB: install pending until the next boot, installed then.
 
+use std::collections::BTreeMap;
+
 use super::super::Arguments;
+use super::super::msiexec::cabinet;
 use super::super::small::unknown;
 use super::{Options, failed, finish, record_reboot};
-use crate::windows::Power;
 use crate::windows::boot::CBS;
 use crate::windows::process::Process;
 use crate::windows::registry::{Registry, dword_value};
 use crate::windows::volume::Located;
+use crate::windows::{NT, Power};
 
 const INSTALL_PENDING: u32 = 0x60;
 const INSTALLED: u32 = 0x70;
+/// A cumulative update's package, before its version.
+const ROLLUP: &str = "Package_for_RollupFix~31bf3856ad364e35~amd64~~";
+/// WU_E_NOT_APPLICABLE.
+const NOT_APPLICABLE: u32 = 0x8024_0017;
 /// "The update is already installed" (WU_S_ALREADY_INSTALLED).
 const ALREADY: u32 = 0x0024_0006;
 
@@ -27,6 +35,11 @@ pub fn finish_pending(registry: &mut Registry) -> Result<(), String> {
         let key = format!("{}\\{name}", packages());
         if registry.dword(&key, "CurrentState") == Some(INSTALL_PENDING) {
             registry.set(&key, "CurrentState", dword_value(INSTALLED))?;
+            let version = name.strip_prefix(ROLLUP).map(|version| version.split('.'));
+            let revision = version.and_then(|mut parts| parts.nth(1)?.parse::<u32>().ok());
+            if let Some(revision) = revision {
+                registry.set(NT, "UBR", dword_value(revision))?;
+            }
         }
     }
     Ok(())
@@ -64,10 +77,41 @@ fn install(p: &Process, file: &Located) -> Result<bool, (u32, String)> {
     if registry.key(&key).is_some() {
         return Ok(false);
     }
-    registry
-        .set(&key, "CurrentState", dword_value(INSTALL_PENDING))
+    let mut keys = vec![key];
+    if let Some(version) = rollup(&head) {
+        if version.split('.').next() != registry.text(NT, "CurrentBuild").as_deref() {
+            return Err((
+                NOT_APPLICABLE,
+                "The update is not applicable to your computer.".into(),
+            ));
+        }
+        keys.push(format!("{}\\{ROLLUP}{version}", packages()));
+    }
+    keys.iter()
+        .try_for_each(|key| registry.set(key, "CurrentState", dword_value(INSTALL_PENDING)))
         .map_err(|e| (0x8000_4005, e))?;
     Ok(true)
+}
+
+/// The version of the cumulative update in an `.msu`: `update.mum` in one of its cabinets names it.
+fn rollup(msu: &[u8]) -> Option<String> {
+    let outer = unpacked(msu)?;
+    let cabinets = outer.iter().filter(|(name, _)| name.ends_with(".cab"));
+    let manifest = cabinets
+        .filter_map(|(_, inner)| unpacked(inner)?.remove("update.mum"))
+        .next()?;
+    let text = String::from_utf8(manifest).ok()?;
+    let document = roxmltree::Document::parse(&text).ok()?;
+    let identity = document
+        .descendants()
+        .find(|node| node.attribute("name") == Some("Package_for_RollupFix"))?;
+    identity.attribute("version").map(str::to_owned)
+}
+
+fn unpacked(bytes: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    cabinet(bytes.to_vec(), &mut files).ok()?;
+    Some(files)
 }
 
 pub fn add(p: &mut Process, options: &Options) -> u32 {

@@ -248,7 +248,8 @@ fn beside(p: &Process, database: &Database, name: &str) -> Option<Vec<u8>> {
     std::fs::read(found.host).ok()
 }
 
-fn cabinet(bytes: Vec<u8>, found: &mut BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
+/// The files of a cabinet, by their names.
+pub fn cabinet(bytes: Vec<u8>, found: &mut BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
     let mut cabinet = cab::Cabinet::new(Cursor::new(bytes))?;
     let names: Vec<String> = cabinet
         .folder_entries()

@@ -1,0 +1,110 @@
+//! Each shipped recipe but the demo, built on the stand-in with stand-ins for what it fetches. The inputs are given as a team gives
+//! its own: by a recipe on top of the shipped one, with other sources, digests and signers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use support::tree::root;
+
+use super::program::Build;
+use super::stand_ins::recipe_on;
+
+/// Machines that run at once: two are what a machine with two processors bears.
+const AT_ONCE: usize = 2;
+const LIMIT: Duration = Duration::from_secs(40 * 60);
+
+/// Steps that the stand-in does not play, and why (docs/fidelity.md).
+const NOT_PLAYED: [(&str, &str); 1] = [(
+    // PowerShell that reads the version resource of a program.
+    "wmco-aws",
+    "EC2Launch is new enough for the operator",
+)];
+
+/// What became of one recipe.
+struct Row {
+    name: String,
+    minutes: f64,
+    /// Nothing where it was built.
+    wrong: String,
+}
+
+/// winimg's recipes; `RECIPES=word,word` picks those whose name holds one of the words.
+fn wanted() -> Vec<PathBuf> {
+    let words = std::env::var("RECIPES").unwrap_or_default();
+    let files = std::fs::read_dir(root().join("recipes")).expect("the recipes");
+    let mut files: Vec<PathBuf> = files.map(|file| file.expect("an entry").path()).collect();
+    files.retain(|file| {
+        let name = name_of(file);
+        let is_recipe = file.extension().is_some_and(|ending| ending == "toml") && name != "demo";
+        is_recipe && words.split(',').any(|word| name.contains(word))
+    });
+    files.sort();
+    files
+}
+
+fn name_of(file: &Path) -> String {
+    let stem = file.file_stem().expect("a name");
+    stem.to_string_lossy().into_owned()
+}
+
+fn run(shipped: &Path, folder: &Path) -> Row {
+    let began = Instant::now();
+    let name = name_of(shipped);
+    let work = folder.join(&name);
+    std::fs::create_dir_all(&work).expect("a folder");
+    let own = recipe_on(shipped, &work);
+    let output = work.join("out");
+    let done = built(&name, &own, &output, &folder.join("cache"));
+    Row {
+        name,
+        minutes: began.elapsed().as_secs_f64() / 60.0,
+        wrong: done.err().unwrap_or_default(),
+    }
+}
+
+fn built(name: &str, own: &Path, output: &Path, cache: &Path) -> Result<(), String> {
+    let steps = NOT_PLAYED.iter().filter(|(recipe, _)| *recipe == name);
+    let mut more = Vec::new();
+    for (_, step) in steps {
+        more.extend(["--set".to_owned(), format!("steps.{step:?}.when=false")]);
+    }
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+    let recipe = own.to_str().expect("UTF-8");
+    let mut build = Build::start(recipe, output, cache, &more);
+    match build.end(LIMIT).code() {
+        Some(0) => Ok(()),
+        _ => Err(build.error()),
+    }
+}
+
+mod nightly {
+    use super::*;
+
+    #[test]
+    #[ignore = "boots QEMU for most of an hour: make shipped-recipes"]
+    fn every_shipped_recipe_is_built() {
+        let folder = tempfile::tempdir_in(root().join("target")).expect("a directory");
+        let recipes = wanted();
+        let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while let Some(recipe) = recipes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let row = run(recipe, folder.path());
+                        println!("{:5.1} min  {}  {}", row.minutes, row.name, row.wrong);
+                        // Its image is large.
+                        let _ = std::fs::remove_dir_all(folder.path().join(&row.name));
+                        rows.lock().expect("the rows").push(row);
+                    }
+                });
+            }
+        });
+        let rows = rows.into_inner().expect("the rows");
+        assert_eq!(rows.len(), recipes.len(), "a row for each recipe");
+        let failed = rows.iter().filter(|row| !row.wrong.is_empty());
+        let failed: Vec<&str> = failed.map(|row| row.name.as_str()).collect();
+        assert!(failed.is_empty(), "failed: {failed:?}");
+    }
+}

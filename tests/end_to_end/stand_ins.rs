@@ -1,0 +1,339 @@
+//! Small signed stand-ins for what a shipped recipe fetches, and a recipe on top of it that takes them: a file for each input of the
+//! recipe, with its digest and the signature of the demo's authority. A new input of a pack needs no line here where its kind is
+//! known and its steps ask for nothing of it.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use support::tree::root;
+use winimg_recipe::recipe::{Archive, Component, InputSource, Options, Recipe, Undecided, read};
+
+use super::program::output_of;
+
+/// What archives hold that steps take out of them or count on.
+const MEMBERS: [(&str, &[&str]); 10] = [
+    (
+        "cni",
+        &[
+            "win-bridge.exe",
+            "win-overlay.exe",
+            "host-local.exe",
+            "LICENSE",
+        ],
+    ),
+    (
+        "containerd",
+        &[
+            "bin/containerd.exe",
+            "bin/ctr.exe",
+            "bin/containerd-shim-runhcs-v1.exe",
+        ],
+    ),
+    ("crictl", &["crictl.exe"]),
+    ("ec2-ena", &["ena.inf", "ena.sys", "ena.cat"]),
+    ("ec2-nvme", &["AWSNVMe.inf", "AWSNVMe.sys", "AWSNVMe.cat"]),
+    ("flannel-cni", &["flannel-amd64.exe", "README.md"]),
+    (
+        "gmsa-keyvault-plugin",
+        &[
+            "CCGAKVPlugin.dll",
+            "CCGAKVPluginEvents.man",
+            "CCGEvents.man",
+            "registerplugin.reg",
+        ],
+    ),
+    (
+        "nssm",
+        &["nssm-2.24/win64/nssm.exe", "nssm-2.24/win32/nssm.exe"],
+    ),
+    (
+        "openssh",
+        &["OpenSSH-Win64/sshd.exe", "OpenSSH-Win64/ssh-agent.exe"],
+    ),
+    (
+        "windows-cni",
+        &["nat.exe", "sdnbridge.exe", "sdnoverlay.exe"],
+    ),
+];
+
+/// What steps ask a program, and what it says.
+const ANSWERS: [(&str, &str, &str); 4] = [
+    (
+        "containerd.exe",
+        "--version",
+        "containerd github.com/containerd/containerd/v2 v{version}\n",
+    ),
+    ("kubeadm.exe", "version -o short", "{version}\n"),
+    (
+        "kubectl.exe",
+        "version --client -o json",
+        "{\n  \"gitVersion\": \"{version}\"\n}\n",
+    ),
+    ("kubelet.exe", "--version", "Kubernetes {version}\n"),
+];
+
+/// What a person decides.
+const VALUES: [(&str, &str); 1] = [(
+    "ssh_administrators_keys",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0Fvbi1Tj2Ck2dPdmWb9y8z4LXqyrZ7vQqf3mTqXxYq operator",
+)];
+
+/// What the gMSA plugin registers: the two keys that its pack looks for.
+const REGISTRATION: &str = "Windows Registry Editor Version 5.00\r\n\r\n\
+    [HKEY_LOCAL_MACHINE\\SYSTEM\\CurrentControlSet\\Control\\CCG\\COMClasses\\{CCC2A336-D7F3-4818-A213-272B7924213E}]\r\n@=\"\"\r\n\r\n\
+    [HKEY_LOCAL_MACHINE\\SOFTWARE\\Classes\\Interface\\{6ECDA518-2010-4437-8BC3-46E752B7B172}]\r\n@=\"ICcgDomainAuthCredentials\"\r\n";
+
+/// The one of packs/kb5012637.toml.
+const CUMULATIVE_UPDATE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<assembly xmlns=\"urn:schemas-microsoft-com:asm.v3\" \
+    manifestVersion=\"1.0\">\n  <assemblyIdentity name=\"Package_for_RollupFix\" version=\"20348.681.1.8\" language=\"neutral\" \
+    processorArchitecture=\"amd64\" publicKeyToken=\"31bf3856ad364e35\"/>\n</assembly>\n";
+
+/// When everything was signed, in seconds since 1970: without timestamps of an authority, signatures stay the same.
+const SIGNED_AT: &str = "1767225600";
+
+/// A team's own recipe on top of a shipped one: makes `folder/NAME.toml` and the files that it names.
+pub fn recipe_on(shipped: &Path, folder: &Path) -> PathBuf {
+    let standin = root().join("target/standin");
+    let recipe = planned(shipped, &standin);
+    let name = recipe.name.value.clone();
+    let mut own = format!(
+        "schema = 1\nname = \"{name}\"\npolicy = \"signed\"\ninclude = [{shipped:?}]\n\n[vars]\n"
+    );
+    for open in &recipe.undecided {
+        if let Undecided::Variable { variable, .. } = open {
+            let value = VALUES.iter().find(|(known, _)| *known == variable.name);
+            let (_, value) = value.unwrap_or_else(|| panic!("no value for {}", variable.name));
+            writeln!(own, "{} = {value:?}", variable.name).expect("a String");
+        }
+    }
+    // As small as the demo's; Windows wants more.
+    own += "\n[machine]\ndisk_size = \"11 GiB\"\ncpus = 2\nmemory = \"2 GiB\"\n";
+    let maker = Maker { standin, folder };
+    for input in recipe.inputs() {
+        own += &match input.source {
+            InputSource::Medium(_) => maker.medium(&input.id.to_string()),
+            InputSource::Component(component) => maker.component(component),
+            InputSource::Image(_) => panic!("{}: no stand-in for a container image", input.id),
+        };
+    }
+    let path = folder.join(format!("{name}.toml"));
+    std::fs::write(&path, own).expect("a recipe");
+    path
+}
+
+/// The shipped recipe as far as it says what it fetches.
+fn planned(shipped: &Path, standin: &Path) -> Recipe {
+    let medium = |name: &str| standin.join(name).display().to_string();
+    let env = [
+        ("iso_url", medium("standin.iso")),
+        ("virtio_sha256", "0".repeat(64)),
+    ];
+    let env = env.map(|(name, value)| (format!("WINIMG_VAR_{name}"), value));
+    let options = Options {
+        env: env.into(),
+        ..Options::default()
+    };
+    let (recipe, said) = read(shipped, &options);
+    recipe.unwrap_or_else(|| panic!("{}", said.render(false)))
+}
+
+struct Maker<'a> {
+    standin: PathBuf,
+    folder: &'a Path,
+}
+
+impl Maker<'_> {
+    fn medium(&self, id: &str) -> String {
+        let file = match id {
+            "media.iso" => "standin.iso",
+            _ => "virtio-win.iso",
+        };
+        self.input(id, &self.standin.join(file))
+    }
+
+    /// A table that gives an input another source and digest.
+    fn input(&self, id: &str, file: &Path) -> String {
+        format!("\n[{id}]\nurl = {file:?}\nsha256 = \"{}\"\n", digest(file))
+    }
+
+    fn component(&self, component: &Component) -> String {
+        let name = component.name.value.as_str();
+        let version = component.version.as_deref().unwrap_or("1.0");
+        let file = self.folder.join(&component.file);
+        let mut signed = Vec::new();
+        match (component.unpack, ending(&component.file)) {
+            (Some(archive), _) => signed = self.archive(name, version, archive, &file),
+            (None, "exe") => self.program(&file, version, None),
+            (None, "msi") => self.package(name, &file),
+            (None, "msu") => self.update(&file),
+            (None, other) => panic!("{name}: no stand-in for a file of the kind {other}"),
+        }
+        let members = match signed.is_empty() {
+            true => String::new(),
+            false => format!(", members = {signed:?}"),
+        };
+        format!(
+            "{}signature = {{ kind = \"authenticode\", roots = {:?}, subject = \"CN=winimg demo code signing\", timestamp = \"optional\"{members} }}\n",
+            self.input(&format!("components.{name}"), &file),
+            self.standin.join("components/ca/root.pem"),
+        )
+    }
+
+    /// A PE image that says its version, and may play a program of the stand-in.
+    fn program(&self, file: &Path, version: &str, plays: Option<&str>) {
+        let name = file_name(file);
+        let mut answers: Vec<String> = ANSWERS
+            .iter()
+            .filter(|(program, ..)| *program == name)
+            .map(|(_, asked, said)| format!("{asked}={}", said.replace("{version}", version)))
+            .collect();
+        if answers.is_empty() {
+            answers.push(format!("--version={name} {version}\n"));
+        }
+        let maker = root().join("tests/demo/program.py");
+        let mut words = vec![text(&maker), text(file), "--fill", "30000"];
+        words.extend(plays.into_iter().flat_map(|name| ["--plays", name]));
+        words.extend(answers.iter().map(String::as_str));
+        output_of("python3", &words);
+        self.sign(file);
+    }
+
+    fn sign(&self, file: &Path) {
+        let ca = self.standin.join("components/ca");
+        let (signer, key) = (ca.join("signer.pem"), ca.join("signer.key"));
+        let signed = file.with_extension("signed");
+        let mut words = vec!["sign", "-h", "sha256", "-st", SIGNED_AT];
+        if ending(file_name(file)) == "msi" {
+            words.push("-add-msi-dse");
+        }
+        words.extend(["-certs", text(&signer), "-key", text(&key)]);
+        words.extend(["-in", text(file), "-out", text(&signed)]);
+        output_of("osslsigncode", &words);
+        std::fs::rename(signed, file).expect("the signed file");
+    }
+
+    /// An archive with its members; those that are signed.
+    fn archive(&self, name: &str, version: &str, archive: Archive, file: &Path) -> Vec<String> {
+        let members = MEMBERS.iter().find(|(known, _)| *known == name);
+        let (_, members) = members.unwrap_or_else(|| panic!("{name}: what does it hold?"));
+        let tree = self.folder.join(format!("{name}.d"));
+        let mut signed = Vec::new();
+        for member in *members {
+            let path = tree.join(member);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            let stem = file_name(&path).trim_end_matches(&format!(".{}", ending(member)));
+            let content = match ending(member) {
+                "exe" | "dll" | "sys" => {
+                    self.program(&path, version, None);
+                    signed.push((*member).to_owned());
+                    continue;
+                }
+                "inf" => driver(stem),
+                "man" => manifest(stem),
+                "reg" => REGISTRATION.to_owned(),
+                _ => format!("winimg stand-in: {member}\r\n"),
+            };
+            std::fs::write(path, content).expect("a member");
+        }
+        let (tree, file) = (text(&tree), text(file));
+        match archive {
+            Archive::Zip => output_of("7z", &["a", "-tzip", file, &format!("{tree}/.")]),
+            Archive::Tar => output_of("tar", &["-C", tree, "-cf", file, "."]),
+            Archive::TarGz => output_of("tar", &["-C", tree, "-czf", file, "."]),
+            Archive::TarZst => output_of("tar", &["-C", tree, "--zstd", "-cf", file, "."]),
+        };
+        signed
+    }
+
+    fn package(&self, name: &str, file: &Path) {
+        match name {
+            "cloudbase-init" => self.cloudbase_init(file),
+            "ec2launch" => {
+                let tree = self.folder.join(format!("{name}.d"));
+                std::fs::create_dir_all(&tree).expect("a folder");
+                self.program(&tree.join("EC2Launch.exe"), "2.0.2107", Some("ec2launch"));
+                self.program(&tree.join("EC2LaunchService.exe"), "2.0.2107", None);
+                let source = root().join("tests/end_to_end/stand_ins/ec2launch.wxs");
+                let from = format!("cd {tree:?} && exec wixl -a x64 -o {file:?} {source:?}");
+                output_of("sh", &["-c", &from]);
+            }
+            _ => panic!("{name}: no stand-in for its package"),
+        }
+        self.sign(file);
+    }
+
+    /// The demo's, which also makes the account that the real one makes. Its service still runs as SYSTEM.
+    fn cloudbase_init(&self, file: &Path) {
+        let made = self.standin.join("components").join(file_name(file));
+        std::fs::copy(&made, file).unwrap_or_else(|e| panic!("{}: {e}", made.display()));
+        for query in [
+            // A command line in a folder (34), deferred (0x400), as SYSTEM (0x800).
+            "INSERT INTO `CustomAction` (`Action`, `Type`, `Source`, `Target`) VALUES ('MakeUser', 3106, 'INSTALLDIR', 'net.exe user cloudbase-init aA1-cloudbase /add')",
+            "INSERT INTO `CustomAction` (`Action`, `Type`, `Source`, `Target`) VALUES ('JoinGroup', 3106, 'INSTALLDIR', 'net.exe localgroup Administrators cloudbase-init /add')",
+            "INSERT INTO `InstallExecuteSequence` (`Action`, `Sequence`) VALUES ('MakeUser', 5790)",
+            "INSERT INTO `InstallExecuteSequence` (`Action`, `Sequence`) VALUES ('JoinGroup', 5791)",
+        ] {
+            output_of("msibuild", &[text(file), "-q", query]);
+        }
+    }
+
+    /// An `.msu` with the cabinet of a cumulative update.
+    fn update(&self, file: &Path) {
+        let tree = self.folder.join("update.d");
+        std::fs::create_dir_all(&tree).expect("a folder");
+        std::fs::write(tree.join("update.mum"), CUMULATIVE_UPDATE).expect("a manifest");
+        let pack = format!(
+            "cd {tree:?} && gcab -c Windows10.0-KB5012637-x64.cab update.mum && gcab -c {file:?} Windows10.0-KB5012637-x64.cab"
+        );
+        output_of("sh", &["-c", &pack]);
+        self.sign(file);
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .expect("a name")
+}
+
+fn ending(file: &str) -> &str {
+    file.rsplit_once('.').map_or("", |(_, ending)| ending)
+}
+
+fn digest(file: &Path) -> String {
+    let said = output_of("openssl", &["dgst", "-sha256", "-r", text(file)]);
+    said.split_whitespace().next().expect("a digest").to_owned()
+}
+
+/// A driver package for a device that no machine here has.
+fn driver(name: &str) -> String {
+    let text = format!(
+        "[Version]\nSignature=\"$WINDOWS NT$\"\nClass=System\nClassGUID={{4D36E97D-E325-11CE-BFC1-08002BE10318}}\n\
+         Provider=%VENDOR%\nDriverVer=01/01/2026,1.0.0.0\nCatalogFile={name}.cat\nPnpLockdown=1\n\n\
+         [DestinationDirs]\nFiles=13\n\n[SourceDisksNames]\n1=%DISK%,,,\n\n[SourceDisksFiles]\n{name}.sys=1,,\n\n\
+         [Manufacturer]\n%VENDOR%=Models,NTamd64.10.0...14393\n\n[Models.NTamd64.10.0...14393]\n\
+         %DEVICE%=Install,PCI\\VEN_1D0F&DEV_FFFF\n\n[Install.NT]\nCopyFiles=Files\n\n[Files]\n{name}.sys\n\n\
+         [Install.NT.Services]\nAddService={name},0x00000002,Service\n\n\
+         [Service]\nDisplayName=%DEVICE%\nServiceType=1\nStartType=3\nErrorControl=1\nServiceBinary=%13%\\{name}.sys\n\n\
+         [Strings]\nVENDOR=\"winimg stand-in\"\nDISK=\"winimg stand-in driver disk\"\nDEVICE=\"winimg stand-in {name}\"\n"
+    );
+    text.replace('\n', "\r\n")
+}
+
+/// An instrumentation manifest with one publisher and one channel.
+fn manifest(name: &str) -> String {
+    // Another one for each name of a pack's.
+    let guid = format!("{{77696e69-6d67-0000-0000-{:012x}}}", name.len());
+    format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\r\n\
+         <instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\">\r\n\
+         <instrumentation><events><provider name=\"{name}\" guid=\"{guid}\" symbol=\"{name}\" \
+         resourceFileName=\"%SystemRoot%\\System32\\{name}.dll\" messageFileName=\"%SystemRoot%\\System32\\{name}.dll\">\r\n\
+         <channels><channel name=\"{name}/Admin\" chid=\"Admin\" type=\"Admin\" enabled=\"true\"/></channels>\r\n\
+         </provider></events></instrumentation></instrumentationManifest>\r\n"
+    )
+}
