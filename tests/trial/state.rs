@@ -224,3 +224,17 @@ fn a_clone_keeps_what_its_image_must_not_have_and_nothing_of_the_build() {
     );
     insta::assert_snapshot!(checked(&disk));
 }
+
+/// As Server 2025 has it from the start.
+#[test]
+fn an_ssh_server_that_nobody_starts_is_none() {
+    if !can_make() {
+        return;
+    }
+    let mut disk = WindowsDisk::sound();
+    let sshd = format!(r"{SERVICES}\sshd");
+    disk.value(&sshd, "Start", REG_DWORD, &dword(3));
+    assert_eq!(read(&disk).sshd, Known::Is(None));
+    disk.value(&sshd, "Start", REG_DWORD, &dword(2));
+    assert!(matches!(read(&disk).sshd, Known::Is(Some(_))));
+}

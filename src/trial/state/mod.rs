@@ -27,7 +27,7 @@ pub struct CloneState {
     pub machine_guid: Known<Option<String>>,
     /// Local users, by their numbers.
     pub accounts: Known<Vec<Account>>,
-    /// Null: the image has no sshd.
+    /// Null: the image has no sshd that has started or starts with Windows.
     pub sshd: Known<Option<Sshd>>,
     /// SHA-1 thumbprints of the certificates in the machine's own store (`MY`), in capitals, sorted.
     pub certificates: Known<Vec<String>>,

@@ -194,6 +194,10 @@ fn sshd_state(image: &Image<'_>) -> Answer<Option<Sshd>> {
         }
     }
     host_keys.sort();
+    // Server 2025 has one that nobody starts.
+    if host_keys.is_empty() && image.number(&SSHD, "Start")? != Some(2) {
+        return Ok(None);
+    }
     // sshd writes Microsoft's own file where there is none.
     let config = text(image, &format!(r"{SSH}\sshd_config"), LONGEST_FILE)?;
     Ok(Some(Sshd {
