@@ -105,7 +105,7 @@ mod nightly {
         );
         let status = build.end(HOUR);
         let error = build.error();
-        assert_eq!(status.code(), Some(7), "{error}");
+        assert_eq!(status.code(), Some(6), "{error}");
         for words in [
             "Secure Boot refuses the install disc's boot loader: none of the firmware's keys has signed it",
             "Access Denied",
