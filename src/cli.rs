@@ -76,7 +76,7 @@ pub enum Command {
     ///
     /// Prints the effective recipe, where each value comes from, what is cached, and the exact guest commands.
     Plan(Plan),
-    /// List the platforms that images can be for, or show one with its rules
+    /// List the platforms an image can be for, or show the rules of one
     ///
     /// A recipe names its targets: target = ["vsphere"]. validate and plan judge it by their rules, and try starts clones as they
     /// would.
