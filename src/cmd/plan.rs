@@ -4,6 +4,7 @@ use crate::cli;
 use crate::engine::forecast::{Forecast, forecast};
 use crate::engine::outside::outside;
 use winimg_base::error::Result;
+use winimg_base::text::count;
 use winimg_recipe::plan;
 use winimg_supply::store::Store;
 
@@ -22,12 +23,6 @@ pub fn validate(args: &cli::Validate, context: &Context) -> Result<()> {
         count(plan.steps.len(), "step"),
         plan::undecided(recipe, &named)
     ))
-}
-
-/// `1 step`, `2 steps`
-fn count(number: usize, noun: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{s}")
 }
 
 pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {

@@ -11,7 +11,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
 use winimg_machine::vm::{self, Platform};
 use winimg_recipe::lock::{self, Comparison, Lock, LockFile};
-use winimg_recipe::plan::{self, ANSWER_FILE, Entry, Plan};
+use winimg_recipe::plan::{self, Plan};
 use winimg_recipe::recipe::{self, Recipe, SealAnswer, Verb};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
@@ -304,14 +304,9 @@ fn judge_seal(recipe: &Recipe, plan: &Plan, diagnostics: &mut Diagnostics) {
         else {
             continue;
         };
-        let entries = planned.entries.iter();
-        for entry in entries.filter_map(|&index| plan.payload.get(index as usize)) {
-            if let Entry::Text { file, text, .. } = entry
-                && file == ANSWER_FILE
-            {
-                let name = own.value.display().to_string();
-                diagnostics.0.extend(answer::lint_clone(&name, text).0);
-            }
+        if let Some(text) = planned.answer_file(&plan.payload) {
+            let name = own.value.display().to_string();
+            diagnostics.0.extend(answer::lint_clone(&name, text).0);
         }
     }
 }

@@ -105,10 +105,9 @@ pub fn of_build(
         sink: request.sink,
         context,
     };
-    let targets: Vec<Target> = request.recipe.named_targets().cloned().collect();
-    let mut bench = Bench::set_up(conditions, &targets)?;
+    let mut bench = Bench::set_up(conditions, request.recipe.named_targets())?;
     let mut tries = Vec::new();
-    for target in &targets {
+    for target in request.recipe.named_targets() {
         let image = artifact(manifest, &request.output, target)?;
         if !bench.tried(target, &image, Some(manifest))?.is_good() {
             return Err(trial::failed(&[target], &folder));
@@ -161,7 +160,10 @@ struct Size {
 
 impl<'a> Bench<'a> {
     /// Removes what earlier trials said of these targets.
-    fn set_up(conditions: Conditions<'a>, targets: &[Target]) -> Result<Self> {
+    fn set_up<'t>(
+        conditions: Conditions<'a>,
+        targets: impl IntoIterator<Item = &'t Target>,
+    ) -> Result<Self> {
         let Conditions { folder, sink, .. } = conditions;
         let scratch = Scratch::create(
             folder,

@@ -9,12 +9,10 @@ use super::step_log::{LAST_LINES, StepLog};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_machine::guest::Guest;
-use winimg_recipe::plan::{SEAL_FAILED, SEAL_LOG};
+use winimg_recipe::plan::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, SEALED};
 
 /// Between two looks at the task.
 const LOOK: Duration = Duration::from_secs(2);
-/// What the task runs.
-const SEAL: &str = r"C:\winimg\seal.cmd";
 /// The most that is read of a log.
 const LOG_LIMIT: usize = 1 << 20;
 
@@ -75,7 +73,7 @@ fn stopped(guest: &mut dyn Guest, said: &[u8], slowness: u32, log: &mut StepLog)
         false => {
             let error = Error::new(Kind::Step, "the seal did not end well");
             let error = error.found(format!("it stopped at `{stage}`"));
-            log.explain(error, SEAL)
+            log.explain(error, SEAL_SCRIPT)
         }
     }
 }
@@ -97,7 +95,7 @@ fn ungeneralized(guest: &mut dyn Guest, slowness: u32) -> Result<Error> {
     let tag = if tag.is_some() { "a" } else { "no" };
     Ok(
         Error::new(Kind::Step, "sysprep did not generalize the image")
-            .expected("Sysprep_succeeded.tag and IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE")
+            .expected(format!("Sysprep_succeeded.tag and {SEALED}"))
             .found(format!("{tag} tag and {state}"))
             .lines(lines.iter().rev().take(LAST_LINES).rev().copied())
             .cure("the lines above are from Sysprep\\Panther\\setuperr.log in the guest"),
@@ -130,7 +128,7 @@ fn late(
                 return error;
             }
             let error = error.found(format!("it is still at `{}`", stage(&said)));
-            log.explain(error, SEAL)
+            log.explain(error, SEAL_SCRIPT)
         }
         Err(silent) => error.found(format!("{} is silent: {}", guest.channel(), silent.fact())),
     }

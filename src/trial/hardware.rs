@@ -62,22 +62,19 @@ pub fn on_qemu(target: &Target, firmware: Firmware, built: Extras) -> Result<Har
         }
     };
     let mut has = |what: &str, wanted: Presence, built: bool| {
-        let is_there = firmware == Firmware::Uefi
-            && match wanted {
-                Presence::Required => true,
-                Presence::Optional => built,
-                Presence::None => false,
-            };
-        match wanted {
-            _ if is_there => {}
-            Presence::Required => remarks.push(format!("the clone had no {what}")),
-            Presence::Optional if firmware == Firmware::Uefi => remarks.push(format!(
+        match (wanted, firmware) {
+            (Presence::Required, Firmware::Uefi) => return true,
+            (Presence::Optional, Firmware::Uefi) if built => return true,
+            (Presence::Required, Firmware::Bios) => {
+                remarks.push(format!("the clone had no {what}"));
+            }
+            (Presence::Optional, Firmware::Uefi) => remarks.push(format!(
                 "the clone had no {what}, which machines of `{}` may have",
                 target.name
             )),
-            Presence::Optional | Presence::None => {}
+            (Presence::Optional, Firmware::Bios) | (Presence::None, _) => {}
         }
-        is_there
+        false
     };
     let tpm = has("TPM", wanted.tpm, built.tpm);
     let secure_boot = has("Secure Boot", wanted.secure_boot, built.secure_boot);

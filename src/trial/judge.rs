@@ -6,13 +6,12 @@
 mod agent;
 mod login;
 
-use winimg_recipe::plan::{self, Check};
+use winimg_recipe::plan::{self, Check, SEALED};
 use winimg_recipe::recipe::target::{self, Administrator, Condition, Demand, Form, Target};
 
 use super::metadata::Identity;
 use super::state::{
-    COMPLETE, CloneState, DiskRoom, GENERALIZED, HostName, Known, SEALED, ServiceFailure, Setup,
-    Starts,
+    COMPLETE, CloneState, DiskRoom, GENERALIZED, HostName, Known, ServiceFailure, Setup, Starts,
 };
 use crate::verify::{Finding, Report, Severity, Verdict};
 

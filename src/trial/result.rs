@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use winimg_base::text::count;
 use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::{self, Controller, Form, Nic, Target};
 
@@ -237,8 +238,7 @@ fn counted(checks: usize, [errors, warnings, unknown]: [usize; 3]) -> String {
 fn many(n: usize, what: &str) -> String {
     match n {
         0 => format!("no {what}"),
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
+        n => count(n, what),
     }
 }
 

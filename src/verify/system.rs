@@ -5,6 +5,7 @@
 
 use winimg_formats::disk::ntfs::Volume;
 use winimg_formats::hive::Data;
+use winimg_recipe::plan::SEALED;
 use winimg_recipe::recipe::RegistryKey;
 
 use super::finding::{Finding, Verdict};
@@ -12,7 +13,6 @@ use super::image::{HIVES, Image};
 
 pub(super) const STATE: RegistryKey =
     RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State");
-pub(super) const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
 const SERVICING: RegistryKey =
     RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing");
 const UPDATE: RegistryKey = RegistryKey::known(

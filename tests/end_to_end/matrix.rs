@@ -8,10 +8,9 @@ mod run;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::time::Instant;
 
-use support::tree;
+use support::{rows, tree};
 
 /// One combination. The clones' hardware is the target's.
 #[derive(Clone, Copy)]
@@ -209,34 +208,22 @@ fn each_recipe_is_accepted() {
 fn each_combination_comes_up() {
     let variable = |name| std::env::var(name).unwrap_or_default();
     let rows = chosen(&variable("MATRIX"), &variable("PART"));
-    let rows = Mutex::new(rows.into_iter());
-    let bad = Mutex::new(Vec::new());
-    let next = || rows.lock().expect("no row panics in here").next();
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(row) = next() {
-                    let started = Instant::now();
-                    let done = catch_unwind(AssertUnwindSafe(|| run::row(&row)));
-                    let minutes = started.elapsed().as_secs_f64() / 60.0;
-                    // As they end: the table is long in the making.
-                    let said = if done.is_ok() { "good" } else { "BAD" };
-                    println!("{said:<4} {minutes:5.1} min  {}", row.name());
-                    if done.is_err() {
-                        bad.lock().expect("nor in here").push(row.name());
-                    }
-                }
-            });
-        }
+    let bad = rows::at_once(&rows, 2, |row| {
+        let started = Instant::now();
+        let done = catch_unwind(AssertUnwindSafe(|| run::row(row)));
+        let minutes = started.elapsed().as_secs_f64() / 60.0;
+        // As they end: the table is long in the making.
+        let said = if done.is_ok() { "good" } else { "BAD" };
+        println!("{said:<4} {minutes:5.1} min  {}", row.name());
+        done.is_err().then(|| row.name())
     });
-    let bad = bad.into_inner().expect("no row panics in there");
+    let bad: Vec<String> = bad.into_iter().flatten().collect();
     assert!(bad.is_empty(), "{bad:#?}");
 }
 
 /// The rows that `MATRIX` and `PART` leave.
 fn chosen(words: &str, part: &str) -> Vec<Row> {
-    let words: Vec<&str> = words.split(',').filter(|word| !word.is_empty()).collect();
-    let wanted = |row: &Row| words.is_empty() || words.iter().any(|word| row.name().contains(word));
+    let wanted = |row: &Row| rows::is_wanted(words, &[&row.name()]);
     let mut rows: Vec<Row> = TABLE.iter().copied().filter(wanted).collect();
     if let Some((part, parts)) = part.split_once('/') {
         let number = |text: &str| text.parse::<usize>().expect("PART is such as 1/2");

@@ -2,10 +2,9 @@
 //! its own: by a recipe on top of the shipped one, with other sources, digests and signers.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use support::rows;
 use support::tree::root;
 
 use super::program::Build;
@@ -38,7 +37,7 @@ fn wanted() -> Vec<PathBuf> {
     files.retain(|file| {
         let name = name_of(file);
         let is_recipe = file.extension().is_some_and(|ending| ending == "toml") && name != "demo";
-        is_recipe && words.split(',').any(|word| name.contains(word))
+        is_recipe && rows::is_wanted(&words, &[&name])
     });
     files.sort();
     files
@@ -87,21 +86,13 @@ mod nightly {
     fn every_shipped_recipe_is_built() {
         let folder = tempfile::tempdir_in(root().join("target")).expect("a directory");
         let recipes = wanted();
-        let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-        std::thread::scope(|scope| {
-            for _ in 0..AT_ONCE {
-                scope.spawn(|| {
-                    while let Some(recipe) = recipes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let row = run(recipe, folder.path());
-                        println!("{:5.1} min  {}  {}", row.minutes, row.name, row.wrong);
-                        // Its image is large.
-                        let _ = std::fs::remove_dir_all(folder.path().join(&row.name));
-                        rows.lock().expect("the rows").push(row);
-                    }
-                });
-            }
+        let rows = rows::at_once(&recipes, AT_ONCE, |recipe| {
+            let row = run(recipe, folder.path());
+            println!("{:5.1} min  {}  {}", row.minutes, row.name, row.wrong);
+            // Its image is large.
+            let _ = std::fs::remove_dir_all(folder.path().join(&row.name));
+            row
         });
-        let rows = rows.into_inner().expect("the rows");
         assert_eq!(rows.len(), recipes.len(), "a row for each recipe");
         let failed = rows.iter().filter(|row| !row.wrong.is_empty());
         let failed: Vec<&str> = failed.map(|row| row.name.as_str()).collect();

@@ -65,11 +65,7 @@ pub fn comes_up(output: &Path, image: &str, target: &str) {
         .map(|c| &c["state"]["host_name"]["name"])
         .collect();
     assert_eq!(names, ["winimg-try-1", "winimg-try-2"], "{result:#}");
-    for what in ["host-name", "machine-sid", "machine-guid"] {
-        let compared = result["compared"].as_array().expect("a comparison");
-        let found = compared.iter().find(|c| c["what"] == what);
-        assert_eq!(found.expect(what)["outcome"], "differs", "{result:#}");
-    }
+    differ(result, &["host-name", "machine-sid", "machine-guid"]);
     for clone in clones {
         let boots = clone["boots"].as_array().expect("boots");
         assert_eq!(boots.len(), 2, "{result:#}");
@@ -84,6 +80,15 @@ pub fn comes_up(output: &Path, image: &str, target: &str) {
     assert_eq!(before, after, "the image was written");
     let running = processes_with(folder.to_str().expect("UTF-8"));
     assert!(running.is_empty(), "{running:?}");
+}
+
+/// These are not the same on both clones.
+pub fn differ(result: &Value, identifiers: &[&str]) {
+    let compared = result["compared"].as_array().expect("a comparison");
+    for what in identifiers {
+        let found = compared.iter().find(|c| c["what"] == *what);
+        assert_eq!(found.expect(what)["outcome"], "differs", "{result:#}");
+    }
 }
 
 /// What is done to the sealed demo, and as what it is tried.

@@ -1,8 +1,8 @@
 //! Carries the cases out, a few at a time, and prints the table.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use support::rows;
 
 use crate::faults::case::Case;
 use crate::faults::site::{Run, Site};
@@ -29,24 +29,15 @@ pub fn run(cases: &[Case], template: &Site, folder: &Path, threads: usize) -> Ve
         .enumerate()
         .filter(|(_, c)| wanted(c.group, c.name))
         .collect();
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     println!(
         "{}",
         line("n", "case", "cause named", "s", "rerun", "reused")
     );
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((n, case)) = chosen.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let row =
-                        carry_out(n + 1, case, template, &folder.join(format!("{:03}", n + 1)));
-                    println!("{}", row.text());
-                    rows.lock().expect("rows").push(row);
-                }
-            });
-        }
+    let mut rows = rows::at_once(&chosen, threads, |(n, case)| {
+        let row = carry_out(n + 1, case, template, &folder.join(format!("{:03}", n + 1)));
+        println!("{}", row.text());
+        row
     });
-    let mut rows = rows.into_inner().expect("rows");
     rows.sort_by_key(|r| r.number);
     rows
 }

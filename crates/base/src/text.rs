@@ -226,6 +226,12 @@ fn mask_product_keys(text: &str, bytes: &mut [u8]) {
     }
 }
 
+/// `1 step`, `2 steps`
+pub fn count(number: usize, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
 /// Seconds as people say them: `41.0 s`, `3 min 5 s`
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;

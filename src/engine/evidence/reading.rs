@@ -4,6 +4,7 @@
 //! Sources: Microsoft, "Windows Setup installation process", "Windows Setup states" (ImageState), "Sysprep overview".
 
 use super::logs::{self, Log};
+use winimg_recipe::plan::SEALED;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskState {
@@ -139,7 +140,7 @@ fn windows(state: &DiskState, installing: bool) -> String {
             "The specialize pass is done, the out-of-box experience is not: a page of it waits for somebody, or its \
              commands did not end"
         }
-        "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE" => {
+        SEALED => {
             "Sysprep has generalized Windows: the image is sealed, what failed came after it"
         }
         "IMAGE_STATE_SPECIALIZE_RESEAL_TO_AUDIT" | "IMAGE_STATE_GENERALIZE_RESEAL_TO_AUDIT" => {

@@ -11,7 +11,7 @@ use super::super::state::{
 use super::{Pictures, table};
 use crate::page::{self, shown, size};
 use winimg_base::digest::Digest;
-use winimg_base::text::duration;
+use winimg_base::text::{count, duration};
 
 /// One line of the table: its name, and how it is said of a clone as lines of text.
 type Row = (&'static str, fn(&CloneState, &Given) -> Vec<String>);
@@ -130,8 +130,7 @@ fn timing(boot: &Boot) -> String {
     let took = duration(boot.seconds);
     match boot.restarts {
         0 => took,
-        1 => format!("{took}, 1 restart"),
-        n => format!("{took}, {n} restarts"),
+        n => format!("{took}, {}", count(n as usize, "restart")),
     }
 }
 
@@ -171,8 +170,7 @@ fn account(account: &Account) -> String {
     }
     match account.authorized_keys.len() {
         0 => {}
-        1 => words.push("1 SSH key".into()),
-        n => words.push(format!("{n} SSH keys")),
+        n => words.push(count(n, "SSH key")),
     }
     format!("{}: {}", account.name, words.join(", "))
 }

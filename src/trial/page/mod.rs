@@ -11,7 +11,7 @@ use super::compare::Outcome;
 use super::metadata::Report;
 use super::result::{CloneRun, Finding, Severity, Trial};
 use crate::page::{self, Section, clock, linked, second, sentence, shown, size, within};
-use winimg_base::text::duration;
+use winimg_base::text::{count, duration};
 use winimg_recipe::recipe::target::{Presence, word};
 
 /// PNGs in base64, by the names that the result has for the screens. One that is missing was too large for a page.
@@ -250,10 +250,7 @@ fn asked(number: usize, clone: &CloneRun) -> String {
         return String::new();
     }
     let head = "<tr><th scope=\"col\">after</th><th scope=\"col\">request</th><th scope=\"col\">answer</th></tr>\n";
-    let requests = match clone.requests.len() {
-        1 => "1 request".to_owned(),
-        n => format!("{n} requests"),
-    };
+    let requests = count(clone.requests.len(), "request");
     format!(
         "<details>\n<summary>Clone {number}: {requests}</summary>\n{}{}</details>\n",
         table("", &format!("{head}{rows}")),

@@ -10,6 +10,7 @@ mod sshd;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use winimg_recipe::plan::SEALED;
 
 pub use known::Known;
 pub use read::read;
@@ -220,7 +221,6 @@ pub enum Starts {
 }
 
 pub const COMPLETE: &str = "IMAGE_STATE_COMPLETE";
-pub const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
 /// `GeneralizationState` of an image that has not been started since sysprep.
 pub const GENERALIZED: u32 = 3;
 

@@ -1,11 +1,11 @@
 //! What the recipe's steps say of a sealed image by themselves, and the places that it is for.
 
-use winimg_recipe::plan::{Check, Expected};
+use winimg_recipe::plan::{Check, Expected, SEALED};
 use winimg_recipe::recipe::target::Target;
 use winimg_recipe::recipe::{RegistryData, RegistryKey};
 
 use super::super::image::Image;
-use super::super::system::{SEALED, STATE};
+use super::super::system::STATE;
 
 pub struct Asked<'a> {
     /// `None`: nobody says what the steps were.

@@ -10,6 +10,7 @@ pub mod media;
 pub mod ntfs;
 pub mod planted;
 pub mod registry;
+pub mod rows;
 pub mod screens;
 pub mod server;
 pub mod skip;

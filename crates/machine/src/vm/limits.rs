@@ -33,9 +33,7 @@ impl Platform {
             }
         }
     }
-}
 
-impl Platform {
     /// Refuses what starts no clones of an image: Hyper-V's machines have no hardware but its own, and no network that holds a platform's
     /// addresses alone.
     pub fn check_clones(self) -> Result<()> {

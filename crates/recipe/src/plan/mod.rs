@@ -44,8 +44,9 @@ pub use expect::keep_what_lasts;
 pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::{make, read};
-pub use seal::ANSWER_FILE;
+pub use seal::SEALED;
 pub use shut_out::shut_out;
+pub use step::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, start_seal};
 pub use target::on_release;
 pub use text::text;
 pub use undecided::undecided;
@@ -104,22 +105,6 @@ pub enum Op {
     Seal {
         timeout: Duration,
     },
-}
-
-/// The task of `Op::Seal`. It deletes its registration when Windows is generalized.
-pub const SEAL_TASK: &str = "winimg-seal";
-/// Where the task stood when it gave up: its log, renamed once nothing more is written to it.
-pub const SEAL_FAILED: &str = r"C:\winimg\seal-failed.log";
-/// The same while it works. Its stages are lines that begin with `stage: `.
-pub const SEAL_LOG: &str = r"C:\winimg\seal.log";
-
-/// What starts the task.
-pub fn start_seal() -> (String, Vec<String>) {
-    let arguments = ["/run", "/tn", SEAL_TASK];
-    (
-        r"C:\Windows\System32\schtasks.exe".to_owned(),
-        arguments.map(str::to_owned).into(),
-    )
 }
 
 /// One script of the payload disc. The text is what `s\NNN.cmd` holds, CRLF added when written.

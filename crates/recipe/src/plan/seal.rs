@@ -6,11 +6,27 @@
 use handlebars::Handlebars;
 use serde_json::json;
 
+use super::{Entry, PlannedStep};
 use crate::recipe::Recipe;
 use winimg_base::markup::{ascii_xml, escape_xml};
 
 /// Its name on the payload disc.
-pub const ANSWER_FILE: &str = "seal.xml";
+pub(super) const ANSWER_FILE: &str = "seal.xml";
+
+/// The `ImageState` of a Windows that sysprep has generalized (Microsoft: Windows Setup states).
+pub const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
+
+impl PlannedStep {
+    /// The text of the answer file that a step which generalizes gives to sysprep.
+    pub fn answer_file<'p>(&self, payload: &'p [Entry]) -> Option<&'p str> {
+        let entries = self.entries.iter();
+        let mut entries = entries.filter_map(|&number| payload.get(number as usize));
+        entries.find_map(|entry| match entry {
+            Entry::Text { file, text, .. } if file == ANSWER_FILE => Some(text.as_str()),
+            _ => None,
+        })
+    }
+}
 
 /// The built-in template (Microsoft: Unattended Windows Setup Reference, Microsoft-Windows-PnpSysprep,
 /// -Shell-Setup and -International-Core).

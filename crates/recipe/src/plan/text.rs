@@ -4,11 +4,11 @@
 
 use std::fmt::Write as _;
 
-use super::words::{count, duration, encoding_name, entry_origin, entry_path, expected, proof};
+use super::words::{duration, encoding_name, entry_origin, entry_path, expected, proof};
 use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Run, start_seal};
 use crate::recipe::Recipe;
 use winimg_base::argv;
-use winimg_base::text::redact_url;
+use winimg_base::text::{count, redact_url};
 
 const WIDTH: usize = 100;
 

@@ -7,6 +7,7 @@ use super::check::{Acl, Firewall, FirewallScope, Payload, Service};
 use super::step::start_name;
 use super::{Entry, ExitRule, Plan, Planned};
 use crate::recipe::{Encoding, Origin, ProofSpec, RegistryData, Signature};
+use winimg_base::text::count;
 
 /// What proves a download: the digest or what stands for it, then each signature that has to be met.
 pub(super) fn proof(origin: &Origin) -> Vec<String> {
@@ -294,12 +295,5 @@ pub(super) fn duration(time: Duration) -> String {
     match words.is_empty() {
         true => "0 s".to_owned(),
         false => words.join(" "),
-    }
-}
-
-pub(super) fn count(n: usize, noun: &str) -> String {
-    match n {
-        1 => format!("1 {noun}"),
-        n => format!("{n} {noun}s"),
     }
 }

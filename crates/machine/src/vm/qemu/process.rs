@@ -112,6 +112,14 @@ impl Process {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// Waits for its end for a second; after that it is killed.
+    pub fn end(&self) {
+        if self.wait(Duration::from_secs(1)).is_none() {
+            self.kill();
+            self.wait(Duration::from_secs(10));
+        }
+    }
+
     /// SIGKILL, unless it has ended. The child is reaped only under the same lock, so the number is still its own.
     pub fn kill(&self) {
         let status = lock(&self.shared.status);

@@ -290,12 +290,8 @@ impl Driver for Running {
     /// `quit` and a second for it, then SIGKILL.
     fn stop(&self) {
         if self.process.ended().is_none() {
-            let second = Duration::from_secs(1);
-            let _ = self.qmp.order(&quit {}, second);
-            if self.process.wait(second).is_none() {
-                self.process.kill();
-                self.process.wait(Duration::from_secs(10));
-            }
+            let _ = self.qmp.order(&quit {}, Duration::from_secs(1));
+            self.process.end();
         }
         if let Some(tpm) = &self.tpm {
             tpm.stop();

@@ -104,10 +104,7 @@ impl Tpm {
 
     /// QEMU is gone: it ends by itself, or is ended. Its socket's name is free afterwards.
     pub fn stop(&self) {
-        if self.process.wait(Duration::from_secs(1)).is_none() {
-            self.process.kill();
-            self.process.wait(Duration::from_secs(10));
-        }
+        self.process.end();
     }
 
     /// The error of one that ended before its machine: Windows goes on, but each of its questions to the TPM fails.

@@ -87,7 +87,7 @@ pub(super) fn generalize(
     site.expect(Planned::Registry {
         key: RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State"),
         value: Some("ImageState".to_owned()),
-        data: RegistryData::Sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".to_owned()),
+        data: RegistryData::Sz(seal::SEALED.to_owned()),
     });
     site.expects.extend(restored);
     Some(())

@@ -26,6 +26,8 @@ mod task;
 mod update;
 mod windows_image;
 
+pub use seal_task::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, start_seal};
+
 use super::Op;
 use super::site::Site;
 use crate::recipe::Verb;

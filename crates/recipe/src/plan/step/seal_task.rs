@@ -8,14 +8,24 @@
 use std::time::Duration;
 
 use super::super::batch::Script;
+use super::super::seal::SEALED;
 use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Op, Planned, SEAL_FAILED, SEAL_LOG, SEAL_TASK};
+use super::super::{ExitRule, Op, Planned};
 use super::registry::REG;
 use super::task::{AS_SERVICES, SCHTASKS, definition};
 use super::{CMD, FIND, args};
 use crate::recipe::verb::{TaskAction, TaskUser, Trigger};
 use crate::recipe::{Encoding, GuestPath};
 use winimg_base::text::{Located, crlf};
+
+/// The task of `Op::Seal`. It deletes its registration when Windows is generalized.
+const SEAL_TASK: &str = "winimg-seal";
+/// What the task runs.
+pub const SEAL_SCRIPT: &str = r"C:\winimg\seal.cmd";
+/// Where the task stood when it gave up: its log, renamed once nothing more is written to it.
+pub const SEAL_FAILED: &str = r"C:\winimg\seal-failed.log";
+/// The same while it works. Its stages are lines that begin with `stage: `.
+pub const SEAL_LOG: &str = r"C:\winimg\seal.log";
 
 const PING: &str = r"C:\Windows\System32\ping.exe";
 const SHUTDOWN: &str = r"C:\Windows\System32\shutdown.exe";
@@ -37,6 +47,11 @@ pub(super) struct Task {
     pub tag: &'static str,
 }
 
+/// What starts the task.
+pub fn start_seal() -> (String, Vec<String>) {
+    (SCHTASKS.to_owned(), args(["/run", "/tn", SEAL_TASK]))
+}
+
 /// Lays the task's files down, empties the drives, and starts it.
 pub(super) fn seal(site: &mut Site<'_>, mut lay: Script, task: Task, timeout: Duration) {
     let place = site.step.place.clone();
@@ -45,7 +60,7 @@ pub(super) fn seal(site: &mut Site<'_>, mut lay: Script, task: Task, timeout: Du
             value: GuestPath::known(CMD),
             place,
         },
-        arguments: args(["/d", "/c", r"C:\winimg\seal.cmd"]),
+        arguments: args(["/d", "/c", SEAL_SCRIPT]),
         trigger: Trigger::None,
         user: TaskUser::System,
         highest: true,
@@ -57,7 +72,7 @@ pub(super) fn seal(site: &mut Site<'_>, mut lay: Script, task: Task, timeout: Du
     let text = crlf(&batch(task));
     let own = site.text_entry("seal.cmd", text, Encoding::Utf8);
     let xml = site.text_entry("seal-task.xml", definition, Encoding::Utf16);
-    lay.copy(&own, r#""C:\winimg\seal.cmd""#);
+    lay.copy(&own, &format!("\"{SEAL_SCRIPT}\""));
     lay.copy(&xml, r#""C:\winimg\seal-task.xml""#);
     // Of an earlier try.
     lay.line(format!("if exist {SEAL_FAILED} del /f /q {SEAL_FAILED}"));
@@ -92,7 +107,7 @@ fn batch(task: Task) -> String {
          >>%log% echo sysprep ended with %errorlevel%\n\
          set looks=0\n\
          :look\n\
-         if exist {tag} {REG} query {state} /v ImageState | {FIND} \"IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE\" >nul && goto sealed\n\
+         if exist {tag} {REG} query {state} /v ImageState | {FIND} \"{SEALED}\" >nul && goto sealed\n\
          set /a looks+=1\n\
          if %looks% gtr {LOOKS} goto failed\n\
          {PING} -n 3 127.0.0.1 >nul\n\

@@ -2,7 +2,7 @@
 //!
 //! Reads the commands that are known to switch an account; what another script does is not known.
 
-use super::super::seal::{ANSWER_FILE, DISABLE_ADMINISTRATOR};
+use super::super::seal::DISABLE_ADMINISTRATOR;
 use super::super::{Entry, PlannedStep};
 use crate::recipe::target::Administrator;
 use crate::recipe::{Recipe, SealAnswer, Verb};
@@ -30,16 +30,11 @@ impl Seal {
                 SealAnswer::Own(own) => &own.place,
                 SealAnswer::BuiltIn | SealAnswer::None => &step.place,
             };
-            let entries = planned.entries.iter();
-            let mut entries = entries.filter_map(|&number| payload.get(number as usize));
-            let text = entries.find_map(|entry| match entry {
-                Entry::Text { file, text, .. } if file == ANSWER_FILE => Some(text),
-                _ => None,
-            });
+            let text = planned.answer_file(payload);
             Some(Self {
                 place: place.clone(),
                 is_answered: !matches!(answer_file, SealAnswer::None),
-                commands: text.map(|text| commands(text)).unwrap_or_default(),
+                commands: text.map(commands).unwrap_or_default(),
             })
         })
     }
