@@ -12,6 +12,8 @@ WINE := $(CURDIR)/target/wine
 WINDOWS := $(CURDIR)/target/windows
 DENY := $(TOOLS)/bin/cargo-deny
 DENY_VERSION := 0.20.2
+MDBOOK := $(TOOLS)/bin/mdbook
+MDBOOK_VERSION := 0.5.4
 DEMO := out/demo
 FUZZ_SECONDS ?= 600
 
@@ -62,8 +64,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 
 # Each part can be made by itself; one that fails hides no other.
 .PHONY: nightly
-nightly: ## what is too slow for every push: tables of faults, the install matrix, all recipes, Hyper-V's demo, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-nightly install-matrix shipped-recipes end-to-end-hyperv test-windows fuzz
+nightly: ## what is too slow for every push: tables of faults, the install matrix, all recipes, Hyper-V's demo, winimg.exe's unit tests, the book, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 book faults end-to-end-nightly install-matrix shipped-recipes end-to-end-hyperv test-windows fuzz
 
 .PHONY: fmt
 fmt:
@@ -85,6 +87,16 @@ deny: $(DENY) ## licences, sources and, where their database can be reached, adv
 	else \
 		echo "advisories: their database cannot be reached from here; not checked"; \
 	fi
+
+$(MDBOOK):
+	$(CARGO) install mdbook --version $(MDBOOK_VERSION) --locked --debug --no-default-features --features search --root $(TOOLS) --target-dir $(TOOLS)/build
+	rm -rf $(TOOLS)/build
+
+.PHONY: book
+book: $(MDBOOK) ## docs/ as a book in target/book, with a search; fails on a link that leads nowhere
+	rm -rf target/book
+	$(MDBOOK) build
+	$(CARGO) test --locked --test winimg -- --ignored --exact book::built::every_link_of_the_book_leads_somewhere
 
 .PHONY: unit
 # Most tests wait for a program, so that more of them than there are processors go at once.
