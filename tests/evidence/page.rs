@@ -5,10 +5,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use winimg::engine::Phase;
 use winimg::engine::evidence::Reached;
 use winimg_base::error::{Error, Kind};
-use winimg_base::event::Event;
+use winimg_base::event::{Event, Phase};
 use winimg_base::text::{Place, Secret, Source};
 
 use crate::evidence::scene::Failed;
@@ -24,32 +23,36 @@ const RECIPE: &str = "schema = 1\nname = \"node\"\n\n[[steps]]\nname = \"feature
 
 /// With the second of each event.
 fn events() -> [(i64, Event); 8] {
+    let begun = |phase| Event::PhaseStarted {
+        phase,
+        last_seconds: None,
+    };
     [
-        (0, Event::PhaseStarted { phase: "fetch" }),
+        (0, begun(Phase::Fetch)),
         (
             4,
             Event::PhaseFinished {
-                phase: "fetch",
+                phase: Phase::Fetch,
                 seconds: 4.25,
             },
         ),
-        (5, Event::PhaseStarted { phase: "install" }),
+        (5, begun(Phase::Install)),
         (300, Event::Restarted { count: 1 }),
         (
             1200,
             Event::PhaseFinished {
-                phase: "install",
+                phase: Phase::Install,
                 seconds: 1195.0,
             },
         ),
-        (1200, Event::PhaseStarted { phase: "provision" }),
+        (1200, begun(Phase::Provision)),
         (
             1201,
             Event::StepStarted {
                 step: 1,
                 of: 2,
                 name: "<features>".into(),
-                place: "recipe.toml:4:1".into(),
+                place: "recipe.toml:4:1".parse().expect("a place"),
             },
         ),
         (

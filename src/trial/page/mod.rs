@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 
 use super::compare::Outcome;
 use super::metadata::Report;
-use super::result::{CloneRun, Finding, Severity, Trial};
+use super::result::{CloneRun, Finding, Trial};
 use crate::page::{self, Section, clock, linked, second, sentence, shown, size, within};
+use winimg_base::event::Severity;
 use winimg_base::text::{count, duration};
 use winimg_recipe::recipe::target::{Presence, word};
 
