@@ -15,7 +15,7 @@ use support::planted::{PASSWORD, PRODUCT_KEY, Search};
 use support::windows_disk::{REG_SZ, SETUP_STATE, WindowsDisk, can_make, sz};
 
 /// One grey pixel.
-const PNG: &str =
+pub const GREY: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
 
 const RECIPE: &str = "schema = 1\nname = \"node\"\n\n[[steps]]\nname = \"features\"\nfeature = { name = \"Containers\" }\n\n[[steps]]\n\
@@ -110,7 +110,7 @@ fn failed_step() -> (Failed, Error) {
         format!("> 2026-01-02T03:04:05.000Z {{\"x\":\"{PASSWORD}\"}}\n"),
     );
     failed.write("run/uefi-vars.fd", "variables");
-    let png = STANDARD.decode(PNG).expect("base64");
+    let png = STANDARD.decode(GREY).expect("base64");
     let mut times = String::new();
     for n in 1..=8 {
         failed.write(&format!("run/screens/{n:04}.png"), &png);
@@ -165,7 +165,7 @@ fn the_page_shows_everything_that_is_known() {
     insta::assert_snapshot!("error", failed.filtered(&error));
     insta::assert_snapshot!("files", failed.files().join("\n"));
     let page = failed.read("out/failure/failure.html");
-    insta::assert_snapshot!("page", failed.filtered(&page).replace(PNG, "[picture]"));
+    insta::assert_snapshot!("page", failed.filtered(&page).replace(GREY, "[picture]"));
     let kept = failed.read("out/failure/logs-of-windows/Windows/Panther/unattend.xml");
     insta::assert_snapshot!("answer_file", kept);
     // A tab's title and the heading name the step.

@@ -133,7 +133,7 @@ fn one_finding(finding: &Finding, clones: &[usize]) -> String {
         .collect();
     let lines = match finding.lines.is_empty() {
         true => String::new(),
-        false => format!("<pre>{}</pre>\n", shown(&finding.lines.join("\n"))),
+        false => page::text_block(&finding.lines.join("\n")),
     };
     format!(
         "<div class=\"cause {class}\">\n<p><strong>{word}{of}: {}</strong></p>\n{}{lines}</div>\n",
