@@ -234,6 +234,21 @@ mod tests {
         }
     }
 
+    /// docs/troubleshooting.md, between its markers.
+    #[test]
+    fn the_page_of_messages_has_every_box() {
+        let mut text = String::new();
+        for dialog in DIALOGS {
+            let phrases: Vec<String> = dialog.phrases.iter().map(|p| format!("`{p}`")).collect();
+            let (name, cause, cure) = (dialog.name, dialog.cause, dialog.cure);
+            let seen = phrases.join(", ");
+            text += &format!(
+                "### {name}\n\nOn the screen: {seen}\n\n- Cause: {cause}.\n- Cure: {cure}.\n\n"
+            );
+        }
+        support::golden::section("docs/troubleshooting.md", "boxes", &text);
+    }
+
     #[test]
     fn a_desktop_a_log_on_screen_and_rubbish_are_no_box() {
         for text in [
