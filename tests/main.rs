@@ -16,6 +16,7 @@ mod house;
 mod hyperv;
 mod media_answer;
 mod packs;
+mod pages;
 mod parity;
 mod record;
 mod release_profile;
