@@ -114,6 +114,8 @@ fn with_codes(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use support::golden;
+
     use super::*;
 
     /// docs/troubleshooting.md, between its markers.
@@ -127,10 +129,10 @@ mod tests {
             });
             let words: Vec<String> = words.collect();
             let (seen, families) = (words.join(", "), words_of(patterns[0].families));
-            let cure = patterns[0].cure;
+            let [cause, cure] = [cause, patterns[0].cure].map(golden::plain);
             text += &format!("### {seen}\n\nIn {families}: {cause}.\n\n- Cure: {cure}.\n\n");
         }
-        support::golden::section("docs/troubleshooting.md", "logs", &text);
+        golden::section("docs/troubleshooting.md", "logs", &text);
     }
 
     /// In the table's order, patterns with one cause, one cure and one place together.

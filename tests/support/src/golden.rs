@@ -25,6 +25,11 @@ pub fn whole(path: &str, text: &str) {
     fs::write(&file, text).expect("a file");
 }
 
+/// Running text in which `<` begins no HTML.
+pub fn plain(text: &str) -> String {
+    text.replace('<', "&lt;")
+}
+
 /// What stands between `<!-- NAME -->` and the next `<!-- end -->` is this text.
 pub fn section(path: &str, name: &str, text: &str) {
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -221,6 +221,8 @@ const DIALOGS: &[Dialog] = &[
 
 #[cfg(test)]
 mod tests {
+    use support::golden;
+
     use super::*;
 
     #[test]
@@ -240,13 +242,13 @@ mod tests {
         let mut text = String::new();
         for dialog in DIALOGS {
             let phrases: Vec<String> = dialog.phrases.iter().map(|p| format!("`{p}`")).collect();
-            let (name, cause, cure) = (dialog.name, dialog.cause, dialog.cure);
+            let [name, cause, cure] = [dialog.name, dialog.cause, dialog.cure].map(golden::plain);
             let seen = phrases.join(", ");
             text += &format!(
                 "### {name}\n\nOn the screen: {seen}\n\n- Cause: {cause}.\n- Cure: {cure}.\n\n"
             );
         }
-        support::golden::section("docs/troubleshooting.md", "boxes", &text);
+        golden::section("docs/troubleshooting.md", "boxes", &text);
     }
 
     #[test]
