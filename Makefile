@@ -16,6 +16,7 @@ DENY_VERSION := 0.20.2
 MDBOOK := $(TOOLS)/bin/mdbook
 MDBOOK_VERSION := 0.5.4
 DEMO := out/demo
+BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 FUZZ_SECONDS ?= 600
 
 .PHONY: help
@@ -42,12 +43,12 @@ demo: BUILD_ONLY := --package winimg --package winimg-standin --bins
 
 .PHONY: demo
 demo: standin ## build an image from the stand-in installer into out/demo
-	target/debug/winimg build recipes/demo.toml --output $(DEMO)
+	$(BUILT)/winimg build recipes/demo.toml --output $(DEMO)
 	@tests/demo/show.sh $(DEMO)
 
 .PHONY: try
 try: demo ## start the demo's image as vSphere and as OpenStack would, two clones each
-	target/debug/winimg try $(DEMO) --settle 20s
+	$(BUILT)/winimg try $(DEMO) --settle 20s
 
 # With the tests' own dependencies some features of the others are on: what is built with the tests is built once.
 test: BUILD_ALSO := --bins --tests
