@@ -132,14 +132,11 @@ impl<'a> Clone<'a> {
         let settled = machine.settle(self.quiet(), timeout);
         let seconds = began.elapsed().as_secs_f64();
         let screen = self.picture(machine.as_mut(), number);
-        let (restarts, outcome) = match settled {
-            Ok(settled) => (settled.restarts, self.turn_off(machine.as_mut())),
-            Err(error) => (0, Err(error)),
-        };
+        let outcome = (settled.after).and_then(|_| self.turn_off(machine.as_mut()));
         drop(machine);
         let outcome = outcome.map_err(|error| self.keep_what_it_names(error, number));
         let boot = Boot {
-            restarts,
+            restarts: settled.restarts,
             seconds,
             screen,
         };
