@@ -62,7 +62,7 @@ impl<'a> Clone<'a> {
     pub fn new(prepared: &'a Prepared<'a>, number: usize) -> Result<Self> {
         let request = prepared.request;
         let form = request.target.metadata.by;
-        let identity = identity::of(number)?;
+        let identity = identity::of(number, form)?;
         // Short: sockets lie in it.
         let run = (request.scratch.run()).join(format!("{}-{number}", request.target.name));
         io::create_private_folders(&run)?;
