@@ -147,6 +147,11 @@ impl Starting {
         Ok(())
     }
 
+    /// That the guest asked for, since power-on.
+    pub fn restarts(&self) -> u32 {
+        self.lookout.restarts
+    }
+
     /// The picture of the last sample, as a PPM.
     pub fn picture(&self) -> &[u8] {
         &self.lookout.ppm
