@@ -10,9 +10,13 @@ TOOLS := $(CURDIR)/target/tools
 STANDIN := $(CURDIR)/target/standin
 WINE := $(CURDIR)/target/wine
 WINDOWS := $(CURDIR)/target/windows
+PAGES := $(CURDIR)/target/pages
 DENY := $(TOOLS)/bin/cargo-deny
 DENY_VERSION := 0.20.2
+MDBOOK := $(TOOLS)/bin/mdbook
+MDBOOK_VERSION := 0.5.4
 DEMO := out/demo
+BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 FUZZ_SECONDS ?= 600
 
 .PHONY: help
@@ -39,12 +43,12 @@ demo: BUILD_ONLY := --package winimg --package winimg-standin --bins
 
 .PHONY: demo
 demo: standin ## build an image from the stand-in installer into out/demo
-	target/debug/winimg build recipes/demo.toml --output $(DEMO)
+	$(BUILT)/winimg build recipes/demo.toml --output $(DEMO)
 	@tests/demo/show.sh $(DEMO)
 
 .PHONY: try
 try: demo ## start the demo's image as vSphere and as OpenStack would, two clones each
-	target/debug/winimg try $(DEMO) --settle 20s
+	$(BUILT)/winimg try $(DEMO) --settle 20s
 
 # With the tests' own dependencies some features of the others are on: what is built with the tests is built once.
 test: BUILD_ALSO := --bins --tests
@@ -62,8 +66,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 
 # Each part can be made by itself; one that fails hides no other.
 .PHONY: nightly
-nightly: ## what is too slow for every push: tables of faults, the install matrix, all recipes, Hyper-V's demo, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 faults end-to-end-nightly install-matrix shipped-recipes end-to-end-hyperv test-windows fuzz
+nightly: ## what is too slow for every push: tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe's unit tests, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 book pages faults end-to-end-nightly install-matrix shipped-recipes end-to-end-hyperv test-windows fuzz
 
 .PHONY: fmt
 fmt:
@@ -85,6 +89,16 @@ deny: $(DENY) ## licences, sources and, where their database can be reached, adv
 	else \
 		echo "advisories: their database cannot be reached from here; not checked"; \
 	fi
+
+$(MDBOOK):
+	$(CARGO) install mdbook --version $(MDBOOK_VERSION) --locked --debug --no-default-features --features search --root $(TOOLS) --target-dir $(TOOLS)/build
+	rm -rf $(TOOLS)/build
+
+.PHONY: book
+book: $(MDBOOK) ## docs/ as a book in target/book, with a search; fails on a link that leads nowhere
+	rm -rf target/book
+	$(MDBOOK) build
+	$(CARGO) test --locked --test winimg -- --ignored --exact book::built::every_link_of_the_book_leads_somewhere
 
 .PHONY: unit
 # Most tests wait for a program, so that more of them than there are processors go at once.
@@ -135,6 +149,19 @@ faults-hyperv: packages build ## builds on a stand-in for Hyper-V: their calls, 
 .PHONY: faults
 faults: ## all tables of faults, also where one has a fault of its own; FAULTS=word,word for some
 	$(MAKE) --keep-going faults-scripted faults-hyperv faults-qemu
+
+$(PAGES)/npm/node_modules/.package-lock.json: tests/pages/package-lock.json
+	mkdir -p $(PAGES)/npm
+	cp tests/pages/package.json $< $(PAGES)/npm/
+	npm ci --prefix $(PAGES)/npm --ignore-scripts --no-audit --no-fund
+	touch $@
+
+.PHONY: pages
+pages: export WINIMG_NO_SKIP := 1
+pages: build ## opens the pages in headless Chromium: three widths, light and dark, axe-core; pictures in target/pages/out
+	@tests/install-packages.sh browser
+	$(MAKE) $(PAGES)/npm/node_modules/.package-lock.json
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture pages::
 
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting

@@ -8,6 +8,7 @@ mod cache;
 mod groups;
 mod image;
 mod inputs;
+mod names;
 mod recipe;
 mod unknown;
 
@@ -119,7 +120,7 @@ pub enum Command {
     Inspect(Inspect),
     /// Check this host's requirements: QEMU, firmware, KVM, or Hyper-V
     Doctor(Doctor),
-    /// Print the JSON Schema of manifests, recipes, targets or trials
+    /// Print the JSON Schema of manifests, recipes, targets, trials or events
     Schema {
         /// Which schema to print
         #[arg(value_enum, default_value_t = Schema::Manifest)]
@@ -144,6 +145,7 @@ pub enum Schema {
     Recipe,
     Target,
     Try,
+    Events,
 }
 
 #[cfg(test)]

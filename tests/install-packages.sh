@@ -1,6 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that `make demo` and `make test` need, by name, and nothing that is there already.
+# Installs the Debian packages that `make demo` and `make test` need, by name, and nothing that is there already;
+# with `browser`, those of `make pages`, too.
 set -euo pipefail
+
+case "${1-}" in
+    "" | browser) ;;
+    *) echo "usage: $0 [browser]" >&2; exit 2 ;;
+esac
 
 # QEMU's packages have to come from one suite: a system emulator of the release removes the tools of a backport.
 qemu=(qemu-system-x86 qemu-utils)
@@ -23,6 +29,11 @@ packages+=(
 # what fetches really signed programs for the tests; both are often there from elsewhere
 command -v npm >/dev/null || packages+=(npm)
 python3 -m pip --version >/dev/null 2>&1 || packages+=(python3-pip)
+# what opens the pages; Chrome is Ubuntu's other way to a browser that is no snap
+if [ "${1-}" = browser ]; then
+    command -v chromium chromium-browser google-chrome >/dev/null || packages+=(chromium)
+    command -v node >/dev/null || packages+=(nodejs)
+fi
 
 missing=()
 for package in "${qemu[@]}" "${packages[@]}"; do

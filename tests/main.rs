@@ -1,6 +1,7 @@
 //! What a user of winimg would notice, by what it is about. The slow ones are ignored, each with its reason; the Makefile runs
 //! them by their paths. What these modules and the tests of the other crates share stands in `tests/support`.
 
+mod book;
 mod cli;
 mod crash;
 mod dependencies;
@@ -15,6 +16,7 @@ mod house;
 mod hyperv;
 mod media_answer;
 mod packs;
+mod pages;
 mod parity;
 mod record;
 mod release_profile;

@@ -18,7 +18,7 @@ use crate::record::{self, Manifest, manifest};
 use crate::report::{Everywhere, JsonLines};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::{Artifact, Cancel, Event, Sink};
 use winimg_base::io;
 use winimg_base::text::Secret;
 use winimg_machine::vm::{Hypervisor, Platform};
@@ -38,7 +38,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let (said, cancel) = (context.sink.as_ref(), &context.cancel);
     // From here on the directory is ours alone; until here nothing was made.
     let mut scratch = Scratch::create(output, hypervisor, store, said, cancel)?;
-    let events = events(output)?;
+    let events = events(output, args)?;
     let console = Console::open(scratch.run(), name, output)?;
     let timeline = Arc::new(Timeline::default());
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
@@ -76,26 +76,44 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         signers: &ready.signers,
     };
     let built = engine::run(&request, &mut scratch, hypervisor);
-    let recorded = built.and_then(|outcome| match outcome {
-        Outcome::Unchanged => Ok(None),
-        Outcome::Built(built) => {
-            let mut manifest = record::built::manifest(&request, &recording, &built);
-            if args.tries {
-                manifest.tries = trial::of_build(args, &request, hypervisor, &manifest, context)?;
-                manifest.finished = manifest::rfc3339(SystemTime::now());
+    let recorded = built.and_then(|outcome| {
+        let unchanged = matches!(outcome, Outcome::Unchanged);
+        let (artifacts, result) = match outcome {
+            Outcome::Unchanged => unchanged_output(output)?,
+            Outcome::Built(built) => {
+                let mut manifest = record::built::manifest(&request, &recording, &built);
+                if args.tries {
+                    manifest.tries =
+                        trial::of_build(args, &request, hypervisor, &manifest, context)?;
+                    manifest.finished = manifest::rfc3339(SystemTime::now());
+                }
+                let records = recorded(&request, &recording, &built, &manifest)?;
+                let artifacts: Vec<Artifact> = built.artifacts.iter().map(Into::into).collect();
+                let result = summary(output, &artifacts, &records);
+                (artifacts, result)
             }
-            let records = recorded(&request, &recording, &built, &manifest)?;
-            Ok(Some((records, built)))
-        }
+        };
+        print(&result)?;
+        Ok(Event::Finished {
+            output: output.display().to_string(),
+            artifacts,
+            seconds: started.elapsed().unwrap_or_default().as_secs_f64(),
+            unchanged,
+        })
     });
     // The caller shows it on the terminal; `events.jsonl` ends with it, too.
-    match recorded.inspect_err(|error| events.emit(&Event::failed(error)))? {
-        Some((records, built)) => summary(output, &built, &records),
-        None => print(&format!(
-            "nothing changed: {} holds what this recipe makes\n",
-            output.display()
-        )),
-    }
+    sink.emit(&recorded.inspect_err(|error| events.emit(&Event::failed(error)))?);
+    Ok(())
+}
+
+/// What an earlier build made, and the result as people read it.
+fn unchanged_output(output: &Path) -> Result<(Vec<Artifact>, String)> {
+    let manifest = Manifest::read(&output.join(record::built::MANIFEST))?;
+    let text = format!(
+        "nothing changed: {} holds what this recipe makes\n",
+        output.display()
+    );
+    Ok((manifest.artifacts.iter().map(Into::into).collect(), text))
 }
 
 /// What a build needs, each checked before anything is made.
@@ -240,10 +258,11 @@ fn builder(given: Option<&str>) -> Result<String> {
     }
 }
 
-fn events(output: &Path) -> Result<Arc<dyn Sink>> {
+fn events(output: &Path, args: &cli::Build) -> Result<Arc<dyn Sink>> {
     let path = output.join("events.jsonl");
     let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
-    Ok(Arc::new(JsonLines::new(file)))
+    let started = Event::started("build", Some(&args.recipe.recipe));
+    Ok(Arc::new(JsonLines::new(file, started)))
 }
 
 /// From the file, from the environment, or random. It never leaves the answer disc; but Hyper-V's guests are reached by
@@ -283,14 +302,13 @@ fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
 }
 
 /// The artifacts' names and sizes: what a user copies from the end of a log.
-fn summary(output: &Path, built: &Built, records: &[PathBuf]) -> Result<()> {
+fn summary(output: &Path, artifacts: &[Artifact], records: &[PathBuf]) -> String {
     let mut text = format!("\n{}\n", output.display());
-    let names = built.artifacts.iter().map(|a| a.file.len());
-    let width = names.max().unwrap_or(0);
-    for artifact in &built.artifacts {
+    let width = artifacts.iter().map(|a| a.file.len()).max().unwrap_or(0);
+    for artifact in artifacts {
         let size = indicatif::HumanBytes(artifact.bytes).to_string();
         text += &format!(
-            "  {:<width$} {:>12}  {}\n",
+            "  {:<width$} {:>12}  sha256:{}\n",
             artifact.file, size, artifact.sha256
         );
     }
@@ -298,5 +316,5 @@ fn summary(output: &Path, built: &Built, records: &[PathBuf]) -> Result<()> {
         let record = record.strip_prefix(output).unwrap_or(record);
         text += &format!("  {}\n", record.display());
     }
-    print(&text)
+    text
 }

@@ -1,12 +1,14 @@
 //! `winimg export`: other formats from an image that is already built.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use crate::cli::{self, Format};
-use crate::engine::Phase;
+use crate::engine::phase;
 use crate::export::{self, GuestFacts, Job};
 use crate::record::Manifest;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Event, Phase};
 use winimg_formats::disk::{Image, gpt};
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::{AmiSpec, DiskBus, Firmware, Outputs, OvaSpec};
@@ -17,6 +19,7 @@ const CPUS: u32 = 4;
 const MEMORY: u64 = 4 << 30;
 
 pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
+    let started = Instant::now();
     let image = std::path::absolute(&args.image).map_err(|e| Error::io("find", &args.image, e))?;
     let beside = image.parent().unwrap_or(Path::new("/")).to_path_buf();
     let directory = args.output.clone().unwrap_or_else(|| beside.clone());
@@ -45,18 +48,25 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
         threads: 0,
         properties: &[],
     };
-    let artifacts = Phase::Export.carry_out(&context.sink, || {
+    let artifacts = phase::carry_out(Phase::Export, &context.sink, || {
         export::export(&job, context.sink.as_ref(), &context.cancel)
     })?;
     let mut text = String::new();
-    for artifact in artifacts {
+    for artifact in &artifacts {
         text += &format!(
             "{}  {}\n",
             artifact.sha256,
             directory.join(&artifact.file).display()
         );
     }
-    print(&text)
+    print(&text)?;
+    context.sink.emit(&Event::Finished {
+        output: directory.display().to_string(),
+        artifacts: artifacts.iter().map(Into::into).collect(),
+        seconds: started.elapsed().as_secs_f64(),
+        unchanged: false,
+    });
+    Ok(())
 }
 
 /// The manifest beside the image, which says what the image holds.

@@ -73,7 +73,10 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
     let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::default()));
     let sink: Arc<dyn Sink> = match &terminal {
         Some(terminal) => Arc::clone(terminal) as Arc<dyn Sink>,
-        None => Arc::new(JsonLines::new(std::io::stderr())),
+        None => {
+            let started = Event::started(cli.command.name(), cli.command.recipe());
+            Arc::new(JsonLines::new(std::io::stderr(), started))
+        }
     };
     let context = Context {
         sink: match cli.quiet {
@@ -156,6 +159,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
         Command::Schema { of: Schema::Target } => print(&winimg_recipe::recipe::target::schema()),
+        Command::Schema { of: Schema::Events } => print(&crate::report::stream::schema()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "winimg", &mut script);

@@ -218,9 +218,7 @@ pub fn report<T>(done: Option<T>, diagnostics: Diagnostics, context: &Context) -
     let summary = diagnostics.summary();
     let sound = !diagnostics.has_errors();
     if !diagnostics.0.is_empty() {
-        context
-            .sink
-            .emit(&Event::Diagnostics { found: diagnostics });
+        context.sink.emit(&Event::diagnostics(&diagnostics));
     }
     match done {
         Some(done) if sound => Ok(done),

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use tracing::{debug, trace};
 
-use super::Phase;
 use super::image_state::{Setup, image_state, setup};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::{Cancel, Event, Phase, Sink};
 use winimg_machine::guest::{Command, Guest};
 use winimg_machine::vm::Machine;
 
@@ -30,7 +29,7 @@ pub fn install(
 ) -> Result<Box<dyn Guest>> {
     let mut guest = machine.guest()?;
     sink.emit(&Event::Progress {
-        phase: Phase::Install.name(),
+        phase: Phase::Install,
         text: format!("{} answers; waiting for Setup to finish", guest.channel()),
     });
     wait_ready(guest.as_mut(), READY_TIMEOUT, slowness, cancel)?;

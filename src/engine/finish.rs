@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use super::Media;
 use super::session::Session;
-use super::{Media, Phase};
 use crate::export::{self, Artifact, Job};
 use crate::verify::{self, Finding, Severity};
 use winimg_base::error::Result;
-use winimg_base::event::Event;
+use winimg_base::event::{Event, Phase};
 use winimg_formats::disk::Image;
 use winimg_recipe::plan::{Chain, Expected};
 use winimg_recipe::recipe::target::Target;
@@ -36,7 +36,7 @@ fn checked(session: &Session, disk: &Path, expected: &[Expected]) -> Result<Vec<
             .cure("each finding above names its step; --no-verify exports the disk as it is"));
     }
     request.sink.emit(&Event::Progress {
-        phase: Phase::Verify.name(),
+        phase: Phase::Verify,
         text: summary,
     });
     let doubtful = |f: &&Finding| f.severity == Severity::Warning;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Inputs, Phase, Request, inputs};
+use super::{Inputs, Request, inputs};
 use crate::answer::{self, Facts, LintFacts};
 use crate::export::GuestFacts;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Event;
+use winimg_base::event::{Event, Phase};
 use winimg_base::io;
 use winimg_base::text::{Secret, Source as Template};
 use winimg_formats::iso::{self, Disc, Source, Tree};
@@ -94,7 +94,7 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
     let facts = facts(recipe, &found, source.platform, Secret::new("Password-1"))?;
     let image = found.images.pick(&recipe.media.image)?.clone();
     sink.emit(&Event::Progress {
-        phase: Phase::Media.name(),
+        phase: Phase::Media,
         text: describe(&image, &facts),
     });
 

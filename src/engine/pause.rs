@@ -20,7 +20,7 @@ use super::console::wire::{Format, Halt};
 use super::console::{Console, HAS_SOCKET};
 use winimg_base::diag;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::{Cancel, Choice, Event, Reason, Sink};
 use winimg_machine::guest::Guest;
 use winimg_recipe::plan::Plan;
 
@@ -44,40 +44,6 @@ pub struct Options {
     /// Whether a person sits at the build's own terminal.
     pub interactive: bool,
     pub keep_for: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    Break,
-    Debug,
-    Failure,
-}
-
-impl Reason {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Break => "break",
-            Self::Debug => "debug",
-            Self::Failure => "failure",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    GoOn,
-    Retry,
-    Stop,
-}
-
-impl Choice {
-    fn name(self) -> &'static str {
-        match self {
-            Self::GoOn => "go-on",
-            Self::Retry => "retry",
-            Self::Stop => "stop",
-        }
-    }
 }
 
 impl Options {
@@ -296,7 +262,7 @@ impl Pauses {
         // First: who reads the event can attach.
         let queue = self.console.pause(halt);
         self.sink.emit(&Event::Paused {
-            reason: stop.reason.name(),
+            reason: stop.reason,
             step: stop.step,
             text: match stop.menu {
                 Some(Menu::Gone) => stop.text.clone(),
@@ -312,7 +278,7 @@ impl Pauses {
             self.note_by_hand(format!("step {number} failed and was tried again by hand"));
         }
         self.sink.emit(&Event::Resumed {
-            choice: choice.name(),
+            choice,
             seconds: started.elapsed().as_secs_f64(),
         });
         outcome

@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use tracing::debug;
 
-use super::pause::Choice;
 use super::resume::Resumed;
 use super::run::{Done, Engine};
 use super::session::Session;
-use super::{Inputs, Layers, Media, Phase, Request, checkpoint, media, payload};
+use super::{Inputs, Layers, Media, Request, checkpoint, media, payload};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Event;
+use winimg_base::event::{Choice, Event, Phase};
 use winimg_recipe::plan::{Link, Op, PlannedStep};
 use winimg_supply::store::Layer;
 
@@ -184,7 +183,7 @@ impl Course<'_> {
         })?;
         let record = layer.record();
         self.request.sink.emit(&Event::LayerSealed {
-            key: record.key.to_string(),
+            key: record.key.clone(),
             after: record.after().into(),
             bytes: record.size(),
             seconds: started.elapsed().as_secs_f64(),

@@ -94,7 +94,7 @@ fn report(request: &Request, chain: &Chain, from: Option<&Resumed>) {
     if let Some(resumed) = from {
         let record = resumed.layer.record();
         sink.emit(&Event::LayerUsed {
-            key: record.key.to_string(),
+            key: record.key.clone(),
             after: record.after().into(),
             made: record.made,
             parts: held,

@@ -123,7 +123,7 @@ impl Engine<'_> {
             step: number,
             of: self.plan.steps.len(),
             name: step.name.clone(),
-            place: step.place.to_string(),
+            place: (&step.place).into(),
         });
         let started = Instant::now();
         let mut log = StepLog::open(self.logs, number, &step.name)?;

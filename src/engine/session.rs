@@ -13,10 +13,10 @@ use tracing::debug;
 use super::evidence::Reached;
 use super::media::Discs;
 use super::run::StepRecord;
-use super::{Phase, Request, Scratch, boot};
+use super::{Request, Scratch, boot};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Cancel;
+use winimg_base::event::{Cancel, Phase};
 use winimg_base::io;
 use winimg_formats::disk::{DiskForm, Image};
 use winimg_machine::guest::Guest;
@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
         let request = self.request;
         self.phase = Some(phase);
         request.pauses.console().enter(phase.name());
-        let done = phase.carry_out(request.sink, || work(self))?;
+        let done = super::phase::carry_out(phase, request.sink, || work(self))?;
         self.phase = None;
         Ok(done)
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::CHUNK;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event;
 use winimg_formats::disk::Image;
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
@@ -61,6 +62,17 @@ pub struct Artifact {
     pub disk: Option<String>,
     /// What was compared after writing, in words.
     pub checked: Vec<String>,
+}
+
+impl From<&Artifact> for event::Artifact {
+    fn from(artifact: &Artifact) -> Self {
+        Self {
+            kind: artifact.kind.into(),
+            file: artifact.file.clone(),
+            bytes: artifact.bytes,
+            sha256: artifact.sha256.hex(),
+        }
+    }
 }
 
 impl Job<'_> {

@@ -14,6 +14,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 pub use shown::{clock, link, second, sentence, shown, size};
 
 const STYLE: &str = include_str!("page.css");
+/// A text of so many lines or bytes is higher than its box on some screen (`pre` in page.css).
+const MANY: usize = 12;
+const LONG: usize = 800;
 /// The largest picture that a page holds, in bytes.
 const LARGEST: u64 = 4 << 20;
 
@@ -49,6 +52,15 @@ pub fn html(title: &str, head: &str, sections: &[Section]) -> String {
          <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{head}<nav>\n{nav}</nav>\n{body}</main>\n</body>\n</html>\n",
         shown(title)
     )
+}
+
+/// Text as it is, in lines. What may scroll can be reached by keyboard.
+pub fn text_block(text: &str) -> String {
+    let reach = match text.len() > LONG || text.lines().count() > MANY {
+        true => " tabindex=\"0\"",
+        false => "",
+    };
+    format!("<pre{reach}>{}</pre>\n", shown(text))
 }
 
 /// Nothing where there is nothing in it.

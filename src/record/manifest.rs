@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event;
 use winimg_recipe::plan::{self, Check, Expected};
 use winimg_recipe::recipe::{Firmware, InputId};
 use winimg_trust::Signer;
@@ -274,6 +275,17 @@ impl From<&crate::export::Artifact> for Artifact {
             sha256: a.sha256.hex(),
             disk: a.disk.clone(),
             checked: a.checked.clone(),
+        }
+    }
+}
+
+impl From<&Artifact> for event::Artifact {
+    fn from(artifact: &Artifact) -> Self {
+        Self {
+            kind: artifact.kind.clone(),
+            file: artifact.file.clone(),
+            bytes: artifact.size,
+            sha256: artifact.sha256.clone(),
         }
     }
 }

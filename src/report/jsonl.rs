@@ -3,38 +3,40 @@
 use std::io::Write;
 use std::sync::Mutex;
 
-use serde::Serialize;
-
+use super::stream::Line;
 use winimg_base::event::{Event, Sink};
 
-/// Writes `{"time":"2026-01-02T03:04:05.678Z","event":"note",…}` lines. A line that cannot be written is dropped:
-/// a full disk is reported by the work that needs the disk, not by its log.
-pub struct JsonLines<W: Write + Send> {
-    to: Mutex<W>,
+/// Writes `{"time":"2026-01-02T03:04:05.678Z","event":"note",…}` lines, the first one before the first event. A line that
+/// cannot be written is dropped: a full disk is reported by the work that needs the disk, not by its log.
+pub struct JsonLines<W: Write + Send>(Mutex<Stream<W>>);
+
+struct Stream<W> {
+    to: W,
+    /// The first line, until it is written: a command without events writes nothing.
+    first: Option<Line>,
 }
 
 impl<W: Write + Send> JsonLines<W> {
-    pub fn new(to: W) -> Self {
-        Self { to: Mutex::new(to) }
+    /// `started` is the stream's first event, which happens now.
+    pub fn new(to: W, started: Event) -> Self {
+        let first = Some(Line::now(started));
+        Self(Mutex::new(Stream { to, first }))
     }
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    time: String,
-    #[serde(flatten)]
-    event: &'a Event,
 }
 
 impl<W: Write + Send> Sink for JsonLines<W> {
     fn emit(&self, event: &Event) {
-        let time = format!("{:.3}", jiff::Timestamp::now());
-        let Ok(mut line) = serde_json::to_string(&Line { time, event }) else {
+        let Ok(mut stream) = self.0.lock() else {
             return;
         };
-        line.push('\n');
-        if let Ok(mut to) = self.to.lock() {
-            let _ = to.write_all(line.as_bytes()).and_then(|()| to.flush());
+        let next = Line::now(event.clone());
+        for line in stream.first.take().into_iter().chain([next]) {
+            let Ok(mut text) = serde_json::to_string(&line) else {
+                continue;
+            };
+            text.push('\n');
+            let to = &mut stream.to;
+            let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
         }
     }
 }

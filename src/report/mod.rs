@@ -3,6 +3,7 @@
 //! Only shows. Records such as the manifest are made elsewhere, from returned values.
 
 mod jsonl;
+pub mod stream;
 mod terminal;
 pub mod trace;
 
@@ -23,6 +24,7 @@ impl Sink for Quiet {
             | Event::Diagnostics { .. }
             | Event::Finding { .. }
             | Event::Paused { .. }
+            | Event::Finished { .. }
             | Event::Failed { .. } => self.0.emit(event),
             _ => {}
         }

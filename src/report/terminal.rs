@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use winimg_base::event::{Event, Sink};
+use winimg_base::event::{Choice, Event, Sink};
 use winimg_base::text::duration;
 
 const QUIET: Duration = Duration::from_secs(15);
@@ -120,10 +120,10 @@ impl Sink for Terminal {
         match event {
             Event::Note { text } => self.line(text),
             Event::Warning { text } => self.line(&format!("warning: {text}")),
-            Event::PhaseStarted { phase } => {
+            Event::PhaseStarted { phase, .. } => {
                 self.line(&format!("{phase} …"));
                 if self.is_live {
-                    self.live(phase, (*phase).into());
+                    self.live(phase.name(), phase.to_string());
                 }
             }
             Event::PhaseFinished { phase, seconds } => {
@@ -133,7 +133,7 @@ impl Sink for Terminal {
             Event::Progress { phase, text } if self.moved(text) => {
                 self.line(&format!("{phase}: {text}"));
             }
-            Event::Progress { phase, text } => self.live(phase, format!("{phase}: {text}")),
+            Event::Progress { phase, text } => self.live(phase.name(), format!("{phase}: {text}")),
             Event::Bytes { what, done, total } => {
                 self.live(what, format!("{what}: {}", bytes(*done, *total)));
             }
@@ -172,19 +172,21 @@ impl Sink for Terminal {
                 self.clear();
                 self.line(text);
             }
-            Event::Resumed { choice, .. } => self.line(match *choice {
-                "go-on" => "continuing",
-                "retry" => "trying the step again",
-                _ => "ending the build",
+            Event::Resumed { choice, .. } => self.line(match choice {
+                Choice::GoOn => "continuing",
+                Choice::Retry => "trying the step again",
+                Choice::Stop => "ending the build",
             }),
             Event::Screen { .. } => {}
             Event::Finding { text, .. } => self.line(text),
             // `verify` prints it, and a build shows it as its phase's progress.
             Event::Checked { .. } => {}
+            // For programs; people read the result on standard output.
+            Event::Started { .. } | Event::Finished { .. } => {}
             Event::Failed { reported: true, .. } => self.clear(),
-            Event::Diagnostics { found } => {
+            Event::Diagnostics { rendered, .. } => {
                 self.clear();
-                self.write(&found.render(true));
+                self.write(rendered);
             }
             Event::Failed { text, .. } => {
                 self.clear();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Event;
+use winimg_base::event::{Event, Phase};
 use winimg_base::io;
 use winimg_base::text::Secret;
 use winimg_formats::disk::overlay::Overlay;
@@ -20,7 +20,7 @@ use winimg_recipe::recipe::target::Form;
 
 use super::metadata::server::Server;
 use super::metadata::{self, Identity, Service};
-use super::request::{PHASE, Prepared};
+use super::request::Prepared;
 use super::result::{Boot, CloneRun};
 use super::state::{self, CloneState};
 use super::{identity, judge};
@@ -303,7 +303,7 @@ impl<'a> Clone<'a> {
 
     fn say(&self, text: &str) {
         self.prepared.request.sink.emit(&Event::Progress {
-            phase: PHASE,
+            phase: Phase::Try,
             text: format!(
                 "{}, clone {}: {text}",
                 self.prepared.request.target.name, self.number

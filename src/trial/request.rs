@@ -14,9 +14,6 @@ use super::hardware::{Extras, Hardware};
 use crate::engine::Scratch;
 use crate::record::Manifest;
 
-/// The name of the work in events.
-pub const PHASE: &str = "try";
-
 /// What is tried, as what, and where.
 pub struct Request<'a> {
     /// The image's file. Never written.

@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use winimg_base::event::Severity;
 use winimg_base::text::count;
 use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::{self, Controller, Form, Nic, Target};
@@ -152,14 +153,6 @@ pub struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    Error,
-    Warning,
-    Unknown,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// No finding is an error.
     Good,
@@ -172,7 +165,7 @@ impl Trial {
         self.checks += report.checks();
         let found = report.findings.iter();
         self.findings.extend(found.map(|f| Finding::of(clone, f)));
-        self.findings.sort_by_key(|f| f.severity as u8);
+        self.findings.sort_by_key(|f| f.severity);
         let is_error = |f: &Finding| f.severity == Severity::Error;
         self.verdict = match self.findings.iter().any(is_error) {
             true => Verdict::Bad,
@@ -216,7 +209,7 @@ impl Trial {
 
 /// `43 checks: no error, no warning, 1 unknown`
 pub fn summary(report: &verify::Report) -> String {
-    use verify::Severity::{Error, Unknown, Warning};
+    use Severity::{Error, Unknown, Warning};
     counted(
         report.checks(),
         [Error, Warning, Unknown].map(|s| report.count(s)),
@@ -247,11 +240,7 @@ impl Finding {
         let problem = &finding.problem;
         let (asked, place) = finding.step.clone().unzip();
         Self {
-            severity: match finding.severity {
-                verify::Severity::Error => Severity::Error,
-                verify::Severity::Warning => Severity::Warning,
-                verify::Severity::Unknown => Severity::Unknown,
-            },
+            severity: finding.severity,
             clone,
             message: problem.fact.clone(),
             expected: problem.expected.clone(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Event;
+use winimg_base::event::{Event, Phase};
 use winimg_base::io;
 use winimg_formats::disk::Disk;
 use winimg_formats::disk::gpt::{self, Style};
@@ -16,7 +16,7 @@ use winimg_recipe::recipe::target::Target;
 use super::clone::Clone;
 use super::hardware;
 use super::page::{self, Pictures};
-use super::request::{PHASE, Prepared, Request};
+use super::request::{Prepared, Request};
 use super::{compare, result};
 use crate::page::picture;
 use crate::record::manifest::{Artifact, Tool, rfc3339};
@@ -168,7 +168,7 @@ fn report(request: &Request, what: &str, report: &Report) {
         request.sink.emit(&finding.event());
     }
     request.sink.emit(&Event::Progress {
-        phase: PHASE,
+        phase: Phase::Try,
         text: format!(
             "{}, {what}: {}",
             request.target.name,

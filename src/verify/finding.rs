@@ -1,29 +1,8 @@
 //! What a check found when it does not hold, and the count of all.
 
 use winimg_base::error::Error;
-use winimg_base::event::Event;
+use winimg_base::event::{Details, Event, Severity};
 use winimg_base::problem::Problem;
-
-/// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// The image is not what it should be.
-    Error,
-    /// It may be meant so, or may be harmless.
-    Warning,
-    /// Only a running Windows knows.
-    Unknown,
-}
-
-impl Severity {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 /// A check that does not hold, or whose outcome cannot be known.
 #[must_use]
@@ -91,11 +70,12 @@ impl Finding {
 
     pub fn event(&self) -> Event {
         let (step, place) = self.step.clone().unzip();
+        let mut problem = Details::from(&self.problem);
+        problem.recipe = place.and_then(|place| place.parse().ok());
         Event::Finding {
-            severity: self.severity.word(),
-            problem: Box::new(self.problem.clone()),
+            severity: self.severity,
+            problem: Box::new(problem),
             step,
-            asked_at: place,
             text: self.to_string(),
         }
     }
@@ -127,7 +107,7 @@ impl From<Error> for Box<Finding> {
 /// ```
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.severity.word(), self.problem.fact)?;
+        write!(f, "{}: {}", self.severity.name(), self.problem.fact)?;
         if let Some((step, place)) = &self.step {
             write!(f, "\n  step: {step} ({place})")?;
         }
@@ -238,7 +218,7 @@ mod tests {
         let event = serde_json::to_string(&report.findings[0].event()).expect("JSON");
         assert_eq!(
             event,
-            r#"{"event":"finding","severity":"error","message":"the hive cannot be read","at":"SYSTEM","step":"kubelet","recipe":"recipe.toml:31:1","text":"error: the hive cannot be read\n  step: kubelet (recipe.toml:31:1)\n  at: SYSTEM"}"#
+            r#"{"event":"finding","severity":"error","message":"the hive cannot be read","at":"SYSTEM","recipe":"recipe.toml:31:1","step":"kubelet","text":"error: the hive cannot be read\n  step: kubelet (recipe.toml:31:1)\n  at: SYSTEM"}"#
         );
     }
 }

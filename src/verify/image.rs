@@ -11,7 +11,8 @@ use winimg_formats::disk::ntfs::Volume;
 use winimg_formats::disk::{Disk, DiskReader};
 use winimg_formats::hive::{Data, Hive, Key};
 
-use super::finding::{Finding, Severity, Verdict};
+use super::finding::{Finding, Verdict};
+use winimg_base::event::Severity;
 use winimg_recipe::recipe::RegistryKey;
 
 /// Where the hives lie, and which part of the registry each of them is.

@@ -18,13 +18,14 @@ mod stores;
 mod system;
 
 use winimg_base::error::{Error, Kind, Result};
+pub use winimg_base::event::Severity;
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::Disk;
 use winimg_recipe::plan::{Check, Expected};
 use winimg_recipe::recipe::target::Target;
 
 pub use account::{User, machine_sid, users};
-pub use finding::{Finding, Report, Severity, Verdict};
+pub use finding::{Finding, Report, Verdict};
 pub use image::{Answer, Image};
 
 /// Checks what holds for every image, what a sealed one needs (also on the machines of its targets, where they are known),

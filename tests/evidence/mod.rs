@@ -2,6 +2,6 @@
 
 mod agent;
 mod disks;
-mod page;
+pub mod page;
 mod reading;
 mod scene;

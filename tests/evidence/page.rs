@@ -5,10 +5,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use winimg::engine::Phase;
 use winimg::engine::evidence::Reached;
 use winimg_base::error::{Error, Kind};
-use winimg_base::event::Event;
+use winimg_base::event::{Event, Phase};
 use winimg_base::text::{Place, Secret, Source};
 
 use crate::evidence::scene::Failed;
@@ -16,7 +15,7 @@ use support::planted::{PASSWORD, PRODUCT_KEY, Search};
 use support::windows_disk::{REG_SZ, SETUP_STATE, WindowsDisk, can_make, sz};
 
 /// One grey pixel.
-const PNG: &str =
+pub const GREY: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
 
 const RECIPE: &str = "schema = 1\nname = \"node\"\n\n[[steps]]\nname = \"features\"\nfeature = { name = \"Containers\" }\n\n[[steps]]\n\
@@ -24,32 +23,36 @@ const RECIPE: &str = "schema = 1\nname = \"node\"\n\n[[steps]]\nname = \"feature
 
 /// With the second of each event.
 fn events() -> [(i64, Event); 8] {
+    let begun = |phase| Event::PhaseStarted {
+        phase,
+        last_seconds: None,
+    };
     [
-        (0, Event::PhaseStarted { phase: "fetch" }),
+        (0, begun(Phase::Fetch)),
         (
             4,
             Event::PhaseFinished {
-                phase: "fetch",
+                phase: Phase::Fetch,
                 seconds: 4.25,
             },
         ),
-        (5, Event::PhaseStarted { phase: "install" }),
+        (5, begun(Phase::Install)),
         (300, Event::Restarted { count: 1 }),
         (
             1200,
             Event::PhaseFinished {
-                phase: "install",
+                phase: Phase::Install,
                 seconds: 1195.0,
             },
         ),
-        (1200, Event::PhaseStarted { phase: "provision" }),
+        (1200, begun(Phase::Provision)),
         (
             1201,
             Event::StepStarted {
                 step: 1,
                 of: 2,
                 name: "<features>".into(),
-                place: "recipe.toml:4:1".into(),
+                place: "recipe.toml:4:1".parse().expect("a place"),
             },
         ),
         (
@@ -107,7 +110,7 @@ fn failed_step() -> (Failed, Error) {
         format!("> 2026-01-02T03:04:05.000Z {{\"x\":\"{PASSWORD}\"}}\n"),
     );
     failed.write("run/uefi-vars.fd", "variables");
-    let png = STANDARD.decode(PNG).expect("base64");
+    let png = STANDARD.decode(GREY).expect("base64");
     let mut times = String::new();
     for n in 1..=8 {
         failed.write(&format!("run/screens/{n:04}.png"), &png);
@@ -162,7 +165,7 @@ fn the_page_shows_everything_that_is_known() {
     insta::assert_snapshot!("error", failed.filtered(&error));
     insta::assert_snapshot!("files", failed.files().join("\n"));
     let page = failed.read("out/failure/failure.html");
-    insta::assert_snapshot!("page", failed.filtered(&page).replace(PNG, "[picture]"));
+    insta::assert_snapshot!("page", failed.filtered(&page).replace(GREY, "[picture]"));
     let kept = failed.read("out/failure/logs-of-windows/Windows/Panther/unattend.xml");
     insta::assert_snapshot!("answer_file", kept);
     // A tab's title and the heading name the step.

@@ -3,9 +3,8 @@
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 
-use winimg::engine::Phase;
 use winimg_base::error::{Error, Kind};
-use winimg_base::event::Cancel;
+use winimg_base::event::{Cancel, Phase};
 
 use crate::evidence::disks;
 use crate::evidence::scene::{Failed, setup_stopped};

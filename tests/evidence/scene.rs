@@ -6,10 +6,9 @@ use std::sync::Mutex;
 
 use regex::Regex;
 use tempfile::TempDir;
-use winimg::engine::Phase;
 use winimg::engine::evidence::{self, Reached, Scene, Timeline};
 use winimg_base::error::{Error, Kind};
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::{Cancel, Event, Phase, Sink};
 use winimg_base::text::Secret;
 use winimg_formats::disk::Image;
 

@@ -76,7 +76,7 @@ pub const CASES: &[Case] = &[
         reuses: INSTALLATION,
     },
     Case {
-        name: "kill -9 in seal (Windows shuts down)",
+        name: "kill -9 as the seal begins",
         slug: "killed-seal",
         steps: "",
         small: false,

@@ -541,7 +541,7 @@ fn targets_ask_for_what_their_form_has_a_place_for() {
                 .map_or("either".to_owned(), |asked| format!(
                     "{:?} ({}, {})",
                     asked.wanted,
-                    asked.severity.word(),
+                    asked.severity.name(),
                     match asked.with_cloudbase_init {
                         true => "with cloudbase-init",
                         false => "always",

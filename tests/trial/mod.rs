@@ -6,7 +6,7 @@ mod discs;
 #[cfg(unix)]
 mod hardware;
 mod judged;
-mod page;
+pub mod page;
 mod result;
 mod services;
 #[cfg(unix)]

@@ -54,6 +54,15 @@ fn whole() -> Trial {
     trial
 }
 
+/// Of clones that came up, and of two with each its own trouble.
+pub fn both() -> [(&'static str, Trial); 2] {
+    let mut good = trial();
+    let states = [judged::good(0), judged::good(1)];
+    good.compared = compare::clones(&states[0], &states[1]);
+    good.findings.clear();
+    [("good-trial", good), ("failed-trial", whole())]
+}
+
 #[test]
 fn two_clones_side_by_side_as_text() {
     insta::assert_snapshot!(body(&page(&whole(), &pictures())));

@@ -6,13 +6,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 use crate::text::{self, Place, Source};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     Error,
     Warning,
@@ -98,22 +99,6 @@ impl Diagnostic {
         }
         renderer.render(&[group])
     }
-
-    fn to_json(&self) -> Value {
-        let place = self.problem.place.as_ref().map(|place| {
-            let (line, column) = place.line_column();
-            let end = Place::new(&place.source, place.span.end..place.span.end);
-            let (end_line, end_column) = end.line_column();
-            json!({
-                "source": place.source.name, "line": line, "column": column,
-                "end_line": end_line, "end_column": end_column,
-            })
-        });
-        json!({
-            "severity": self.severity.name(), "message": self.problem.fact,
-            "place": place, "label": self.label, "help": self.problem.cures,
-        })
-    }
 }
 
 /// The span clipped to the text and to its first line: a caret under twenty lines of script helps nobody.
@@ -135,13 +120,6 @@ fn shown_span(place: &Place) -> Range<usize> {
 /// All complaints of one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
-
-/// As `to_json` has it.
-impl Serialize for Diagnostics {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.to_json().serialize(serializer)
-    }
-}
 
 impl Diagnostics {
     pub fn push(&mut self, diagnostic: Diagnostic) {
@@ -226,15 +204,78 @@ impl Diagnostics {
         }
         line
     }
+}
 
-    /// `{"errors": N, "warnings": N, "diagnostics": [{severity, message, place, label, help}]}`; lines and columns
-    /// are counted from 1, columns in characters.
-    pub fn to_json(&self) -> Value {
-        let mut sorted = self.clone();
+/// All complaints of one reading as events have them, the first line first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Complaints {
+    pub errors: usize,
+    pub warnings: usize,
+    pub diagnostics: Vec<Complaint>,
+}
+
+/// A [`Diagnostic`] without the text that it points into.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Complaint {
+    pub severity: Severity,
+    pub message: String,
+    pub place: Option<Lines>,
+    /// A few words about the place; may be empty.
+    pub label: String,
+    /// Cures.
+    pub help: Vec<String>,
+}
+
+/// From where to where it reaches. Lines and columns are counted from 1, columns in characters; the end is behind the last
+/// character.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Lines {
+    /// The file, as messages name it.
+    pub source: String,
+    pub line: usize,
+    pub column: usize,
+    pub end_line: usize,
+    pub end_column: usize,
+}
+
+impl From<&Diagnostics> for Complaints {
+    fn from(all: &Diagnostics) -> Self {
+        let mut sorted = all.clone();
         sorted.sort(&[]);
         let (errors, warnings) = sorted.count();
-        let diagnostics: Vec<Value> = sorted.0.iter().map(Diagnostic::to_json).collect();
-        json!({ "errors": errors, "warnings": warnings, "diagnostics": diagnostics })
+        Self {
+            errors,
+            warnings,
+            diagnostics: sorted.0.iter().map(Complaint::from).collect(),
+        }
+    }
+}
+
+impl From<&Diagnostic> for Complaint {
+    fn from(diagnostic: &Diagnostic) -> Self {
+        let problem = &diagnostic.problem;
+        Self {
+            severity: diagnostic.severity,
+            message: problem.fact.clone(),
+            place: problem.place.as_ref().map(Lines::from),
+            label: diagnostic.label.clone(),
+            help: problem.cures.clone(),
+        }
+    }
+}
+
+impl From<&Place> for Lines {
+    fn from(place: &Place) -> Self {
+        let (line, column) = place.line_column();
+        let end = Place::new(&place.source, place.span.end..place.span.end);
+        let (end_line, end_column) = end.line_column();
+        Self {
+            source: place.source.name.clone(),
+            line,
+            column,
+            end_line,
+            end_column,
+        }
     }
 }
 

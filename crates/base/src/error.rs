@@ -4,13 +4,14 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 use crate::text::Place;
 
 /// What sort of failure it was. The number is the process's exit status (`docs/exit-status.md`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A file could not be read or written, or winimg itself is wrong.

@@ -1,56 +1,87 @@
 //! What happens while winimg works, in one form for the terminal, `events.jsonl` and the report.
 //!
-//! Records (manifest, SBOM) are never made from events. No event holds a secret.
+//! Records (manifest, SBOM) are never made from events. No event holds a secret. Each is written as one line of JSON and read
+//! back from it (`docs/events.md`): within one version of the schema events and fields are added, never changed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+mod wait;
+mod words;
 
-use serde::Serialize;
+use std::path::Path;
 
-use crate::diag::Diagnostics;
-use crate::error::{Error, Kind, Result};
-use crate::problem::Problem;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use wait::{Attended, Cancel};
+pub use words::{Artifact, Choice, Details, Phase, Reason, Severity, Spot};
+
+use crate::diag::{Complaints, Diagnostics};
+use crate::digest::Digest;
+use crate::error::{Error, Kind};
+
+/// The version of all of this, which the first line of a stream names.
+pub const SCHEMA: &str = "winimg/events/1";
 
 /// One thing that happened. Times are stamped by the sink.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
+    /// A stream of events begins: always its first line.
+    Started {
+        /// The version of the events that follow.
+        #[schemars(regex(pattern = r"^winimg/events/1$"))]
+        schema: String,
+        /// The version of winimg.
+        winimg: String,
+        /// As it is typed: `build`, `cache prune`.
+        command: String,
+        /// The recipe's file, as it was named.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        recipe: Option<String>,
+    },
     /// Worth a line on the terminal.
     Note { text: String },
     /// Worth a line that stands out.
     Warning { text: String },
-    /// A part of the build began: `fetch`, `media`, `install`, `provision`, `seal`, `verify`, `export`.
-    PhaseStarted { phase: &'static str },
+    /// A part of the build began.
+    PhaseStarted {
+        phase: Phase,
+        /// Seconds that it took when it last ended well here, in a build of a recipe of this name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_seconds: Option<f64>,
+    },
     /// It ended well.
-    PhaseFinished { phase: &'static str, seconds: f64 },
+    PhaseFinished { phase: Phase, seconds: f64 },
     /// Where the phase is now, in a few words: "specialize (restart 2)".
-    Progress { phase: &'static str, text: String },
+    Progress { phase: Phase, text: String },
     /// Bytes of a transfer or an export; `total` is unknown for some servers.
     Bytes {
         what: String,
         done: u64,
         total: Option<u64>,
     },
-    /// Steps are counted from 1.
+    /// A step began. Steps are counted from 1.
     StepStarted {
         step: usize,
         of: usize,
         name: String,
-        place: String,
+        /// The step's line of TOML.
+        place: Spot,
     },
     /// The exact command line that the guest runs.
     Command { step: usize, command: String },
     /// Output of the guest, as it comes.
     Output { step: usize, text: String },
+    /// It ended well.
     StepFinished {
         step: usize,
+        /// Of its last command.
         exit_code: Option<i64>,
         seconds: f64,
     },
     /// The build goes on from a layer of an earlier one.
     LayerUsed {
-        key: String,
+        #[schemars(with = "String")]
+        key: Digest,
         /// ``the installation``, ``step `kubelet` ``
         after: String,
         /// Seconds since 1970.
@@ -61,7 +92,8 @@ pub enum Event {
     },
     /// The machine was powered off and its disk made a layer.
     LayerSealed {
-        key: String,
+        #[schemars(with = "String")]
+        key: Digest,
         after: String,
         bytes: u64,
         seconds: f64,
@@ -70,38 +102,32 @@ pub enum Event {
     Restarted { count: u32 },
     /// The build waits for a person, with the machine running.
     Paused {
-        /// `break`, `debug` or `failure`.
-        reason: &'static str,
+        reason: Reason,
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<usize>,
         /// All of it, as people read it.
         text: String,
     },
     /// The wait is over.
-    Resumed {
-        /// `go-on`, `retry` or `stop`.
-        choice: &'static str,
-        seconds: f64,
-    },
+    Resumed { choice: Choice, seconds: f64 },
     /// A picture of the screen was kept.
     Screen { file: String },
     /// Complaints about the recipe, each at its line; errors and warnings.
     Diagnostics {
         #[serde(flatten)]
-        found: Diagnostics,
+        found: Complaints,
+        /// With the lines of the recipe, in colour, for a terminal.
+        #[serde(skip)]
+        rendered: String,
     },
     /// A check of a finished image that does not hold, or that only a running Windows could decide.
     Finding {
-        /// `error`, `warning` or `unknown`.
-        severity: &'static str,
+        severity: Severity,
         #[serde(flatten)]
-        problem: Box<Problem>,
+        problem: Box<Details>,
         /// The step that asked for it.
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<String>,
-        /// The step's line of TOML.
-        #[serde(rename = "recipe", skip_serializing_if = "Option::is_none")]
-        asked_at: Option<String>,
         /// All of it, as people read it.
         text: String,
     },
@@ -117,13 +143,23 @@ pub enum Event {
         /// The counts, as people read them.
         text: String,
     },
-    /// The command failed: the last event. A command that ends well says nothing more.
+    /// A build or an export ended well: the last event. Other commands that end well say nothing more.
+    Finished {
+        /// The folder that holds the artifacts.
+        output: String,
+        artifacts: Vec<Artifact>,
+        /// Of the whole command.
+        seconds: f64,
+        /// The folder held already what the recipe makes; nothing was built.
+        unchanged: bool,
+    },
+    /// The command failed: the last event.
     Failed {
         kind: Kind,
         /// The process's exit status.
         status: u8,
         #[serde(flatten)]
-        problem: Box<Problem>,
+        problem: Box<Details>,
         /// All of it, as people read it.
         text: String,
         /// Earlier events have said it; it is not shown again.
@@ -133,12 +169,29 @@ pub enum Event {
 }
 
 impl Event {
+    /// The event that begins a stream.
+    pub fn started(command: &str, recipe: Option<&Path>) -> Self {
+        Self::Started {
+            schema: SCHEMA.into(),
+            winimg: env!("CARGO_PKG_VERSION").into(),
+            command: command.into(),
+            recipe: recipe.map(|path| path.display().to_string()),
+        }
+    }
+
+    pub fn diagnostics(found: &Diagnostics) -> Self {
+        Self::Diagnostics {
+            found: found.into(),
+            rendered: found.render(true),
+        }
+    }
+
     /// The event that ends a command.
     pub fn failed(error: &Error) -> Self {
         Self::Failed {
             kind: error.kind(),
             status: error.kind().exit_status(),
-            problem: Box::new(error.problem().clone()),
+            problem: Box::new(error.problem().into()),
             text: error.to_string(),
             reported: error.is_reported(),
         }
@@ -165,86 +218,5 @@ impl dyn Sink + '_ {
 
     pub fn warn(&self, text: impl Into<String>) {
         self.emit(&Event::Warning { text: text.into() });
-    }
-}
-
-/// The cancel signal that every wait watches. Clones share one flag.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    /// An error when the signal was given.
-    pub fn check(&self) -> Result<()> {
-        if self.is_cancelled() {
-            return Err(Error::cancelled());
-        }
-        Ok(())
-    }
-
-    /// Takes the signal back; whether it was given. For a wait whose regular end is an interrupt.
-    pub fn take(&self) -> bool {
-        self.0.swap(false, Ordering::SeqCst)
-    }
-
-    /// The flag itself, for a signal handler.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
-    }
-
-    /// Sleeps at most `time`, and less when cancelled.
-    pub fn sleep(&self, time: Duration) -> Result<()> {
-        let end = Instant::now() + time;
-        while Instant::now() < end {
-            self.check()?;
-            let left = end.saturating_duration_since(Instant::now());
-            std::thread::sleep(left.min(Duration::from_millis(50)));
-        }
-        self.check()
-    }
-}
-
-/// Whether a person has the machine. Its watch then judges nothing, and limits of time grow by [`Attended::total`]. Clones
-/// share one state.
-#[derive(Clone, Debug, Default)]
-pub struct Attended(Arc<Mutex<Attention>>);
-
-#[derive(Debug, Default)]
-struct Attention {
-    since: Option<Instant>,
-    before: Duration,
-}
-
-impl Attended {
-    fn lock(&self) -> MutexGuard<'_, Attention> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn begin(&self) {
-        self.lock().since.get_or_insert_with(Instant::now);
-    }
-
-    pub fn end(&self) {
-        let mut state = self.lock();
-        if let Some(since) = state.since.take() {
-            state.before += since.elapsed();
-        }
-    }
-
-    pub fn is_on(&self) -> bool {
-        self.lock().since.is_some()
-    }
-
-    /// How long persons have had it so far.
-    pub fn total(&self) -> Duration {
-        let state = self.lock();
-        state.before + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }

@@ -1,53 +1,28 @@
 //! What went wrong, and what to do about it: the one body under errors, complaints about a recipe, findings, refusals and
 //! their events.
 //!
-//! Holds and serialises. The type that carries a problem adds its severity and how it is shown.
+//! Holds alone. The type that carries a problem adds its severity and how it is shown; in events it is `event::Details`.
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
-
 use crate::text::Place;
 
-/// The fact, the place, expected and found, further lines, the cure. In events each part stands under its own name.
+/// The fact, the place, expected and found, further lines, the cure.
 #[must_use]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     /// One sentence without a full stop.
-    #[serde(rename = "message")]
     pub fact: String,
     /// A file, URL, offset or other place outside the recipe.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// The TOML that asked for it: `recipe.toml:12:3`.
-    #[serde(
-        rename = "recipe",
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "shown"
-    )]
     pub place: Option<Place>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
     /// The last output of a step, a listing of what is there.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<String>,
     /// What to do about it; several where there are several ways.
-    #[serde(
-        rename = "cure",
-        skip_serializing_if = "Vec::is_empty",
-        serialize_with = "joined"
-    )]
     pub cures: Vec<String>,
-}
-
-fn shown<S: Serializer>(place: &Option<Place>, serializer: S) -> Result<S::Ok, S::Error> {
-    place.as_ref().map(Place::to_string).serialize(serializer)
-}
-
-fn joined<S: Serializer>(cures: &[String], serializer: S) -> Result<S::Ok, S::Error> {
-    cures.join("; ").serialize(serializer)
 }
 
 impl Problem {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::tree::{self, with_files};
 
+use winimg_base::diag::Complaints;
 use winimg_recipe::recipe::{Options, ProofSpec, Recipe, SealAnswer, Undecided, Verb, read};
 
 fn fixtures() -> PathBuf {
@@ -74,15 +75,14 @@ fn twelve_mistakes_give_twelve_diagnostics_in_one_run() {
     assert_eq!(diagnostics.count(), (12, 0));
     // Each of the twelve lines that a comment numbers is pointed at once.
     let source = fs::read_to_string(&path).expect("the recipe");
-    let json = diagnostics.to_json();
-    let pointed = json["diagnostics"].as_array().expect("a list");
-    let pointed: Vec<u64> = pointed
+    let pointed: Vec<usize> = Complaints::from(&diagnostics)
+        .diagnostics
         .iter()
-        .filter_map(|d| d["place"]["line"].as_u64())
+        .filter_map(|d| Some(d.place.as_ref()?.line))
         .collect();
     let numbered = (1..=12).map(|n| {
         let line = source.lines().position(|l| l.contains(&format!("# {n}: ")));
-        line.expect("a numbered line") as u64 + 1
+        line.expect("a numbered line") + 1
     });
     assert_eq!(pointed, numbered.collect::<Vec<_>>());
 }

@@ -19,9 +19,9 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use super::{Phase, step_log};
+use super::step_log;
 use winimg_base::error::{Error, Kind};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Phase, Sink};
 use winimg_base::io::write_atomically;
 use winimg_base::text::Secret;
 use winimg_formats::disk::Image;

@@ -146,7 +146,7 @@ fn what(page: &Page) -> String {
     };
     let mut out = within("dl", &parts.chain(cure).map(row).collect::<String>());
     if !error.lines.is_empty() {
-        let _ = writeln!(out, "<pre>{}</pre>", shown(&error.lines.join("\n")));
+        out += &page::text_block(&error.lines.join("\n"));
     }
     if !error.around.is_empty() {
         out.push_str("<h3>In the recipe</h3>\n<pre>");
@@ -219,8 +219,8 @@ fn windows(page: &Page) -> String {
         out.push_str("<h3>The last errors in its logs</h3>\n");
         for of_log in page.errors.chunk_by(|a, b| a.0 == b.0) {
             let lines: Vec<&str> = of_log.iter().map(|(_, line)| line.as_str()).collect();
-            let (log, lines) = (shown(&of_log[0].0), shown(&lines.join("\n")));
-            let _ = writeln!(out, "<p class=\"source\">{log}</p>\n<pre>{lines}</pre>");
+            let (log, lines) = (shown(&of_log[0].0), page::text_block(&lines.join("\n")));
+            let _ = write!(out, "<p class=\"source\">{log}</p>\n{lines}");
         }
     }
     if !page.bootstrap.is_empty() {
@@ -243,9 +243,9 @@ fn part(part: Option<&Part>) -> String {
     let Some(part) = part else {
         return String::new();
     };
-    let (title, text) = (shown(&part.title), shown(&part.text));
+    let (title, text) = (shown(&part.title), page::text_block(&part.text));
     let all = linked(&part.file);
-    format!("<p class=\"source\">{title}; all of it in {all}</p>\n<pre>{text}</pre>\n")
+    format!("<p class=\"source\">{title}; all of it in {all}</p>\n{text}")
 }
 
 fn machine(page: &Page) -> String {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-use winimg_base::event::{Event, Sink};
+use winimg_base::event::{Event, Phase, Sink};
 
 /// Rows that are kept; of more, the last.
 const MOST: usize = 300;
@@ -26,7 +26,7 @@ pub struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
-    Phase(&'static str),
+    Phase(Phase),
     /// By its number.
     Step(usize),
     Remark,
@@ -42,9 +42,9 @@ impl Timeline {
     /// Takes an event that happened at `time`.
     pub fn add(&self, time: Timestamp, event: &Event) {
         let (kind, what) = match event {
-            Event::PhaseStarted { phase } => (RowKind::Phase(phase), (*phase).to_owned()),
+            Event::PhaseStarted { phase, .. } => (RowKind::Phase(*phase), phase.to_string()),
             Event::PhaseFinished { phase, seconds } => {
-                return self.end(RowKind::Phase(phase), *seconds);
+                return self.end(RowKind::Phase(*phase), *seconds);
             }
             Event::StepStarted { step, of, name, .. } => {
                 (RowKind::Step(*step), format!("[{step}/{of}] {name}"))
@@ -98,16 +98,20 @@ mod tests {
             step,
             of: 2,
             name: name.into(),
-            place: "r:1:1".into(),
+            place: "r:1:1".parse().expect("a place"),
+        };
+        let begun = |phase| Event::PhaseStarted {
+            phase,
+            last_seconds: None,
         };
         let timeline = Timeline::default();
         for event in [
-            Event::PhaseStarted { phase: "fetch" },
+            begun(Phase::Fetch),
             Event::PhaseFinished {
-                phase: "fetch",
+                phase: Phase::Fetch,
                 seconds: 1.5,
             },
-            Event::PhaseStarted { phase: "provision" },
+            begun(Phase::Provision),
             started(1, "one"),
             Event::Output {
                 step: 1,

@@ -5,9 +5,9 @@
 use std::io::BufRead as _;
 use std::sync::Arc;
 
-use super::Choice;
 use crate::engine::console::Console;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Choice;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Menu {

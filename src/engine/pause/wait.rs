@@ -7,11 +7,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::menu::{Key, Menu, printable};
-use super::{Choice, Pauses, Reason, Stop};
+use super::{Pauses, Stop};
 use crate::engine::console::wire::{Ask, Format, LARGEST_FILE, Reply};
 use crate::engine::console::{self, Work};
 use crate::engine::shell::{After, Said, Shell};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::{Choice, Reason};
 use winimg_base::io;
 use winimg_machine::guest::Guest;
 

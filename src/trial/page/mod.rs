@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 
 use super::compare::Outcome;
 use super::metadata::Report;
-use super::result::{CloneRun, Finding, Severity, Trial};
+use super::result::{CloneRun, Finding, Trial};
 use crate::page::{self, Section, clock, linked, second, sentence, shown, size, within};
+use winimg_base::event::Severity;
 use winimg_base::text::{count, duration};
 use winimg_recipe::recipe::target::{Presence, word};
 
@@ -132,7 +133,7 @@ fn one_finding(finding: &Finding, clones: &[usize]) -> String {
         .collect();
     let lines = match finding.lines.is_empty() {
         true => String::new(),
-        false => format!("<pre>{}</pre>\n", shown(&finding.lines.join("\n"))),
+        false => page::text_block(&finding.lines.join("\n")),
     };
     format!(
         "<div class=\"cause {class}\">\n<p><strong>{word}{of}: {}</strong></p>\n{}{lines}</div>\n",

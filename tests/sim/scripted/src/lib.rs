@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use self::guest::FakeGuest;
 use self::script::{InstallOutcome, OffOutcome, RebootOutcome, Script};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::{Cancel, Event, Phase, Sink};
 use winimg_machine::guest::Guest;
 use winimg_machine::vm::{
     Accel, Camera, Hypervisor, Machine, MachinePlan, Network, Platform, Probe, Settled, Start,
@@ -216,7 +216,7 @@ struct FakeMachine {
 impl FakeMachine {
     fn report(&self, text: String) {
         self.sink.emit(&Event::Progress {
-            phase: "install",
+            phase: Phase::Install,
             text,
         });
     }

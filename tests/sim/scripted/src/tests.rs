@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use winimg_base::error::Kind;
-use winimg_base::event::{Cancel, Event, Sink};
+use winimg_base::event::{Cancel, Event, Phase, Sink};
 use winimg_machine::guest::{Command, Exit, Put};
 use winimg_machine::vm::{Accel, Controller, Disc, MachinePlan, Network, Start};
 use winimg_recipe::recipe::Firmware;
@@ -199,7 +199,7 @@ wait_off
 "
     );
     let progress = |text: &str| Event::Progress {
-        phase: "install",
+        phase: Phase::Install,
         text: text.into(),
     };
     assert_eq!(

@@ -13,7 +13,7 @@ use crate::vm::driver::{Glance, Line, Load, State};
 use crate::vm::screen::Screen;
 use crate::vm::seen::{Purpose, Seen, time};
 use winimg_base::error::Result;
-use winimg_base::event::Event;
+use winimg_base::event::{Event, Phase};
 
 /// Bytes moved on all drives that show that something was started, whatever the firmware's log says. Firmware reads a few KB.
 const STARTED: u64 = 16 << 20;
@@ -202,8 +202,8 @@ impl Lookout {
     pub fn report(&mut self, text: String) {
         if text != self.rendered {
             let phase = match self.supervisor.purpose() {
-                Purpose::Install => "install",
-                Purpose::Boot | Purpose::Steps | Purpose::Clone => "boot",
+                Purpose::Install => Phase::Install,
+                Purpose::Boot | Purpose::Steps | Purpose::Clone => Phase::Boot,
             };
             self.supervisor.sink.emit(&Event::Progress {
                 phase,

@@ -1,0 +1,56 @@
+//! What a command is called, and which recipe it is about: the first line of its events.
+
+use std::path::Path;
+
+use super::{Cache, Command};
+
+impl Command {
+    /// As it is typed after `winimg`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Init(_) => "init",
+            Self::Validate(_) => "validate",
+            Self::Plan(_) => "plan",
+            Self::Targets(_) => "targets",
+            Self::Build(_) => "build",
+            Self::Attach(_) => "attach",
+            Self::Screen(_) => "screen",
+            Self::Pin(_) => "pin",
+            Self::Lock(_) => "lock",
+            Self::Fetch(_) => "fetch",
+            Self::Bundle(_) => "bundle",
+            Self::Cache { command } => match command {
+                Cache::Ls(_) => "cache ls",
+                Cache::Explain(_) => "cache explain",
+                Cache::Prune(_) => "cache prune",
+            },
+            Self::Export(_) => "export",
+            Self::Verify(_) => "verify",
+            Self::Try(_) => "try",
+            Self::Sign(_) => "sign",
+            Self::Inspect(_) => "inspect",
+            Self::Doctor(_) => "doctor",
+            Self::Schema { .. } => "schema",
+            Self::Relay { .. } => "relay",
+            Self::Completions { .. } => "completions",
+        }
+    }
+
+    /// The recipe's file, where it is about one.
+    pub fn recipe(&self) -> Option<&Path> {
+        let recipe = match self {
+            Self::Validate(args) => &args.recipe,
+            Self::Plan(args) => &args.recipe,
+            Self::Build(args) => &args.recipe,
+            Self::Pin(args) => &args.recipe,
+            Self::Lock(args) => &args.recipe,
+            Self::Fetch(args) => &args.recipe,
+            Self::Bundle(args) => &args.recipe,
+            Self::Cache {
+                command: Cache::Explain(args),
+            } => &args.recipe,
+            _ => return None,
+        };
+        Some(&recipe.recipe)
+    }
+}
