@@ -172,7 +172,7 @@ impl Starting {
             Verdict::Fine => return Ok(()),
             Verdict::Stopped(halt) => return Err(self.supervisor.halted(halt)),
             Verdict::Gone(how) => return Err(self.supervisor.driver.gone(how)),
-            Verdict::StandsStill { since } => Some(*since),
+            Verdict::StandsStill { since } | Verdict::Hangs { since } => Some(*since),
             _ => None,
         };
         let about = About {
