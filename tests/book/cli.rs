@@ -7,7 +7,7 @@ use support::golden;
 
 const HEAD: &str = "# The command line
 
-Made of the program's own definitions: `winimg COMMAND --help` says the same. What each command ends with: [exit-status.md](exit-status.md).
+Made of the program's own definitions: `--help` after a command says the same. What each command ends with: [exit-status.md](exit-status.md).
 Variables beside those named here: [environment.md](environment.md).
 ";
 
