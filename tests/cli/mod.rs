@@ -4,6 +4,7 @@
 
 mod built;
 mod cache;
+mod ci;
 mod events;
 mod foreseen;
 pub mod furnished;
