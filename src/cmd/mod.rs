@@ -6,6 +6,7 @@ mod build;
 mod bundle;
 mod cache;
 mod doctor;
+pub mod documents;
 mod export;
 mod fetch;
 mod hypervisor;

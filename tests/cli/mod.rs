@@ -9,6 +9,7 @@ mod events;
 mod foreseen;
 pub mod furnished;
 mod interrupts;
+mod json;
 mod lock;
 mod lock_bundle;
 mod messages;
