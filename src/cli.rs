@@ -120,7 +120,7 @@ pub enum Command {
     Inspect(Inspect),
     /// Check this host's requirements: QEMU, firmware, KVM, or Hyper-V
     Doctor(Doctor),
-    /// Print the JSON Schema of manifests, recipes, targets, trials or events
+    /// Print the JSON Schema of a kind of file that winimg reads or writes
     Schema {
         /// Which schema to print
         #[arg(value_enum, default_value_t = Schema::Manifest)]
@@ -146,6 +146,7 @@ pub enum Schema {
     Target,
     Try,
     Events,
+    DiskUsage,
 }
 
 #[cfg(test)]

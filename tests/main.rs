@@ -22,6 +22,7 @@ mod record;
 mod release_profile;
 mod shipped;
 mod trial;
+mod usage;
 mod verify;
 mod windows;
 mod wine;

@@ -121,6 +121,11 @@ pub struct Sign {
 pub struct Inspect {
     /// Windows ISO, disk image or manifest.json to describe
     pub file: PathBuf,
+    /// Show how much room each folder of the Windows volume takes
+    ///
+    /// Of a disk image, or as a build recorded it: its output folder, manifest.json or disk-usage.json.
+    #[arg(long)]
+    pub usage: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

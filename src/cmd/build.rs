@@ -16,6 +16,7 @@ use crate::engine::{self, Built, Outcome, Request, Scratch};
 use crate::record::sign::Signers;
 use crate::record::{self, Manifest, manifest};
 use crate::report::{Everywhere, JsonLines};
+use crate::usage;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Artifact, Cancel, Event, Sink};
@@ -187,6 +188,7 @@ fn recorded(
 ) -> Result<Vec<PathBuf>> {
     let (store, output) = (request.store, &request.output);
     let mut records = record::built::write(request, recording, manifest, request.cancel)?;
+    records.extend(usage::write(output, built.usage.as_ref())?);
     records.extend(manifest.tries.iter().map(|tried| output.join(&tried.file)));
     if let Some(lock) = request.lock {
         store.record_built_with(&lock.lock.record())?;

@@ -76,10 +76,10 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
     inputs.share(request.recipe, request.fetch.shared.as_deref())?;
 
     let mut warnings = request.warnings(&inputs, &media);
-    let disk = match &resumed {
+    let (disk, below) = match &resumed {
         Some(whole) if is_whole => {
             session.notes = whole.notes_for(request.plan);
-            whole.layer.disk()
+            (whole.layer.disk(), whole.layer.record().parent.clone())
         }
         part => {
             let course = Course {
@@ -89,7 +89,7 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
                 media: &media,
             };
             warnings.extend(course.run(session, part.as_ref())?);
-            session.disk().unwrap_or_default()
+            (session.disk().unwrap_or_default(), session.below())
         }
     };
     warnings.extend(session.notes.warnings.iter().cloned());
@@ -97,7 +97,8 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
     let keeps = request.layers != Layers::None && by_hand.is_empty();
     warnings.extend(by_hand);
 
-    warnings.extend(finish::verify(session, &disk, &expected)?);
+    let verified = finish::verify(session, &disk, below, &expected)?;
+    warnings.extend(verified.warnings);
     let layer = match keeps {
         true => finish::seal(session, &chain)?,
         false => None,
@@ -113,6 +114,7 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
         steps: notes.steps,
         resumed: resumed.map(|resumed| resumed.layer.record().clone()),
         artifacts,
+        usage: verified.usage,
         expected,
         warnings,
     })))

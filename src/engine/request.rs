@@ -10,6 +10,7 @@ use super::inputs::Source;
 use super::pause::Pauses;
 use super::{Inputs, Layers, Media, StepRecord};
 use crate::export::Artifact;
+use crate::usage::DiskUsage;
 use winimg_base::digest::Digest;
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::text::Secret;
@@ -73,6 +74,8 @@ pub struct Built {
     /// The layer that the build went on from.
     pub resumed: Option<LayerRecord>,
     pub artifacts: Vec<Artifact>,
+    /// What the sealed disk holds by folder; `None` where it was not looked at, or can't be counted.
+    pub usage: Option<DiskUsage>,
     /// What has to hold in the image, step by step.
     pub expected: Vec<Expected>,
     /// What was odd but did not stop the build.

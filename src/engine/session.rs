@@ -257,6 +257,14 @@ impl<'a> Session<'a> {
         ground.map(|ground| ground.disk(self.disk_form()))
     }
 
+    /// The layer that the machine's disk stands on.
+    pub fn below(&self) -> Option<Digest> {
+        match &self.ground {
+            Some(Ground::Draft(_, parent)) => parent.clone(),
+            Some(Ground::Scratch(_)) | None => None,
+        }
+    }
+
     /// Ends the machine at once.
     pub fn stop(&mut self) {
         self.guest = None;

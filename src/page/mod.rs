@@ -3,6 +3,7 @@
 //! Pure but for `picture`. The page's own policy forbids scripts and requests; foreign text goes through `shown`.
 
 mod shown;
+mod treemap;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +12,8 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-pub use shown::{clock, link, second, sentence, shown, size};
+pub use shown::{clock, link, plain, second, sentence, shown, size};
+pub use treemap::{difference, treemap};
 
 const STYLE: &str = include_str!("page.css");
 /// A text of so many lines or bytes is higher than its box on some screen (`pre` in page.css).
