@@ -10,6 +10,7 @@ pub mod export;
 pub mod page;
 pub mod record;
 pub mod report;
+pub mod story;
 pub mod trial;
 pub mod usage;
 pub mod verify;

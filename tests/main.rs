@@ -21,6 +21,7 @@ mod parity;
 mod record;
 mod release_profile;
 mod shipped;
+mod story;
 mod trial;
 mod usage;
 mod verify;

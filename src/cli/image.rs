@@ -118,6 +118,16 @@ pub struct Sign {
 }
 
 #[derive(Debug, Args)]
+pub struct Report {
+    /// Output folder of a build, good or failed; it may have come from another host
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// File to write [default: report.html in the folder]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct Inspect {
     /// Windows ISO, disk image or manifest.json to describe
     pub file: PathBuf,

@@ -18,6 +18,7 @@ mod partitions;
 mod pin;
 mod plan;
 mod recipe;
+mod report;
 #[cfg(unix)]
 mod running;
 #[cfg(unix)]
@@ -150,6 +151,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Export(args) => export::run(&args, context),
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),
+        Command::Report(args) => report::run(&args, context),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args, context),
