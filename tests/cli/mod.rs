@@ -18,6 +18,7 @@ mod pin;
 mod planned;
 mod proof;
 mod refused;
+mod report;
 mod reproducible;
 mod resume;
 mod secrets;
