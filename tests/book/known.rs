@@ -9,9 +9,11 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 19] = [
     "ALL_PROXY",
     "DOCKER_CONFIG",
+    "GITHUB_ACTIONS",
+    "GITLAB_CI",
     "HOME",
     "HTTPS_PROXY",
     "HTTP_PROXY",
