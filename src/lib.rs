@@ -7,6 +7,7 @@ pub mod cli;
 pub mod cmd;
 pub mod engine;
 pub mod export;
+pub mod http;
 mod page;
 pub mod record;
 pub mod report;

@@ -102,7 +102,7 @@ pub fn page(page: &Page) -> String {
         next(page)
     );
     let title = format!("{}: {}", page.recipe, headline(page));
-    page::html(&title, &head, &sections)
+    page::Page::new(title, head, sections).html()
 }
 
 /// The failed step, and what was wrong.

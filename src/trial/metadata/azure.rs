@@ -10,8 +10,8 @@ use uuid::Uuid;
 use winimg_base::markup::escape_xml;
 use winimg_formats::iso::{Source, Tree};
 
-use super::http::{Request, Response};
 use super::{Identity, Report, guid};
+use crate::http::{Request, Response};
 
 /// By this file an agent knows the disc.
 const TAG: &str = "E6DA6616-8EC4-48E0-BE93-58CE6ACE3CFB.tag";
