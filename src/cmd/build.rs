@@ -10,12 +10,14 @@ use url::Url;
 use crate::answer;
 use crate::cli;
 use crate::engine::console::Console;
-use crate::engine::evidence::Timeline;
 use crate::engine::pause::{self, Options, Pauses};
 use crate::engine::{self, Built, Outcome, Request, Scratch};
+use crate::page::REPORT;
 use crate::record::sign::Signers;
 use crate::record::{self, Manifest, manifest};
 use crate::report::{Everywhere, JsonLines};
+use crate::story;
+use crate::usage;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Artifact, Cancel, Event, Sink};
@@ -40,12 +42,14 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let mut scratch = Scratch::create(output, hypervisor, store, said, cancel)?;
     let events = events(output, args)?;
     let console = Console::open(scratch.run(), name, output)?;
-    let timeline = Arc::new(Timeline::default());
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
         Arc::clone(&context.sink),
         Arc::clone(&events),
-        Arc::clone(&timeline) as Arc<dyn Sink>,
     ]));
+    sink.emit(&Event::BuildStarted {
+        name: name.clone(),
+        line: context.recording.redacted(&cli::typed()),
+    });
     let options = options(args, context);
     let pauses = Pauses::new(options, console, Arc::clone(&sink), cancel.clone())?;
     let request = Request {
@@ -65,7 +69,6 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         lock: opened.lock.as_ref(),
         remarks: ready.remarks.clone(),
         recording: context.recording.clone(),
-        timeline,
         sink: &sink,
         cancel,
     };
@@ -101,9 +104,32 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
             unchanged,
         })
     });
-    // The caller shows it on the terminal; `events.jsonl` ends with it, too.
-    sink.emit(&recorded.inspect_err(|error| events.emit(&Event::failed(error)))?);
-    Ok(())
+    // The caller shows an error on the terminal; `events.jsonl` ends with it, too.
+    match &recorded {
+        Ok(finished) => sink.emit(finished),
+        Err(error) => events.emit(&Event::failed(error)),
+    }
+    let unchanged = matches!(
+        &recorded,
+        Ok(Event::Finished {
+            unchanged: true,
+            ..
+        })
+    );
+    page(output, unchanged, context);
+    recorded.map(|_| ())
+}
+
+/// Writes the build's page. That of the build which made what lies here says more than that of one which found nothing to do.
+fn page(output: &Path, unchanged: bool, context: &Context) {
+    let page = output.join(REPORT);
+    if unchanged && page.exists() {
+        return;
+    }
+    if let Err(e) = story::write(output, &page, &context.recording) {
+        let text = format!("the build's page could not be written: {e}");
+        context.sink.warn(text);
+    }
 }
 
 /// What an earlier build made, and the result as people read it.
@@ -187,6 +213,7 @@ fn recorded(
 ) -> Result<Vec<PathBuf>> {
     let (store, output) = (request.store, &request.output);
     let mut records = record::built::write(request, recording, manifest, request.cancel)?;
+    records.extend(usage::write(output, built.usage.as_ref())?);
     records.extend(manifest.tries.iter().map(|tried| output.join(&tried.file)));
     if let Some(lock) = request.lock {
         store.record_built_with(&lock.lock.record())?;

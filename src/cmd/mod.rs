@@ -18,6 +18,7 @@ mod partitions;
 mod pin;
 mod plan;
 mod recipe;
+mod report;
 #[cfg(unix)]
 mod running;
 #[cfg(unix)]
@@ -31,6 +32,7 @@ mod targets;
 mod trial;
 #[cfg(not(unix))]
 mod untried;
+mod usage;
 mod verify;
 
 use std::io::Write as _;
@@ -149,15 +151,19 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Export(args) => export::run(&args, context),
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),
+        Command::Report(args) => report::run(&args, context),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
-        Command::Inspect(args) => inspect::run(&args),
+        Command::Inspect(args) => inspect::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Schema {
             of: Schema::Manifest,
         } => print(&record::manifest::schema()),
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
+        Command::Schema {
+            of: Schema::DiskUsage,
+        } => print(&crate::usage::schema()),
         Command::Schema { of: Schema::Target } => print(&winimg_recipe::recipe::target::schema()),
         Command::Schema { of: Schema::Events } => print(&crate::report::stream::schema()),
         Command::Completions { shell } => {

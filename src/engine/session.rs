@@ -16,7 +16,7 @@ use super::run::StepRecord;
 use super::{Request, Scratch, boot};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Phase};
+use winimg_base::event::{Cancel, Event, Phase};
 use winimg_base::io;
 use winimg_formats::disk::{DiskForm, Image};
 use winimg_machine::guest::Guest;
@@ -49,7 +49,7 @@ enum Ground {
 pub struct Session<'a> {
     pub request: &'a Request<'a>,
     hypervisor: &'a dyn Hypervisor,
-    run_dir: PathBuf,
+    pub run_dir: PathBuf,
     /// For the machine's disk and the discs.
     pub work: PathBuf,
     probe: Option<Probe>,
@@ -132,6 +132,10 @@ impl<'a> Session<'a> {
                     slowness = probe.slowness,
                     "the hypervisor was looked at"
                 );
+                request.sink.emit(&Event::HostProbed {
+                    hypervisor: probe.version.clone(),
+                    accelerator: probe.accel.clone(),
+                });
                 self.notes.probe = Some(probe.clone());
                 probe
             }
@@ -255,6 +259,14 @@ impl<'a> Session<'a> {
     pub fn disk(&self) -> Option<PathBuf> {
         let ground = self.ground.as_ref();
         ground.map(|ground| ground.disk(self.disk_form()))
+    }
+
+    /// The layer that the machine's disk stands on.
+    pub fn below(&self) -> Option<Digest> {
+        match &self.ground {
+            Some(Ground::Draft(_, parent)) => parent.clone(),
+            Some(Ground::Scratch(_)) | None => None,
+        }
     }
 
     /// Ends the machine at once.

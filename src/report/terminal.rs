@@ -156,6 +156,10 @@ impl Sink for Terminal {
             } => self.line(&format!(
                 "resuming from the layer after {after}: {parts} of {of} parts are done"
             )),
+            Event::LayersStale { reasons } => {
+                let lines = reasons.iter().map(|reason| format!("      {reason}"));
+                lines.for_each(|line| self.line(&line));
+            }
             Event::LayerSealed {
                 after,
                 bytes,
@@ -182,7 +186,11 @@ impl Sink for Terminal {
             // `verify` prints it, and a build shows it as its phase's progress.
             Event::Checked { .. } => {}
             // For programs; people read the result on standard output.
-            Event::Started { .. } | Event::Finished { .. } => {}
+            Event::Started { .. }
+            | Event::BuildStarted { .. }
+            | Event::InputProved { .. }
+            | Event::HostProbed { .. }
+            | Event::Finished { .. } => {}
             Event::Failed { reported: true, .. } => self.clear(),
             Event::Diagnostics { rendered, .. } => {
                 self.clear();

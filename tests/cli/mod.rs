@@ -16,6 +16,7 @@ mod pin;
 mod planned;
 mod proof;
 mod refused;
+mod report;
 mod reproducible;
 mod resume;
 mod secrets;

@@ -29,6 +29,7 @@ fn schema_is_the_one_in_the_repository() {
     for (arguments, file) in [
         (&["schema"][..], "schemas/manifest-1.json"),
         (&["schema", "try"], "schemas/try-1.json"),
+        (&["schema", "disk-usage"], "schemas/disk-usage-1.json"),
     ] {
         let outcome = site.run(arguments).ended_well();
         let file = std::fs::read(root().join(file)).expect("the schema");
