@@ -15,3 +15,5 @@ pub mod story;
 pub mod trial;
 pub mod usage;
 pub mod verify;
+#[cfg(unix)]
+pub mod watch;

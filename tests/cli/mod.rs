@@ -11,7 +11,7 @@ mod interrupts;
 mod lock;
 mod lock_bundle;
 mod messages;
-mod paused;
+pub mod paused;
 mod pin;
 mod planned;
 mod proof;
