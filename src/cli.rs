@@ -63,7 +63,7 @@ pub fn parse() -> Cli {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines of text, with a progress line on a terminal
+    /// Lines of text, with a progress line on a terminal, and groups on GitHub and GitLab
     Text,
     /// One JSON object per line
     Json,

@@ -43,6 +43,9 @@ pub struct Verify {
     /// Minisign, or EC P-256 in PEM; a file, or the key itself.
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -28,7 +28,9 @@ use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
 use super::recipe::Look;
-use super::{Context, hypervisor, print, recipe, shared_cache, sign, source, trial};
+use super::{
+    Context, documents, hypervisor, print, print_json, recipe, shared_cache, sign, source, trial,
+};
 
 const GUEST_PASSWORD: &str = "hyperv-password";
 
@@ -79,45 +81,22 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         signers: &ready.signers,
     };
     let built = engine::run(&request, &mut scratch, hypervisor);
-    let recorded = built.and_then(|outcome| {
-        let unchanged = matches!(outcome, Outcome::Unchanged);
-        let (artifacts, result) = match outcome {
-            Outcome::Unchanged => unchanged_output(output)?,
-            Outcome::Built(built) => {
-                let mut manifest = record::built::manifest(&request, &recording, &built);
-                if args.tries {
-                    manifest.tries =
-                        trial::of_build(args, &request, hypervisor, &manifest, context)?;
-                    manifest.finished = manifest::rfc3339(SystemTime::now());
-                }
-                let records = recorded(&request, &recording, &built, &manifest)?;
-                let artifacts: Vec<Artifact> = built.artifacts.iter().map(Into::into).collect();
-                let result = summary(output, &artifacts, &records);
-                (artifacts, result)
-            }
-        };
-        print(&result)?;
-        Ok(Event::Finished {
-            output: output.display().to_string(),
-            artifacts,
-            seconds: started.elapsed().unwrap_or_default().as_secs_f64(),
-            unchanged,
-        })
-    });
+    let concluded = built
+        .and_then(|outcome| conclude(args, &request, &recording, outcome, hypervisor, context));
     // The caller shows an error on the terminal; `events.jsonl` ends with it, too.
-    match &recorded {
+    match &concluded {
         Ok(finished) => sink.emit(finished),
         Err(error) => events.emit(&Event::failed(error)),
     }
     let unchanged = matches!(
-        &recorded,
+        &concluded,
         Ok(Event::Finished {
             unchanged: true,
             ..
         })
     );
     page(output, unchanged, context);
-    recorded.map(|_| ())
+    concluded.map(|_| ())
 }
 
 /// Writes the build's page. That of the build which made what lies here says more than that of one which found nothing to do.
@@ -130,6 +109,52 @@ fn page(output: &Path, unchanged: bool, context: &Context) {
         let text = format!("the build's page could not be written: {e}");
         context.sink.warn(text);
     }
+}
+
+/// Writes the records and prints the result; the event that ends the build.
+fn conclude(
+    args: &cli::Build,
+    request: &Request,
+    recording: &record::built::Recording,
+    outcome: Outcome,
+    hypervisor: &dyn Hypervisor,
+    context: &Context,
+) -> Result<Event> {
+    let output = &request.output;
+    let unchanged = matches!(outcome, Outcome::Unchanged);
+    let (artifacts, text) = match outcome {
+        Outcome::Unchanged => unchanged_output(output)?,
+        Outcome::Built(built) => {
+            let mut manifest = record::built::manifest(request, recording, &built);
+            if args.tries {
+                manifest.tries = trial::of_build(args, request, hypervisor, &manifest, context)?;
+                manifest.finished = manifest::rfc3339(SystemTime::now());
+            }
+            let records = recorded(request, recording, &built, &manifest)?;
+            let artifacts: Vec<Artifact> = built.artifacts.iter().map(Into::into).collect();
+            let text = summary(output, &artifacts, &records);
+            (artifacts, text)
+        }
+    };
+    let seconds = recording.started.elapsed().unwrap_or_default();
+    let built = documents::Built {
+        recipe: request.recipe.name.value.clone(),
+        output: output.display().to_string(),
+        manifest: record::built::MANIFEST.into(),
+        unchanged,
+        seconds: seconds.as_secs_f64(),
+        artifacts,
+    };
+    match args.json {
+        true => print_json(&serde_json::json!(built))?,
+        false => print(&text)?,
+    }
+    Ok(Event::Finished {
+        output: built.output,
+        artifacts: built.artifacts,
+        seconds: built.seconds,
+        unchanged,
+    })
 }
 
 /// What an earlier build made, and the result as people read it.

@@ -1,11 +1,13 @@
 //! `winimg fetch`: fills the cache, and nothing else.
 
+use serde_json::json;
+
 use crate::cli;
 use winimg_base::error::Result;
 use winimg_trust::Signer;
 
 use super::inputs::{self, Fetched};
-use super::{Context, print, recipe, shared_cache};
+use super::{Context, documents, print, print_json, recipe, shared_cache};
 
 pub fn run(args: &cli::Fetch, context: &Context) -> Result<()> {
     let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Fetch, context)?;
@@ -14,7 +16,23 @@ pub fn run(args: &cli::Fetch, context: &Context) -> Result<()> {
     let mut options = opened.fetch_options(&args.network);
     options.shared = shared_cache::inputs(&args.shared, options.offline, context)?;
     let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
-    print(&table(&fetched))
+    match args.json {
+        true => print_json(&json!(document(&fetched))),
+        false => print(&table(&fetched)),
+    }
+}
+
+fn document(fetched: &[Fetched]) -> documents::Fetched {
+    let input = |input: &Fetched| documents::Input {
+        name: input.id.to_string(),
+        size: input.found.size,
+        digest: input.found.digest.to_string(),
+        from: input.from.to_string(),
+        signers: input.found.signers.clone(),
+    };
+    documents::Fetched {
+        inputs: fetched.iter().map(input).collect(),
+    }
 }
 
 fn table(fetched: &[Fetched]) -> String {

@@ -6,6 +6,7 @@ mod build;
 mod bundle;
 mod cache;
 mod doctor;
+pub mod documents;
 mod export;
 mod fetch;
 mod hypervisor;
@@ -46,7 +47,7 @@ use clap::CommandFactory as _;
 use crate::cli::{Cli, Command, LogFormat, Schema};
 use crate::engine::evidence::Recording;
 use crate::record;
-use crate::report::{JsonLines, Quiet, Terminal, trace};
+use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::environment_secrets;
@@ -74,7 +75,9 @@ pub fn run(cli: Cli) -> ExitCode {
 
 /// The same for a program that has more hypervisors.
 pub fn run_with(cli: Cli, others: Others) -> ExitCode {
-    let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::default()));
+    let ci = Ci::detect(|name| std::env::var(name).ok());
+    let known = *ci.as_ref().unwrap_or(&Ci::None);
+    let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::new(known)));
     let sink: Arc<dyn Sink> = match &terminal {
         Some(terminal) => Arc::clone(terminal) as Arc<dyn Sink>,
         None => {
@@ -92,7 +95,8 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         recording: Recording::default(),
         others,
     };
-    if let Err(error) = listen(&cli, terminal.as_ref(), &context.recording) {
+    let listens = ci.and_then(|_| listen(&cli, terminal.as_ref(), &context.recording));
+    if let Err(error) = listens {
         return failed(&error, &context);
     }
     let outcome = match &cli.command {

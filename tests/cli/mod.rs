@@ -4,10 +4,12 @@
 
 mod built;
 mod cache;
+mod ci;
 mod events;
 mod foreseen;
 pub mod furnished;
 mod interrupts;
+mod json;
 mod lock;
 mod lock_bundle;
 mod messages;

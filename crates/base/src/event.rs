@@ -129,6 +129,8 @@ pub enum Event {
         bytes: u64,
         seconds: f64,
     },
+    /// The build's machine was started; `winimg screen` shows it by the output folder.
+    MachineStarted { output: String },
     /// The machine restarted.
     Restarted { count: u32 },
     /// The build waits for a person, with the machine running.
