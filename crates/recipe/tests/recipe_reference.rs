@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
-use support::tree;
+use support::{golden, tree};
 
-use super::recipe_schema::generated;
 use serde_json::Value;
 use winimg_recipe::recipe::JSON_SCHEMA;
 use winimg_recipe::recipe::keys::{self, Key, Kind, Spec};
@@ -30,7 +29,7 @@ fn the_tables_of_the_reference_are_made_of_the_rows() {
         tables += 1;
     }
     assert!(tables > 8, "the markers are gone");
-    generated(path, &(text + rest));
+    golden::whole(path, &(text + rest));
 }
 
 /// The table for people that goes between the markers of this name.

@@ -114,19 +114,55 @@ fn with_codes(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use support::golden;
+
     use super::*;
 
-    /// The page of the documentation names each cause, and no cause stands twice for one pattern.
+    /// docs/troubleshooting.md, between its markers.
     #[test]
-    fn the_documentation_names_every_pattern() {
-        let doc = include_str!("../../../docs/failures.md").to_ascii_lowercase();
+    fn the_page_of_messages_has_every_pattern() {
+        let mut text = String::new();
+        for (cause, patterns) in by_cause() {
+            let words = patterns.iter().map(|p| {
+                let words: Vec<String> = p.words.iter().map(|word| format!("`{word}`")).collect();
+                words.join(" … ")
+            });
+            let words: Vec<String> = words.collect();
+            let (seen, families) = (words.join(", "), words_of(patterns[0].families));
+            let [cause, cure] = [cause, patterns[0].cure].map(golden::plain);
+            text += &format!("### {seen}\n\nIn {families}: {cause}.\n\n- Cure: {cure}.\n\n");
+        }
+        golden::section("docs/troubleshooting.md", "logs", &text);
+    }
+
+    /// In the table's order, patterns with one cause, one cure and one place together.
+    fn by_cause() -> Vec<(&'static str, Vec<&'static Pattern>)> {
+        let mut found: Vec<(&str, Vec<&Pattern>)> = Vec::new();
         for pattern in PATTERNS {
-            for word in pattern.words {
-                assert!(
-                    doc.contains(word),
-                    "docs/failures.md says nothing of {word:?}"
-                );
+            let same = |p: &Pattern| p.cure == pattern.cure && p.families == pattern.families;
+            let known = found
+                .iter_mut()
+                .find(|(cause, all)| *cause == pattern.cause && same(all[0]));
+            match known {
+                Some((_, all)) => all.push(pattern),
+                None => found.push((pattern.cause, vec![pattern])),
             }
+        }
+        found
+    }
+
+    fn words_of(families: &[Family]) -> String {
+        let word = |family: &Family| match family {
+            Family::Setup => "Setup's logs",
+            Family::Sysprep => "Sysprep's logs",
+            Family::Servicing => "the logs of servicing",
+            Family::Devices => "the logs of device installation",
+            Family::Bootstrap => "the logs of winimg's first commands",
+            Family::Step => "a step's output",
+        };
+        match families {
+            [] => "any log or output".into(),
+            some => some.iter().map(word).collect::<Vec<_>>().join(", "),
         }
     }
 
