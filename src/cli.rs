@@ -29,6 +29,19 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
+    /// Configuration file of this host to read instead of the user's and the system's; `none` reads none
+    ///
+    /// Otherwise /etc/winimg/config.toml and then ~/.config/winimg/config.toml are read, on Windows %APPDATA%\\winimg\\config.toml.
+    /// Flags and the environment win over what they say. `winimg doctor` shows it.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "WINIMG_CONFIG",
+        help_heading = "Configuration"
+    )]
+    pub config: Option<std::ffi::OsString>,
+
     /// Format of progress and error output on stderr
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WINIMG_LOG_FORMAT", help_heading = "Logging")]
     pub log_format: LogFormat,
@@ -118,9 +131,11 @@ pub enum Command {
     Sign(Sign),
     /// Describe a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
-    /// Check this host's requirements: QEMU, firmware, KVM, or Hyper-V
+    /// Check this host: hypervisor, programs, room, memory, proxies, clock
+    ///
+    /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
     Doctor(Doctor),
-    /// Print the JSON Schema of manifests, recipes, targets, trials or events
+    /// Print the JSON Schema of manifests, recipes, events and others
     Schema {
         /// Which schema to print
         #[arg(value_enum, default_value_t = Schema::Manifest)]
@@ -145,6 +160,8 @@ pub enum Schema {
     Recipe,
     Target,
     Try,
+    Config,
+    Doctor,
     Events,
 }
 

@@ -7,6 +7,7 @@ mod cache;
 mod events;
 mod foreseen;
 pub mod furnished;
+mod host;
 mod interrupts;
 mod lock;
 mod lock_bundle;

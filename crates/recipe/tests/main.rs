@@ -1,6 +1,8 @@
 //! Recipes as they are read and planned, as whole texts.
 
 mod clone;
+mod host;
+mod mirrors;
 mod plan;
 mod recipe;
 mod recipe_pins;

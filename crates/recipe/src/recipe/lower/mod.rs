@@ -26,6 +26,7 @@ mod update;
 mod windows;
 
 use super::fields::{Context, Fields};
+use super::mirrors::mirrors;
 use super::raw::Raw;
 use super::value::{Data, Entry, Value};
 use super::vars::Scope;
@@ -120,6 +121,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         setup: setup.unwrap_or_else(draft::setup),
         components,
         images,
+        mirrors: mirrors(&top),
         steps,
         clone_checks,
         outputs: outputs.unwrap_or_default(),
