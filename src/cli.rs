@@ -147,6 +147,11 @@ pub enum Command {
         /// The socket of the metadata's server
         socket: std::path::PathBuf,
     },
+    /// Write manual pages, one for each command
+    Man {
+        /// Folder to write to, such as /usr/local/share/man/man1
+        dir: std::path::PathBuf,
+    },
     /// Print a shell completion script
     Completions {
         /// Shell to complete for

@@ -11,7 +11,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Inputs", &["pin", "lock", "fetch", "bundle"]),
     ("Builds", &["build", "attach", "screen", "cache"]),
     ("Images", &["export", "verify", "try", "sign", "inspect"]),
-    ("This host", &["doctor", "completions", "help"]),
+    ("This host", &["doctor", "completions", "man", "help"]),
 ];
 
 /// The same command; its help lists the commands by group.

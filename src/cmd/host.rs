@@ -32,7 +32,10 @@ pub struct Configured {
 pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
     match cli.command {
         // Nothing in these depends on the host.
-        Command::Schema { .. } | Command::Completions { .. } | Command::Relay { .. } => {
+        Command::Schema { .. }
+        | Command::Completions { .. }
+        | Command::Man { .. }
+        | Command::Relay { .. } => {
             return Ok(Configured::default());
         }
         _ => {}

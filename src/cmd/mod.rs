@@ -15,6 +15,7 @@ mod inputs;
 mod inspect;
 mod interrupt;
 mod lock;
+mod man;
 mod partitions;
 mod pin;
 mod plan;
@@ -172,6 +173,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
         Command::Schema { of: Schema::Target } => print(&winimg_recipe::recipe::target::schema()),
+        Command::Man { dir } => man::run(&dir),
         Command::Schema { of: Schema::Events } => print(&crate::report::stream::schema()),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -237,6 +237,43 @@ fn doctor_compares_the_host_with_a_recipe_in_the_form_of_its_schema() {
 }
 
 #[test]
+fn manual_pages_are_sound_and_one_for_each_command() {
+    let site = Site::new("");
+    let outcome = site.run(&["man", "share/man1"]);
+    assert_eq!(
+        outcome.stdout(),
+        "wrote the manual pages to share/man1; read one: man share/man1/winimg.1\n"
+    );
+    let pages = site.files("share/man1");
+    for page in [
+        "winimg.1",
+        "winimg-build.1",
+        "winimg-cache-prune.1",
+        "winimg-doctor.1",
+    ] {
+        assert!(pages.iter().any(|name| name == page), "{pages:?}");
+    }
+    assert!(
+        !pages.iter().any(|name| name.contains("relay")),
+        "{pages:?}"
+    );
+    if !media::have(&["groff"]) {
+        return;
+    }
+    for page in pages {
+        let path = site.path("share/man1").join(&page);
+        let groff = ["-k", "-man", "-Tutf8", "-ww", "-z"];
+        let output = Command::new("groff")
+            .args(groff)
+            .arg(&path)
+            .output()
+            .expect("groff starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{page}: {said}");
+    }
+}
+
+#[test]
 fn doctor_on_this_host_has_one_word_for_each_firmware() {
     if !media::have(&["qemu-system-x86_64"]) {
         return;
