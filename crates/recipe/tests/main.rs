@@ -11,3 +11,4 @@ mod recipe_schema;
 mod recipe_signatures;
 mod recipe_vars;
 mod targets;
+mod trust;

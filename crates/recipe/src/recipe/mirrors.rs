@@ -152,6 +152,17 @@ fn mirror(cx: &Context<'_>, entry: &Entry) -> Option<Mirror> {
 
 const EXAMPLE: &str = "such as \"https://dl.k8s.io/\" = \"https://mirror.example.com/k8s/\"";
 
+/// The beginning of http(s) addresses.
+pub(super) fn web_prefix(text: &str) -> Result<Url, (String, &'static str)> {
+    match prefix(text)? {
+        Prefix::Web(url) => Ok(url),
+        Prefix::Registry { .. } => Err((
+            "container images have no `signature`".into(),
+            "they are proved by their digests",
+        )),
+    }
+}
+
 /// The fact, and the cure. No address is shown: it may hold a password.
 fn prefix(text: &str) -> Result<Prefix, (String, &'static str)> {
     let wrong =

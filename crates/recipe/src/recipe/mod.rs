@@ -36,6 +36,7 @@ mod sources;
 mod step;
 pub mod target;
 mod template;
+mod trust;
 mod undecided;
 mod unread;
 mod value;
