@@ -18,8 +18,11 @@ pub use self::build::{Attach, Build, Screen};
 pub use self::cache::{
     Cache, CacheExplain, CacheLs, CachePrune, SharedCacheArgs, SharedLayersArgs,
 };
-pub use self::image::{Doctor, Export, Format, Inspect, PatienceArgs, Sign, SignArgs, Try, Verify};
+pub use self::image::{
+    Doctor, Export, Format, Inspect, PatienceArgs, Report, Sign, SignArgs, Try, Verify,
+};
 pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Pin};
+pub use self::names::typed;
 pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
@@ -73,7 +76,7 @@ pub fn parse() -> Cli {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines of text, with a progress line on a terminal
+    /// Lines of text, with a progress line on a terminal, and groups on GitHub and GitLab
     Text,
     /// One JSON object per line
     Json,
@@ -127,6 +130,10 @@ pub enum Command {
     /// started twice. Then their disks are read: Setup and the agent have to be done, and the two have to be two machines. The
     /// image is not changed. Results go to try/TARGET.html, a page for people, and try/TARGET.json.
     Try(Try),
+    /// Write a build's page, report.html, again from its output folder
+    ///
+    /// A build writes it itself, good or failed. The folder may have been moved to another host; nothing in it is changed but the page.
+    Report(Report),
     /// Sign the manifest and the provenance of a finished build
     Sign(Sign),
     /// Describe a Windows ISO, a disk image or a manifest
@@ -135,7 +142,7 @@ pub enum Command {
     ///
     /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
     Doctor(Doctor),
-    /// Print the JSON Schema of manifests, recipes, events and others
+    /// Print the JSON Schema of a kind of file that winimg reads or writes
     Schema {
         /// Which schema to print
         #[arg(value_enum, default_value_t = Schema::Manifest)]
@@ -168,6 +175,7 @@ pub enum Schema {
     Config,
     Doctor,
     Events,
+    DiskUsage,
 }
 
 #[cfg(test)]

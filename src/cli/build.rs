@@ -29,6 +29,9 @@ pub struct Build {
     /// Output folder [default: out/NAME, by the recipe's name]
     #[arg(long, short, value_name = "DIR", help_heading = "Output")]
     pub output: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
     /// Export the sealed disk without verifying it
     #[arg(long, help_heading = "Output")]
     pub no_verify: bool,

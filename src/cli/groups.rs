@@ -10,7 +10,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Inputs", &["pin", "lock", "fetch", "bundle"]),
     ("Builds", &["build", "attach", "screen", "cache"]),
-    ("Images", &["export", "verify", "try", "sign", "inspect"]),
+    (
+        "Images",
+        &["export", "verify", "try", "report", "sign", "inspect"],
+    ),
     ("This host", &["doctor", "completions", "man", "help"]),
 ];
 

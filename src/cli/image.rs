@@ -43,6 +43,9 @@ pub struct Verify {
     /// Minisign, or EC P-256 in PEM; a file, or the key itself.
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -118,9 +121,24 @@ pub struct Sign {
 }
 
 #[derive(Debug, Args)]
+pub struct Report {
+    /// Output folder of a build, good or failed; it may have come from another host
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// File to write [default: report.html in the folder]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct Inspect {
     /// Windows ISO, disk image or manifest.json to describe
     pub file: PathBuf,
+    /// Show how much room each folder of the Windows volume takes
+    ///
+    /// Of a disk image, or as a build recorded it: its output folder, manifest.json or disk-usage.json.
+    #[arg(long)]
+    pub usage: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

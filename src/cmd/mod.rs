@@ -6,6 +6,7 @@ mod build;
 mod bundle;
 mod cache;
 mod doctor;
+pub mod documents;
 mod export;
 mod fetch;
 mod host;
@@ -20,6 +21,7 @@ mod partitions;
 mod pin;
 mod plan;
 mod recipe;
+mod report;
 #[cfg(unix)]
 mod running;
 #[cfg(unix)]
@@ -33,6 +35,7 @@ mod targets;
 mod trial;
 #[cfg(not(unix))]
 mod untried;
+mod usage;
 mod verify;
 
 use std::io::Write as _;
@@ -45,7 +48,7 @@ use clap::CommandFactory as _;
 use crate::cli::{Cli, Command, LogFormat, Schema};
 use crate::engine::evidence::Recording;
 use crate::record;
-use crate::report::{JsonLines, Quiet, Terminal, trace};
+use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::environment_secrets;
@@ -77,7 +80,9 @@ pub fn run(cli: Cli) -> ExitCode {
 
 /// The same for a program that has more hypervisors.
 pub fn run_with(cli: Cli, others: Others) -> ExitCode {
-    let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::default()));
+    let ci = Ci::detect(|name| std::env::var(name).ok());
+    let known = *ci.as_ref().unwrap_or(&Ci::None);
+    let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::new(known)));
     let sink: Arc<dyn Sink> = match &terminal {
         Some(terminal) => Arc::clone(terminal) as Arc<dyn Sink>,
         None => {
@@ -96,7 +101,8 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         others,
         host: host::Configured::default(),
     };
-    if let Err(error) = listen(&cli, terminal.as_ref(), &context.recording) {
+    let listens = ci.and_then(|_| listen(&cli, terminal.as_ref(), &context.recording));
+    if let Err(error) = listens {
         return failed(&error, &context);
     }
     match host::configured(&cli, &context) {
@@ -161,9 +167,10 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Export(args) => export::run(&args, context),
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),
+        Command::Report(args) => report::run(&args, context),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
-        Command::Inspect(args) => inspect::run(&args),
+        Command::Inspect(args) => inspect::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Schema {
             of: Schema::Manifest,
@@ -172,6 +179,9 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Schema { of: Schema::Config } => print(winimg_recipe::recipe::host::JSON_SCHEMA),
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
+        Command::Schema {
+            of: Schema::DiskUsage,
+        } => print(&crate::usage::schema()),
         Command::Schema { of: Schema::Target } => print(&winimg_recipe::recipe::target::schema()),
         Command::Man { dir } => man::run(&dir),
         Command::Schema { of: Schema::Events } => print(&crate::report::stream::schema()),

@@ -3,6 +3,7 @@
 //! Pure but for `picture`. The page's own policy forbids scripts and requests; foreign text goes through `shown`.
 
 mod shown;
+mod treemap;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +12,11 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-pub use shown::{clock, link, second, sentence, shown, size};
+pub use shown::{clock, link, plain, second, sentence, shown, size};
+pub use treemap::{difference, treemap};
+
+/// The page of a build, in its output folder.
+pub const REPORT: &str = "report.html";
 
 const STYLE: &str = include_str!("page.css");
 /// A text of so many lines or bytes is higher than its box on some screen (`pre` in page.css).
@@ -61,6 +66,35 @@ pub fn text_block(text: &str) -> String {
         false => "",
     };
     format!("<pre{reach}>{}</pre>\n", shown(text))
+}
+
+pub fn table(class: &str, rows: &str) -> String {
+    match (rows, class) {
+        ("", _) => String::new(),
+        (rows, "") => format!("<table>\n{rows}</table>\n"),
+        (rows, class) => format!("<table class=\"{class}\">\n{rows}</table>\n"),
+    }
+}
+
+/// Something that does not hold: `class` is `error`, `warning` or `unknown`, `headline` HTML, each part a name and a value.
+pub fn finding(
+    class: &str,
+    headline: &str,
+    parts: &[(String, String)],
+    lines: &[String],
+) -> String {
+    let row = |(name, value): &(String, String)| {
+        format!("<dt>{}</dt><dd>{}</dd>\n", shown(name), shown(value))
+    };
+    let rows: String = parts.iter().map(row).collect();
+    let lines = match lines.is_empty() {
+        true => String::new(),
+        false => text_block(&lines.join("\n")),
+    };
+    format!(
+        "<div class=\"cause {class}\">\n<p><strong>{headline}</strong></p>\n{}{lines}</div>\n",
+        within("dl", &rows),
+    )
 }
 
 /// Nothing where there is nothing in it.

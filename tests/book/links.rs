@@ -185,7 +185,7 @@ fn every_page_that_the_source_names_is_there() {
 }
 
 /// What is compiled or shipped, from the top of the source tree.
-fn sources() -> Vec<String> {
+pub fn sources() -> Vec<String> {
     let mut todo: Vec<PathBuf> = ["src", "crates", "recipes", "unattend"]
         .iter()
         .map(|f| root().join(f))

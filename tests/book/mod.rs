@@ -2,6 +2,8 @@
 //! those of the code.
 
 mod built;
+mod cli;
+mod known;
 mod links;
 
 use std::collections::BTreeSet;

@@ -4,11 +4,13 @@
 
 mod built;
 mod cache;
+mod ci;
 mod events;
 mod foreseen;
 pub mod furnished;
 mod host;
 mod interrupts;
+mod json;
 mod lock;
 mod lock_bundle;
 mod messages;
@@ -17,6 +19,7 @@ mod pin;
 mod planned;
 mod proof;
 mod refused;
+mod report;
 mod reproducible;
 mod resume;
 mod secrets;

@@ -253,7 +253,10 @@ fn ctrl_c_at_a_break_ends_the_build() {
     let outcome = site.ended(build.end());
     assert_eq!(outcome.status(), Some(130));
     assert_eq!(outcome.error(), "error: interrupted\n");
-    assert_eq!(site.files("out"), [".winimg-lock", "events.jsonl"]);
+    assert_eq!(
+        site.files("out"),
+        [".winimg-lock", "events.jsonl", "report.html"]
+    );
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod secrets;
 mod stand_ins;
 mod trial;
 mod trusted;
+mod tutorial;
 mod verify;
 
 /// The shortest way through every phase.

@@ -87,6 +87,7 @@ impl Bench {
                 self.framed("target = [\"example\"]\n", row)
             }
             Kind::Commands => self.commands(block, row),
+            Kind::Pipeline => self.pipeline(&block.text),
             Kind::FakeQemuScript => self.fake_qemu(&block.text),
             Kind::Json => serde_json::from_str::<serde_json::Value>(&block.text)
                 .map(|_| ())
@@ -155,6 +156,10 @@ impl Bench {
         let programs = crate::examples::table::read().programs;
         for command in commands {
             let first = command.split_whitespace().next().unwrap_or_default();
+            // `size=$(stat FILE)` calls stat.
+            let first = first
+                .split_once("=$(")
+                .map_or(first, |(_, program)| program);
             if first == "make" {
                 made(&command)?;
             }
@@ -168,6 +173,25 @@ impl Bench {
             }
         }
         Ok(())
+    }
+
+    fn pipeline(&self, text: &str) -> Result<(), String> {
+        let lines = text
+            .lines()
+            .map(|line| line.trim().trim_start_matches("- "));
+        let lines = lines.map(|line| line.trim_start_matches("run: "));
+        let mut calls = 0;
+        for line in lines.filter(|line| line.starts_with("winimg ")) {
+            for call in self.calls(line) {
+                calls += 1;
+                let words = std::iter::once("winimg".to_string()).chain(call);
+                let read = winimg::cli::Cli::try_parse_from(words);
+                read.map_err(|e| format!("{line}\n{e}"))?;
+            }
+        }
+        (calls > 0)
+            .then_some(())
+            .ok_or("nothing calls winimg".into())
     }
 
     /// What winimg's own command line finds wrong with the command, but for what it leaves out or leaves to the reader.

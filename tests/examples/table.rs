@@ -23,6 +23,9 @@ pub struct Row {
     /// How the block's first line begins.
     pub first: String,
     pub is: Kind,
+    /// How many blocks of the page begin so.
+    #[serde(default = "one")]
+    pub times: usize,
     /// Lines that stand at the end of the recipe, after the frame's.
     #[serde(default)]
     pub with: String,
@@ -58,12 +61,18 @@ pub enum Kind {
     /// A script of the scripted QEMU, which reads it.
     FakeQemuScript,
     Json,
+    /// A pipeline; winimg's own command line takes each line of it that calls winimg.
+    Pipeline,
     /// It parses.
     Powershell,
     /// The same text is in the file `from`.
     Quoted,
     /// It is not tried; `why` says why.
     Shown,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Row {

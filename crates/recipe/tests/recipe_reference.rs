@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
-use support::tree;
+use support::{golden, tree};
 
-use super::recipe_schema::generated;
 use serde_json::Value;
 use winimg_recipe::recipe::JSON_SCHEMA;
 use winimg_recipe::recipe::keys::{self, Key, Kind, Spec};
@@ -34,7 +33,7 @@ fn made_of_the_rows(path: &str, least: usize) {
         tables += 1;
     }
     assert!(tables >= least, "the markers are gone");
-    generated(path, &(text + rest));
+    golden::whole(path, &(text + rest));
 }
 
 /// The table for people that goes between the markers of this name.

@@ -2,33 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use support::tree;
+use support::{golden, tree};
 
 use serde_json::{Map, Value, json};
 use winimg_recipe::recipe::keys::{self, Key, Kind};
 use winimg_recipe::recipe::{JSON_SCHEMA, Options, read};
 
-/// What the file is made as; `INSTA_UPDATE=always` writes it.
-pub fn generated(path: &str, text: &str) {
-    let path = tree::root().join(path);
-    let was = fs::read_to_string(&path).expect("the file");
-    if was == text {
-        return;
-    }
-    let update = std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always");
-    let first = was.lines().zip(text.lines()).find(|(was, now)| was != now);
-    assert!(
-        update,
-        "{} is not what keys.toml makes of it: run `INSTA_UPDATE=always cargo test -p winimg-recipe`\n{first:#?}",
-        path.display()
-    );
-    fs::write(&path, text).expect("a file");
-}
-
 #[test]
 fn the_schema_is_made_of_the_rows() {
     let text = serde_json::to_string_pretty(&schema()).expect("JSON");
-    generated("recipes/recipe.schema.json", &(text + "\n"));
+    golden::whole("recipes/recipe.schema.json", &(text + "\n"));
 }
 
 #[test]
@@ -41,7 +24,7 @@ fn the_schema_of_a_host_is_made_of_the_rows() {
     let mut top = top;
     without_templates(&mut top);
     let text = serde_json::to_string_pretty(&top).expect("JSON");
-    generated("schemas/config-1.json", &(text + "\n"));
+    golden::whole("schemas/config-1.json", &(text + "\n"));
 }
 
 /// No variables are filled in there.

@@ -4,11 +4,10 @@ mod contradictions;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
+use support::golden;
 use support::tree::{self, with_files};
 
-use super::recipe_schema::generated;
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
 use winimg_formats::wim::Release;
 use winimg_recipe::plan;
@@ -353,18 +352,11 @@ fn the_list_and_a_target_whole() {
 /// docs/targets.md, between its markers.
 #[test]
 fn the_reference_of_targets_is_made_of_the_files() {
-    let path = "docs/targets.md";
-    let was = fs::read_to_string(tree::root().join(path)).expect("the reference");
-    let (before, rest) = was.split_once("<!-- targets -->\n").expect("a marker");
-    let (_, after) = rest.split_once("<!-- end -->").expect("an end");
     let mut made = String::new();
     for target in own_targets() {
         section(&target, &mut made).expect("text");
     }
-    generated(
-        path,
-        &format!("{before}<!-- targets -->\n{made}<!-- end -->{after}"),
-    );
+    golden::section("docs/targets.md", "targets", &made);
 }
 
 fn section(target: &Target, to: &mut String) -> std::fmt::Result {

@@ -2,7 +2,10 @@
 //!
 //! Pure. Refuses certainty: a cause is likely, and stands beside the line that it was read from.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use super::logs::{Family, Log, errors};
 use super::patterns::{PATTERNS, Pattern};
@@ -13,16 +16,17 @@ const MOST: usize = 5;
 const NEWEST: usize = 40;
 
 /// A named cause, with the line that shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    pub cause: &'static str,
-    pub cure: &'static str,
+    pub cause: Cow<'static, str>,
+    pub cure: Cow<'static, str>,
     pub source: Source,
     pub line: String,
 }
 
 /// Where a cause was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     Error,
     /// Of the step.
@@ -53,8 +57,8 @@ pub fn causes(logs: &[Log], said: &[(Source, String)], installing: bool) -> Vec<
         if found.len() < MOST && found.iter().all(|(_, c)| c.cause != pattern.cause) {
             let line = line.trim().trim_start_matches("| ");
             let cause = Cause {
-                cause: pattern.cause,
-                cure: pattern.cure,
+                cause: pattern.cause.into(),
+                cure: pattern.cure.into(),
                 source: source.clone(),
                 line: line.chars().take(500).collect(),
             };
@@ -101,11 +105,17 @@ fn named(family: Family, line: &str) -> Option<(usize, &'static Pattern)> {
     })
 }
 
+/// What an exit code of the HRESULT kind means, where it is one that is known.
+pub fn known_code(code: i64) -> Option<&'static str> {
+    let (_, pattern) = named(Family::Step, &code.to_string())?;
+    Some(pattern.cause)
+}
+
 /// Codes as they are looked for: a program's exit code is the same number with a sign.
 fn with_codes(line: &str) -> String {
     let mut all = line.to_owned();
     for word in line.split(|c: char| !c.is_ascii_digit() && c != '-') {
-        if let Ok(code @ -0x8000_0000..0) = word.parse::<i64>() {
+        if let Ok(code @ (-0x8000_0000..0 | 0x8000_0000..0x1_0000_0000)) = word.parse::<i64>() {
             all.push_str(&format!(" {:#010x}", code as u32));
         }
     }
@@ -114,19 +124,55 @@ fn with_codes(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use support::golden;
+
     use super::*;
 
-    /// The page of the documentation names each cause, and no cause stands twice for one pattern.
+    /// docs/troubleshooting.md, between its markers.
     #[test]
-    fn the_documentation_names_every_pattern() {
-        let doc = include_str!("../../../docs/failures.md").to_ascii_lowercase();
+    fn the_page_of_messages_has_every_pattern() {
+        let mut text = String::new();
+        for (cause, patterns) in by_cause() {
+            let words = patterns.iter().map(|p| {
+                let words: Vec<String> = p.words.iter().map(|word| format!("`{word}`")).collect();
+                words.join(" … ")
+            });
+            let words: Vec<String> = words.collect();
+            let (seen, families) = (words.join(", "), words_of(patterns[0].families));
+            let [cause, cure] = [cause, patterns[0].cure].map(golden::plain);
+            text += &format!("### {seen}\n\nIn {families}: {cause}.\n\n- Cure: {cure}.\n\n");
+        }
+        golden::section("docs/troubleshooting.md", "logs", &text);
+    }
+
+    /// In the table's order, patterns with one cause, one cure and one place together.
+    fn by_cause() -> Vec<(&'static str, Vec<&'static Pattern>)> {
+        let mut found: Vec<(&str, Vec<&Pattern>)> = Vec::new();
         for pattern in PATTERNS {
-            for word in pattern.words {
-                assert!(
-                    doc.contains(word),
-                    "docs/failures.md says nothing of {word:?}"
-                );
+            let same = |p: &Pattern| p.cure == pattern.cure && p.families == pattern.families;
+            let known = found
+                .iter_mut()
+                .find(|(cause, all)| *cause == pattern.cause && same(all[0]));
+            match known {
+                Some((_, all)) => all.push(pattern),
+                None => found.push((pattern.cause, vec![pattern])),
             }
+        }
+        found
+    }
+
+    fn words_of(families: &[Family]) -> String {
+        let word = |family: &Family| match family {
+            Family::Setup => "Setup's logs",
+            Family::Sysprep => "Sysprep's logs",
+            Family::Servicing => "the logs of servicing",
+            Family::Devices => "the logs of device installation",
+            Family::Bootstrap => "the logs of winimg's first commands",
+            Family::Step => "a step's output",
+        };
+        match families {
+            [] => "any log or output".into(),
+            some => some.iter().map(word).collect::<Vec<_>>().join(", "),
         }
     }
 

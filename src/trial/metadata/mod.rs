@@ -77,6 +77,24 @@ pub fn disc(form: Form, identity: &Identity) -> Option<Tree> {
     }
 }
 
+/// In what a form is not what the platform gives.
+pub fn remark(form: Form) -> Option<&'static str> {
+    match form {
+        Form::Azure => Some(
+            "Azure's answer file and provisioning agent are not published: the clone had winimg's imitation of them, which installs no \
+             guest agent and reports nothing to Azure",
+        ),
+        Form::ConfigDrive
+        | Form::NoCloud
+        | Form::NoCloudUpperCase
+        | Form::OvfEnvironment
+        | Form::OpenStack
+        | Form::Ec2
+        | Form::Ec2TokensOptional
+        | Form::None => None,
+    }
+}
+
 /// A platform's services as one clone sees them, with what they remember.
 #[derive(Debug)]
 pub struct Service {

@@ -5,6 +5,7 @@
 pub mod archives;
 pub mod docker_registry;
 pub mod evtx;
+pub mod golden;
 pub mod hive;
 pub mod media;
 pub mod ntfs;

@@ -197,4 +197,12 @@ mod tests {
         assert_eq!(on_screen(&old).map(|k| k.code), Some(0x7e));
         assert_eq!(on_screen(&reading::squash("Server Manager")), None);
     }
+
+    /// docs/troubleshooting.md, between its markers.
+    #[test]
+    fn the_page_of_messages_has_every_stop_error() {
+        let section = |known: &StopCode| format!("### {}\n\n{}.\n\n", known.words(), known.cause);
+        let text: String = KNOWN.iter().map(section).collect();
+        support::golden::section("docs/troubleshooting.md", "stop errors", &text);
+    }
 }

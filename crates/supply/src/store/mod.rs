@@ -25,6 +25,7 @@
 mod admit;
 mod adopt;
 mod blob;
+mod durations;
 mod hash;
 mod inventory;
 mod judge;
@@ -76,7 +77,7 @@ pub use terms::{Terms, changed_since_locked, other_than_locked};
 pub use tree::Tree;
 pub use watch::Watch;
 
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 17] = [
     "blobs",
     "stamps",
     "sha512",
@@ -87,6 +88,7 @@ const FOLDERS: [&str; 16] = [
     "layers",
     "outputs",
     "serials",
+    "durations",
     "bundles",
     "quarantine",
     "locks-seen",

@@ -221,6 +221,8 @@ const DIALOGS: &[Dialog] = &[
 
 #[cfg(test)]
 mod tests {
+    use support::golden;
+
     use super::*;
 
     #[test]
@@ -232,6 +234,21 @@ mod tests {
                 assert_eq!(found, Some(Known::Dialog(dialog)), "{phrase}");
             }
         }
+    }
+
+    /// docs/troubleshooting.md, between its markers.
+    #[test]
+    fn the_page_of_messages_has_every_box() {
+        let mut text = String::new();
+        for dialog in DIALOGS {
+            let phrases: Vec<String> = dialog.phrases.iter().map(|p| format!("`{p}`")).collect();
+            let [name, cause, cure] = [dialog.name, dialog.cause, dialog.cure].map(golden::plain);
+            let seen = phrases.join(", ");
+            text += &format!(
+                "### {name}\n\nOn the screen: {seen}\n\n- Cause: {cause}.\n- Cure: {cure}.\n\n"
+            );
+        }
+        golden::section("docs/troubleshooting.md", "boxes", &text);
     }
 
     #[test]
