@@ -32,6 +32,19 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
+    /// Configuration file of this host to read instead of the user's and the system's; `none` reads none
+    ///
+    /// Otherwise /etc/winimg/config.toml and then ~/.config/winimg/config.toml are read, on Windows %APPDATA%\\winimg\\config.toml.
+    /// Flags and the environment win over what they say. `winimg doctor` shows it.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "WINIMG_CONFIG",
+        help_heading = "Configuration"
+    )]
+    pub config: Option<std::ffi::OsString>,
+
     /// Format of progress and error output on stderr
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WINIMG_LOG_FORMAT", help_heading = "Logging")]
     pub log_format: LogFormat,
@@ -129,7 +142,9 @@ pub enum Command {
     Sign(Sign),
     /// Describe a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
-    /// Check this host's requirements: QEMU, firmware, KVM, or Hyper-V
+    /// Check this host: hypervisor, programs, room, memory, proxies, clock
+    ///
+    /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
     Doctor(Doctor),
     /// Print the JSON Schema of a kind of file that winimg reads or writes
     Schema {
@@ -142,6 +157,11 @@ pub enum Command {
     Relay {
         /// The socket of the metadata's server
         socket: std::path::PathBuf,
+    },
+    /// Write manual pages, one for each command
+    Man {
+        /// Folder to write to, such as /usr/local/share/man/man1
+        dir: std::path::PathBuf,
     },
     /// Print a shell completion script
     Completions {
@@ -156,6 +176,8 @@ pub enum Schema {
     Recipe,
     Target,
     Try,
+    Config,
+    Doctor,
     Events,
     DiskUsage,
 }

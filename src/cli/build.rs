@@ -54,9 +54,9 @@ pub struct Build {
     pub sign: SignArgs,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
-    /// Accelerator to run the VM with
-    #[arg(long, value_enum, default_value_t = AccelArg::Auto, help_heading = "Virtual machine")]
-    pub accel: AccelArg,
+    /// Accelerator to run the VM with [default: auto]
+    #[arg(long, value_enum, help_heading = "Virtual machine")]
+    pub accel: Option<AccelArg>,
     /// File with the built-in Administrator's password [default: a random one]
     ///
     /// Also read from WINIMG_ADMIN_PASSWORD.

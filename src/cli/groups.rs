@@ -14,7 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Images",
         &["export", "verify", "try", "report", "sign", "inspect"],
     ),
-    ("This host", &["doctor", "completions", "help"]),
+    ("This host", &["doctor", "completions", "man", "help"]),
 ];
 
 /// The same command; its help lists the commands by group.

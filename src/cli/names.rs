@@ -35,6 +35,7 @@ impl Command {
             Self::Doctor(_) => "doctor",
             Self::Schema { .. } => "schema",
             Self::Relay { .. } => "relay",
+            Self::Man { .. } => "man",
             Self::Completions { .. } => "completions",
         }
     }

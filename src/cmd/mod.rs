@@ -9,12 +9,14 @@ mod doctor;
 pub mod documents;
 mod export;
 mod fetch;
+mod host;
 mod hypervisor;
 mod init;
 mod inputs;
 mod inspect;
 mod interrupt;
 mod lock;
+mod man;
 mod partitions;
 mod pin;
 mod plan;
@@ -39,6 +41,7 @@ mod verify;
 mod watch;
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 
@@ -51,6 +54,8 @@ use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::environment_secrets;
+use winimg_recipe::recipe::{Mirrors, Recipe};
+use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
 #[cfg(not(unix))]
@@ -66,6 +71,8 @@ pub(crate) struct Context {
     /// What is traced, for a build that fails.
     pub recording: Recording,
     pub others: Others,
+    /// What this host's configuration files say.
+    pub host: host::Configured,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
@@ -85,7 +92,7 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
             Arc::new(JsonLines::new(std::io::stderr(), started))
         }
     };
-    let context = Context {
+    let mut context = Context {
         sink: match cli.quiet {
             true => Arc::new(Quiet(sink)),
             false => sink,
@@ -94,10 +101,15 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         prints_text: terminal.is_some(),
         recording: Recording::default(),
         others,
+        host: host::Configured::default(),
     };
     let listens = ci.and_then(|_| listen(&cli, terminal.as_ref(), &context.recording));
     if let Err(error) = listens {
         return failed(&error, &context);
+    }
+    match host::configured(&cli, &context) {
+        Ok(host) => context.host = host,
+        Err(error) => return failed(&error, &context),
     }
     let outcome = match &cli.command {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
@@ -139,7 +151,7 @@ fn listen(cli: &Cli, terminal: Option<&Arc<Terminal>>, recording: &Recording) ->
 
 fn dispatch(command: Command, context: &Context) -> Result<()> {
     match command {
-        Command::Init(args) => init::run(&args),
+        Command::Init(args) => init::run(&args, context),
         Command::Validate(args) => plan::validate(&args, context),
         Command::Plan(args) => plan::show(&args, context),
         Command::Targets(args) => targets::run(&args, context),
@@ -172,12 +184,15 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Schema {
             of: Schema::Manifest,
         } => print(&record::manifest::schema()),
+        Command::Schema { of: Schema::Doctor } => print(&crate::doctor::schema()),
+        Command::Schema { of: Schema::Config } => print(winimg_recipe::recipe::host::JSON_SCHEMA),
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
         Command::Schema {
             of: Schema::DiskUsage,
         } => print(&crate::usage::schema()),
         Command::Schema { of: Schema::Target } => print(&winimg_recipe::recipe::target::schema()),
+        Command::Man { dir } => man::run(&dir),
         Command::Schema { of: Schema::Events } => print(&crate::report::stream::schema()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -209,9 +224,30 @@ fn no_socket(command: &str) -> Error {
     Error::new(Kind::Host, fact).cure("with --on-error ask, a build asks at its own terminal")
 }
 
-/// The store where the environment says, with a word about what killed runs left there.
+impl Context {
+    /// Where the cache is.
+    pub fn cache_folder(&self) -> Result<PathBuf> {
+        Store::default_folder(self.host.said.cache.dir.as_deref())
+    }
+
+    /// This host's rules, then the recipe's.
+    pub fn mirrors(&self, recipe: &Recipe) -> Mirrors {
+        self.host.said.mirrors.over(&recipe.mirrors)
+    }
+
+    pub fn fetch_options(&self, offline: bool, recipe: &Recipe) -> FetchOptions {
+        FetchOptions {
+            offline,
+            proxies: self.host.proxies.clone(),
+            mirrors: self.mirrors(recipe),
+            ..FetchOptions::default()
+        }
+    }
+}
+
+/// The store where the environment or the configuration says, with a word about what killed runs left there.
 pub(crate) fn store(context: &Context) -> Result<Store> {
-    let store = Store::open(&Store::default_folder()?)?;
+    let store = Store::open(&context.cache_folder()?)?;
     tracing::debug!(folder = %store.folder().display(), "the cache");
     store.report_swept(context.sink.as_ref());
     Ok(store)

@@ -8,6 +8,7 @@ mod ci;
 mod events;
 mod foreseen;
 pub mod furnished;
+mod host;
 mod interrupts;
 mod json;
 mod lock;
