@@ -58,12 +58,12 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         recipe: &opened.recipe,
         plan: &opened.plan,
         output: output.clone(),
-        accel: args.accel.into(),
+        accel: hypervisor::accel(args.accel, context),
         password: ready.password.clone(),
         pauses: &pauses,
         layers: args.layers,
         fresh: args.fresh,
-        fingerprint: fingerprint(args, opened, &ready.builder)?,
+        fingerprint: fingerprint(args, opened, &ready.builder, context)?,
         verify: !args.no_verify,
         epoch: ready.epoch,
         store,
@@ -186,9 +186,10 @@ fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
     let platform = hypervisor::platform(&args.hypervisor, context)?;
     let look = Look::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
-    let builder = builder(args.builder_id.as_deref())?;
+    let configured = context.host.said.builder_id.as_deref();
+    let builder = builder(args.builder_id.as_deref().or(configured))?;
     let signers = sign::signers(&args.sign, context)?;
-    let mut fetch = opened.fetch_options(&args.network);
+    let mut fetch = opened.fetch_options(&args.network, context);
     fetch.shared = shared_cache::layers(&args.shared, fetch.offline, context)?;
     let epoch = sign::epoch()?;
     options(args, context).check(&opened.plan)?;
@@ -252,9 +253,15 @@ fn recorded(
 }
 
 /// Of what decides the output beside the finished disk.
-fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Result<Digest> {
+fn fingerprint(
+    args: &cli::Build,
+    opened: &recipe::Opened,
+    builder: &str,
+    context: &Context,
+) -> Result<Digest> {
     let mut keys = Vec::new();
-    for key in &args.sign.keys {
+    let sign = sign::options(&args.sign, context);
+    for key in &sign.files {
         keys.push(io::sha256(key)?.0);
     }
     let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
@@ -269,7 +276,7 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
         "lock_passed_over": args.lock.no_lock,
         "builder": builder,
         "keys": keys,
-        "sign_command": args.sign.command,
+        "sign_command": sign.command,
         "verified": !args.no_verify,
         "tried": args.tries,
         "source_date_epoch": std::env::var("SOURCE_DATE_EPOCH").ok(),

@@ -9,10 +9,11 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 20] = [
     "ALL_PROXY",
     "DOCKER_CONFIG",
     "GITHUB_ACTIONS",
+    "GITHUB_WORKSPACE",
     "GITLAB_CI",
     "HOME",
     "HTTPS_PROXY",
