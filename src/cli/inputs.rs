@@ -57,6 +57,9 @@ pub struct Lock {
     /// Lock file to write [default: NAME.lock beside NAME.toml]
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     /// Accept a lower version than the locked one
     ///
     /// Also accepts a lock that is older than one used by an earlier build.
@@ -70,6 +73,9 @@ pub struct Lock {
 
 #[derive(Debug, Args)]
 pub struct Fetch {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]

@@ -48,7 +48,7 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
         threads: 0,
         properties: &[],
     };
-    let artifacts = phase::carry_out(Phase::Export, &context.sink, || {
+    let artifacts = phase::carry_out(Phase::Export, None, &context.sink, || {
         export::export(&job, context.sink.as_ref(), &context.cancel)
     })?;
     let mut text = String::new();

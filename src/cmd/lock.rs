@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::cli;
 use winimg_base::diag::Diagnostics;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
 use winimg_recipe::recipe::{InputId, Recipe};
-use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
-use super::{Context, inputs, print, recipe, source};
+use super::documents::{Change, Locked};
+use super::{Context, inputs, print, print_json, recipe, source};
 
 pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     source::needs_file(&args.recipe, "lock")?;
@@ -44,7 +46,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     let is_kept = |id: &InputId| kept.iter().any(|entry| entry.id == *id);
     let mut asks = recipe.asks.iter();
     if args.check && asks.any(|ask| !is_kept(&ask.id) && !upgrades.contains(&ask.id)) {
-        return Err(would_change(&path, &unanswered(&recipe, old, &kept)));
+        return would_change(args, &path, old, &unanswered(&recipe, old, &kept));
     }
     let new = renewed(args, &recipe, old, &kept, &store, context)?;
     let same = |file: &&LockFile| lock::between(Some(&file.lock), &new).is_empty();
@@ -64,10 +66,7 @@ fn renewed(
     context: &Context,
 ) -> Result<Lock> {
     let anew = |id: &InputId| !kept.iter().any(|entry| entry.id == *id);
-    let options = FetchOptions {
-        offline: args.network.offline,
-        ..FetchOptions::default()
-    };
+    let options = context.fetch_options(args.network.offline, recipe);
     let fetched = inputs::fetch(recipe, &anew, store, context, &options)?;
     let mut found: Vec<_> = fetched.into_iter().map(|f| (f.id, f.found)).collect();
     let mut inputs = Vec::new();
@@ -146,27 +145,58 @@ fn unanswered(recipe: &Recipe, old: Option<&Lock>, kept: &[Entry]) -> Changes {
     changes
 }
 
-fn would_change(path: &std::path::Path, changes: &Changes) -> Error {
-    Error::new(Kind::Recipe, format!("{} would change", path.display()))
+/// What `--check` ends with where something changed.
+fn would_change(
+    args: &cli::Lock,
+    path: &Path,
+    old: Option<&Lock>,
+    changes: &Changes,
+) -> Result<()> {
+    if args.json {
+        print_json(&json!(document(path, old, false, changes)))?;
+    }
+    let error = Error::new(Kind::Recipe, format!("{} would change", path.display()))
         .lines(changes.table().lines())
-        .cure("run `winimg lock` without --check, and commit what it writes")
+        .cure("run `winimg lock` without --check, and commit what it writes");
+    Err(error)
+}
+
+fn document(path: &Path, lock: Option<&Lock>, written: bool, changes: &Changes) -> Locked {
+    let change = |(name, was, is): &(InputId, String, String)| Change {
+        name: name.to_string(),
+        was: was.clone(),
+        is: is.clone(),
+    };
+    Locked {
+        lock: path.display().to_string(),
+        serial: lock.map(|lock| lock.serial),
+        written,
+        changes: changes.rows.iter().map(change).collect(),
+    }
 }
 
 /// What is locked stays as it is; a file of an earlier schema is written in the present one.
 fn unchanged(args: &cli::Lock, path: &Path, file: &LockFile, context: &Context) -> Result<()> {
     let (name, serial) = (path.display(), file.lock.serial);
+    let mut text = format!("{name} is up to date, serial {serial}\n");
+    let mut written = false;
     match file.notice(&args.recipe.recipe.display().to_string()) {
         Some(notice) if args.check => context.sink.note(notice),
         Some(_) => {
             io::write_atomically(path, file.lock.text()?.as_bytes())?;
             let schema = lock::SCHEMA;
-            return print(&format!(
+            text = format!(
                 "{name} is written in schema {schema}; every input stays locked as it was, serial {serial}\n"
-            ));
+            );
+            written = true;
         }
         None => {}
     }
-    print(&format!("{name} is up to date, serial {serial}\n"))
+    let nothing = Changes::default();
+    match args.json {
+        true => print_json(&json!(document(path, Some(&file.lock), written, &nothing))),
+        false => print(&text),
+    }
 }
 
 /// Writes another lock than the one that is there, and says what changed.
@@ -179,7 +209,7 @@ fn finish(
 ) -> Result<()> {
     let changes = lock::between(old, new);
     if args.check {
-        return Err(would_change(path, &changes));
+        return would_change(args, path, old, &changes);
     }
     let recipe = args.recipe.recipe.display().to_string();
     let lower = old.filter(|_| !args.allow_rollback);
@@ -189,6 +219,9 @@ fn finish(
     // Before anything else may look for what it names.
     recipe::remember_lock(store, path, new)?;
     io::write_atomically(path, new.text()?.as_bytes())?;
+    if args.json {
+        return print_json(&json!(document(path, Some(new), true, &changes)));
+    }
     let table = changes.table();
     let serial = new.serial;
     print(&format!(

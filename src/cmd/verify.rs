@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::cli;
@@ -18,7 +19,8 @@ use winimg_recipe::plan::Expected;
 use winimg_recipe::recipe::Options;
 use winimg_recipe::recipe::target::{self, Target};
 
-use super::{Context, print, source};
+use super::documents::{Verified, VerifiedFile};
+use super::{Context, print, print_json, source};
 
 /// Files of an output that are no disks.
 const NO_DISK: [&str; 1] = ["ami"];
@@ -34,7 +36,7 @@ pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
     let key = args.key.as_deref().map(PublicKey::given).transpose()?;
     let key = key.as_ref();
     match (is_manifest, &args.manifest) {
-        (true, None) => listed(&args.file, key, context),
+        (true, None) => listed(args, key, context),
         (true, Some(_)) => Err(Error::new(
             Kind::Recipe,
             "--manifest goes with an image, not with another manifest",
@@ -47,25 +49,35 @@ pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
         .cure("winimg verify IMAGE --manifest FILE --key KEY")),
         (false, None) => {
             let report = image(&args.file, None, Report::default(), context)?;
-            conclude(&[(args.file.display().to_string(), report)], context)
+            conclude(
+                &[(args.file.display().to_string(), report)],
+                args.json,
+                context,
+            )
         }
-        (false, Some(path)) => one(&args.file, path, key, context),
+        (false, Some(path)) => one(args, path, key, context),
     }
 }
 
 /// One image, wherever it is; with a key it has to be one of those that were signed.
-fn one(file: &Path, manifest: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()> {
+fn one(
+    args: &cli::Verify,
+    manifest: &Path,
+    key: Option<&PublicKey>,
+    context: &Context,
+) -> Result<()> {
+    let file = &args.file;
     let (mut reports, manifest) = read(manifest, key, context)?;
     let Some(manifest) = manifest else {
-        return conclude(&reports, context);
+        return conclude(&reports, args.json, context);
     };
     let mut report = Report::default();
     if key.is_some() {
         report.add(is_listed(file, &manifest)?, None);
     }
-    let report = image(file, Some(&Asked::of(&manifest)?), report, context)?;
+    let report = image(file, Some(&Asked::of(&manifest, context)?), report, context)?;
     reports.push((file.display().to_string(), report));
-    conclude(&reports, context)
+    conclude(&reports, args.json, context)
 }
 
 type Named = (String, Report);
@@ -105,12 +117,13 @@ fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
 }
 
 /// Every artifact of a manifest: its bytes, and what a disk holds.
-fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()> {
+fn listed(args: &cli::Verify, key: Option<&PublicKey>, context: &Context) -> Result<()> {
+    let file = &args.file;
     let (mut reports, manifest) = read(file, key, context)?;
     let Some(manifest) = manifest else {
-        return conclude(&reports, context);
+        return conclude(&reports, args.json, context);
     };
-    let asked = Asked::of(&manifest)?;
+    let asked = Asked::of(&manifest, context)?;
     if manifest.artifacts.is_empty() {
         let mut report = Report::default();
         let none = Finding::error("the manifest names no artifact, so there is nothing to verify");
@@ -139,7 +152,7 @@ fn listed(file: &Path, key: Option<&PublicKey>, context: &Context) -> Result<()>
         }
         reports.push((artifact.file.clone(), report));
     }
-    conclude(&reports, context)
+    conclude(&reports, args.json, context)
 }
 
 /// Whether an artifact is in the manifest's folder, also when its links are followed: what stands elsewhere is not
@@ -195,8 +208,8 @@ struct Asked {
 
 impl Asked {
     /// The targets are those of the current folder, of `WINIMG_RECIPES` and of winimg.
-    fn of(manifest: &Manifest) -> Result<Self> {
-        let (search, shipped) = source::search_dirs()?;
+    fn of(manifest: &Manifest, context: &Context) -> Result<Self> {
+        let (search, shipped) = source::search_dirs(context)?;
         let options = Options {
             search,
             shipped,
@@ -274,7 +287,7 @@ pub fn opened(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<T
 }
 
 /// Findings are events; the counts are what the command prints.
-fn conclude(reports: &[(String, Report)], context: &Context) -> Result<()> {
+fn conclude(reports: &[Named], as_json: bool, context: &Context) -> Result<()> {
     let mut text = String::new();
     let mut bad = None;
     for (name, report) in reports {
@@ -284,7 +297,16 @@ fn conclude(reports: &[(String, Report)], context: &Context) -> Result<()> {
             bad.get_or_insert_with(|| verify::failed(name, &report.summary()));
         }
     }
-    print(&text)?;
+    match as_json {
+        true => print_json(&json!(Verified {
+            good: bad.is_none(),
+            files: reports
+                .iter()
+                .map(|(name, report)| VerifiedFile::of(name, report))
+                .collect(),
+        }))?,
+        false => print(&text)?,
+    }
     match bad {
         None => Ok(()),
         Some(error) => Err(error.reported()),

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::Media;
 use super::session::Session;
+use super::{Media, evidence};
 use crate::export::{self, Artifact, Job};
 use crate::usage::{self, DiskUsage, Sealed};
 use crate::verify::{self, Finding, Severity};
@@ -140,4 +140,14 @@ pub fn export(session: &mut Session, media: &Media, disk: &Path) -> Result<Vec<A
     session.in_phase(Phase::Export, |_| {
         export::export(&job, request.sink.as_ref(), request.cancel)
     })
+}
+
+/// The pictures of the screen for the build's page. One that is missing spoils nothing.
+pub fn keep_screens(session: &Session) {
+    let request = session.request;
+    if let Err(e) = evidence::keep_screens(&session.run_dir, &request.output) {
+        request
+            .sink
+            .warn(format!("the screens could not be kept: {e}"));
+    }
 }

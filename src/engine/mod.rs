@@ -105,6 +105,7 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
     };
     let disk = layer.map_or(disk, |layer| layer.disk());
     let artifacts = finish::export(session, &media, &disk)?;
+    finish::keep_screens(session);
     let notes = std::mem::take(&mut session.notes);
     Ok(Outcome::Built(Box::new(Built {
         key: keeps.then_some(key),
@@ -131,6 +132,7 @@ fn prepared(session: &mut Session) -> Result<(Inputs, Media, Vec<Expected>, Chai
         let chain = chain::of(&source, &inputs, &media)?;
         Ok((media, expected, chain))
     })?;
+    inputs.report(source.recipe, source.sink.as_ref());
     for link in chain.links() {
         debug!(part = link.name, key = %link.key, "layer key");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::evidence::{Recording, Timeline};
+use super::evidence::Recording;
 use super::inputs::Source;
 use super::pause::Pauses;
 use super::{Inputs, Layers, Media, StepRecord};
@@ -49,8 +49,6 @@ pub struct Request<'a> {
     pub remarks: Vec<String>,
     /// What was traced so far; a build that fails leaves it beside its page.
     pub recording: Recording,
-    /// Phases and steps, for the page of a build that fails.
-    pub timeline: Arc<Timeline>,
     pub sink: &'a Arc<dyn Sink>,
     pub cancel: &'a Cancel,
 }

@@ -4,7 +4,7 @@
 //! running one. Knows which phase and step the build is in. Decides nothing about when a layer is worth while.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,7 +16,7 @@ use super::run::StepRecord;
 use super::{Request, Scratch, boot};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Phase};
+use winimg_base::event::{Cancel, Event, Phase};
 use winimg_base::io;
 use winimg_formats::disk::{DiskForm, Image};
 use winimg_machine::guest::Guest;
@@ -49,7 +49,7 @@ enum Ground {
 pub struct Session<'a> {
     pub request: &'a Request<'a>,
     hypervisor: &'a dyn Hypervisor,
-    run_dir: PathBuf,
+    pub run_dir: PathBuf,
     /// For the machine's disk and the discs.
     pub work: PathBuf,
     probe: Option<Probe>,
@@ -98,7 +98,14 @@ impl<'a> Session<'a> {
         let request = self.request;
         self.phase = Some(phase);
         request.pauses.console().enter(phase.name());
-        let done = super::phase::carry_out(phase, request.sink, || work(self))?;
+        let (store, recipe) = (request.store, &request.recipe.name.value);
+        let last = store.last_duration(recipe, phase);
+        let started = Instant::now();
+        let done = super::phase::carry_out(phase, last, request.sink, || work(self))?;
+        let seconds = started.elapsed().as_secs_f64();
+        if let Err(error) = store.record_duration(recipe, phase, seconds) {
+            debug!(%error, "the phase's duration could not be remembered");
+        }
         self.phase = None;
         Ok(done)
     }
@@ -132,6 +139,10 @@ impl<'a> Session<'a> {
                     slowness = probe.slowness,
                     "the hypervisor was looked at"
                 );
+                request.sink.emit(&Event::HostProbed {
+                    hypervisor: probe.version.clone(),
+                    accelerator: probe.accel.clone(),
+                });
                 self.notes.probe = Some(probe.clone());
                 probe
             }
@@ -340,6 +351,9 @@ impl<'a> Session<'a> {
         let (sink, cancel) = (self.request.sink.clone(), self.request.cancel.clone());
         let machine = self.hypervisor.start(plan, sink, cancel)?;
         self.request.pauses.console().show(machine.as_ref());
+        self.request.sink.emit(&Event::MachineStarted {
+            output: self.request.output.display().to_string(),
+        });
         self.machine = Some(machine);
         Ok(())
     }

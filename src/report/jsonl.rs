@@ -34,6 +34,8 @@ impl<W: Write + Send> Sink for JsonLines<W> {
             let Ok(mut text) = serde_json::to_string(&line) else {
                 continue;
             };
+            // GitHub would take it for a command wherever it stands in a line. It stands in texts alone.
+            text = text.replace("##[", "#\\u0023[");
             text.push('\n');
             let to = &mut stream.to;
             let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());

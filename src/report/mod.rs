@@ -2,13 +2,17 @@
 //!
 //! Only shows. Records such as the manifest are made elsewhere, from returned values.
 
+pub mod ci;
 mod jsonl;
+mod live;
+mod pace;
 pub mod stream;
 mod terminal;
 pub mod trace;
 
 use std::sync::Arc;
 
+pub use ci::Ci;
 pub use jsonl::JsonLines;
 pub use terminal::Terminal;
 

@@ -1,17 +1,19 @@
 //! Events as lines for people, with one live line at the bottom when a person is watching.
 //!
-//! In CI there is no live line: a transfer or a phase then speaks at most every 15 seconds, so that a log shows life
-//! without being flooded. The live line is there while a phase is under way and gone before anything else is printed. Words of
-//! servers and files do not move the cursor or turn the text around.
+//! In a log there is no live line: a transfer or a phase then speaks at most every 15 seconds, so that it shows life without being
+//! flooded, and in CI each phase is a group. The live line is there while a phase is under way and gone before anything else is
+//! printed. Words of servers and files do not move the cursor, turn the text around or command the CI.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
-use winimg_base::event::{Choice, Event, Sink};
+use super::ci::{Ci, Workspace};
+use super::live::Progress;
+use winimg_base::event::{Choice, Event, Phase, Sink};
 use winimg_base::text::duration;
 
 const QUIET: Duration = Duration::from_secs(15);
@@ -19,6 +21,8 @@ const QUIET: Duration = Duration::from_secs(15);
 /// Writes to standard error.
 pub struct Terminal {
     is_live: bool,
+    ci: Ci,
+    workspace: Workspace,
     started: Instant,
     state: Mutex<State>,
 }
@@ -27,23 +31,29 @@ pub struct Terminal {
 struct State {
     /// The live line, while there is one.
     bar: Option<ProgressBar>,
+    /// What it says, and what a log says of transfers.
+    progress: Progress,
     /// When something of this name was shown last.
     shown: HashMap<String, Instant>,
     /// The last text of a phase's progress: only a new one is a line.
-    progress: String,
+    stage: String,
+    /// The group of the CI's log that is open.
+    group: Option<Phase>,
+    /// A person knows how to look at the machine.
+    knows_screen: bool,
 }
 
-impl Default for Terminal {
-    fn default() -> Self {
+impl Terminal {
+    pub fn new(ci: Ci) -> Self {
         Self {
-            is_live: std::io::stderr().is_terminal(),
+            is_live: ci == Ci::None && std::io::stderr().is_terminal(),
+            ci,
+            workspace: Workspace::of_process(),
             started: Instant::now(),
             state: Mutex::default(),
         }
     }
-}
 
-impl Terminal {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,6 +67,7 @@ impl Terminal {
     /// Text above the live line, whole lines.
     fn write(&self, text: &str) {
         let text = text.replace(turns, "\u{fffd}");
+        let text = self.ci.harmless(&text);
         let write = || {
             let _ = anstream::stderr().write_all(text.as_bytes());
         };
@@ -66,16 +77,38 @@ impl Terminal {
         }
     }
 
-    /// The live line; without a terminal, a line every now and then.
-    fn live(&self, name: &str, text: String) {
-        if !self.is_live {
-            if self.is_due(name) {
-                self.line(&text);
+    /// Text that the CI reads.
+    fn command(&self, text: &str) {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    /// The live line as it is after the event; without a terminal, now and then a line about what takes long.
+    fn live(&self, event: &Event) {
+        let mut state = self.state();
+        if !state.progress.take(event, Instant::now()) {
+            return;
+        }
+        let message = state.progress.message();
+        if self.is_live {
+            if let Event::PhaseStarted { .. } = event
+                && let Some(before) = state.bar.take()
+            {
+                before.finish_and_clear();
             }
-        } else {
-            let text = text.replace(char::is_control, " ");
+            let text = message.replace(char::is_control, " ");
             let text = text.replace(turns, "\u{fffd}");
-            self.state().bar.get_or_insert_with(bar).set_message(text);
+            let State { bar, progress, .. } = &mut *state;
+            bar.get_or_insert_with(|| progress.bar()).set_message(text);
+            return;
+        }
+        drop(state);
+        let name = match event {
+            Event::Output { .. } => "output",
+            Event::Bytes { what, .. } => what.as_str(),
+            _ => return,
+        };
+        if self.is_due(name) {
+            self.line(&message);
         }
     }
 
@@ -101,52 +134,69 @@ impl Terminal {
     /// Whether the phase is somewhere new.
     fn moved(&self, text: &str) -> bool {
         let mut state = self.state();
-        let moved = state.progress != text;
+        let moved = state.stage != text;
         if moved {
-            state.progress = text.to_string();
+            state.stage = text.to_string();
         }
         moved
     }
 
-    fn output(&self, text: &str) {
-        if let Some(last) = text.lines().rev().find(|l| !l.trim().is_empty()) {
-            self.live("output", format!("  {}", last.trim_end()));
+    fn begin(&self, phase: Phase) {
+        self.end_group();
+        self.state().group = Some(phase);
+        self.command(&self.ci.begin(phase, now()));
+        self.line(&format!("{phase} …"));
+    }
+
+    /// What follows stands outside of it, and is seen while it is folded.
+    fn end_group(&self) {
+        let open = self.state().group.take();
+        if let Some(phase) = open {
+            self.command(&self.ci.end(phase, now()));
+        }
+    }
+
+    /// Said once, to a person who can type it.
+    fn show_machine(&self, output: &str) {
+        let known = std::mem::replace(&mut self.state().knows_screen, true);
+        if self.is_live && cfg!(unix) && !known {
+            self.line(&format!("the machine's screen: winimg screen {output}"));
         }
     }
 }
 
 impl Sink for Terminal {
     fn emit(&self, event: &Event) {
+        self.print(event);
+        self.live(event);
+        self.command(&self.ci.annotations(event, &self.workspace));
+    }
+}
+
+impl Terminal {
+    /// What stays.
+    fn print(&self, event: &Event) {
         match event {
             Event::Note { text } => self.line(text),
             Event::Warning { text } => self.line(&format!("warning: {text}")),
-            Event::PhaseStarted { phase, .. } => {
-                self.line(&format!("{phase} …"));
-                if self.is_live {
-                    self.live(phase.name(), phase.to_string());
-                }
-            }
+            Event::PhaseStarted { phase, .. } => self.begin(*phase),
             Event::PhaseFinished { phase, seconds } => {
                 self.clear();
+                self.end_group();
                 self.line(&format!("{phase} done in {}", duration(*seconds)));
             }
             Event::Progress { phase, text } if self.moved(text) => {
                 self.line(&format!("{phase}: {text}"));
             }
-            Event::Progress { phase, text } => self.live(phase.name(), format!("{phase}: {text}")),
-            Event::Bytes { what, done, total } => {
-                self.live(what, format!("{what}: {}", bytes(*done, *total)));
+            Event::Progress { phase, text } if !self.is_live && self.is_due(phase.name()) => {
+                self.line(&format!("{phase}: {text}"));
             }
+            // As far as the live line shows them.
+            Event::Progress { .. } | Event::Bytes { .. } | Event::Output { .. } => {}
             Event::StepStarted { step, of, name, .. } => {
-                let text = format!("[{step}/{of}] {name}");
-                self.line(&text);
-                if self.is_live {
-                    // Until the step itself says something.
-                    self.live("output", text);
-                }
+                self.line(&format!("[{step}/{of}] {name}"));
             }
             Event::Command { command, .. } => self.line(&format!("      {command}")),
-            Event::Output { text, .. } => self.output(text),
             Event::StepFinished { seconds, .. } if *seconds >= 10.0 => {
                 self.line(&format!("      took {}", duration(*seconds)));
             }
@@ -156,6 +206,10 @@ impl Sink for Terminal {
             } => self.line(&format!(
                 "resuming from the layer after {after}: {parts} of {of} parts are done"
             )),
+            Event::LayersStale { reasons } => {
+                let lines = reasons.iter().map(|reason| format!("      {reason}"));
+                lines.for_each(|line| self.line(&line));
+            }
             Event::LayerSealed {
                 after,
                 bytes,
@@ -167,6 +221,7 @@ impl Sink for Terminal {
                 duration(*seconds)
             )),
             Event::Restarted { count } => self.line(&format!("the machine restarted ({count})")),
+            Event::MachineStarted { output } => self.show_machine(output),
             // Nobody may draw below a prompt.
             Event::Paused { text, .. } => {
                 self.clear();
@@ -182,14 +237,22 @@ impl Sink for Terminal {
             // `verify` prints it, and a build shows it as its phase's progress.
             Event::Checked { .. } => {}
             // For programs; people read the result on standard output.
-            Event::Started { .. } | Event::Finished { .. } => {}
-            Event::Failed { reported: true, .. } => self.clear(),
+            Event::Started { .. }
+            | Event::BuildStarted { .. }
+            | Event::InputProved { .. }
+            | Event::HostProbed { .. }
+            | Event::Finished { .. } => {}
+            Event::Failed { reported: true, .. } => {
+                self.clear();
+                self.end_group();
+            }
             Event::Diagnostics { rendered, .. } => {
                 self.clear();
                 self.write(rendered);
             }
             Event::Failed { text, .. } => {
                 self.clear();
+                self.end_group();
                 self.write(&format!("error: {}\n", uncontrolled(text)));
             }
         }
@@ -209,15 +272,6 @@ fn uncontrolled(text: &str) -> String {
     )
 }
 
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(120));
-    bar
-}
-
 /// Every line of a text under one time: `  0:07 first`, further lines below the first one's text.
 fn stamped(seconds: u64, text: &str) -> String {
     let time = format!("{:>3}:{:02} ", seconds / 60, seconds % 60);
@@ -225,17 +279,9 @@ fn stamped(seconds: u64, text: &str) -> String {
     time + &text.trim_end().replace('\n', &below)
 }
 
-fn bytes(done: u64, total: Option<u64>) -> String {
-    let human = indicatif::HumanBytes;
-    match total {
-        Some(total) if total > 0 => format!(
-            "{} of {} ({} %)",
-            human(done),
-            human(total),
-            done * 100 / total
-        ),
-        _ => human(done).to_string(),
-    }
+/// Seconds since 1970.
+fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
 }
 
 impl Drop for Terminal {
@@ -276,14 +322,9 @@ mod tests {
     }
 
     #[test]
-    fn durations_and_sizes_read_as_people_say_them() {
+    fn durations_read_as_people_say_them() {
         assert_eq!(duration(9.96), "10.0 s");
         assert_eq!(duration(185.2), "3 min 5 s");
         assert_eq!(duration(7260.0), "2 h 1 min");
-        assert_eq!(
-            bytes(512 << 20, Some(2 << 30)),
-            "512.00 MiB of 2.00 GiB (25 %)"
-        );
-        assert_eq!(bytes(1024, None), "1.00 KiB");
     }
 }

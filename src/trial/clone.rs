@@ -62,7 +62,7 @@ impl<'a> Clone<'a> {
     pub fn new(prepared: &'a Prepared<'a>, number: usize) -> Result<Self> {
         let request = prepared.request;
         let form = request.target.metadata.by;
-        let identity = identity::of(number)?;
+        let identity = identity::of(number, form)?;
         // Short: sockets lie in it.
         let run = (request.scratch.run()).join(format!("{}-{number}", request.target.name));
         io::create_private_folders(&run)?;
@@ -132,14 +132,11 @@ impl<'a> Clone<'a> {
         let settled = machine.settle(self.quiet(), timeout);
         let seconds = began.elapsed().as_secs_f64();
         let screen = self.picture(machine.as_mut(), number);
-        let (restarts, outcome) = match settled {
-            Ok(settled) => (settled.restarts, self.turn_off(machine.as_mut())),
-            Err(error) => (0, Err(error)),
-        };
+        let outcome = (settled.after).and_then(|_| self.turn_off(machine.as_mut()));
         drop(machine);
         let outcome = outcome.map_err(|error| self.keep_what_it_names(error, number));
         let boot = Boot {
-            restarts,
+            restarts: settled.restarts,
             seconds,
             screen,
         };

@@ -27,6 +27,8 @@ pub struct Expected {
     pub agent: Agent,
     /// The platform has an agent of its own, which may do what cloudbase-init is not set up to do.
     pub has_own_agent: bool,
+    /// The platform itself names the clone and makes the built-in account its user, before any agent of the image runs.
+    pub provisions: bool,
     /// `None`: the built-in account may be disabled or enabled.
     pub administrator: Option<BuiltIn>,
     /// Services that cannot start before the clone has become a node: a `[[clone]]` says so.
@@ -79,7 +81,8 @@ impl Expected {
                 "cloudbase-init" => Agent::CloudbaseInit,
                 other => Agent::Other(other.to_owned()),
             },
-            has_own_agent: form == Form::Azure || target.metadata.agent != "cloudbase-init",
+            has_own_agent: target.metadata.agent != "cloudbase-init",
+            provisions: form == Form::Azure,
             administrator: rules.find_map(administrator_of),
             may_fail: checks
                 .filter_map(|check| match check {
@@ -297,9 +300,12 @@ fn host_name(state: &CloneState, wanted: &str, expected: &Expected) -> Verdict {
         Known::Is(Some(agent)) => agent.sets_host_name,
         _ => true,
     };
+    let another = Finding::error("the clone has another host name than its metadata says");
     let finding = match takes {
-        true => Finding::error("the clone has another host name than its metadata says")
+        true => another
             .cure("see the agent's log: SetHostNamePlugin takes the name, and it counts from the next start on"),
+        false if expected.provisions => another
+            .cure("the platform's answer file has the name: see whether one of the image stands before it, or something renames the clone"),
         false => expected
             .left_out("cloudbase-init is not set up to take the host name from the metadata")
             .cure("add SetHostNamePlugin to `plugins` of cloudbase-init.conf"),

@@ -17,7 +17,7 @@ use super::clone::Clone;
 use super::hardware;
 use super::page::{self, Pictures};
 use super::request::{Prepared, Request};
-use super::{compare, result};
+use super::{compare, metadata, result};
 use crate::page::picture;
 use crate::record::manifest::{Artifact, Tool, rfc3339};
 use crate::verify::Report;
@@ -33,12 +33,12 @@ pub fn run(request: &Request) -> Result<result::Trial> {
     };
     request.hypervisor.check_host(&needs, request.cancel)?;
     let prepared = Prepared { request, hardware };
-    for remark in &prepared.hardware.remarks {
+    let mut trial = begun(&prepared, started)?;
+    for remark in &trial.remarks {
         request
             .sink
             .note(format!("{}: {remark}", request.target.name));
     }
-    let mut trial = begun(&prepared, started)?;
     let mut states = Vec::new();
     for number in 1..=2 {
         let lived = Clone::new(&prepared, number)?.live()?;
@@ -131,6 +131,9 @@ fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
     let mut artifacts = request.manifest.iter().flat_map(|m| &m.artifacts);
     let is_it = |a: &&Artifact| request.image.ends_with(&a.file) && a.size == size;
     let artifact = artifacts.find(is_it);
+    let form = request.target.metadata.by;
+    let mut remarks = hardware.remarks.clone();
+    remarks.extend(metadata::remark(form).map(str::to_owned));
     Ok(result::Trial {
         schema: result::Schema::V1,
         tool: Tool::this(),
@@ -152,8 +155,8 @@ fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
             tpm: hardware.tpm,
             secure_boot: hardware.secure_boot,
         },
-        metadata: request.target.metadata.by,
-        remarks: hardware.remarks.clone(),
+        metadata: form,
+        remarks,
         clones: Vec::new(),
         compared: Vec::new(),
         findings: Vec::new(),

@@ -68,14 +68,20 @@ impl Finding {
         both == [true; 2] && (&a.fact, &a.expected, &a.found) == (&b.fact, &b.expected, &b.found)
     }
 
+    /// Its line of TOML is its step's.
+    pub fn details(&self) -> Details {
+        let place = self.step.as_ref().map(|(_, place)| place);
+        Details {
+            recipe: place.and_then(|place| place.parse().ok()),
+            ..Details::from(&self.problem)
+        }
+    }
+
     pub fn event(&self) -> Event {
-        let (step, place) = self.step.clone().unzip();
-        let mut problem = Details::from(&self.problem);
-        problem.recipe = place.and_then(|place| place.parse().ok());
         Event::Finding {
             severity: self.severity,
-            problem: Box::new(problem),
-            step,
+            problem: Box::new(self.details()),
+            step: self.step.clone().map(|(step, _)| step),
             text: self.to_string(),
         }
     }

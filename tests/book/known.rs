@@ -9,9 +9,13 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 21] = [
     "ALL_PROXY",
+    "APPDATA",
     "DOCKER_CONFIG",
+    "GITHUB_ACTIONS",
+    "GITHUB_WORKSPACE",
+    "GITLAB_CI",
     "HOME",
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -27,7 +31,6 @@ const OTHERS: [&str; 18] = [
     "USERPROFILE",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
-    "XDG_RUNTIME_DIR",
 ];
 /// Labels of discs, and what only a compiler reads.
 const NO_VARIABLES: [&str; 3] = ["WINIMG_ANSWER", "WINIMG_COMMIT", "WINIMG_PAYLOAD"];

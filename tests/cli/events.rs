@@ -103,7 +103,9 @@ fn row(event: &Value) -> String {
         };
         format!("`{name}`{mark}")
     });
-    let name = event["properties"]["event"]["const"].as_str().expect("a name");
+    let name = event["properties"]["event"]["const"]
+        .as_str()
+        .expect("a name");
     let fields: Vec<String> = fields.collect();
     let about = event["description"].as_str().unwrap_or_default();
     let about = about.replace('\n', " ");

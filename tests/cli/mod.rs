@@ -4,18 +4,22 @@
 
 mod built;
 mod cache;
+mod ci;
 mod events;
 mod foreseen;
 pub mod furnished;
+mod host;
 mod interrupts;
+mod json;
 mod lock;
 mod lock_bundle;
 mod messages;
-mod paused;
+pub mod paused;
 mod pin;
 mod planned;
 mod proof;
 mod refused;
+mod report;
 mod reproducible;
 mod resume;
 mod secrets;

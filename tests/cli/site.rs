@@ -254,7 +254,7 @@ impl Site {
             (r"layers/\.new-[0-9a-f]{8}", "layers/.new-[id]"),
             (r"/tmp/winimg-\d+/", "/run/"),
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[moment]"),
-            (r#""seconds": ?[0-9.e-]+"#, r#""seconds":0"#),
+            (r#"seconds": ?[0-9.e-]+"#, r#"seconds":0"#),
         ] {
             let pattern = Regex::new(pattern).expect("a pattern");
             text = pattern.replace_all(&text, to).into_owned();

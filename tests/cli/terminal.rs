@@ -93,7 +93,12 @@ fn same_as_in_a_log(answer: &str) -> String {
     let site = Site::new(&format!("{STEP}\n{SEAL}"));
     site.machine("", answer);
     let (raw, status) = on_a_terminal(&site, BUILD);
-    let shown = screen(&raw).join("\n");
+    let mut shown = screen(&raw);
+    // The one line that only a person can use.
+    let screens = |line: &String| line.contains("the machine's screen: winimg screen ");
+    assert_eq!(shown.iter().filter(|line| screens(line)).count(), 1);
+    shown.retain(|line| !screens(line));
+    let shown = shown.join("\n");
     let log = site.build(&["--layers", "none"]);
     assert_eq!(status, log.status(), "{shown}");
     let plain = log.stderr() + &log.stdout();
@@ -115,6 +120,44 @@ fn a_good_build_leaves_on_the_screen_what_a_log_would_hold() {
         !raw.contains("\u{1b}[31m"),
         "the guest colours the host's terminal: {raw:?}"
     );
+}
+
+/// What the live line said, one after the other; its clock is left out.
+fn live_lines(site: &Site, raw: &str) -> String {
+    let spinner = |c: char| ('\u{2800}'..='\u{28ff}').contains(&c);
+    let control = regex::Regex::new(r"\x1b\[[0-9?]*[a-zA-Z]").expect("a pattern");
+    let clock = regex::Regex::new(r"\b\d+:\d\d\b").expect("a pattern");
+    let plain = control.replace_all(raw, "");
+    let frames = plain.split(['\r', '\n']);
+    let lines = frames.filter_map(|frame| frame.strip_prefix(spinner));
+    let lines = lines.map(|line| clock.replace_all(line.trim(), "[clock]").into_owned());
+    // Of what passes at once a frame may be drawn or not.
+    let slow = |line: &String| {
+        let phase = line.starts_with("install ") || line.starts_with("provision ");
+        phase && !line.ends_with(':') && !line.contains("the guest agent answers")
+    };
+    let mut lines: Vec<String> = lines.filter(slow).collect();
+    lines.dedup();
+    site.filtered(&lines.join("\n"))
+}
+
+#[test]
+fn the_live_line_of_a_build_and_of_the_next() {
+    let site = Site::new(&format!("{STEP}\n{SEAL}"));
+    site.machine(
+        "[install]\ndelay_ms = 700\nprogress = [\"Windows Setup\", \"specialize\"]\nrestarts = 1\n",
+        &format!(
+            "[[run]]\ncommand = '*\\payload.cmd 001'\noutput = \"one\\r\\ntwo {}\\r\\n\"\ndelay_ms = 700\n\
+             [[run]]\ncommand = '*\\steps\\001.cmd'\ndelay_ms = 700\n\
+             [[run]]\ncommand = '*\\payload.cmd 002'\ndelay_ms = 700\n",
+            "and more ".repeat(20)
+        ),
+    );
+    for name in ["first", "next"] {
+        let (raw, status) = on_a_terminal(&site, BUILD);
+        assert_eq!(status, Some(0), "{raw}");
+        insta::assert_snapshot!(format!("live_{name}"), live_lines(&site, &raw));
+    }
 }
 
 #[test]

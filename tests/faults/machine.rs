@@ -88,6 +88,14 @@ fn setup() -> Vec<Case> {
         case("Setup stands after its first restart")
             .fault("at = 'boot'\nnth = 2\ndo = 'stands-still'")
             .fails(6, "Windows Setup stopped at a screen"),
+        case("Windows hangs in a loop as it is loaded")
+            .recipe(
+                "timeout = \"20s\"\nstill_limit = \"4s\"",
+                "timeout = \"2m\"\nstill_limit = \"2s\"",
+            )
+            .fault("at = 'loaded'\nnth = 2\ndo = 'spins'")
+            .fails(8, "Windows Setup hangs before it draws anything")
+            .says("nothing drawn since"),
         case("the agent is never started")
             .fault("at = 'applied'\ndo = 'stays-away'")
             .fails(6, "Windows Setup stopped at a screen"),

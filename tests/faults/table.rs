@@ -164,13 +164,15 @@ fn judge(case: &Case, site: &Site, run: &Run) -> Vec<String> {
     if !orphans.is_empty() {
         wrong.push(format!("still running: {orphans:?}"));
     }
-    let page =
-        ["out/failure/failure.html", "out/failure/error.txt"].map(|name| site.path(name).exists());
+    let page = ["out/report.html", "out/failure/error.txt"].map(|name| site.path(name).exists());
     if case.evidence && !page.iter().any(|there| *there) {
-        wrong.push("there is no out/failure/failure.html".into());
+        wrong.push("there is no out/report.html".into());
     }
     let traced = site.read("out/failure/debug.jsonl");
-    if case.evidence && !traced.contains("\"message\":\"started QEMU\"") {
+    let is_qemu = |line: &str| {
+        line.contains("\"message\":\"started a child\"") && line.contains("/fake-qemu\"")
+    };
+    if case.evidence && !traced.lines().any(is_qemu) {
         wrong.push(format!("debug.jsonl names no QEMU:\n{}", tail(&traced)));
     }
     wrong.extend(case.judged.iter().flat_map(|judged| judged(site, run)));

@@ -2,7 +2,7 @@
 
     cloudbase_init.py SERVICE ASK.json
 
-SERVICE is the name of a class of cloudbaseinit.metadata.services, as in `metadata_services`. ASK.json holds `drives` (folder and
+SERVICE is the name of a class of cloudbaseinit.metadata.services, as in `metadata_services`, or of a module of winimg's packs. ASK.json holds `drives` (folder and
 volume label of each disc), `sockets` (a Unix socket for each "address:port"), `settings` (lines for cloudbase-init.conf) and `dhcp`
 (options that the DHCP server gave, by number, as addresses).
 
@@ -11,6 +11,7 @@ Every parser, every request and every retry is cloudbase-init's. Run with target
 """
 
 import base64
+import contextlib
 import json
 import os
 import socket
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import types
 from unittest import mock
+from xml.etree import ElementTree
 
 service_name, ask = sys.argv[1], json.load(open(sys.argv[2], encoding="utf-8"))
 
@@ -72,6 +74,26 @@ def connect(address, *_args, **_options):
     return stream
 
 
+def pack_service():
+    """The class of recipes/packs/azure on a clone that took the answer file of its disc: Windows' registry and C: are stood in for."""
+    drive = ask["drives"][0]["folder"]
+    answers = ElementTree.parse(os.path.join(drive, "Unattend.xml")).getroot()
+    text = {e.tag.split("}")[1]: e.text for e in answers.iter()}
+    host_name = text["ComputerName"]
+    identifier, _user = text["Path"].split()[-2:]
+    values = {r"SOFTWARE\Microsoft\Virtual Machine\Guest\Parameters": {"VirtualMachineId": identifier}}
+    winreg = types.ModuleType("winreg")
+    winreg.HKEY_LOCAL_MACHINE = None
+    winreg.OpenKey = lambda _hive, path: contextlib.nullcontext(values[path])
+    winreg.QueryValueEx = lambda key, name: (key[name], 1)
+    sys.modules["winreg"] = winreg
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../recipes/packs/azure"))
+    service = classloader.ClassLoader().load_class(service_name)
+    sys.modules[service.__module__].CUSTOM_DATA = os.path.join(drive, "CustomData.bin")
+    socket.gethostname = lambda: host_name
+    return service()
+
+
 def understood(service):
     def said(ask_service):
         try:
@@ -121,7 +143,10 @@ def main():
                 mock.patch.object(drive_factory, "get_config_drive_manager", windows.WindowsConfigDriveManager), \
                 mock.patch.object(dhcp, "get_dhcp_options", lambda *a, **k: options), \
                 mock.patch.object(connection, "create_connection", connect):
-            service = classloader.ClassLoader().load_class("cloudbaseinit.metadata.services." + service_name)()
+            if service_name.startswith("azure_custom_data."):
+                service = pack_service()
+            else:
+                service = classloader.ClassLoader().load_class("cloudbaseinit.metadata.services." + service_name)()
             answers = {"loaded": bool(service.load())}
             if answers["loaded"]:
                 answers.update(understood(service))

@@ -34,7 +34,7 @@ impl Judged {
     }
 }
 
-/// What `service` of cloudbase-init makes of a form. `None` where something is missing to find out.
+/// What `service` makes of a form, a class of cloudbase-init or of a pack. `None` where something is missing to find out.
 fn judge(service: &str, form: Form, identity: &Identity, settings: &[&str]) -> Option<Judged> {
     if !have(&["python3", "7z", "blkid"]) {
         return None;
@@ -270,4 +270,23 @@ fn it_is_provisioned_by_azure() {
     );
     let judged = judge("azureservice.AzureService", Form::Azure, &bare(), &[]).unwrap();
     assert_eq!(judged.answers["user_data"], "not there");
+}
+
+/// The pack's service after the disc's answer file has run: the clone has its name and its identifier, and the custom data lie on C:.
+#[test]
+fn a_packs_service_hands_on_what_azures_agent_leaves() {
+    let service = "azure_custom_data.CustomDataService";
+    let Some(judged) = judge(service, Form::Azure, &identity(), &[]) else {
+        return;
+    };
+    let instance = judged.answers["instance"].as_str().unwrap().to_owned();
+    assert_understood(&judged.answers, None, &instance);
+    assert_eq!(
+        uuid::Uuid::parse_str(&instance).unwrap().to_string(),
+        instance.to_lowercase()
+    );
+    assert_eq!(judged.answers["keys"], json!(null));
+    assert_eq!((judged.asked, judged.reports), (Vec::new(), Vec::new()));
+    let judged = judge(service, Form::Azure, &bare(), &[]).unwrap();
+    assert_eq!(judged.answers, json!({ "loaded": false }));
 }

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use support::media::{have, run, text};
 use support::tree;
+use winimg::answer;
 use winimg::trial::metadata::{Endpoint, Identity, NETWORK, Service, disc};
 use winimg_formats::iso::{self, Source, Tree};
 use winimg_formats::udf::Medium;
@@ -57,6 +58,17 @@ fn a_provisioning_disc_of_azure() {
     insta::assert_snapshot!(shown(Form::Azure));
 }
 
+/// By the rules that winimg has for answer files of clones.
+#[test]
+fn the_answer_file_of_azures_disc_is_one() {
+    let tree = made(Form::Azure, &identity());
+    let text = std::str::from_utf8(bytes(&tree, "Unattend.xml")).unwrap();
+    let found = answer::lint_clone("Unattend.xml", text);
+    assert!(found.0.is_empty(), "{found:?}");
+    let long = |line: &&str| line.contains("<Path>") && line.trim().len() > 259;
+    assert_eq!(text.lines().find(long), None);
+}
+
 #[test]
 fn proxmox_spells_nocloud_as_iso_9660_does() {
     let plain = made(Form::NoCloud, &identity());
@@ -83,7 +95,13 @@ fn what_a_clone_is_not_given_is_not_there() {
     );
     assert_eq!(
         paths(Form::Azure),
-        ["E6DA6616-8EC4-48E0-BE93-58CE6ACE3CFB.tag", "ovf-env.xml"]
+        [
+            "E6DA6616-8EC4-48E0-BE93-58CE6ACE3CFB.tag",
+            "Unattend.xml",
+            "ovf-env.xml",
+            "winimg/SetupComplete.cmd",
+            "winimg/provision.cmd"
+        ]
     );
     let tree = made(Form::Azure, &bare());
     let environment = String::from_utf8_lossy(bytes(&tree, "ovf-env.xml")).into_owned();

@@ -114,6 +114,7 @@ fn expected() -> Expected {
         keys: KEYS.map(str::to_owned).to_vec(),
         agent: Agent::CloudbaseInit,
         has_own_agent: false,
+        provisions: false,
         administrator: Some(BuiltIn {
             wanted: Administrator::Disabled,
             severity: Severity::Error,
@@ -407,6 +408,86 @@ fn what_cloudbase_init_leaves_to_the_platforms_agent_is_doubtful() {
     agent(&mut state).user = None;
     let summary = judge::clone(&state, &expected).summary();
     assert_eq!(summary, "9 checks: 7 hold, 2 are doubtful");
+}
+
+/// A clone as Azure leaves it: the built-in account is its user, and cloudbase-init runs the user data alone.
+fn provisioned() -> (CloneState, Expected) {
+    let mut state = good(0);
+    *is(&mut state.accounts) = vec![Account {
+        must_change_password: false,
+        ..account("capi", 500, false, &[])
+    }];
+    agent(&mut state).user = None;
+    agent(&mut state).sets_host_name = false;
+    let expected = Expected {
+        keys: Vec::new(),
+        provisions: true,
+        ..expected()
+    };
+    (state, expected)
+}
+
+#[test]
+fn what_the_platform_itself_gives_a_clone_is_judged_on_it() {
+    let findings = |sabotage: fn(&mut CloneState)| {
+        let (mut state, expected) = provisioned();
+        sabotage(&mut state);
+        let report = judge::clone(&state, &expected);
+        report.findings.iter().map(|f| format!("{f}\n")).collect()
+    };
+    let all: String = findings(|_| {});
+    assert_eq!(all, "");
+    let renamed: String = findings(|state| {
+        let name = is(&mut state.host_name);
+        (name.name, name.next) = ("WIN-1".into(), "WIN-1".into());
+    });
+    assert_eq!(
+        renamed,
+        "error: the clone has another host name than its metadata says\n  expected: clone-a\n  \
+         found: WIN-1, and the computer name CLONE-A\n  \
+         cure: the platform's answer file has the name: see whether one of the image stands before it, or something renames the clone\n"
+    );
+    let disabled: String = findings(|state| user(state).disabled = true);
+    assert_eq!(
+        disabled,
+        "error: the user capi is disabled, so nobody can log in\n  expected: enabled\n  \
+         found: the built-in account, renamed by the platform, which does not enable it\n  \
+         cure: leave the account with the RID 500 enabled in the image (docs/accounts.md)\n"
+    );
+    let nobody: String = findings(|state| user(state).name = "Administrator".into());
+    assert_eq!(
+        nobody,
+        "error: the clone has no user capi\n  \
+         cure: the platform's answer file makes it of the built-in account: see whether one of the image stands before it, or \
+         something renames the account\n\
+         error: the built-in account Administrator is enabled on the clone\n  expected: disabled\n  found: enabled\n  \
+         cure: disable the account with the RID 500 in the clone's specialize pass (docs/accounts.md)\n"
+    );
+}
+
+/// A clone that is given no answer file, and whose image has none.
+#[test]
+fn a_clone_that_no_answer_file_answers_for_stops_in_the_out_of_box_experience() {
+    let (mut state, expected) = provisioned();
+    let setup = is(&mut state.setup);
+    setup.image_state = Some("IMAGE_STATE_UNDEPLOYABLE".into());
+    (setup.system_setup_in_progress, setup.setup_type) = (Some(1), Some(2));
+    setup.oobe_in_progress = Some(1);
+    let line = "2026-01-02 03:04:05, Info  UnattendSearch: no unattend file with settings for pass [oobeSystem]";
+    is(&mut state.setup_logs)[0].last = vec![line.into()];
+    agent(&mut state).service = None;
+    let unfinished = judge::unfinished(&state, &expected).expect("a finding");
+    let text = unfinished.to_string();
+    assert!(
+        text.starts_with("error: Setup has not ended on the clone: it stopped in its specialize pass or in the out-of-box experience\n"),
+        "{text}"
+    );
+    let lines = format!("\n  | Windows\\Panther\\UnattendGC\\setupact.log:\n  |   {line}\n");
+    assert!(text.contains(&lines), "{text}");
+    let seen = Finding::error("Windows stopped: the page for country and language");
+    let text = judge::stopped(seen, &state).to_string() + "\n";
+    let fact = "error: Windows stopped: the page for country and language";
+    assert_eq!(text, format!("{fact}{lines}"));
 }
 
 #[test]

@@ -479,6 +479,12 @@ fn a_screen_that_waits_is_distinguished_from_one_that_works() {
     );
 }
 
+/// mov al, 0feh; out 64h, al; hlt: the keyboard controller's reset, after a wait so that each counts for itself
+/// (mov cx, 1eh; sti; 1: hlt; loop 1b).
+const RESETS: [u8; 12] = [
+    0xb9, 0x1e, 0x00, 0xfb, 0xf4, 0xe2, 0xfd, 0xb0, 0xfe, 0xe6, 0x64, 0xf4,
+];
+
 #[test]
 fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
     let Some(bench) = Bench::new() else { return };
@@ -494,11 +500,7 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
         .wait_off(Duration::from_secs(10))
         .expect("QEMU ended well");
     drop(machine);
-    // mov al, 0feh; out 64h, al; hlt: the keyboard controller's reset, after a wait so that each counts for itself.
-    // (mov cx, 20; sti; 1: hlt; loop 1b)
-    bench.boot_code(&[
-        0xb9, 0x1e, 0x00, 0xfb, 0xf4, 0xe2, 0xfd, 0xb0, 0xfe, 0xe6, 0x64, 0xf4,
-    ]);
+    bench.boot_code(&RESETS);
     let error = bench.fails(bench.plan(Firmware::Bios));
     assert_eq!(error.fact(), "Windows Setup restarts again and again");
     let events = bench.recorder.0.lock().expect("lock");
@@ -578,10 +580,10 @@ impl Bench {
         }
     }
 
-    fn settles(&self, plan: MachinePlan, timeout: Duration) -> Result<Settled, String> {
+    fn settles(&self, plan: MachinePlan, timeout: Duration) -> Result<Duration, String> {
         let mut machine = self.start(plan);
         let settled = machine.settle(QUIET, timeout);
-        settled.map_err(|error| self.filtered(&error))
+        settled.after.map_err(|error| self.filtered(&error))
     }
 }
 
@@ -601,9 +603,9 @@ fn a_clone_that_rests_is_settled_and_its_power_button_ends_it() {
     });
     let began = Instant::now();
     let settled = machine.settle(QUIET, Duration::from_secs(300));
-    let settled = settled.expect("it rests");
     assert_eq!(settled.restarts, 0);
-    assert!(settled.after + QUIET <= began.elapsed(), "{settled:?}");
+    let after = settled.after.expect("it rests");
+    assert!(after + QUIET <= began.elapsed(), "{after:?}");
     machine.press_power_button().expect("pressed");
     machine
         .wait_off(Duration::from_secs(60))
@@ -652,6 +654,20 @@ fn a_clone_that_does_not_come_to_rest_is_named() {
 }
 
 #[test]
+fn a_clone_that_restarts_for_ever_comes_with_its_restarts() {
+    let Some(bench) = Bench::new() else { return };
+    bench.boot_code(&RESETS);
+    let minutes = Duration::from_secs(300);
+    let mut machine = bench.start(bench.clone(Firmware::Bios));
+    let Settled { restarts, after } = machine.settle(QUIET, minutes);
+    let error = after.expect_err("a loop");
+    assert_eq!(error.fact(), "Windows restarts again and again");
+    assert!(restarts > 8, "{restarts}");
+    let found = error.to_string();
+    assert!(found.contains(&format!("{restarts} restarts")), "{found}");
+}
+
+#[test]
 fn a_clone_at_a_screen_that_is_known_is_named_before_it_has_been_quiet() {
     let Some(bench) = Bench::new() else { return };
     if winimg_machine::vm::screen::ocr::program().is_none() {
@@ -666,7 +682,7 @@ fn a_clone_at_a_screen_that_is_known_is_named_before_it_has_been_quiet() {
     bench.boot_code(&code);
     let mut machine = bench.start(bench.clone(Firmware::Bios));
     let hour = Duration::from_secs(3600);
-    let error = machine.settle(hour, hour).expect_err("a box");
+    let error = machine.settle(hour, hour).after.expect_err("a box");
     let text = bench.filtered(&error);
     assert!(
         text.starts_with(

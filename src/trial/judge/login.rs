@@ -20,7 +20,11 @@ pub fn judge(state: &CloneState, expected: &Expected, report: &mut Report) {
     };
     if let Some(name) = wanted_user(expected, agent) {
         let found = accounts.iter().find(|a| a.name.eq_ignore_ascii_case(name));
-        report.add(user(name, found), None);
+        let by = match agent {
+            Some(agent) if agent.user.is_some() => Maker::CloudbaseInit,
+            _ => Maker::Platform,
+        };
+        report.add(user(name, found, by), None);
         if let Some(account) = found.filter(|account| !account.disabled)
             && !expected.keys.is_empty()
         {
@@ -29,6 +33,7 @@ pub fn judge(state: &CloneState, expected: &Expected, report: &mut Report) {
     }
     if let (Some(agent), Some(name)) = (agent, &expected.user)
         && agent.user.is_none()
+        && !expected.provisions
     {
         let fact = "cloudbase-init is not set up to make the user that the metadata names";
         let finding = expected
@@ -40,30 +45,50 @@ pub fn judge(state: &CloneState, expected: &Expected, report: &mut Report) {
     let has_agent = matches!(state.cloudbase_init, Known::Is(Some(_)));
     if let Some(asked) = expected.administrator
         && (has_agent || !asked.with_cloudbase_init)
+        && !accounts.iter().any(|a| is_platforms_user(a, expected))
     {
         report.add(built_in(accounts, asked), None);
     }
 }
 
-/// cloudbase-init makes the user that the metadata names, otherwise that of its configuration; none without its plugin.
-fn wanted_user<'e>(expected: &'e Expected, agent: Option<&'e CloudbaseInit>) -> Option<&'e str> {
-    let own = agent?.user.as_deref()?;
-    Some(expected.user.as_deref().unwrap_or(own))
+/// Who makes the clone's user.
+#[derive(Clone, Copy)]
+enum Maker {
+    CloudbaseInit,
+    /// It renames the built-in account.
+    Platform,
 }
 
-fn user(name: &str, found: Option<&Account>) -> Verdict {
+/// cloudbase-init makes the user that the metadata names, otherwise that of its configuration; none without its plugin.
+fn wanted_user<'e>(expected: &'e Expected, agent: Option<&'e CloudbaseInit>) -> Option<&'e str> {
+    let own = agent.and_then(|agent| agent.user.as_deref());
+    match &expected.user {
+        Some(name) if own.is_some() || expected.provisions => Some(name),
+        _ => own,
+    }
+}
+
+fn user(name: &str, found: Option<&Account>, by: Maker) -> Verdict {
     let Some(account) = found else {
-        return Err(Finding::error(format!("the clone has no user {name}"))
-            .cure("see the agent's log: CreateUserPlugin makes the user that the metadata or its configuration names"));
+        let finding = Finding::error(format!("the clone has no user {name}"));
+        return Err(match by {
+            Maker::CloudbaseInit => finding
+                .cure("see the agent's log: CreateUserPlugin makes the user that the metadata or its configuration names"),
+            Maker::Platform => finding
+                .cure("the platform's answer file makes it of the built-in account: see whether one of the image stands before it, or something renames the account"),
+        });
     };
     if account.disabled {
         let finding = Finding::error(format!("the user {name} is disabled, so nobody can log in"))
             .expected("enabled");
-        return Err(match account.rid {
-            ADMINISTRATOR => finding
+        return Err(match (account.rid, by) {
+            (ADMINISTRATOR, Maker::Platform) => finding
+                .found("the built-in account, renamed by the platform, which does not enable it")
+                .cure("leave the account with the RID 500 enabled in the image (docs/accounts.md)"),
+            (ADMINISTRATOR, Maker::CloudbaseInit) => finding
                 .found("the built-in account, renamed: `rename_admin_user` keeps it disabled")
                 .cure("set `rename_admin_user=false`: cloudbase-init then makes a user of its own"),
-            rid => finding.found(format!("disabled, RID {rid}")).cure(
+            (rid, _) => finding.found(format!("disabled, RID {rid}")).cure(
                 "see what disables it: cloudbase-init leaves an account that is there as it is",
             ),
         });
@@ -160,6 +185,14 @@ fn shown(keys: &[String]) -> String {
         format!("{kind} …{}", end.chars().rev().collect::<String>())
     };
     keys.iter().map(short).collect::<Vec<_>>().join(", ")
+}
+
+/// The built-in account that the platform made its user is judged as that.
+fn is_platforms_user(account: &Account, expected: &Expected) -> bool {
+    let name = expected.user.as_deref();
+    expected.provisions
+        && account.rid == ADMINISTRATOR
+        && name.is_some_and(|name| account.name.eq_ignore_ascii_case(name))
 }
 
 fn built_in(accounts: &[Account], asked: BuiltIn) -> Verdict {

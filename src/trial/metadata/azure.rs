@@ -1,20 +1,20 @@
 //! What Azure gives a machine: a provisioning disc, the wire server at 168.63.129.16 and the instance metadata service.
 //!
-//! The disc and the wire server are what cloudbase-init 1.1.9 reads and asks (azureservice.py) in the schemas of
-//! Azure/WALinuxAgent (protocol/wire.py, protocol/ovfenv.py) and cloud-init (sources/azure). Refuses to hand out certificates and
-//! extensions: nobody can know a subscription's. Azure's own answer file, which its discs hold as well, is published nowhere.
+//! The wire server is what cloudbase-init 1.1.9 asks (azureservice.py) in the schemas of Azure/WALinuxAgent (protocol/wire.py).
+//! Refuses to hand out certificates and extensions: nobody can know a subscription's.
+
+mod disc;
 
 use roxmltree::{Document, Node};
 use serde_json::{Value, json};
 use uuid::Uuid;
 use winimg_base::markup::escape_xml;
-use winimg_formats::iso::{Source, Tree};
 
-use super::http::{Request, Response};
 use super::{Identity, Report, guid};
+use crate::http::{Request, Response};
 
-/// By this file an agent knows the disc.
-const TAG: &str = "E6DA6616-8EC4-48E0-BE93-58CE6ACE3CFB.tag";
+pub(super) use disc::disc;
+
 /// Of the wire server.
 const WIRE_VERSIONS: [&str; 2] = ["2015-04-05", "2012-11-30"];
 /// Of the instance metadata service, newest last (Microsoft: Azure Instance Metadata Service, "Supported API versions").
@@ -34,57 +34,9 @@ const INCARNATION: u32 = 1;
 const XML: &str = "text/xml; charset=utf-8";
 const JSON: &str = "application/json; charset=utf-8";
 
-/// The disc that Azure puts into a machine's drive until it is provisioned.
-pub(super) fn disc(identity: &Identity) -> Tree {
-    let mut tree = Tree::new("AZURE_PROVISION")
-        .file(TAG, Source::Bytes(Vec::new()))
-        .file(
-            "ovf-env.xml",
-            Source::Bytes(environment(identity).into_bytes()),
-        );
-    if !identity.user_data.is_empty() {
-        tree.add("CustomData.bin", Source::Bytes(identity.user_data.clone()));
-    }
-    tree
-}
-
-fn environment(identity: &Identity) -> String {
-    // Where it is named, cloudbase-init wants the file.
-    let custom_data = match identity.user_data.is_empty() {
-        true => "",
-        false => "      <CustomData>CustomData.bin</CustomData>\r\n",
-    };
-    format!(
-        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\r\n\
-         <Environment xmlns=\"http://schemas.dmtf.org/ovf/environment/1\" \
-         xmlns:oe=\"http://schemas.dmtf.org/ovf/environment/1\" \
-         xmlns:wa=\"http://schemas.microsoft.com/windowsazure\" \
-         xmlns:i=\"http://www.w3.org/2001/XMLSchema-instance\">\r\n\
-         \x20 <wa:ProvisioningSection>\r\n\
-         \x20   <wa:Version>1.0</wa:Version>\r\n\
-         \x20   <WindowsProvisioningConfigurationSet xmlns=\"http://schemas.microsoft.com/windowsazure\">\r\n\
-         \x20     <ConfigurationSetType>WindowsProvisioningConfiguration</ConfigurationSetType>\r\n\
-         \x20     <ComputerName>{host}</ComputerName>\r\n\
-         \x20     <AdminUsername>{user}</AdminUsername>\r\n\
-         \x20     <AdminPassword>{password}</AdminPassword>\r\n\
-         {custom_data}\
-         \x20     <EnableAutomaticUpdates>false</EnableAutomaticUpdates>\r\n\
-         \x20     <ResetPasswordOnFirstLogon>false</ResetPasswordOnFirstLogon>\r\n\
-         \x20   </WindowsProvisioningConfigurationSet>\r\n\
-         \x20 </wa:ProvisioningSection>\r\n\
-         \x20 <wa:PlatformSettingsSection>\r\n\
-         \x20   <wa:Version>1.0</wa:Version>\r\n\
-         \x20   <PlatformSettings xmlns=\"http://schemas.microsoft.com/windowsazure\">\r\n\
-         \x20     <KmsServerHostname>kms.core.windows.net</KmsServerHostname>\r\n\
-         \x20     <ProvisionGuestAgent>false</ProvisionGuestAgent>\r\n\
-         \x20     <GuestAgentPackageName i:nil=\"true\"/>\r\n\
-         \x20   </PlatformSettings>\r\n\
-         \x20 </wa:PlatformSettingsSection>\r\n\
-         </Environment>\r\n",
-        host = escape_xml(&identity.host_name),
-        user = escape_xml(&identity.user),
-        password = escape_xml(identity.password.expose()),
-    )
+/// Azure's identifier of the virtual machine.
+fn machine(identity: &Identity) -> Uuid {
+    guid(&identity.instance, "Azure machine")
 }
 
 #[derive(Debug)]
@@ -99,7 +51,7 @@ pub(super) struct Service {
 
 impl Service {
     pub fn new(identity: &Identity) -> Self {
-        let id = guid(&identity.instance, "Azure machine");
+        let id = machine(identity);
         Self {
             id,
             container: guid(&identity.instance, "Azure container"),

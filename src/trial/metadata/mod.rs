@@ -7,7 +7,6 @@
 mod azure;
 mod disc;
 mod ec2;
-pub mod http;
 mod openstack;
 mod pages;
 #[cfg(unix)]
@@ -22,7 +21,7 @@ use winimg_base::text::Secret;
 use winimg_formats::iso::Tree;
 
 use self::ec2::Tokens;
-use self::http::{Request, Response};
+use crate::http::{Request, Response};
 use winimg_recipe::recipe::target::Form;
 
 /// What makes one clone another machine than the next.
@@ -74,6 +73,24 @@ pub fn disc(form: Form, identity: &Identity) -> Option<Tree> {
         Form::OvfEnvironment => Some(disc::ovf_environment(identity)),
         Form::Azure => Some(azure::disc(identity)),
         Form::OpenStack | Form::Ec2 | Form::Ec2TokensOptional | Form::None => None,
+    }
+}
+
+/// In what a form is not what the platform gives.
+pub fn remark(form: Form) -> Option<&'static str> {
+    match form {
+        Form::Azure => Some(
+            "Azure's answer file and provisioning agent are not published: the clone had winimg's imitation of them, which installs no \
+             guest agent and reports nothing to Azure",
+        ),
+        Form::ConfigDrive
+        | Form::NoCloud
+        | Form::NoCloudUpperCase
+        | Form::OvfEnvironment
+        | Form::OpenStack
+        | Form::Ec2
+        | Form::Ec2TokensOptional
+        | Form::None => None,
     }
 }
 

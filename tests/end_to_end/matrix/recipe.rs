@@ -7,14 +7,21 @@ use support::tree::root;
 
 /// What only the target decides.
 struct Needs {
-    pack: Option<&'static str>,
+    packs: &'static [&'static str],
     vars: String,
     steps: &'static str,
     /// Beside vioserial, which the guest agent needs.
     drivers: &'static [&'static str],
-    /// The pack whose answer file clones are given; winimg's own where there is none.
-    seal: Option<&'static str>,
+    seal: Seal,
     output: &'static str,
+}
+
+/// The answer file that clones are given.
+enum Seal {
+    Own,
+    Pack(&'static str),
+    /// The platform's.
+    None,
 }
 
 /// Writes it into `folder`. It names media of this source tree.
@@ -64,12 +71,16 @@ generalize = { @seal@ }
 fn text(row: &Row) -> String {
     let needs = needs(row.target);
     let windows = format!("windows-server-{}", row.release);
-    let packs = [Some("virtio"), needs.pack, Some(windows.as_str())];
-    let packs = packs.into_iter().flatten();
-    let packs: Vec<String> = packs.map(|pack| format!("packs/{pack}.toml")).collect();
+    let packs = [&["virtio"], needs.packs, &[windows.as_str()]].concat();
+    let packs = packs.iter().map(|pack| format!("packs/{pack}.toml"));
+    let packs: Vec<String> = packs.collect();
     // A recipe's own files are looked for beside it alone.
     let seals = root().join("recipes/packs");
-    let seal = |pack| format!("answer_file = {:?}", seals.join(pack).join("seal.xml"));
+    let seal = match needs.seal {
+        Seal::Own => String::new(),
+        Seal::Pack(pack) => format!("answer_file = {:?}", seals.join(pack).join("seal.xml")),
+        Seal::None => "answer_file = \"none\"".to_owned(),
+    };
     let mut drivers = vec!["vioserial"];
     drivers.extend(needs.drivers);
     if row.disk_bus == "virtio" && !drivers.contains(&"viostor") {
@@ -92,7 +103,7 @@ fn text(row: &Row) -> String {
         ("@trust@", row.trust().into()),
         ("@drivers@", format!("{drivers:?}")),
         ("@steps@", needs.steps.into()),
-        ("@seal@", needs.seal.map(seal).unwrap_or_default()),
+        ("@seal@", seal),
         ("@clone@", clone(row, drivers.contains(&"viostor"))),
         ("@output@", needs.output.into()),
     ] {
@@ -179,18 +190,24 @@ fn needs(target: &str) -> Needs {
         "proxmox" => "nocloudservice.NoCloudConfigDriveService",
         _ => "configdrive.ConfigDriveService",
     };
-    let (pack, vars, steps, seal) = match target {
-        "vagrant" => (None, String::new(), VAGRANT, None),
-        "wmco-byoh" => (Some("openssh"), String::new(), WMCO, Some("wmco")),
+    let (packs, vars, steps, seal): (&[&str], _, _, _) = match target {
+        "vagrant" => (&[], String::new(), VAGRANT, Seal::Own),
+        "wmco-byoh" => (&["openssh"], String::new(), WMCO, Seal::Pack("wmco")),
+        "azure" => (
+            &["cloudbase-init", "azure", "azure-custom-data"],
+            cloudbase_init("azure_custom_data.CustomDataService") + AZURE_PLUGINS,
+            AZURE,
+            Seal::None,
+        ),
         _ => (
-            Some("cloudbase-init"),
-            cloudbase_init(service),
+            &["cloudbase-init"],
+            cloudbase_init(&format!("cloudbaseinit.metadata.services.{service}")),
             COMPONENT,
-            Some("cloudbase-init"),
+            Seal::Pack("cloudbase-init"),
         ),
     };
     Needs {
-        pack,
+        packs,
         vars,
         steps,
         drivers,
@@ -203,7 +220,7 @@ fn cloudbase_init(service: &str) -> String {
     format!(
         r#"
 cloudbase_init_url          = "{{{{standin}}}}/components/{{{{cloudbase_init_file}}}}"
-cloudbase_metadata_services = "cloudbaseinit.metadata.services.{service}"
+cloudbase_metadata_services = "{service}"
 # What Proxmox calls its files; read by NoCloud's service alone.
 cloudbase_extra_settings = """
 [nocloud]
@@ -216,6 +233,20 @@ userdata_file=USER_DATA"""
 const COMPONENT: &str = r#"
 [components.cloudbase-init]
 checksum_url = "{{standin}}/components/SHA256SUMS"
+"#;
+
+/// Those of recipes/capi-azure.toml: Azure's agent does the rest.
+const AZURE_PLUGINS: &str = r#"
+cloudbase_plugins = "cloudbaseinit.plugins.windows.extendvolumes.ExtendVolumesPlugin, cloudbaseinit.plugins.common.mtu.MTUPlugin, cloudbaseinit.plugins.common.userdata.UserDataPlugin"
+"#;
+
+const AZURE: &str = r#"
+[components.cloudbase-init]
+checksum_url = "{{standin}}/components/SHA256SUMS"
+
+[[clone]]
+why    = "the trial's custom data write it"
+exists = 'C:\AzureData\winimg-try.txt'
 "#;
 
 const VAGRANT: &str = r#"

@@ -135,7 +135,7 @@ fn tried(row: &Row, trial: &Value) {
     let controller = match row.target {
         "hyperv-gen1" => "ide",
         // Hyper-V's own bus is not QEMU's.
-        "hyperv-gen2" | "vagrant" | "wmco-byoh" => "ahci",
+        "azure" | "hyperv-gen2" | "vagrant" | "wmco-byoh" => "ahci",
         "openstack" | "kubevirt" => "virtio-blk",
         "proxmox" => "virtio-scsi",
         _ => "nvme",

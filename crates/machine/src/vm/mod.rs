@@ -267,7 +267,7 @@ pub trait Machine: Send {
     /// Waits until a clone has come to rest: its screen, its drives and its processor have been quiet for `quiet`, but for a clock that goes on
     /// by a minute. `timeout`: from the call on. An error that names it: what [`Machine::guest`] names, and a screen that waits for a person, which
     /// is named as soon as it has stood for the plan's `still_limit`.
-    fn settle(&mut self, quiet: Duration, timeout: Duration) -> Result<Settled>;
+    fn settle(&mut self, quiet: Duration, timeout: Duration) -> Settled;
 
     /// Presses the power button, without waiting for what comes of it. Windows whose screen is off may only wake it, and takes the next one.
     fn press_power_button(&mut self) -> Result<()>;
@@ -290,13 +290,13 @@ pub trait Machine: Send {
     }
 }
 
-/// A clone that has come to rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a clone came to rest, or did not.
+#[derive(Debug)]
 pub struct Settled {
     /// Restarts that the guest asked for, since power-on.
     pub restarts: u32,
     /// From power-on until nothing moved any more.
-    pub after: Duration,
+    pub after: Result<Duration>,
 }
 
 /// Writes the screen into a file: a PPM when its name ends so, a PNG otherwise.

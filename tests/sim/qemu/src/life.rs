@@ -234,8 +234,12 @@ fn windows(machine: &Machine) -> Result<(), Interrupted> {
         (boots, s.restarts_left, s.stays_away)
     });
     machine.note(&format!("windows {boots} {from}"));
-    machine.change(|s| s.screen = Screen::of(&format!("Windows, start {boots}")));
     moved(machine, DISK, 90 << 20, 4 << 20);
+    for fault in machine.moment(Moment::Loaded, "") {
+        machine.suffer(&fault);
+        machine.pass(0)?;
+    }
+    machine.change(|s| s.screen = Screen::of(&format!("Windows, start {boots}")));
     machine.pass(machine.script.install.stretch_ms)?;
     if left > 0 {
         return restart(machine);

@@ -366,6 +366,14 @@ impl Machine {
             }
             Deed::Panic => self.panic(fault.number),
             Deed::StandsStill => self.change(|s| s.frozen = true),
+            Deed::Spins => {
+                std::thread::spawn(|| {
+                    loop {
+                        std::hint::spin_loop();
+                    }
+                });
+                self.change(|s| s.frozen = true);
+            }
             _ => return false,
         }
         true

@@ -142,6 +142,8 @@ pub enum Moment {
     Setup,
     /// Setup has written the disk and has not restarted.
     Applied,
+    /// The loader has read Windows from the disk, and nothing is drawn yet.
+    Loaded,
     /// The guest opens the agent's port.
     Port,
     /// A QMP command has come.
@@ -228,6 +230,8 @@ pub enum Deed {
     Panic,
     /// Everything stands: screen, drives, processor.
     StandsStill,
+    /// The processor is busy for ever, and nothing else happens.
+    Spins,
     /// The firmware opens its shell.
     Shell,
     /// The firmware finds nothing.

@@ -78,9 +78,12 @@ impl Machine for Supervised {
         Ok(channel.into_guest())
     }
 
-    fn settle(&mut self, quiet: Duration, timeout: Duration) -> Result<Settled> {
+    fn settle(&mut self, quiet: Duration, timeout: Duration) -> Settled {
         let settled = Settling::new(&self.supervisor, quiet).wait(timeout);
-        settled.inspect_err(|error| self.supervisor.driver.doubt(error))
+        if let Err(error) = &settled.after {
+            self.supervisor.driver.doubt(error);
+        }
+        settled
     }
 
     fn press_power_button(&mut self) -> Result<()> {

@@ -38,15 +38,23 @@ impl Settling {
         }
     }
 
-    pub fn wait(mut self, timeout: Duration) -> Result<Settled> {
+    pub fn wait(mut self, timeout: Duration) -> Settled {
+        let after = self.rests(timeout);
+        Settled {
+            restarts: self.starting.restarts(),
+            after,
+        }
+    }
+
+    fn rests(&mut self, timeout: Duration) -> Result<Duration> {
         self.supervisor.power_on()?;
         let began = self.supervisor.elapsed();
         loop {
             self.supervisor.cancel.check()?;
             let looked = self.look();
-            if let Some(settled) = looked.map_err(|e| self.starting.or_death(e))? {
+            if let Some(after) = looked.map_err(|e| self.starting.or_death(e))? {
                 self.starting.report("nothing moves any more");
-                return Ok(settled);
+                return Ok(after);
             }
             if self.supervisor.elapsed().saturating_sub(began) >= timeout {
                 let late = Late {
@@ -59,7 +67,8 @@ impl Settling {
         }
     }
 
-    fn look(&mut self) -> Result<Option<Settled>> {
+    /// Since when it rests, once that is long enough.
+    fn look(&mut self) -> Result<Option<Duration>> {
         let Some((sample, verdict)) = self.starting.observe()? else {
             return Ok(None);
         };
@@ -80,10 +89,7 @@ impl Settling {
             let stands = Verdict::StandsStill { since };
             self.starting.conclude(&stands)?;
         }
-        Ok(rests.map(|after| Settled {
-            restarts: sample.restarts,
-            after,
-        }))
+        Ok(rests)
     }
 
     /// A stop error, a box or a page that is known. Each screen is read once.

@@ -147,6 +147,11 @@ impl Starting {
         Ok(())
     }
 
+    /// That the guest asked for, since power-on.
+    pub fn restarts(&self) -> u32 {
+        self.lookout.restarts
+    }
+
     /// The picture of the last sample, as a PPM.
     pub fn picture(&self) -> &[u8] {
         &self.lookout.ppm
@@ -167,7 +172,7 @@ impl Starting {
             Verdict::Fine => return Ok(()),
             Verdict::Stopped(halt) => return Err(self.supervisor.halted(halt)),
             Verdict::Gone(how) => return Err(self.supervisor.driver.gone(how)),
-            Verdict::StandsStill { since } => Some(*since),
+            Verdict::StandsStill { since } | Verdict::Hangs { since } => Some(*since),
             _ => None,
         };
         let about = About {

@@ -37,6 +37,7 @@ pub fn ending(verdict: &Verdict, seen: &Seen, about: &About) -> Option<Error> {
         Verdict::FirmwareLate => firmware_late(seen, about.firmware),
         Verdict::DiskFailed => seen.shown(room::write_failed(&seen.disk_folder)),
         Verdict::StandsStill { .. } => still::stands_still(seen, about.platform),
+        Verdict::Hangs { .. } => hangs(seen),
     })
 }
 
@@ -187,6 +188,24 @@ fn firmware_late(seen: &Seen, limit: Duration) -> Error {
     )
 }
 
+/// A loop of the loader or the kernel: no program runs yet that could be at work.
+fn hangs(seen: &Seen) -> Error {
+    let since = seen.still_since.unwrap_or(seen.elapsed);
+    let error = Error::new(
+        Kind::Machine,
+        format!("{} hangs before it draws anything", seen.purpose.words()),
+    )
+    .expected("a start that reads from a drive or draws")
+    .found(format!(
+        "a busy processor, no drive in use and nothing drawn since {} after power-on, for {}, {}",
+        time(since),
+        time(seen.elapsed.saturating_sub(since)),
+        seen.restarts()
+    ));
+    seen.shown(error)
+        .cure("build again; where it happens each time, the machine's processor or firmware does not suit this Windows")
+}
+
 pub fn too_late(seen: &Seen, limit: Duration, late: Late) -> Error {
     let found = late.found.unwrap_or_else(|| {
         let works = match (seen.purpose, seen.started) {
@@ -232,7 +251,7 @@ mod tests {
         }
     }
 
-    fn verdicts() -> [Verdict; 6] {
+    fn verdicts() -> [Verdict; 7] {
         [
             Verdict::PoweredOff,
             Verdict::RestartLoop { restarts: 6 },
@@ -240,6 +259,9 @@ mod tests {
             Verdict::FirmwareLate,
             Verdict::DiskFailed,
             Verdict::StandsStill {
+                since: Duration::from_secs(50),
+            },
+            Verdict::Hangs {
                 since: Duration::from_secs(50),
             },
         ]
@@ -296,6 +318,21 @@ mod tests {
              | likely: a command of the specialize pass, or the platform's agent, that fails and asks for a restart each time\n  \
              | likely: a stop error (blue screen), after which Windows restarts by itself\n  \
              cure: the pictures beside it show what comes before each restart"
+        );
+    }
+
+    #[test]
+    fn a_start_in_a_loop_is_reported_with_what_it_does_not_do() {
+        let hangs = Verdict::Hangs {
+            since: Duration::from_secs(50),
+        };
+        let rendered = ending(&hangs, &seen(Purpose::Clone, 1), &about(Platform::Qemu, 0));
+        assert_eq!(
+            rendered.expect("an error").to_string(),
+            "Windows hangs before it draws anything\n  at: /run/w/screens/stopped.png\n  \
+             expected: a start that reads from a drive or draws\n  \
+             found: a busy processor, no drive in use and nothing drawn since 50 s after power-on, for 45 s, after 1 restart\n  \
+             cure: build again; where it happens each time, the machine's processor or firmware does not suit this Windows"
         );
     }
 

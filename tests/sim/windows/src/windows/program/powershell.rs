@@ -39,6 +39,9 @@ const COMMANDS: [(&str, Act); 4] = [
     ),
 ];
 
+/// A command of `src/trial/metadata/azure/provision.cmd`, up to a name in quotes.
+const RENAME: &str = "Get-LocalUser | Where-Object { $_.SID.Value -like 'S-1-5-21-*-500' } | Rename-LocalUser -NewName '";
+
 /// Files that `-File` runs.
 const SCRIPTS: [(&str, Act); 6] = [
     (
@@ -98,6 +101,11 @@ fn done(p: &Process, list: &[String]) -> Done {
     };
     let words: Vec<&str> = rest.iter().map(String::as_str).collect();
     match words[..] {
+        ["-NoProfile", "-NonInteractive", "-Command", text] if text.starts_with(RENAME) => {
+            let name = text[RENAME.len()..].strip_suffix('\'');
+            let name = name.filter(|name| !name.contains('\''));
+            rename_administrator(p, name.ok_or("the stand-in has no PowerShell")?)
+        }
         ["-NoProfile", "-NonInteractive", "-Command", text] => {
             let known = COMMANDS.iter().find(|(known, _)| *known == text);
             let (_, act) = known.ok_or("the stand-in has no PowerShell")?;
@@ -159,6 +167,17 @@ fn disable_administrator(p: &Process, arguments: &[String]) -> Done {
     };
     let flags = account::user(&registry, &name).map_or(0, account::flags);
     account::set_flags(&mut registry, &name, flags | UF_ACCOUNTDISABLE)?;
+    account::publish(&mut registry);
+    Ok(())
+}
+
+/// It stays disabled where it is.
+fn rename_administrator(p: &Process, name: &str) -> Done {
+    let mut registry = p.machine.registry();
+    let Some(old) = account::by_rid(&registry, ADMINISTRATOR) else {
+        return Ok(());
+    };
+    account::rename(&mut registry, &old, name)?;
     account::publish(&mut registry);
     Ok(())
 }

@@ -7,13 +7,13 @@ use super::guest::Guest;
 use super::program::codes;
 use crate::windows::{Data, Power, account};
 
-const DIR: &str = r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init";
+pub const DIR: &str = r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init";
 const KEY: &str = r"HKLM\SOFTWARE\Cloudbase Solutions\Cloudbase-Init";
 const CONFIG_DRIVE: &str =
     "metadata_services=cloudbaseinit.metadata.services.configdrive.ConfigDriveService";
 
 /// A guest with the programs, a log folder and this configuration.
-fn guest(configuration: &str) -> Guest {
+pub fn guest(configuration: &str) -> Guest {
     let guest = Guest::new();
     install(&guest, configuration);
     guest
@@ -35,7 +35,7 @@ fn install(guest: &Guest, configuration: &str) {
     guest.put(&format!(r"{DIR}\conf\cloudbase-init.conf"), text.as_bytes());
 }
 
-fn run(guest: &Guest) -> u32 {
+pub fn run(guest: &Guest) -> u32 {
     guest
         .run(&format!(
             r#""{DIR}\Python\Scripts\cloudbase-init.exe" --config-file "{DIR}\conf\cloudbase-init.conf""#
@@ -43,12 +43,12 @@ fn run(guest: &Guest) -> u32 {
         .0
 }
 
-fn log(guest: &Guest) -> String {
+pub fn log(guest: &Guest) -> String {
     guest.text(&format!(r"{DIR}\log\cloudbase-init.log"))
 }
 
 /// The log's lines without their time.
-fn said(guest: &Guest, what: &str) -> bool {
+pub fn said(guest: &Guest, what: &str) -> bool {
     log(guest)
         .lines()
         .any(|line| line.ends_with(&format!("[-] {what}")))
@@ -58,7 +58,7 @@ fn meta_data(guest: &Guest, json: &str) {
     guest.put(r"D:\openstack\latest\meta_data.json", json.as_bytes());
 }
 
-fn status(guest: &Guest, instance: &str, plugin: &str) -> Option<Data> {
+pub fn status(guest: &Guest, instance: &str, plugin: &str) -> Option<Data> {
     guest
         .windows
         .value(&format!(r"{KEY}\{instance}\Plugins"), plugin)

@@ -3,6 +3,7 @@
 mod accounts;
 mod agent;
 mod attach;
+mod azure;
 mod clone;
 mod cloudbase;
 mod cmd;

@@ -3,6 +3,7 @@
 //! Sources: cloudbase-init 1.1.9 `metadata/factory.py`, `metadata/services/*.py`.
 
 mod azure;
+mod custom_data;
 mod disc;
 mod ec2;
 mod guest_info;
@@ -161,9 +162,9 @@ const NOT_MODELLED: [&str; 7] = [
 ];
 
 fn make<'a>(c: Context<'a>, path: &str) -> Found<Box<dyn Service + 'a>> {
-    let class = path
-        .strip_prefix(BASE)
-        .ok_or_else(|| failed(format!("Import error: {path}")))?;
+    let Some(class) = path.strip_prefix(BASE) else {
+        return Ok(Box::new(custom_data::CustomData::import(c, path)?));
+    };
     Ok(match class {
         "base.EmptyMetadataService" => Box::new(Empty),
         "configdrive.ConfigDriveService" => Box::new(openstack::ConfigDrive::new(c)),

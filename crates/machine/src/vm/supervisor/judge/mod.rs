@@ -3,9 +3,12 @@
 //! Pure: samples come with their times, verdicts go out. A screen alone never condemns: a machine stands still only when the screen,
 //! the drives and the processor all do, for the whole limit. Asks nothing of the guest, which may be behind an error box.
 
+mod dark;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use self::dark::Dark;
 use crate::vm::driver::{Halt, State};
 use crate::vm::screen::Screen;
 use crate::vm::seen::Purpose;
@@ -16,6 +19,8 @@ const SETUP_RESTARTS: u32 = 8;
 const BOOT_RESTARTS: u32 = 5;
 /// From power-on or a restart to the firmware's handing over, with hardware acceleration; it takes seconds.
 const FIRMWARE: Duration = Duration::from_secs(120);
+/// Of the limit for standing still: that long a start may draw nothing and read nothing at a busy processor, with hardware acceleration.
+const DARK: u32 = 8;
 
 /// A guest that waits for a person wants less than this share of one processor. Measured without hardware acceleration, running and waiting to
 /// run together: SeaBIOS with a blinking cursor and an idle Linux console 0.01 to 0.03, on an overloaded host 0.05 to 0.25; a guest in a loop 1.0
@@ -49,11 +54,19 @@ pub enum Verdict {
     Stopped(Halt),
     Gone(String),
     PoweredOff,
-    RestartLoop { restarts: u32 },
+    RestartLoop {
+        restarts: u32,
+    },
     NoBootDevice,
     FirmwareLate,
     DiskFailed,
-    StandsStill { since: Duration },
+    StandsStill {
+        since: Duration,
+    },
+    /// In a loop since then, before anything was drawn.
+    Hangs {
+        since: Duration,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +74,8 @@ pub struct Limits {
     pub still: Duration,
     pub restarts: u32,
     pub firmware: Duration,
+    /// Of a start at which nothing is drawn.
+    pub dark: Duration,
 }
 
 impl Limits {
@@ -73,6 +88,11 @@ impl Limits {
                 Purpose::Boot | Purpose::Steps => BOOT_RESTARTS,
             },
             firmware: FIRMWARE * slowness.max(1),
+            dark: match purpose {
+                // What it starts into is judged by its agent's silence.
+                Purpose::Steps => Duration::MAX,
+                _ => still * DARK * slowness.max(1),
+            },
         }
     }
 
@@ -82,6 +102,7 @@ impl Limits {
             still: quiet,
             restarts: u32::MAX,
             firmware: Duration::MAX,
+            dark: Duration::MAX,
         }
     }
 }
@@ -91,6 +112,7 @@ impl Limits {
 pub struct Judge {
     limits: Limits,
     window: VecDeque<Sample>,
+    dark: Dark,
 }
 
 impl Judge {
@@ -98,6 +120,7 @@ impl Judge {
         Self {
             limits,
             window: VecDeque::new(),
+            dark: Dark::new(limits.dark),
         }
     }
 
@@ -121,6 +144,9 @@ impl Judge {
             .is_some_and(|time| time > self.limits.firmware)
         {
             return Verdict::FirmwareLate;
+        }
+        if let Some(since) = self.dark.look(&sample) {
+            return Verdict::Hangs { since };
         }
         self.forget_moving(&sample);
         self.window.push_back(sample);

@@ -1,0 +1,114 @@
+//! What `--json` prints of `lock`, `fetch`, `verify` and `build`: one document each (docs/json.md).
+//!
+//! Fields may be added; none is changed or removed. What goes wrong is on standard error, as without `--json`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::verify;
+use winimg_base::event::{Artifact, Details, Severity};
+use winimg_trust::Signer;
+
+/// `winimg lock`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Locked {
+    /// The lock's file.
+    pub lock: String,
+    /// Of the file as it is now; null: there is none.
+    pub serial: Option<u64>,
+    /// Whether the file was written.
+    pub written: bool,
+    /// What is other than in the earlier lock; with `--check`, what would be.
+    pub changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// The input, such as `kubelet` or `media.iso`.
+    pub name: String,
+    /// In a few words; `-`: it is new.
+    pub was: String,
+    /// In a few words; `-`: it is gone.
+    pub is: String,
+}
+
+/// `winimg fetch`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fetched {
+    /// In the recipe's order.
+    pub inputs: Vec<Input>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// `sha256:` or `sha512:` and hex.
+    pub digest: String,
+    /// `cache`, `network` or `local file`: where it came from this time.
+    pub from: String,
+    /// Who signed it.
+    pub signers: Vec<Signer>,
+}
+
+/// `winimg verify`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verified {
+    /// No finding is an error.
+    pub good: bool,
+    /// The image, or the manifest's records and every file that it lists.
+    pub files: Vec<VerifiedFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerifiedFile {
+    pub file: String,
+    /// How many checks were made, and how many hold.
+    pub checks: usize,
+    pub hold: usize,
+    /// Of the others, the gravest first.
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    pub severity: Severity,
+    #[serde(flatten)]
+    pub details: Details,
+    /// The step that asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+}
+
+/// `winimg build`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Built {
+    /// The recipe's name.
+    pub recipe: String,
+    /// The folder that holds what was made.
+    pub output: String,
+    /// The manifest, relative to the folder.
+    pub manifest: String,
+    /// The folder held it already; nothing was built.
+    pub unchanged: bool,
+    /// Of the whole command.
+    pub seconds: f64,
+    pub artifacts: Vec<Artifact>,
+}
+
+impl VerifiedFile {
+    pub fn of(file: &str, report: &verify::Report) -> Self {
+        let finding = |finding: &verify::Finding| Finding {
+            severity: finding.severity,
+            details: finding.details(),
+            step: finding.step.clone().map(|(step, _)| step),
+        };
+        Self {
+            file: file.to_owned(),
+            checks: report.checks(),
+            hold: report.holds,
+            findings: report.findings.iter().map(finding).collect(),
+        }
+    }
+}
