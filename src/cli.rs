@@ -14,7 +14,7 @@ mod unknown;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
-pub use self::build::{Attach, Build, Screen};
+pub use self::build::{Attach, Build, Screen, Watch};
 pub use self::cache::{
     Cache, CacheExplain, CacheLs, CachePrune, SharedCacheArgs, SharedLayersArgs,
 };
@@ -100,6 +100,10 @@ pub enum Command {
     Targets(Targets),
     /// Build an image: install Windows, run the steps, seal, export
     Build(Box<Build>),
+    /// Show builds in a browser on this host while they run
+    ///
+    /// Serves each build's page on 127.0.0.1, with the screen of its VM, and prints the address, which holds a token. Ctrl-C ends it.
+    Watch(Watch),
     /// Open a shell in the guest of a paused build
     Attach(Attach),
     /// Show the screen of a running build's VM

@@ -8,6 +8,7 @@ pub mod cmd;
 pub mod doctor;
 pub mod engine;
 pub mod export;
+pub mod http;
 pub mod page;
 pub mod record;
 pub mod report;
@@ -15,3 +16,5 @@ pub mod story;
 pub mod trial;
 pub mod usage;
 pub mod verify;
+#[cfg(unix)]
+pub mod watch;

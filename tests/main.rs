@@ -26,5 +26,6 @@ mod story;
 mod trial;
 mod usage;
 mod verify;
+mod watch;
 mod windows;
 mod wine;

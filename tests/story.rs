@@ -109,7 +109,7 @@ fn story() -> Story {
 #[test]
 fn hostile_text_is_shown_and_does_nothing() {
     for state in [story().state, State::Open, State::Interrupted, State::Built] {
-        let page = page(&Story { state, ..story() });
+        let page = page(&Story { state, ..story() }).html();
         for harmful in [
             "<script",
             "<img src=x",
@@ -127,7 +127,7 @@ fn hostile_text_is_shown_and_does_nothing() {
 
 #[test]
 fn links_lead_from_the_page_to_the_folder() {
-    let page = page(&story());
+    let page = page(&story()).html();
     for link in [
         "href=\"../some%20folder/logs/01-%22%3Ca%3E.log\"",
         "href=\"../some%20folder/screens/%22%3Ca%3E.png\"",

@@ -101,3 +101,14 @@ pub struct Screen {
     #[arg(long, value_name = "FILE")]
     pub png: Option<PathBuf>,
 }
+
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// The build's output folder [default: all builds that run on this host]
+    pub dir: Option<PathBuf>,
+    /// Port on 127.0.0.1 [default: any that is free]
+    ///
+    /// For a tunnel: ssh -L 8080:127.0.0.1:8080 HOST winimg watch --port 8080
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+}

@@ -9,7 +9,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["init", "validate", "plan", "targets", "schema"],
     ),
     ("Inputs", &["pin", "lock", "fetch", "bundle"]),
-    ("Builds", &["build", "attach", "screen", "cache"]),
+    ("Builds", &["build", "watch", "attach", "screen", "cache"]),
     (
         "Images",
         &["export", "verify", "try", "report", "sign", "inspect"],

@@ -16,6 +16,7 @@ impl Command {
             Self::Build(_) => "build",
             Self::Attach(_) => "attach",
             Self::Screen(_) => "screen",
+            Self::Watch(_) => "watch",
             Self::Pin(_) => "pin",
             Self::Lock(_) => "lock",
             Self::Fetch(_) => "fetch",

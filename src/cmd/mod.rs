@@ -37,6 +37,8 @@ mod trial;
 mod untried;
 mod usage;
 mod verify;
+#[cfg(unix)]
+mod watch;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -113,6 +115,9 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
         #[cfg(unix)]
         Command::Attach(args) => attach::run(args),
+        // Its Ctrl-C is its regular end.
+        #[cfg(unix)]
+        Command::Watch(args) => watch::run(args, &context).map(|()| ExitCode::SUCCESS),
         _ => watch_signals(&context)
             .and_then(|()| dispatch(cli.command, &context))
             .map(|()| ExitCode::SUCCESS),
@@ -155,10 +160,14 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Attach(args) => attach::run(&args).map(|_| ()),
         #[cfg(unix)]
         Command::Screen(args) => screen::run(&args),
+        #[cfg(unix)]
+        Command::Watch(args) => watch::run(&args, context),
         #[cfg(not(unix))]
         Command::Attach(_) => Err(no_socket("winimg attach")),
         #[cfg(not(unix))]
         Command::Screen(_) => Err(no_socket("winimg screen")),
+        #[cfg(not(unix))]
+        Command::Watch(_) => Err(no_socket("winimg watch")),
         Command::Lock(args) => lock::run(&args, context),
         Command::Pin(args) => pin::run(&args, context),
         Command::Fetch(args) => fetch::run(&args, context),

@@ -16,6 +16,7 @@ use winimg_base::event::{Details, Proof};
 use winimg_base::io::write_atomically;
 
 use crate::engine::evidence::{Failure, Recording};
+use crate::page::Page;
 use crate::record::manifest;
 use crate::usage::DiskUsage;
 
@@ -149,10 +150,20 @@ pub struct Tried {
     pub page: Option<String>,
 }
 
-/// Writes the page of the build whose output folder this is.
+/// The page of the build whose output folder this is, as it is now.
+pub fn page_of(folder: &Path, recording: &Recording) -> Result<Page> {
+    page_at(folder, &folder.join(REPORT), recording)
+}
+
+/// Writes it.
 pub fn write(folder: &Path, to: &Path, recording: &Recording) -> Result<()> {
-    let story = read::story(folder, to, recording)?;
-    write_atomically(to, page(&story).as_bytes())
+    let page = page_at(folder, to, recording)?;
+    write_atomically(to, page.html().as_bytes())
+}
+
+/// `to`: where the page will lie.
+fn page_at(folder: &Path, to: &Path, recording: &Recording) -> Result<Page> {
+    read::story(folder, to, recording).map(|story| page(&story))
 }
 
 fn no_records(folder: &Path) -> Error {

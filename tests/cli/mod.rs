@@ -14,7 +14,7 @@ mod json;
 mod lock;
 mod lock_bundle;
 mod messages;
-mod paused;
+pub mod paused;
 mod pin;
 mod planned;
 mod proof;

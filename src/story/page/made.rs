@@ -13,7 +13,7 @@ pub fn in_short(story: &Story) -> String {
     let bytes = manifest.artifacts.iter().map(|a| a.size).sum();
     let windows = &manifest.windows;
     format!(
-        "{} with {} {}: {}, {} in all.",
+        "{} {}, {}: {}, {} in all.",
         windows.display_name,
         windows.build,
         windows.language,

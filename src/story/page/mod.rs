@@ -14,10 +14,10 @@ mod steps;
 use std::fmt::Write as _;
 
 use super::{State, Story};
-use crate::page::{self, Section, second, sentence, shown};
+use crate::page::{self, Page, Section, second, sentence, shown};
 use winimg_base::text::duration;
 
-pub fn page(story: &Story) -> String {
+pub fn page(story: &Story) -> Page {
     let sections = [
         ("causes", "Likely causes", failed::causes(story)),
         ("what", "What failed", failed::what(story)),
@@ -47,7 +47,7 @@ pub fn page(story: &Story) -> String {
         lead(story)
     );
     let title = format!("{}: {headline}", story.recipe);
-    page::html(&title, &head, &sections)
+    Page::new(title, head, sections)
 }
 
 fn class(state: &State) -> &'static str {

@@ -58,7 +58,7 @@ use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
 use winimg_formats::wim::Release;
 
-pub use address::Address;
+pub use address::{Address, percent_decoded};
 pub use ask::{Ask, AskedProof};
 pub use clone::{Claim, CloneCheck};
 pub(crate) use guest_name::file_name;
