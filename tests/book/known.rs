@@ -9,8 +9,9 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 21] = [
     "ALL_PROXY",
+    "APPDATA",
     "DOCKER_CONFIG",
     "GITHUB_ACTIONS",
     "GITHUB_WORKSPACE",

@@ -48,7 +48,7 @@ fn a_rule_is_the_signature_of_each_download_that_has_none_of_its_own() {
 [components.one]
 url = "https://a.example/{{{{version_of_tool}}}}/one.exe"
 [components.two]
-url = "https://a.example/deep/two.exe?sig=secret"
+url = "https://a.example/deep/two.exe"
 unverified = "no longer"
 [components.three]
 url = "https://a.example/three.exe"

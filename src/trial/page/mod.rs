@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 use super::compare::Outcome;
 use super::metadata::Report;
 use super::result::{CloneRun, Finding, Trial};
-use crate::page::{self, Page, Section, clock, linked, second, sentence, shown, size, table, within};
+use crate::page::{
+    self, Page, Section, clock, linked, second, sentence, shown, size, table, within,
+};
 use winimg_base::event::Severity;
 use winimg_base::text::{count, duration};
 use winimg_recipe::recipe::target::{Presence, word};
